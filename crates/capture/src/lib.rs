@@ -1,0 +1,1 @@
+//! What the kernel knows: trace instance, perf switch records, counters of /proc, the host sheet.

@@ -1,0 +1,1 @@
+//! Reading and calibrating clocks: time-stamp counter, CLOCK_MONOTONIC, the quantum really seen.

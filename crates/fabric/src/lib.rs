@@ -1,0 +1,1 @@
+//! Ranks that send, receive and synchronise; implementation over threads and shared memory.

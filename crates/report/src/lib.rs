@@ -1,0 +1,1 @@
+//! The terminal summary and the self-contained HTML report of any run.

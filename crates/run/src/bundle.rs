@@ -1,0 +1,231 @@
+//! A bundle on disk: a directory whose `run.json` is always whole, whatever happens to its writer.
+
+use crate::{
+    Incomplete, Manifest, RunError, RunState, SchemaVersion, Table, TableReader, TableWriter,
+    findings::Findings, table_io::is_missing,
+};
+use serde::Deserialize;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const MANIFEST: &str = "run.json";
+const FINDINGS: &str = "findings.json";
+
+/// Whether `path` is the directory of a bundle.
+pub fn is_run(path: &Path) -> bool {
+    path.join(MANIFEST).is_file()
+}
+
+/// A bundle being written. Its manifest is on disk from the start, in state `recording`.
+pub struct RunWriter {
+    path: PathBuf,
+    /// What will be written as `run.json`; change it freely, then [`RunWriter::save`].
+    pub manifest: Manifest,
+}
+
+impl RunWriter {
+    /// Makes the directory, which must not exist or be empty, and writes the manifest.
+    pub fn create(path: &Path, manifest: Manifest) -> Result<Self, RunError> {
+        match fs::create_dir(path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                let mut entries = fs::read_dir(path).map_err(RunError::io("create", path))?;
+                if entries.next().is_some() {
+                    return Err(RunError::Exists(path.to_owned()));
+                }
+            }
+            Err(e) => return Err(RunError::io("create", path)(e)),
+        }
+        let writer = Self {
+            path: path.to_owned(),
+            manifest,
+        };
+        writer.save()?;
+        Ok(writer)
+    }
+
+    /// The bundle's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the manifest as it is now; the old one stays if that fails.
+    pub fn save(&self) -> Result<(), RunError> {
+        write_json(&self.path.join(MANIFEST), &self.manifest)
+    }
+
+    /// Starts a table.
+    pub fn table<T: Table>(&self) -> Result<TableWriter<T>, RunError> {
+        TableWriter::create(&self.path)
+    }
+
+    /// Ends a table and enters it into the manifest (not yet saved).
+    pub fn finish_table<T: Table>(&mut self, table: TableWriter<T>) -> Result<(), RunError> {
+        let entry = table.finish()?;
+        self.manifest.tables.retain(|t| t.name != entry.name);
+        self.manifest.tables.push(entry);
+        Ok(())
+    }
+
+    /// Writes a table that is in memory.
+    pub fn write_table<T: Table>(&mut self, rows: &T) -> Result<(), RunError> {
+        let mut table = self.table::<T>()?;
+        table.extend(rows)?;
+        self.finish_table(table)
+    }
+
+    /// Marks the run as ended and saves the manifest.
+    pub fn close(&mut self, incomplete: Option<Incomplete>) -> Result<(), RunError> {
+        self.manifest.state = match incomplete {
+            None => RunState::Complete,
+            Some(_) => RunState::Incomplete,
+        };
+        self.manifest.incomplete = incomplete;
+        self.save()
+    }
+}
+
+/// A bundle being read.
+#[derive(Debug)]
+pub struct RunReader {
+    path: PathBuf,
+    manifest: Manifest,
+}
+
+impl RunReader {
+    /// Opens a bundle. One whose writer was killed opens too, in state `recording`.
+    pub fn open(path: &Path) -> Result<Self, RunError> {
+        let file = path.join(MANIFEST);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Err(RunError::NotARun(path.to_owned()));
+            }
+            Err(e) => return Err(RunError::io("read", file)(e)),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            manifest: parse_manifest(&file, &text)?,
+        })
+    }
+
+    /// The bundle's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Opens a table for reading batch by batch.
+    pub fn table<T: Table>(&self) -> Result<TableReader<T>, RunError> {
+        match self.manifest.tables.iter().find(|t| t.name == T::NAME) {
+            Some(entry) => {
+                // The file name comes from foreign bytes: it must not lead out of the bundle.
+                if Path::new(&entry.file).components().count() != 1 || entry.file.starts_with('.') {
+                    return Err(RunError::Manifest {
+                        path: self.path.join(MANIFEST),
+                        reason: format!(
+                            "table `{}` has the file name `{}`",
+                            entry.name, entry.file
+                        ),
+                    });
+                }
+                TableReader::open(self.path.join(&entry.file), entry)
+            }
+            None if self.manifest.state == RunState::Recording => {
+                TableReader::recover(self.path.join(format!("{}.arrow", T::NAME)))
+            }
+            None => Err(RunError::NoTable {
+                path: self.path.clone(),
+                table: T::NAME.to_owned(),
+            }),
+        }
+    }
+
+    /// A whole table; an empty one if the run has none by that name.
+    pub fn read<T: Table>(&self) -> Result<T, RunError> {
+        match self.table::<T>() {
+            Ok(reader) => reader.read_all(),
+            Err(RunError::NoTable { .. }) => Ok(T::default()),
+            Err(e) if is_missing(&e) && self.manifest.state == RunState::Recording => {
+                Ok(T::default())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The findings, if the run has been explained.
+    pub fn findings(&self) -> Result<Option<Findings>, RunError> {
+        let path = self.path.join(FINDINGS);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(RunError::io("read", path)(e)),
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|e| RunError::Manifest {
+                path,
+                reason: e.to_string(),
+            })
+    }
+
+    /// Writes the findings into the bundle, in one step.
+    pub fn write_findings(&self, findings: &Findings) -> Result<(), RunError> {
+        write_json(&self.path.join(FINDINGS), findings)
+    }
+
+    /// Reopens the bundle for writing: to recover it, or to add tables of an analysis.
+    pub fn into_writer(self) -> RunWriter {
+        RunWriter {
+            path: self.path,
+            manifest: self.manifest,
+        }
+    }
+}
+
+fn parse_manifest(path: &Path, text: &str) -> Result<Manifest, RunError> {
+    #[derive(Deserialize)]
+    struct SchemaOnly {
+        schema: SchemaVersion,
+    }
+    let bad = |e: serde_json::Error| RunError::Manifest {
+        path: path.to_owned(),
+        reason: e.to_string(),
+    };
+    let SchemaOnly { schema } = serde_json::from_str(text).map_err(bad)?;
+    if schema.major > SchemaVersion::CURRENT.major {
+        return Err(RunError::NewerSchema {
+            path: path.to_owned(),
+            found: schema,
+            known: SchemaVersion::CURRENT,
+        });
+    }
+    serde_json::from_str(text).map_err(bad)
+}
+
+/// Writes beside the file and renames: readers see the old file or the new one, never a part.
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), RunError> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|e| RunError::Manifest {
+        path: path.to_owned(),
+        reason: e.to_string(),
+    })?;
+    text.push('\n');
+    let temporary = path.with_extension("json.new");
+    let written = File::create(&temporary)
+        .and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.sync_data()));
+    if let Err(e) = written {
+        // Best effort: the temporary file is no part of a bundle and the error itself matters more.
+        let _ = fs::remove_file(&temporary);
+        return Err(RunError::io("write", path)(e));
+    }
+    fs::rename(&temporary, path).map_err(RunError::io("write", path))
+}

@@ -1,0 +1,29 @@
+//! The run bundle: typed tables, manifest, findings and loss ledger, and how they are read and written.
+//!
+//! A *run* is what every command of idlewave reads or writes: a live recording, an imported file
+//! or a simulation. On disk it is a directory with `run.json` (the [`Manifest`]), Arrow IPC tables
+//! and, once explained, `findings.json`. The schema is written down in docs/run-bundle.md.
+
+mod bundle;
+mod column;
+mod error;
+pub mod findings;
+mod host;
+mod ledger;
+mod manifest;
+mod profile;
+mod table_io;
+pub mod tables;
+
+pub use bundle::{RunReader, RunWriter, is_run};
+pub use column::Cell;
+pub use error::RunError;
+pub use host::{Cache, CgroupQuota, Contamination, CpuTopology, HostSheet};
+pub use ledger::{Ledger, Loss};
+pub use manifest::{
+    ClockSheet, Coupling, DetourLoop, Incomplete, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
+    RunState, SchemaVersion, TableEntry, TraceCost, TraceMode, TraceSheet, Unavailable,
+};
+pub use profile::{NoiseProfile, NoiseSource};
+pub use table_io::{TableReader, TableWriter};
+pub use tables::{SourceKind, Table};

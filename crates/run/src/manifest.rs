@@ -1,0 +1,288 @@
+//! `run.json`: what a run is, where it was made, what it holds and what is missing.
+
+use crate::{Contamination, HostSheet, Ledger};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Version of the bundle's schema. A higher `major` cannot be read by older programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SchemaVersion {
+    /// Raised when tables or fields change their meaning.
+    pub major: u32,
+    /// Raised when tables or fields are added.
+    pub minor: u32,
+}
+
+impl SchemaVersion {
+    /// What this build writes.
+    pub const CURRENT: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
+}
+
+impl fmt::Display for SchemaVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The manifest of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Schema of the whole bundle. Read before anything else.
+    pub schema: SchemaVersion,
+    /// Version of idlewave that wrote it.
+    pub idlewave: String,
+    /// Whether the run came to its end.
+    pub state: RunState,
+    /// Why it did not, if so.
+    pub incomplete: Option<Incomplete>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall-clock start, RFC 3339 in UTC, for people only.
+    pub started: String,
+    /// Seed of everything random in this run.
+    pub seed: u64,
+    /// The nodes; `NodeId` is the index.
+    pub nodes: Vec<NodeSheet>,
+    /// What was done, in order; tables refer to a phase by its index.
+    pub phases: Vec<Phase>,
+    /// The ranks of the lockstep phases; `Rank` is the index.
+    pub ranks: Vec<RankSheet>,
+    /// What was missing or uncertain when the run was recorded.
+    pub losses: Ledger,
+    /// The tables, with what is needed to see damage.
+    pub tables: Vec<TableEntry>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Being written, or its writer was killed: tables may lack their end.
+    Recording,
+    /// All there.
+    Complete,
+    /// Ended early but in order: what is there is whole.
+    Incomplete,
+}
+
+/// Why a run ended early.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Incomplete {
+    /// SIGINT or SIGTERM, by number.
+    Signal(i32),
+    /// An error, in words.
+    Error(String),
+    /// Found in state [`RunState::Recording`] without a living writer.
+    Killed,
+}
+
+/// One node of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeSheet {
+    /// Its index.
+    pub node: NodeId,
+    /// The machine and its settings.
+    pub host: HostSheet,
+    /// Its clock.
+    pub clock: ClockSheet,
+    /// How the kernel's view was recorded.
+    pub trace: TraceSheet,
+    /// How busy it was with others, over the whole recording.
+    pub contamination: Contamination,
+}
+
+/// The clock that stamped the measurements of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockSheet {
+    /// `tsc`, `cntvct` or `clock_gettime`.
+    pub counter: String,
+    /// Counts per second, from calibration against CLOCK_MONOTONIC.
+    pub counts_per_second: f64,
+    /// The smallest step really seen, in counts.
+    pub quantum_counts: u64,
+    /// The smallest step really seen.
+    pub quantum_ns: f64,
+    /// Median time of one reading.
+    pub read_ns: f64,
+    /// Largest difference between CLOCK_MONOTONIC and the calibrated counter at the check points.
+    pub error: Nanos,
+    /// Relative change of the rate between the first and the last calibration (NTP slewing, drift).
+    pub rate_change: f64,
+    /// Whether the counter is said to run at a constant rate in all power states.
+    pub invariant: Option<bool>,
+    /// How the counter was turned into CLOCK_MONOTONIC, in words.
+    pub method: String,
+}
+
+/// One part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What was done.
+    pub kind: PhaseKind,
+    /// Begin, CLOCK_MONOTONIC nanoseconds of node 0.
+    pub begin_ns: u64,
+    /// End, likewise.
+    pub end_ns: u64,
+}
+
+/// What a phase did, with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum PhaseKind {
+    /// Detour loop on all CPUs at once; table `detours`.
+    Detour {
+        /// Gaps longer than this above the loop's own time are recorded.
+        threshold: Nanos,
+        /// The least threshold the clock allows here.
+        floor: Nanos,
+        /// Per CPU: what the loop saw.
+        loops: Vec<DetourLoop>,
+    },
+    /// Fixed work quantum on all CPUs at once; table `quanta`.
+    FixedWork {
+        /// Work of one quantum in Fibonacci steps.
+        work_steps: u64,
+    },
+    /// Lockstep run; tables `regions` and `detours`.
+    Lockstep {
+        /// How ranks wait for each other.
+        coupling: Coupling,
+        /// Work of one iteration in Fibonacci steps.
+        work_steps: u64,
+        /// The computation the user asked for.
+        work_target: Nanos,
+        /// Bytes sent to each neighbour.
+        message_bytes: u64,
+        /// Iterations that every rank completed.
+        iterations: u64,
+        /// Gaps longer than this inside computation or wait are recorded as detours.
+        threshold: Nanos,
+    },
+}
+
+/// What one CPU's detour loop saw besides the detours themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DetourLoop {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// First reading, CLOCK_MONOTONIC nanoseconds.
+    pub begin_ns: u64,
+    /// Last reading.
+    pub end_ns: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// Median time of an undisturbed turn, in clock quanta.
+    pub turn_quanta: f64,
+    /// Time spent writing records, excluded from the measured time.
+    pub recording: Nanos,
+    /// Detours not kept for lack of room; they are in `stolen` all the same.
+    pub not_kept: u64,
+    /// All time above the loop's own, in detours longer than the threshold.
+    pub stolen: Nanos,
+    /// Involuntary context switches of the measuring thread (`getrusage`).
+    pub involuntary_switches: Option<u64>,
+    /// Whether the thread was seen on another CPU than its own.
+    pub moved: bool,
+}
+
+/// How the ranks of a lockstep run wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coupling {
+    /// Each waits for its two neighbours on a ring.
+    Neighbours,
+    /// Each waits for all.
+    Barrier,
+}
+
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankSheet {
+    /// Its index.
+    pub rank: Rank,
+    /// Its node.
+    pub node: NodeId,
+    /// The CPU it was bound to; `None` if it was free to move.
+    pub cpu: Option<Cpu>,
+    /// Its thread, per lockstep phase in order (a phase may start new threads).
+    pub threads: Vec<Pid>,
+}
+
+/// How the kernel's view of a node was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceSheet {
+    /// What was used.
+    pub mode: TraceMode,
+    /// What could not be had, and which command would allow it.
+    pub unavailable: Vec<Unavailable>,
+    /// What recording cost.
+    pub cost: TraceCost,
+}
+
+/// Where the kernel's view came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceMode {
+    /// An own tracefs instance: every switch, interrupt and wake-up of every traced CPU.
+    Tracefs,
+    /// `PERF_RECORD_SWITCH` of the own threads: when they were off their CPU, not who ran.
+    PerfSwitch,
+    /// Counters of /proc only: who ran and how much, not when.
+    Counters,
+    /// Switched off by the user.
+    Off,
+}
+
+/// Something that could not be recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unavailable {
+    /// What is missing: "interrupts by name".
+    pub what: String,
+    /// Why: "tracefs: permission denied".
+    pub why: String,
+    /// A command that would allow it.
+    pub allow: Option<String>,
+}
+
+/// What recording the kernel's view cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceCost {
+    /// Events recorded, all CPUs.
+    pub events: u64,
+    /// Events lost, all CPUs, by the ring buffer's own count.
+    pub lost: u64,
+    /// CPU time of the reader thread.
+    pub reader: Nanos,
+    /// Cost of writing one event, measured here; `None` if it could not be measured.
+    pub event_ns: Option<f64>,
+    /// Wall time for which tracing was on.
+    pub wall: Nanos,
+    /// CPUs traced.
+    pub cpus: u32,
+}
+
+impl TraceCost {
+    /// Share of the traced CPUs' time spent on recording, 0..=1; `None` if no event cost was measured.
+    pub fn share(&self) -> Option<f64> {
+        let all = self.wall.as_f64() * f64::from(self.cpus);
+        let event_ns = self.event_ns?;
+        (all > 0.0).then(|| (self.reader.as_f64() + self.events as f64 * event_ns) / all)
+    }
+}
+
+/// A table of the bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableEntry {
+    /// Name, as in docs/run-bundle.md.
+    pub name: String,
+    /// File, relative to the bundle.
+    pub file: String,
+    /// Rows.
+    pub rows: u64,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// CRC-32 (IEEE) of the file.
+    pub crc32: u32,
+}

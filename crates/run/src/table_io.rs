@@ -1,0 +1,233 @@
+//! Writing and reading one table: an Arrow IPC file of record batches.
+//!
+//! A file that lacks its end (the writer was killed) is read as a stream up to the last whole batch.
+
+use crate::{RunError, Table, TableEntry};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_ipc::writer::FileWriter;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// Rows collected before a batch is written.
+const BATCH_ROWS: usize = 16_384;
+
+/// Arrow IPC files begin with `ARROW1` and two bytes of padding; the stream format follows.
+const FILE_PREFIX: u64 = 8;
+
+/// Writes one table, batch by batch.
+pub struct TableWriter<T: Table> {
+    path: PathBuf,
+    file: String,
+    writer: FileWriter<BufWriter<File>>,
+    pending: T,
+    rows: u64,
+}
+
+impl<T: Table> TableWriter<T> {
+    pub(crate) fn create(directory: &Path) -> Result<Self, RunError> {
+        let file = format!("{}.arrow", T::NAME);
+        let path = directory.join(&file);
+        let out = File::create(&path).map_err(RunError::io("create", &path))?;
+        let writer = FileWriter::try_new_buffered(out, &T::schema())
+            .map_err(|e| arrow_error("write", &path, e))?;
+        Ok(Self {
+            path,
+            file,
+            writer,
+            pending: T::default(),
+            rows: 0,
+        })
+    }
+
+    /// Adds a row; every 16,384 rows become a batch on disk.
+    pub fn push(&mut self, row: T::Row) -> Result<(), RunError> {
+        self.pending.push(row);
+        if self.pending.len() >= BATCH_ROWS {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds whole columns.
+    pub fn extend(&mut self, rows: &T) -> Result<(), RunError> {
+        self.flush()?;
+        let batch = rows.to_batch();
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let part = batch.slice(at, BATCH_ROWS.min(batch.num_rows() - at));
+            self.write(&part)?;
+            at += part.num_rows();
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending, so that it survives the end of this process.
+    pub fn flush(&mut self) -> Result<(), RunError> {
+        if !self.pending.is_empty() {
+            let batch = self.pending.to_batch();
+            self.pending.clear();
+            self.write(&batch)?;
+        }
+        self.writer
+            .get_mut()
+            .flush()
+            .map_err(RunError::io("write", &self.path))
+    }
+
+    fn write(&mut self, batch: &arrow_array::RecordBatch) -> Result<(), RunError> {
+        self.rows += batch.num_rows() as u64;
+        self.writer
+            .write(batch)
+            .map_err(|e| arrow_error("write", &self.path, e))
+    }
+
+    /// Ends the table; the entry belongs into the manifest.
+    pub fn finish(mut self) -> Result<TableEntry, RunError> {
+        self.flush()?;
+        self.writer
+            .finish()
+            .map_err(|e| arrow_error("write", &self.path, e))?;
+        let out = self
+            .writer
+            .into_inner()
+            .map_err(|e| arrow_error("write", &self.path, e))?;
+        drop(out);
+        let (bytes, crc32) = checksum(&self.path)?;
+        Ok(TableEntry {
+            name: T::NAME.to_owned(),
+            file: self.file,
+            rows: self.rows,
+            bytes,
+            crc32,
+        })
+    }
+}
+
+fn arrow_error(action: &'static str, path: &Path, error: arrow_schema::ArrowError) -> RunError {
+    match error {
+        arrow_schema::ArrowError::IoError(_, source) => RunError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        },
+        other => damaged(path, other.to_string()),
+    }
+}
+
+fn damaged(path: &Path, reason: impl Into<String>) -> RunError {
+    RunError::Table {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+/// Size and CRC-32 of a file.
+fn checksum(path: &Path) -> Result<(u64, u32), RunError> {
+    let mut file = File::open(path).map_err(RunError::io("read", path))?;
+    let mut hasher = crc32fast::Hasher::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    loop {
+        let n = file.read(&mut buffer).map_err(RunError::io("read", path))?;
+        if n == 0 {
+            return Ok((bytes, hasher.finalize()));
+        }
+        hasher.update(&buffer[..n]);
+        bytes += n as u64;
+    }
+}
+
+/// Reads one table, batch by batch.
+pub struct TableReader<T: Table> {
+    path: PathBuf,
+    batches: Box<dyn Iterator<Item = Result<arrow_array::RecordBatch, arrow_schema::ArrowError>>>,
+    /// A damaged end is the end, not an error: the writer was killed.
+    tolerant: bool,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> TableReader<T> {
+    /// A table whose entry is in the manifest: size and checksum are verified first.
+    pub(crate) fn open(path: PathBuf, entry: &TableEntry) -> Result<Self, RunError> {
+        let (bytes, crc32) = checksum(&path)?;
+        if bytes != entry.bytes {
+            return Err(damaged(
+                &path,
+                format!("has {bytes} bytes, the manifest says {}", entry.bytes),
+            ));
+        }
+        if crc32 != entry.crc32 {
+            return Err(damaged(
+                &path,
+                "does not match its checksum in the manifest".to_owned(),
+            ));
+        }
+        let file = File::open(&path).map_err(RunError::io("read", &path))?;
+        let reader = guard(&path, || FileReader::try_new_buffered(file, None))?;
+        Ok(Self {
+            path,
+            batches: Box::new(reader),
+            tolerant: false,
+            table: PhantomData,
+        })
+    }
+
+    /// A table whose writer was killed: whole batches up to the first damage.
+    pub(crate) fn recover(path: PathBuf) -> Result<Self, RunError> {
+        let mut file = File::open(&path).map_err(RunError::io("read", &path))?;
+        file.seek(SeekFrom::Start(FILE_PREFIX))
+            .map_err(RunError::io("read", &path))?;
+        // No message can be longer than the file: refuse lengths that would only exhaust memory.
+        let reader = guard(&path, || StreamReader::try_new(BufReader::new(file), None))?;
+        Ok(Self {
+            path,
+            batches: Box::new(reader),
+            tolerant: true,
+            table: PhantomData,
+        })
+    }
+
+    /// Appends the next batch to `table`; `Ok(false)` at the end.
+    pub fn next_into(&mut self, table: &mut T) -> Result<bool, RunError> {
+        let next = catch_unwind(AssertUnwindSafe(|| self.batches.next()));
+        let batch = match next {
+            Ok(None) => return Ok(false),
+            Ok(Some(Ok(batch))) => batch,
+            Ok(Some(Err(_))) | Err(_) if self.tolerant => return Ok(false),
+            Ok(Some(Err(e))) => return Err(damaged(&self.path, e.to_string())),
+            Err(_) => return Err(damaged(&self.path, "is not a well-formed Arrow file")),
+        };
+        table
+            .append_batch(&batch)
+            .map_err(|reason| damaged(&self.path, reason))?;
+        Ok(true)
+    }
+
+    /// The whole table in memory.
+    pub fn read_all(mut self) -> Result<T, RunError> {
+        let mut table = T::default();
+        while self.next_into(&mut table)? {}
+        Ok(table)
+    }
+}
+
+/// Runs a reader of arrow-ipc, which may panic on bytes that no writer made, and turns that into an error.
+fn guard<R>(
+    path: &Path,
+    open: impl FnOnce() -> Result<R, arrow_schema::ArrowError>,
+) -> Result<R, RunError> {
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(Ok(reader)) => Ok(reader),
+        Ok(Err(e)) => Err(arrow_error("read", path, e)),
+        Err(_) => Err(damaged(path, "is not a well-formed Arrow file")),
+    }
+}
+
+/// Whether an I/O error says that the file is not there.
+pub(crate) fn is_missing(error: &RunError) -> bool {
+    matches!(error, RunError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}

@@ -1,0 +1,1 @@
+//! What noise costs at scale: a bulk-synchronous engine with closed forms as its tests.

@@ -1,0 +1,1 @@
+//! Estimators with intervals: quantiles, rates, histograms, speed levels, periodicity.

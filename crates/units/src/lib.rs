@@ -1,0 +1,18 @@
+//! Quantities with units: nanoseconds, instants with a clock domain, ranks, CPUs, sets and ratios.
+//!
+//! Every other crate of idlewave builds on these types, so that a number always says what it is.
+//! Durations and instants are integers; floating point appears only in statistics ([`NoiseRatio`]).
+
+mod bytes;
+mod cpuset;
+mod ids;
+mod nanos;
+mod ratio;
+mod time;
+
+pub use bytes::Bytes;
+pub use cpuset::{CpuSet, ParseCpuSetError};
+pub use ids::{Cpu, NodeId, Pid, Rank};
+pub use nanos::{Nanos, ParseNanosError};
+pub use ratio::NoiseRatio;
+pub use time::{ClockDomain, Instant, InstantError};

@@ -1,0 +1,1 @@
+//! Programs that measure: detour loop, fixed work quantum, lockstep runs over any fabric.
