@@ -150,15 +150,21 @@ impl RunReader {
         }
     }
 
-    /// A whole table; an empty one if the run has none by that name.
-    pub fn read<T: Table>(&self) -> Result<T, RunError> {
+    /// Opens a table, or `None` if the run has none by that name.
+    pub fn table_if_present<T: Table>(&self) -> Result<Option<TableReader<T>>, RunError> {
         match self.table::<T>() {
-            Ok(reader) => reader.read_all(),
-            Err(RunError::NoTable { .. }) => Ok(T::default()),
-            Err(e) if is_missing(&e) && self.manifest.state == RunState::Recording => {
-                Ok(T::default())
-            }
+            Ok(reader) => Ok(Some(reader)),
+            Err(RunError::NoTable { .. }) => Ok(None),
+            Err(e) if is_missing(&e) && self.manifest.state == RunState::Recording => Ok(None),
             Err(e) => Err(e),
+        }
+    }
+
+    /// A whole table in memory; an empty one if the run has none by that name.
+    pub fn read<T: Table>(&self) -> Result<T, RunError> {
+        match self.table_if_present::<T>()? {
+            Some(reader) => reader.read_all(),
+            None => Ok(T::default()),
         }
     }
 

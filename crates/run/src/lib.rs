@@ -14,6 +14,8 @@ mod manifest;
 mod profile;
 mod table_io;
 pub mod tables;
+#[doc(hidden)]
+pub mod testing;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;

@@ -14,9 +14,6 @@ use std::path::{Path, PathBuf};
 /// Rows collected before a batch is written.
 const BATCH_ROWS: usize = 16_384;
 
-/// Arrow IPC files begin with `ARROW1` and two bytes of padding; the stream format follows.
-const FILE_PREFIX: u64 = 8;
-
 /// Writes one table, batch by batch.
 pub struct TableWriter<T: Table> {
     path: PathBuf,
@@ -179,10 +176,11 @@ impl<T: Table> TableReader<T> {
     /// A table whose writer was killed: whole batches up to the first damage.
     pub(crate) fn recover(path: PathBuf) -> Result<Self, RunError> {
         let mut file = File::open(&path).map_err(RunError::io("read", &path))?;
-        file.seek(SeekFrom::Start(FILE_PREFIX))
+        let (begin, end) = whole_messages(&mut file).map_err(RunError::io("read", &path))?;
+        file.seek(SeekFrom::Start(begin))
             .map_err(RunError::io("read", &path))?;
-        // No message can be longer than the file: refuse lengths that would only exhaust memory.
-        let reader = guard(&path, || StreamReader::try_new(BufReader::new(file), None))?;
+        let whole = BufReader::new(file).take(end - begin);
+        let reader = guard(&path, || StreamReader::try_new(whole, None))?;
         Ok(Self {
             path,
             batches: Box::new(reader),
@@ -213,6 +211,57 @@ impl<T: Table> TableReader<T> {
         while self.next_into(&mut table)? {}
         Ok(table)
     }
+}
+
+/// The largest metadata of one message: our widest schema takes some kilobytes.
+const MAX_METADATA: u64 = 1 << 20;
+
+/// Begin and end of the whole messages at the start of a file that may lack its end.
+///
+/// An Arrow IPC file begins with `ARROW1`, padded to the writer's alignment (8 to 64 bytes); then
+/// come encapsulated messages: 0xFFFFFFFF, the length of the metadata, the metadata, the body
+/// (Arrow columnar format, "Encapsulated message format"). Lengths are checked against the file
+/// before anything is allocated by them.
+fn whole_messages(file: &mut File) -> io::Result<(u64, u64)> {
+    let size = file.metadata()?.len();
+    let mut begin = 0;
+    for candidate in (8..=64).step_by(8) {
+        let mut marker = [0; 4];
+        if candidate + 4 > size {
+            break;
+        }
+        file.seek(SeekFrom::Start(candidate))?;
+        file.read_exact(&mut marker)?;
+        if marker == [0xff; 4] {
+            begin = candidate;
+            break;
+        }
+    }
+    let mut at = begin;
+    while begin > 0 && at + 8 <= size {
+        let mut head = [0; 8];
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(&mut head)?;
+        let [a, b, c, d, length @ ..] = head;
+        let metadata = u64::from(u32::from_le_bytes(length));
+        if [a, b, c, d] != [0xff; 4] || metadata == 0 || metadata > MAX_METADATA.min(size - at - 8)
+        {
+            break;
+        }
+        let mut bytes = vec![0; metadata as usize];
+        file.read_exact(&mut bytes)?;
+        let Ok(message) = arrow_ipc::root_as_message(&bytes) else {
+            break;
+        };
+        let Ok(body) = u64::try_from(message.bodyLength()) else {
+            break;
+        };
+        if body > size - at - 8 - metadata {
+            break;
+        }
+        at += 8 + metadata + body;
+    }
+    Ok((begin, at))
 }
 
 /// Runs a reader of arrow-ipc, which may panic on bytes that no writer made, and turns that into an error.
