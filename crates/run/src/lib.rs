@@ -26,6 +26,6 @@ pub use manifest::{
     ClockSheet, Coupling, DetourLoop, Incomplete, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
     RunState, SchemaVersion, TableEntry, TraceCost, TraceMode, TraceSheet, Unavailable,
 };
-pub use profile::{NoiseProfile, NoiseSource};
+pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use table_io::{TableReader, TableWriter};
 pub use tables::{SourceKind, Table};
