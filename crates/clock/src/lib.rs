@@ -1,1 +1,18 @@
-//! Reading and calibrating clocks: time-stamp counter, CLOCK_MONOTONIC, the quantum really seen.
+//! Counters that stamp measurements, and how their counts become CLOCK_MONOTONIC nanoseconds.
+//!
+//! A loop that measures reads a raw counter ([`Source`]); only afterwards are its counts converted
+//! by a [`Calibration`], so that no arithmetic stands between two readings.
+
+mod calibration;
+mod choose;
+mod quantum;
+mod source;
+
+pub use calibration::{Calibration, Pair};
+pub use choose::{ClockError, Counter, Readings};
+pub use quantum::{Quantum, quantum_of, read_time};
+#[cfg(target_arch = "aarch64")]
+pub use source::Cntvct;
+#[cfg(target_arch = "x86_64")]
+pub use source::Tsc;
+pub use source::{Monotonic, Source, monotonic_ns};
