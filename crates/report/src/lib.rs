@@ -1,1 +1,13 @@
 //! The terminal summary and the self-contained HTML report of any run.
+//!
+//! Last in the flow: both renderings take a run bundle and its findings and measure nothing
+//! themselves, so that a live recording, an imported file and a simulation look alike.
+
+mod error;
+mod facts;
+mod number;
+mod screen;
+mod text;
+
+pub use error::ReportError;
+pub use text::render_text;

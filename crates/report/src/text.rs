@@ -1,0 +1,32 @@
+//! The terminal summary: what was found and what to do next, on one screen.
+//!
+//! Sections come in the order in which they matter; each is short enough that all of them fit 80
+//! columns and about 45 lines. What was not measured is a dash, never a zero.
+
+mod machine;
+mod outcome;
+
+use crate::facts;
+use crate::screen::{Screen, Style};
+use idlewave_run::Manifest;
+use idlewave_run::findings::Findings;
+
+/// Renders the summary of a run: ASCII, no line wider than `width` columns (at least 20), with the
+/// SGR colours of ECMA-48 only if `color`.
+pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color: bool) -> String {
+    let mut screen = Screen::new(width, color);
+    machine::host(&mut screen, manifest);
+    if let Some(early) = facts::early_end(manifest) {
+        screen.wrap(Style::Alarm, "! ", &early);
+    }
+    machine::contamination(&mut screen, &findings.contamination);
+    machine::noise(&mut screen, &findings.cpus);
+    outcome::lockstep(&mut screen, findings);
+    outcome::sources(&mut screen, findings);
+    outcome::prediction(&mut screen, findings);
+    outcome::advice(&mut screen, findings);
+    machine::missing(&mut screen, findings);
+    machine::losses(&mut screen, manifest, findings);
+    machine::cost(&mut screen, findings);
+    screen.into_text()
+}

@@ -1,0 +1,230 @@
+//! The parts of the summary that speak of delays: verdict, sources, prediction, advice.
+
+use crate::facts::{self, SHOWN_RANKS};
+use crate::number::{count, percent, plain, ranks, three_digits, time_f64};
+use crate::screen::{Screen, Style};
+use idlewave_run::SourceKind;
+use idlewave_run::findings::{Findings, LockstepFindings, Prediction, SourceFinding, Topology};
+
+/// Sources shown.
+const SOURCES_SHOWN: usize = 8;
+/// Pieces of advice shown.
+const ADVICE_SHOWN: usize = 3;
+/// A slow-down that most programs can live with: where granularity absorbs the noise.
+const TOLERABLE: f64 = 0.05;
+
+/// Verdict on every lockstep run.
+pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
+    screen.line(Style::Heading, "LOCKSTEP RUNS");
+    if findings.lockstep.is_empty() {
+        screen.line(Style::Plain, "  not measured");
+        return;
+    }
+    let rows: Vec<Vec<String>> = findings.lockstep.iter().map(run_row).collect();
+    screen.table(
+        &[
+            "run",
+            "ranks",
+            "steps",
+            "step",
+            "slow-down",
+            "(95 %)",
+            "late",
+            "late by",
+        ],
+        &rows,
+    );
+    screen.wrap(Style::Plain, "  ", &facts::blame_sentence(findings));
+    for run in findings
+        .lockstep
+        .iter()
+        .filter(|r| !r.slow_ranks.is_empty())
+    {
+        let list: Vec<String> = run
+            .slow_ranks
+            .iter()
+            .take(8)
+            .map(ToString::to_string)
+            .collect();
+        let more = if run.slow_ranks.len() > 8 { ", .." } else { "" };
+        let text = format!(
+            "{}: last more often than by chance: rank {}{more}",
+            plain(&run.name),
+            list.join(", ")
+        );
+        screen.wrap(Style::Plain, "  ", &text);
+    }
+}
+
+fn run_row(run: &LockstepFindings) -> Vec<String> {
+    vec![
+        plain(&run.name),
+        run.ranks.to_string(),
+        count(run.iterations),
+        run.step.to_string(),
+        percent(run.slowdown.value),
+        format!(
+            "{}..{}",
+            three_digits(run.slowdown.low * 100.0),
+            three_digits(run.slowdown.high * 100.0)
+        ),
+        count(run.late_steps),
+        if run.late_steps == 0 {
+            "-".to_owned()
+        } else {
+            run.lateness.to_string()
+        },
+    ]
+}
+
+/// The table of sources, most time lost first. What is not named is always among those shown.
+pub(super) fn sources(screen: &mut Screen, findings: &Findings) {
+    let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
+    if shown.is_empty() {
+        return;
+    }
+    let unnamed = findings
+        .sources
+        .iter()
+        .find(|s| s.kind == SourceKind::Unexplained);
+    if let Some(unnamed) = unnamed.filter(|u| !shown.contains(u)) {
+        shown.pop();
+        shown.push(unnamed);
+    }
+    screen.line(
+        Style::Heading,
+        "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
+    );
+    let rows: Vec<Vec<String>> = shown.iter().map(|s| source_row(s)).collect();
+    screen.table(
+        &[
+            "source", "lost", "late", "stolen", "ampl", "period", "length",
+        ],
+        &rows,
+    );
+    if findings.sources.len() > shown.len() {
+        let text = format!(
+            "  and {} more: see the report page",
+            findings.sources.len() - shown.len()
+        );
+        screen.line(Style::Quiet, &text);
+    }
+}
+
+fn source_row(source: &SourceFinding) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let has_events = source.events.is_some();
+    vec![
+        facts::source_name(source.kind, &source.name),
+        source.lost.to_string(),
+        count(source.late_steps),
+        // A class without events (slow level, unexplained) steals nothing that could be counted.
+        if has_events {
+            source.stolen.to_string()
+        } else {
+            dash()
+        },
+        source
+            .amplification
+            .map_or_else(dash, |a| format!("x{}", three_digits(a))),
+        source
+            .period
+            .as_ref()
+            .map_or_else(dash, |p| time_f64(p.period.value)),
+        source
+            .length
+            .as_ref()
+            .map_or_else(dash, |l| time_f64(l.value)),
+    ]
+}
+
+/// Slow-down at scale, what removing a source brings, and where granularity absorbs the noise.
+pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
+    let Some(prediction) = &findings.prediction else {
+        screen.line(Style::Heading, "AT SCALE");
+        screen.line(
+            Style::Plain,
+            "  not predicted: there was nothing to predict from",
+        );
+        return;
+    };
+    let heading = format!(
+        "AT SCALE, {} of computation per step: slow-down",
+        prediction.granularity
+    );
+    screen.line(Style::Heading, &heading);
+    let mut header = vec!["ranks".to_owned()];
+    header.extend(SHOWN_RANKS.map(ranks));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut rows = Vec::new();
+    for topology in Topology::ALL {
+        if let Some(curve) = facts::curve(&prediction.curves, topology) {
+            rows.push(curve_row(topology.label().to_owned(), curve));
+        }
+    }
+    if let Some((worst, _)) = facts::worst_point(prediction) {
+        for removed in &prediction.without {
+            if let Some(curve) = facts::curve(&removed.curves, worst) {
+                let name = format!("{} without {}", worst.label(), plain(&removed.name));
+                rows.push(curve_row(name, curve));
+            }
+        }
+    }
+    screen.table(&header, &rows);
+    absorbed(screen, prediction);
+}
+
+fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String> {
+    let mut row = vec![name];
+    row.extend(SHOWN_RANKS.map(|r| {
+        facts::at_ranks(curve, r).map_or_else(|| "-".to_owned(), |p| percent(p.slowdown.value))
+    }));
+    row
+}
+
+/// The least granularity from which on the slow-down stays tolerable.
+fn absorbed(screen: &mut Screen, prediction: &Prediction) {
+    let mut parts = Vec::new();
+    for curve in &prediction.by_granularity {
+        let tail = curve
+            .points
+            .iter()
+            .rev()
+            .take_while(|(_, s)| s.value <= TOLERABLE)
+            .last();
+        if let Some((granularity, _)) = tail {
+            parts.push(format!("{} from {granularity}", curve.topology.label()));
+        }
+    }
+    if let (false, Some(any)) = (parts.is_empty(), prediction.by_granularity.first()) {
+        let text = format!(
+            "below {} at {} ranks with more computation per step: {}",
+            percent(TOLERABLE),
+            ranks(any.ranks),
+            parts.join(", ")
+        );
+        screen.wrap(Style::Plain, "  ", &text);
+    }
+}
+
+/// What to do next.
+pub(super) fn advice(screen: &mut Screen, findings: &Findings) {
+    screen.line(Style::Heading, "WHAT TO DO");
+    if findings.advice.is_empty() {
+        screen.line(Style::Plain, "  nothing stands out");
+    }
+    for (i, advice) in findings.advice.iter().take(ADVICE_SHOWN).enumerate() {
+        let text = format!("{}: {}", plain(&advice.action), plain(&advice.reason));
+        screen.wrap(Style::Plain, &format!("  {}. ", i + 1), &text);
+        if let Some(command) = &advice.command {
+            screen.command(5, &plain(command));
+        }
+    }
+    if findings.advice.len() > ADVICE_SHOWN {
+        let more = findings.advice.len() - ADVICE_SHOWN;
+        screen.line(
+            Style::Quiet,
+            &format!("  and {more} more: see the report page"),
+        );
+    }
+}
