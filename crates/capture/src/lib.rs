@@ -1,1 +1,3 @@
 //! What the kernel knows: trace instance, perf switch records, counters of /proc, the host sheet.
+
+pub mod host;

@@ -1,0 +1,26 @@
+//! The host sheet: what a node is, and its settings that matter for noise.
+//!
+//! First in the flow: read once at the begin of a run and stored in its manifest. All readers
+//! take a root directory, so that a fake /proc and /sys stand for any machine. A setting that a
+//! machine does not have is `None`; one that it has and that cannot be read is listed with the
+//! reason in [`HostSheet::unreadable`](idlewave_run::HostSheet).
+//! Sources: proc(5), and Documentation/ABI/ and admin-guide/ of the kernel.
+
+mod affinity;
+pub(crate) mod cgroup;
+mod error;
+#[cfg(test)]
+pub(crate) mod fake;
+mod kernel;
+mod notes;
+mod processor;
+pub(crate) mod root;
+mod sheet;
+mod topology;
+
+#[cfg(test)]
+mod tests;
+
+pub use affinity::allowed_cpus;
+pub use error::CaptureError;
+pub use sheet::read_host;
