@@ -1,0 +1,355 @@
+//! One rank's messages: what is being sent, what is awaited, what came early.
+
+use crate::mailbox::SLOT_BYTES;
+use crate::threads::Shared;
+use crate::{Delivery, FabricError, Tag};
+use idlewave_units::Rank;
+use std::collections::VecDeque;
+
+/// State of one operation; its place in the list is what a request holds.
+#[derive(Debug)]
+enum Operation {
+    /// A send: `sent` bytes of the message are in mailboxes.
+    Send {
+        to: u32,
+        tag: u32,
+        data: Vec<u8>,
+        sent: usize,
+        begun: bool,
+    },
+    /// A receive that has not met its message.
+    Posted {
+        from: Option<u32>,
+        tag: u32,
+        capacity: usize,
+        buffer: Vec<u8>,
+    },
+    /// A receive whose message is coming in.
+    Receiving,
+    /// A send that is complete.
+    Sent(Vec<u8>),
+    /// A receive that is complete.
+    Received(Result<Delivery, FabricError>),
+    /// Free for another operation.
+    Free,
+}
+
+/// A message coming in, piece by piece, from one source.
+#[derive(Debug)]
+struct Incoming {
+    tag: u32,
+    length: usize,
+    data: Vec<u8>,
+    /// The receive that it belongs to and that one's capacity; `None` if it came before one was posted.
+    receive: Option<(usize, usize)>,
+}
+
+/// The messages of one rank.
+#[derive(Debug)]
+pub struct Messages {
+    rank: u32,
+    operations: Vec<Operation>,
+    free: Vec<usize>,
+    /// Sends under way, oldest first.
+    sends: VecDeque<usize>,
+    /// Receives without a message, oldest first.
+    posted: VecDeque<usize>,
+    /// Messages that came before their receive, oldest first, with their source.
+    early: VecDeque<(u32, u32, Vec<u8>)>,
+    /// Per source: pieces taken, and the message that is coming in.
+    taken: Vec<u64>,
+    incoming: Vec<Option<Incoming>>,
+    /// Per destination: pieces put.
+    put: Vec<u64>,
+}
+
+impl Messages {
+    pub fn new(rank: u32, size: u32) -> Self {
+        let n = size as usize;
+        Self {
+            rank,
+            operations: Vec::new(),
+            free: Vec::new(),
+            sends: VecDeque::new(),
+            posted: VecDeque::new(),
+            early: VecDeque::new(),
+            taken: vec![0; n],
+            incoming: (0..n).map(|_| None).collect(),
+            put: vec![0; n],
+        }
+    }
+
+    fn add(&mut self, operation: Operation) -> usize {
+        if let Some(index) = self.free.pop() {
+            self.operations[index] = operation;
+            return index;
+        }
+        self.operations.push(operation);
+        self.operations.len() - 1
+    }
+
+    fn remove(&mut self, index: usize) -> Operation {
+        self.free.push(index);
+        std::mem::replace(&mut self.operations[index], Operation::Free)
+    }
+
+    pub fn send(&mut self, shared: &Shared, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
+        let index = self.add(Operation::Send {
+            to: to.get(),
+            tag: tag.0,
+            data,
+            sent: 0,
+            begun: false,
+        });
+        self.sends.push_back(index);
+        self.push_sends(shared);
+        index
+    }
+
+    pub fn receive(
+        &mut self,
+        from: Option<Rank>,
+        tag: Tag,
+        capacity: usize,
+        buffer: Vec<u8>,
+    ) -> usize {
+        let from = from.map(Rank::get);
+        let early = self
+            .early
+            .iter()
+            .position(|(s, t, _)| *t == tag.0 && from.is_none_or(|f| f == *s));
+        if let Some(early) = early.and_then(|e| self.early.remove(e)) {
+            return self.add(Operation::Received(deliver(early.0, early.2, capacity)));
+        }
+        let index = self.add(Operation::Posted {
+            from,
+            tag: tag.0,
+            capacity,
+            buffer,
+        });
+        // A message of this tag may have begun to come in before.
+        let begun = self
+            .incoming
+            .iter()
+            .enumerate()
+            .find_map(|(source, incoming)| {
+                let i = incoming.as_ref()?;
+                let fits = i.receive.is_none()
+                    && i.tag == tag.0
+                    && from.is_none_or(|f| f as usize == source);
+                fits.then_some(source)
+            });
+        match begun.and_then(|source| self.incoming[source].as_mut()) {
+            Some(incoming) => {
+                incoming.receive = Some((index, capacity));
+                self.operations[index] = Operation::Receiving;
+            }
+            None => self.posted.push_back(index),
+        }
+        index
+    }
+
+    /// Moves every message on as far as it goes without waiting.
+    pub fn progress(&mut self, shared: &Shared) {
+        if !self.sends.is_empty() {
+            self.push_sends(shared);
+        }
+        let any = self
+            .posted
+            .iter()
+            .any(|&p| matches!(self.operations[p], Operation::Posted { from: None, .. }));
+        if any {
+            for source in 0..shared.size() {
+                self.pull(shared, source);
+            }
+            return;
+        }
+        let mut next = 0;
+        while let Some(&index) = self.posted.get(next) {
+            if let Operation::Posted {
+                from: Some(source), ..
+            } = self.operations[index]
+            {
+                self.pull(shared, source);
+            }
+            // If this one met its message, the next one has moved into its place.
+            if self.posted.get(next) == Some(&index) {
+                next += 1;
+            }
+        }
+        for source in 0..self.incoming.len() {
+            if self.incoming[source].is_some() {
+                self.pull(shared, source as u32);
+            }
+        }
+    }
+
+    /// Puts pieces of the sends under way into their mailboxes, per destination in order.
+    fn push_sends(&mut self, shared: &Shared) {
+        let mut blocked: Vec<u32> = Vec::new();
+        let mut next = 0;
+        while let Some(&index) = self.sends.get(next) {
+            let Operation::Send {
+                to,
+                tag,
+                data,
+                sent,
+                begun,
+            } = &mut self.operations[index]
+            else {
+                self.sends.remove(next);
+                continue;
+            };
+            let mut whole = *begun && *sent == data.len();
+            while !whole && !blocked.contains(to) {
+                let turn = &mut self.put[*to as usize];
+                if !shared.mailbox(self.rank, *to).put(
+                    *turn,
+                    *tag,
+                    data.len() as u64,
+                    &data[*sent..],
+                ) {
+                    blocked.push(*to);
+                    break;
+                }
+                *turn += 1;
+                *begun = true;
+                *sent += (data.len() - *sent).min(SLOT_BYTES);
+                whole = *sent == data.len();
+            }
+            if whole {
+                let data = std::mem::take(data);
+                self.operations[index] = Operation::Sent(data);
+                self.sends.remove(next);
+            } else {
+                next += 1;
+            }
+        }
+    }
+
+    /// Takes the pieces out that one source has put in.
+    fn pull(&mut self, shared: &Shared, source: u32) {
+        let s = source as usize;
+        let Some(mailbox) = shared.mailbox_if_used(source, self.rank) else {
+            return;
+        };
+        loop {
+            let turn = self.taken[s];
+            let Messages {
+                incoming,
+                operations,
+                posted,
+                ..
+            } = self;
+            let whole = mailbox.take(turn, |header, bytes| {
+                let message =
+                    incoming[s].get_or_insert_with(|| begin(operations, posted, source, header));
+                message.data.extend_from_slice(bytes);
+                message.data.len() >= message.length
+            });
+            match whole {
+                None => return,
+                Some(whole) => {
+                    self.taken[s] += 1;
+                    if whole {
+                        self.complete(source);
+                    }
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, source: u32) {
+        let Some(message) = self.incoming[source as usize].take() else {
+            return;
+        };
+        match message.receive {
+            Some((index, capacity)) => {
+                self.operations[index] =
+                    Operation::Received(deliver(source, message.data, capacity));
+            }
+            None => self.early.push_back((source, message.tag, message.data)),
+        }
+    }
+
+    pub fn is_sent(&self, index: usize) -> bool {
+        matches!(self.operations[index], Operation::Sent(_))
+    }
+
+    pub fn is_received(&self, index: usize) -> bool {
+        matches!(self.operations[index], Operation::Received(_))
+    }
+
+    /// The buffer of a complete send; `None` if it is not complete.
+    pub fn finish_send(&mut self, index: usize) -> Option<Vec<u8>> {
+        if !self.is_sent(index) {
+            return None;
+        }
+        match self.remove(index) {
+            Operation::Sent(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    /// The delivery of a complete receive; `None` if it is not complete.
+    pub fn finish_receive(&mut self, index: usize) -> Option<Result<Delivery, FabricError>> {
+        if !self.is_received(index) {
+            return None;
+        }
+        match self.remove(index) {
+            Operation::Received(delivery) => Some(delivery),
+            _ => None,
+        }
+    }
+}
+
+/// The first piece of a message: finds the oldest receive that it matches.
+fn begin(
+    operations: &mut [Operation],
+    posted: &mut VecDeque<usize>,
+    source: u32,
+    header: crate::mailbox::Header,
+) -> Incoming {
+    let matches = |index: &usize| match &operations[*index] {
+        Operation::Posted { from, tag, .. } => {
+            *tag == header.tag && from.is_none_or(|f| f == source)
+        }
+        _ => false,
+    };
+    let place = posted.iter().position(matches);
+    let receive = place.and_then(|p| posted.remove(p)).and_then(|index| {
+        match std::mem::replace(&mut operations[index], Operation::Receiving) {
+            Operation::Posted {
+                capacity,
+                mut buffer,
+                ..
+            } => {
+                buffer.clear();
+                Some((index, capacity, buffer))
+            }
+            _ => None,
+        }
+    });
+    let (receive, data) = match receive {
+        Some((index, capacity, buffer)) => (Some((index, capacity)), buffer),
+        None => (None, Vec::with_capacity(header.message as usize)),
+    };
+    Incoming {
+        tag: header.tag,
+        length: header.message as usize,
+        data,
+        receive,
+    }
+}
+
+fn deliver(source: u32, data: Vec<u8>, capacity: usize) -> Result<Delivery, FabricError> {
+    let from = Rank::new(source);
+    if data.len() > capacity {
+        return Err(FabricError::TooLong {
+            from,
+            length: data.len(),
+            capacity,
+        });
+    }
+    Ok(Delivery { from, data })
+}

@@ -1,0 +1,244 @@
+//! Ranks as threads of one process, with mailboxes in shared memory.
+
+use crate::mailbox::Mailbox;
+use crate::matching::Messages;
+use crate::{Delivery, Fabric, FabricError, Tag};
+use idlewave_units::Rank;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Turns of a waiting loop between two looks at whether another rank failed.
+const TURNS_PER_LOOK: u32 = 256;
+/// Turns after which a rank that shares its CPU lets another one run.
+const TURNS_BEFORE_YIELD: u32 = 64;
+
+/// How a rank waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Keeps its CPU, as MPI libraries do: for ranks that have a CPU each.
+    Spin,
+    /// Lets others run after a short while: for more ranks than CPUs.
+    Yield,
+}
+
+/// A flag of the barrier on a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Flag(AtomicU64);
+
+/// What the ranks of one world share.
+pub(crate) struct Shared {
+    size: u32,
+    waiting: Waiting,
+    failed: AtomicBool,
+    /// From rank `s` to rank `d` at `s * size + d`, made at first use.
+    mailboxes: Box<[OnceLock<Mailbox>]>,
+    /// Barrier: of rank `r` in round `k` at `r * rounds + k`, the number of the last barrier signalled to it.
+    flags: Box<[Flag]>,
+    rounds: u32,
+}
+
+impl Shared {
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+    fn place(&self, from: u32, to: u32) -> usize {
+        from as usize * self.size as usize + to as usize
+    }
+    pub(crate) fn mailbox(&self, from: u32, to: u32) -> &Mailbox {
+        self.mailboxes[self.place(from, to)].get_or_init(Mailbox::new)
+    }
+    pub(crate) fn mailbox_if_used(&self, from: u32, to: u32) -> Option<&Mailbox> {
+        self.mailboxes[self.place(from, to)].get()
+    }
+}
+
+/// One rank of a world of threads. If it is dropped while its thread panics, the others' waits end with
+/// [`FabricError::PeerFailed`].
+pub struct Endpoint {
+    rank: u32,
+    shared: Arc<Shared>,
+    messages: Messages,
+    barriers: u64,
+}
+
+/// The ends of `size` ranks, to be moved into their threads.
+pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
+    let n = size as usize;
+    let rounds = size.max(1).next_power_of_two().trailing_zeros();
+    let shared = Arc::new(Shared {
+        size,
+        waiting,
+        failed: AtomicBool::new(false),
+        mailboxes: (0..n * n).map(|_| OnceLock::new()).collect(),
+        flags: (0..n * rounds as usize).map(|_| Flag::default()).collect(),
+        rounds,
+    });
+    let end = |rank| Endpoint {
+        rank,
+        shared: Arc::clone(&shared),
+        messages: Messages::new(rank, size),
+        barriers: 0,
+    };
+    (0..size).map(end).collect()
+}
+
+/// A send under way.
+#[derive(Debug)]
+pub struct Sending(usize);
+
+/// A receive under way.
+#[derive(Debug)]
+pub struct Receiving(usize);
+
+impl Endpoint {
+    /// Ends the waits of all ranks with an error: for a rank that gives up.
+    pub fn fail(&self) {
+        self.shared.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self, rank: Rank) -> Result<(), FabricError> {
+        if rank.get() < self.shared.size {
+            return Ok(());
+        }
+        Err(FabricError::NoSuchRank {
+            rank,
+            size: self.shared.size,
+        })
+    }
+
+    fn look(&self) -> Result<(), FabricError> {
+        if self.shared.failed.load(Ordering::Relaxed) {
+            return Err(FabricError::PeerFailed);
+        }
+        Ok(())
+    }
+
+    /// One turn of a wait.
+    #[inline]
+    fn relax(&self, turn: &mut u32) -> Result<(), FabricError> {
+        *turn = turn.wrapping_add(1);
+        if *turn % TURNS_PER_LOOK == 0 {
+            self.look()?;
+        }
+        if self.shared.waiting == Waiting::Yield && *turn % TURNS_BEFORE_YIELD == 0 {
+            std::thread::yield_now();
+        } else {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+impl Fabric for Endpoint {
+    type Sending = Sending;
+    type Receiving = Receiving;
+
+    fn rank(&self) -> Rank {
+        Rank::new(self.rank)
+    }
+    fn size(&self) -> u32 {
+        self.shared.size
+    }
+
+    fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
+        self.check(to)?;
+        Ok(Sending(self.messages.send(&self.shared, to, tag, data)))
+    }
+
+    fn start_receive(
+        &mut self,
+        from: Option<Rank>,
+        tag: Tag,
+        capacity: usize,
+        buffer: Vec<u8>,
+    ) -> Result<Receiving, FabricError> {
+        if let Some(from) = from {
+            self.check(from)?;
+        }
+        Ok(Receiving(
+            self.messages.receive(from, tag, capacity, buffer),
+        ))
+    }
+
+    fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
+        self.look()?;
+        self.messages.progress(&self.shared);
+        Ok(self.messages.is_sent(sending.0))
+    }
+
+    fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
+        self.look()?;
+        self.messages.progress(&self.shared);
+        Ok(self.messages.is_received(receiving.0))
+    }
+
+    fn finish_send(
+        &mut self,
+        sending: Sending,
+        hook: &mut impl FnMut(),
+    ) -> Result<Vec<u8>, FabricError> {
+        let mut turn = 0;
+        loop {
+            if let Some(data) = self.messages.finish_send(sending.0) {
+                return Ok(data);
+            }
+            self.messages.progress(&self.shared);
+            hook();
+            self.relax(&mut turn)?;
+        }
+    }
+
+    fn finish_receive(
+        &mut self,
+        receiving: Receiving,
+        hook: &mut impl FnMut(),
+    ) -> Result<Delivery, FabricError> {
+        let mut turn = 0;
+        loop {
+            if let Some(delivery) = self.messages.finish_receive(receiving.0) {
+                return delivery;
+            }
+            self.messages.progress(&self.shared);
+            hook();
+            self.relax(&mut turn)?;
+        }
+    }
+
+    /// Dissemination (Hensgen, Finkel and Manber 1988): in round k rank r signals rank r + 2^k and waits
+    /// for rank r - 2^k; after log2(size) rounds it has heard of all.
+    fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
+        self.barriers += 1;
+        let (size, rounds) = (u64::from(self.shared.size), self.shared.rounds as usize);
+        for round in 0..rounds {
+            let to = (u64::from(self.rank) + (1 << round)) % size;
+            // Release: whoever sees the signal sees what this rank did before the barrier, and, because
+            // it acquired earlier rounds, what the ranks did of which it heard.
+            self.shared.flags[to as usize * rounds + round]
+                .0
+                .store(self.barriers, Ordering::Release);
+            let own = &self.shared.flags[self.rank as usize * rounds + round].0;
+            let mut turn = 0;
+            // Not `!=`: the other side may be one barrier ahead.
+            while own.load(Ordering::Acquire) < self.barriers {
+                hook();
+                self.relax(&mut turn)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail();
+        }
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.shared.size)
+    }
+}
