@@ -1,1 +1,16 @@
 //! Estimators with intervals: quantiles, rates, histograms, speed levels, periodicity.
+//!
+//! Pure functions of their input: no clock, no files, no randomness; equal input gives equal bytes. They come after
+//! the run bundle and before explanation and rendering. Every module says what it estimates, what it assumes, in
+//! which direction it is biased, and where the method comes from.
+
+pub mod blocks;
+pub mod distributions;
+pub mod histogram;
+pub mod quantiles;
+pub mod rates;
+pub mod special;
+pub mod tests;
+
+#[cfg(test)]
+mod testing;
