@@ -1,1 +1,19 @@
 //! What noise costs at scale: a bulk-synchronous engine with closed forms as its tests.
+//!
+//! Place in the flow: the noise profile of an analysis goes in, a [`Prediction`](idlewave_run::findings::Prediction) comes out.
+//! Model: in every step each rank computes, is struck by noise while it computes, and waits for its neighbours,
+//! t(i, k+1) = max over itself and its neighbours of (t(j, k) + work + noise(j, k)) + communication.
+
+mod blocks;
+mod draw;
+mod error;
+mod general;
+mod grid;
+mod kernel;
+mod noise;
+mod philox;
+mod shape;
+
+pub use error::SimulateError;
+pub use general::{Graph, step};
+pub use shape::Shape;

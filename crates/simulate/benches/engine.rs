@@ -1,0 +1,4 @@
+//! Rank-steps and events per second.
+fn main() {
+    divan::main();
+}

@@ -1,0 +1,163 @@
+//! Draws from distributions: exponential gaps and lengths from weighted bins.
+//!
+//! Both use basic arithmetic only, so that the same words give the same draw on every machine (libm's `ln` does not).
+
+use idlewave_run::LengthBin;
+
+/// An exponential variate with mean 1 from 64 random bits; between 1.1e-16 and 36.8.
+#[inline(always)]
+pub(crate) fn exponential(high: u32, low: u32) -> f64 {
+    let bits = (u64::from(high) << 20) ^ (u64::from(low) >> 12);
+    // In (0, 1): the centres of 2^52 equal intervals, each exact in a double.
+    let u = (bits as f64 + 0.5) * (1.0 / (1u64 << 52) as f64);
+    -ln(u)
+}
+
+/// Natural logarithm of a positive normal number, to a few units in the last place.
+#[inline(always)]
+fn ln(x: f64) -> f64 {
+    const SQRT_HALF_BITS: u64 = 0x3FE6_A09E_667F_3BCD;
+    // Mantissa in [sqrt(1/2), sqrt(2)), so that no cancellation happens near 1.
+    let shifted = x.to_bits().wrapping_sub(SQRT_HALF_BITS);
+    let exponent = (shifted as i64) >> 52;
+    let m = f64::from_bits(x.to_bits().wrapping_sub((exponent as u64) << 52));
+    // ln m = 2 artanh s by its series; |s| < 0.172, the first term left out is below 1e-17.
+    let s = (m - 1.0) / (m + 1.0);
+    let q = s * s;
+    let mut sum = 1.0 / 21.0;
+    for n in [19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0] {
+        sum = sum * q + 1.0 / n;
+    }
+    exponent as f64 * std::f64::consts::LN_2 + 2.0 * (s * q * sum + s)
+}
+
+/// Weighted bins, drawn from in constant time (Walker's alias method in Vose's form, integer weights).
+#[derive(Clone, Debug)]
+pub(crate) struct LengthTable {
+    columns: Vec<Column>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    /// Below this the column's own length is taken, otherwise the other one.
+    threshold: u32,
+    own_ns: u64,
+    other_ns: u64,
+}
+
+impl LengthTable {
+    /// `None` if no bin has events.
+    pub(crate) fn new(bins: &[LengthBin]) -> Option<Self> {
+        let bins: Vec<LengthBin> = bins.iter().copied().filter(|b| b.count > 0).collect();
+        let n = bins.len() as u128;
+        let total: u128 = bins.iter().map(|b| u128::from(b.count)).sum();
+        // A column holds `total`, a bin weighs `count * n`: all in integers, nothing is left over at the end.
+        let mut weight: Vec<u128> = bins.iter().map(|b| u128::from(b.count) * n).collect();
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..bins.len()).partition(|&i| weight[i] < total);
+        let mut columns: Vec<Column> = bins
+            .iter()
+            .map(|b| Column {
+                threshold: u32::MAX,
+                own_ns: b.length_ns,
+                other_ns: b.length_ns,
+            })
+            .collect();
+        while let (Some(s), Some(&l)) = (small.pop(), large.last()) {
+            columns[s].threshold = ((weight[s] << 32) / total) as u32;
+            columns[s].other_ns = bins[l].length_ns;
+            weight[l] -= total - weight[s];
+            if weight[l] < total {
+                large.pop();
+                small.push(l);
+            }
+        }
+        (!columns.is_empty()).then_some(LengthTable { columns })
+    }
+
+    /// A length in nanoseconds from 64 random bits.
+    #[inline(always)]
+    pub(crate) fn draw(&self, high: u32, low: u32) -> u64 {
+        let index = (u64::from(high) * self.columns.len() as u64) >> 32;
+        let column = self.columns[index as usize];
+        if low < column.threshold {
+            column.own_ns
+        } else {
+            column.other_ns
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::philox::philox4x32;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_logarithm_is_right_to_a_few_units_in_the_last_place() {
+        for i in 1..200_000u32 {
+            let x = f64::from(i) / 200_000.0;
+            assert!(
+                (ln(x) - x.ln()).abs() <= 4e-16 * x.ln().abs().max(1e-3),
+                "{x}"
+            );
+        }
+        assert_eq!(ln(1.0), 0.0);
+    }
+
+    #[test]
+    fn exponential_gaps_have_mean_and_variance_one() {
+        let n = 1_000_000;
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for i in 0..n {
+            let w = philox4x32([i, 1, 2, 3], [4, 5]);
+            let x = exponential(w[0], w[1]);
+            sum += x;
+            squares += x * x;
+        }
+        // Standard errors: 0.001 and 0.0045.
+        assert!((sum / f64::from(n) - 1.0).abs() < 0.004, "{sum}");
+        assert!((squares / f64::from(n) - 2.0).abs() < 0.018, "{squares}");
+        assert!(exponential(u32::MAX, u32::MAX) > 0.0);
+        assert!(exponential(0, 0) < 38.0);
+    }
+
+    #[test]
+    fn a_table_without_events_does_not_exist() {
+        assert!(LengthTable::new(&[]).is_none());
+        assert!(
+            LengthTable::new(&[LengthBin {
+                length_ns: 5,
+                count: 0
+            }])
+            .is_none()
+        );
+    }
+
+    proptest! {
+        /// The columns' areas give back the weights: nothing is drawn, nothing is left to chance.
+        #[test]
+        fn the_columns_hold_exactly_the_weights(counts in proptest::collection::vec(0u64..5_000, 1..40)) {
+            let bins: Vec<LengthBin> = counts
+                .iter()
+                .zip(100u64..)
+                .map(|(&count, length_ns)| LengthBin { length_ns, count })
+                .collect();
+            let total: u64 = counts.iter().sum();
+            let Some(table) = LengthTable::new(&bins) else {
+                prop_assert_eq!(total, 0);
+                return Ok(());
+            };
+            for bin in &bins {
+                let area: f64 = table.columns.iter().map(|c| {
+                    let own = if c.own_ns == c.other_ns { 1.0 } else { f64::from(c.threshold) / 4_294_967_296.0 };
+                    f64::from(u8::from(c.own_ns == bin.length_ns)) * own
+                        + f64::from(u8::from(c.own_ns != c.other_ns && c.other_ns == bin.length_ns)) * (1.0 - own)
+                }).sum();
+                let share = area / table.columns.len() as f64;
+                prop_assert!((share - bin.count as f64 / total as f64).abs() < 1e-8);
+            }
+        }
+    }
+}
