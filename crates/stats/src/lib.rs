@@ -7,10 +7,13 @@
 pub mod blocks;
 pub mod distributions;
 pub mod histogram;
+pub mod levels;
 pub mod quantiles;
 pub mod rates;
 pub mod special;
 pub mod tests;
 
+mod change_points;
 #[cfg(test)]
 mod testing;
+mod windows;
