@@ -7,6 +7,10 @@
 mod capture;
 mod error;
 mod events;
+pub mod format;
+pub mod page;
+#[doc(hidden)]
+pub mod testing;
 
 pub use capture::{
     CpuStats, RawCapture, RawTask, capture_path, format_path, header_page_path, pages_path,
