@@ -8,7 +8,8 @@ fn three_levels(seed: u64, span: u64) -> (Vec<u64>, Vec<u64>, Vec<(u64, f64)>) {
     let (mut ends, mut durations, mut switches) = (Vec::new(), Vec::new(), Vec::new());
     let (mut now, mut level, mut until) = (1_000_000_u64, 0_usize, 0_u64);
     while now < span {
-        if now >= until {
+        // A last stay of at least 20 ms, too.
+        if now >= until && now + 20_000_000 < span {
             level = (level + 1 + (random.bits() % 2) as usize) % 3;
             until = now + 50_000_000 + (random.uniform() * 450e6) as u64;
             switches.push((now, [9070.0, 11_400.0, 22_400.0][level]));
