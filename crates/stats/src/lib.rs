@@ -12,6 +12,7 @@ pub mod quantiles;
 pub mod rates;
 pub mod special;
 pub mod tests;
+pub mod warm_up;
 
 mod change_points;
 #[cfg(test)]
