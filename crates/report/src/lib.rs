@@ -7,6 +7,8 @@ mod error;
 mod facts;
 mod number;
 mod screen;
+#[doc(hidden)]
+pub mod testing;
 mod text;
 
 pub use error::ReportError;

@@ -69,9 +69,12 @@ impl Screen {
     /// Text in as many lines as it takes: the first begins with `first`, the others with as many blanks.
     pub(crate) fn wrap(&mut self, style: Style, first: &str, text: &str) {
         let indent = " ".repeat(first.chars().count());
-        for (i, part) in broken(text, self.width - indent.len()).iter().enumerate() {
+        for (i, part) in broken(&with_units(text), self.width - indent.len())
+            .iter()
+            .enumerate()
+        {
             let lead = if i == 0 { first } else { &indent };
-            self.line(style, &format!("{lead}{part}"));
+            self.line(style, &format!("{lead}{}", part.replace(KEPT, " ")));
         }
     }
 
@@ -119,6 +122,30 @@ impl Screen {
     }
 }
 
+/// Units that stay on the line of their number.
+const UNITS: [&str; 9] = ["ns", "us", "ms", "s", "%", "k", "M", "G", "CPUs"];
+
+/// Marks the blank between a number and its unit, so that no line ends between them.
+fn with_units(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            let unit = word.trim_end_matches(|c: char| ".,;:)".contains(c));
+            let after_number = out.ends_with(|c: char| c.is_ascii_digit());
+            out.push(if after_number && UNITS.contains(&unit) {
+                KEPT
+            } else {
+                ' '
+            });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// Stands for a blank at which no line is broken; foreign text cannot contain it, since it is escaped.
+const KEPT: char = '\u{1}';
+
 /// Words gathered into lines of at most `width` characters; longer words are broken.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
@@ -162,6 +189,16 @@ mod tests {
         assert_eq!(
             screen.into_text(),
             "  $ sudo chmod a+rx \\\n    /sys/kernel/tracin \\\n    g\n"
+        );
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        let mut screen = Screen::new(20, false);
+        screen.wrap(Style::Plain, "", "every time after 100 ms, 3.1 % of it");
+        assert_eq!(
+            screen.into_text(),
+            "every time after\n100 ms, 3.1 % of it\n"
         );
     }
 

@@ -15,21 +15,25 @@ const TOLERABLE: f64 = 0.05;
 
 /// Verdict on every lockstep run.
 pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
-    screen.line(Style::Heading, "LOCKSTEP RUNS");
-    if findings.lockstep.is_empty() {
+    let Some(first) = findings.lockstep.first() else {
+        screen.line(Style::Heading, "LOCKSTEP RUNS");
         screen.line(Style::Plain, "  not measured");
         return;
-    }
+    };
+    let ranks = if first.ranks == 1 {
+        "1 rank".to_owned()
+    } else {
+        format!("{} ranks", first.ranks)
+    };
+    screen.line(Style::Heading, &format!("LOCKSTEP RUNS, {ranks}"));
     let rows: Vec<Vec<String>> = findings.lockstep.iter().map(run_row).collect();
     screen.table(
         &[
             "run",
-            "ranks",
-            "steps",
             "step",
             "slow-down",
             "(95 %)",
-            "late",
+            "late steps",
             "late by",
         ],
         &rows,
@@ -59,8 +63,6 @@ pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
 fn run_row(run: &LockstepFindings) -> Vec<String> {
     vec![
         plain(&run.name),
-        run.ranks.to_string(),
-        count(run.iterations),
         run.step.to_string(),
         percent(run.slowdown.value),
         format!(
@@ -68,7 +70,7 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
             three_digits(run.slowdown.low * 100.0),
             three_digits(run.slowdown.high * 100.0)
         ),
-        count(run.late_steps),
+        format!("{} of {}", count(run.late_steps), count(run.iterations)),
         if run.late_steps == 0 {
             "-".to_owned()
         } else {
@@ -172,6 +174,10 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     }
     screen.table(&header, &rows);
     absorbed(screen, prediction);
+    if !prediction.caveats.is_empty() {
+        let caveats: Vec<String> = prediction.caveats.iter().map(|c| plain(c)).collect();
+        screen.wrap(Style::Quiet, "  ", &format!("but: {}", caveats.join("; ")));
+    }
 }
 
 fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String> {
