@@ -6,6 +6,7 @@
 
 mod capture;
 mod error;
+pub mod event;
 mod events;
 pub mod format;
 pub mod page;
