@@ -8,7 +8,7 @@ use idlewave_run::{Contamination, Manifest, TraceMode};
 use std::cmp::Reverse;
 
 /// CPUs shown one by one; of more than this only the noisiest are.
-const CPUS_SHOWN: usize = 6;
+const CPUS_SHOWN: usize = 5;
 /// Losses and missing things shown; the rest is counted.
 const ENTRIES_SHOWN: usize = 3;
 
@@ -91,9 +91,8 @@ pub(super) fn contamination(screen: &mut Screen, seen: &Contamination) {
     } else {
         format!(": {}", top.join(", "))
     };
-    let text = format!(
-        "BUSY MACHINE: {others}{top}{steal}{throttled}. Everything below speaks of them as much as of the machine; quiet it and repeat."
-    );
+    let text =
+        format!("BUSY MACHINE: {others}{top}{steal}{throttled}. Quiet the machine and repeat.");
     screen.wrap(Style::Alarm, "! ", &text);
 }
 

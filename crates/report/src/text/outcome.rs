@@ -1,10 +1,13 @@
 //! The parts of the summary that speak of delays: verdict, sources, prediction, advice.
 
 use crate::facts::{self, SHOWN_RANKS};
-use crate::number::{count, percent, plain, ranks, three_digits, time_f64};
+use crate::number::{self, count, percent, plain, three_digits, time_f64};
 use crate::screen::{Screen, Style};
 use idlewave_run::SourceKind;
-use idlewave_run::findings::{Findings, LockstepFindings, Prediction, SourceFinding, Topology};
+use idlewave_run::findings::{
+    Findings, GranularityCurve, LockstepFindings, Prediction, SourceFinding, Topology,
+};
+use idlewave_units::Nanos;
 
 /// Sources shown.
 const SOURCES_SHOWN: usize = 8;
@@ -156,7 +159,7 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     );
     screen.line(Style::Heading, &heading);
     let mut header = vec!["ranks".to_owned()];
-    header.extend(SHOWN_RANKS.map(ranks));
+    header.extend(SHOWN_RANKS.map(number::ranks));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut rows = Vec::new();
     for topology in Topology::ALL {
@@ -190,27 +193,41 @@ fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String>
 
 /// The least granularity from which on the slow-down stays tolerable.
 fn absorbed(screen: &mut Screen, prediction: &Prediction) {
-    let mut parts = Vec::new();
-    for curve in &prediction.by_granularity {
-        let tail = curve
-            .points
+    let Some(ranks) = prediction
+        .by_granularity
+        .first()
+        .map(|c| number::ranks(c.ranks))
+    else {
+        return;
+    };
+    let from = |c: &GranularityCurve| {
+        c.points
             .iter()
             .rev()
             .take_while(|(_, s)| s.value <= TOLERABLE)
-            .last();
-        if let Some((granularity, _)) = tail {
-            parts.push(format!("{} from {granularity}", curve.topology.label()));
+            .last()
+            .map(|p| p.0)
+    };
+    let mut least: Vec<(Nanos, &str)> = prediction
+        .by_granularity
+        .iter()
+        .filter_map(|c| Some((from(c)?, c.topology.label())))
+        .collect();
+    least.sort_by_key(|l| l.0);
+    let text = match (least.first(), least.last()) {
+        (Some((low, _)), Some((high, _))) if low == high => {
+            format!("from {low} of computation per step on")
         }
-    }
-    if let (false, Some(any)) = (parts.is_empty(), prediction.by_granularity.first()) {
-        let text = format!(
-            "below {} at {} ranks with more computation per step: {}",
-            percent(TOLERABLE),
-            ranks(any.ranks),
-            parts.join(", ")
-        );
-        screen.wrap(Style::Plain, "  ", &text);
-    }
+        (Some((low, easy)), Some((high, hard))) => {
+            format!("from {low} ({easy}) to {high} ({hard}) of computation per step on")
+        }
+        _ => "at no granularity that was tried".to_owned(),
+    };
+    screen.wrap(
+        Style::Plain,
+        "  ",
+        &format!("below {} at {ranks} ranks {text}", percent(TOLERABLE)),
+    );
 }
 
 /// What to do next.
