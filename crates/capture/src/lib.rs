@@ -1,3 +1,4 @@
 //! What the kernel knows: trace instance, perf switch records, counters of /proc, the host sheet.
 
 pub mod host;
+pub mod proc;

@@ -1,0 +1,157 @@
+//! How busy the machine was with others during a run.
+
+use super::stat::{CpuTicks, cpu_ticks, task_stat};
+use super::tasks::{TaskReading, differences, readings};
+use crate::host::cgroup::CpuGroups;
+use crate::host::root::Root;
+use idlewave_run::Contamination;
+use idlewave_units::{Cpu, Nanos};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+/// Names listed at most.
+const TOP: usize = 10;
+
+/// Takes one reading of the system's counters at the begin of a run and one at its end.
+#[derive(Debug)]
+pub struct ContaminationMeter {
+    root: Root,
+    groups: CpuGroups,
+    started: Instant,
+    before: Reading,
+}
+
+/// Counters at one time; `None` and empty where they cannot be read.
+#[derive(Debug, Default)]
+struct Reading {
+    cpus: BTreeMap<Cpu, CpuTicks>,
+    own: Option<Own>,
+    pressure_us: Option<u64>,
+    throttled: Option<u64>,
+    tasks: BTreeMap<u32, TaskReading>,
+}
+
+/// The own process: all its threads.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    process: u32,
+    ticks: u64,
+}
+
+impl ContaminationMeter {
+    /// Reads the counters below `root` (`/` for this machine).
+    pub fn start(root: &Path) -> ContaminationMeter {
+        let root = Root::new(root);
+        // Without membership nothing is known of throttling; the field is then `None`.
+        let groups = CpuGroups::find(&root).unwrap_or_default();
+        let before = Reading::take(&root, &groups);
+        ContaminationMeter {
+            root,
+            groups,
+            started: Instant::now(),
+            before,
+        }
+    }
+
+    /// Reads the counters again. Shares are of the time of all CPUs that were online both times.
+    ///
+    /// `others` is what is left of all user and system time without that of the own process, in
+    /// steps of a clock tick. Interrupts and idle time are nobody's. Tasks of the same name are
+    /// added up; those that began and ended in between are in `others` and not in `top_tasks`.
+    pub fn finish(self) -> Contamination {
+        let wall = Nanos::from(self.started.elapsed());
+        let after = Reading::take(&self.root, &self.groups);
+        self.before.until(&after, wall)
+    }
+}
+
+impl Reading {
+    fn take(root: &Root, groups: &CpuGroups) -> Reading {
+        let text = |path: &str| root.text(path).ok().flatten();
+        let own = text("proc/self/stat").and_then(|line| task_stat(&line));
+        Reading {
+            cpus: cpu_ticks(&text("proc/stat").unwrap_or_default()),
+            own: own.map(|stat| Own {
+                process: stat.pid,
+                ticks: stat.ticks,
+            }),
+            pressure_us: text("proc/pressure/cpu").as_deref().and_then(pressure_us),
+            throttled: groups.throttled(root),
+            tasks: readings(root),
+        }
+    }
+
+    fn until(&self, after: &Reading, wall: Nanos) -> Contamination {
+        let both = after
+            .cpus
+            .iter()
+            .filter_map(|(cpu, ticks)| self.cpus.get(cpu).map(|before| ticks.since(*before)));
+        let (mut used, mut steal, mut all, mut cpus) = (0u64, 0u64, 0u64, 0u32);
+        for ticks in both {
+            used = used.saturating_add(ticks.used());
+            steal = steal.saturating_add(ticks.steal);
+            all = all.saturating_add(ticks.all());
+            cpus += 1;
+        }
+        let share = |ticks: u64| (all > 0).then(|| (ticks as f64 / all as f64).min(1.0));
+        let own = self
+            .own
+            .zip(after.own)
+            .map(|(b, a)| a.ticks.saturating_sub(b.ticks));
+        Contamination {
+            wall,
+            cpus,
+            others: own.and_then(|own| share(used.saturating_sub(own))),
+            steal: share(steal),
+            top_tasks: self.top_tasks(after),
+            cpu_pressure: self
+                .pressure_us
+                .zip(after.pressure_us)
+                .filter(|_| wall.get() > 0)
+                .map(|(b, a)| (a.saturating_sub(b) as f64 * 1e3 / wall.as_f64()).min(1.0)),
+            throttled: self
+                .throttled
+                .zip(after.throttled)
+                .map(|(b, a)| a.saturating_sub(b)),
+        }
+    }
+
+    fn top_tasks(&self, after: &Reading) -> Vec<(String, u64)> {
+        let own = after.own.map(|own| own.process);
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (task, used) in differences(&self.tasks, &after.tasks) {
+            if Some(task.process) != own && used.ran_ns > 0 {
+                let sum = by_name.entry(&task.stat.name).or_default();
+                *sum = sum.saturating_add(used.ran_ns);
+            }
+        }
+        let mut top: Vec<(String, u64)> = by_name
+            .into_iter()
+            .map(|(name, ns)| (name.to_owned(), ns))
+            .collect();
+        // Equal times stay in the order of names.
+        top.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        top.truncate(TOP);
+        top
+    }
+}
+
+/// Microseconds in which some task waited for a CPU (Documentation/accounting/psi.rst).
+fn pressure_us(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix("total=")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_is_the_total_of_some() {
+        let text = "some avg10=0.05 avg60=0.48 avg300=0.21 total=20721395\nfull avg10=0 total=3\n";
+        assert_eq!(pressure_us(text), Some(20_721_395));
+        assert_eq!(pressure_us("full avg10=0 total=3\n"), None);
+    }
+}
