@@ -55,7 +55,7 @@ fn pair(bencher: Bencher, operation: fn(&mut Endpoint, &mut [Vec<u8>; 2])) {
             }
         });
         let mut buffers = [vec![0; 1_024], vec![0; 1_024]];
-        let mut start = |a: &mut Endpoint| {
+        let start = |a: &mut Endpoint| {
             let sending = a
                 .start_send(Rank::new(1), MORE, Vec::new())
                 .expect("a send");

@@ -1,0 +1,208 @@
+//! Pinned threads that start together, and the caller who collects while they run.
+
+use crate::WorkloadError;
+use crate::affinity::{pin, thread_id};
+use idlewave_run::RunError;
+use idlewave_run::tables::{Detours, Quanta, Regions};
+use idlewave_units::{Cpu, Pid};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// Time between two collections: often enough for progress and little memory, seldom enough to disturb little.
+pub const PACE: Duration = Duration::from_millis(200);
+
+/// Where the collector puts rows. All methods are called on the caller's thread.
+pub trait Sink {
+    /// The measuring threads stand ready but have not begun.
+    fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError>;
+    /// Detours, per CPU in order of time.
+    fn detours(&mut self, rows: &Detours) -> Result<(), RunError>;
+    /// Repetitions of the fixed work quantum, per CPU in order of time.
+    fn quanta(&mut self, rows: &Quanta) -> Result<(), RunError>;
+    /// Regions, per rank in order of time.
+    fn regions(&mut self, rows: &Regions) -> Result<(), RunError>;
+    /// Called at every collection with the time since the begin.
+    fn tick(&mut self, elapsed: Duration);
+}
+
+/// One thread of the crew.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Name of the thread, at most 15 bytes.
+    pub name: String,
+    /// CPU to which it is bound.
+    pub cpu: Cpu,
+}
+
+/// Opens once: for go or for no.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<Option<bool>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self, go: bool) {
+        // A poisoned lock holds a valid value: it is only ever assigned as a whole.
+        *self
+            .open
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(go);
+        self.opened.notify_all();
+    }
+    fn wait(&self) -> bool {
+        let mut open = self
+            .open
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        loop {
+            if let Some(go) = *open {
+                return go;
+            }
+            open = self
+                .opened
+                .wait(open)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+}
+
+/// Runs `bodies[i]` as `members[i]`. All begin after `ready` has seen their thread numbers. While they
+/// run, `collect` is called every [`PACE`], and once more when all have ended; an error of it sets `halt`,
+/// which the bodies obey. Returns what the bodies returned.
+pub fn run<R: Send>(
+    members: &[Member],
+    bodies: Vec<impl FnOnce() -> R + Send>,
+    halt: &AtomicBool,
+    ready: impl FnOnce(&[Pid]) -> Result<(), RunError>,
+    mut collect: impl FnMut(Duration) -> Result<(), RunError>,
+) -> Result<Vec<R>, WorkloadError> {
+    let gate = Gate::default();
+    std::thread::scope(|scope| {
+        let (report, reports) = mpsc::channel();
+        let (done, all_done) = mpsc::channel::<()>();
+        let mut threads = Vec::new();
+        let mut failure: Option<WorkloadError> = None;
+        for (index, (member, body)) in members.iter().zip(bodies).enumerate() {
+            let (report, done, gate) = (report.clone(), done.clone(), &gate);
+            let run = move || {
+                // Held until the end: its going away tells the collector, after a panic too.
+                let _done = done;
+                // The collector waits for one report of each thread; it cannot have gone.
+                let _ = report.send((index, pin(member.cpu).map(|()| thread_id())));
+                drop(report);
+                gate.wait().then(body)
+            };
+            match std::thread::Builder::new()
+                .name(member.name.clone())
+                .spawn_scoped(scope, run)
+            {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    failure = Some(WorkloadError::Spawn(error));
+                    break;
+                }
+            }
+        }
+        drop((report, done));
+        let mut ids = vec![Pid::IDLE; members.len()];
+        for (index, settled) in reports {
+            match settled {
+                Ok(id) => ids[index] = id,
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if failure.is_none() {
+            failure = ready(&ids).err().map(WorkloadError::from);
+        }
+        gate.open(failure.is_none());
+        let begin = std::time::Instant::now();
+        while let Err(mpsc::RecvTimeoutError::Timeout) = all_done.recv_timeout(PACE) {
+            if let Err(error) = collect(begin.elapsed()) {
+                halt.store(true, Ordering::Relaxed);
+                failure = failure.or(Some(error.into()));
+            }
+        }
+        let mut results = Vec::new();
+        for thread in threads {
+            match thread.join() {
+                Ok(result) => results.extend(result),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text
+                        .or_else(|| panic.downcast_ref::<&str>().copied())
+                        .unwrap_or("no reason given");
+                    failure = failure.or(Some(WorkloadError::Panicked(text.to_owned())));
+                }
+            }
+        }
+        let last = collect(begin.elapsed());
+        match failure {
+            Some(failure) => Err(failure),
+            None => last.map(|()| results).map_err(WorkloadError::from),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(n: usize) -> Vec<Member> {
+        (0..n)
+            .map(|i| Member {
+                name: format!("iw-test-{i}"),
+                cpu: Cpu::new(0),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn bodies_begin_after_all_are_ready_and_return_in_order() {
+        let told = AtomicBool::new(false);
+        let halt = AtomicBool::new(false);
+        let bodies = (0..3)
+            .map(|i| {
+                let told = &told;
+                move || (i, told.load(Ordering::SeqCst))
+            })
+            .collect();
+        let ready = |ids: &[Pid]| {
+            assert!(ids.iter().all(|&id| id != Pid::IDLE));
+            told.store(true, Ordering::SeqCst);
+            Ok(())
+        };
+        let results = run(&members(3), bodies, &halt, ready, |_| Ok(())).expect("a crew");
+        assert_eq!(results, [(0, true), (1, true), (2, true)]);
+    }
+
+    #[test]
+    fn a_member_that_panics_is_an_error_and_the_others_end() {
+        let halt = AtomicBool::new(false);
+        let bodies: Vec<Box<dyn FnOnce() + Send>> =
+            vec![Box::new(|| panic!("on purpose")), Box::new(|| ())];
+        let failed = run(&members(2), bodies, &halt, |_| Ok(()), |_| Ok(())).expect_err("a panic");
+        assert!(failed.to_string().contains("on purpose"), "{failed}");
+    }
+
+    #[test]
+    fn no_body_begins_if_one_cannot_be_bound() {
+        let mut members = members(2);
+        members[1].cpu = Cpu::new(100_000);
+        let begun = AtomicBool::new(false);
+        let bodies = (0..2)
+            .map(|_| || begun.store(true, Ordering::SeqCst))
+            .collect();
+        let failed = run(
+            &members,
+            bodies,
+            &AtomicBool::new(false),
+            |_| Ok(()),
+            |_| Ok(()),
+        );
+        assert!(matches!(failed, Err(WorkloadError::Pin { .. })));
+        assert!(!begun.load(Ordering::SeqCst));
+    }
+}

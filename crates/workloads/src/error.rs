@@ -1,0 +1,31 @@
+//! Why a workload could not run to its end.
+
+use idlewave_fabric::FabricError;
+use idlewave_run::RunError;
+use idlewave_units::Cpu;
+use std::io;
+
+/// Why a workload could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The thread could not be bound to its CPU.
+    #[error("bind a measuring thread to CPU {cpu}: {source}")]
+    Pin {
+        /// The CPU.
+        cpu: Cpu,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A measuring thread could not be started.
+    #[error("start a measuring thread: {0}")]
+    Spawn(io::Error),
+    /// A measuring thread panicked: a defect of idlewave.
+    #[error("finish a measurement: a measuring thread failed ({0})")]
+    Panicked(String),
+    /// A rank could not communicate.
+    #[error("communicate between ranks: {0}")]
+    Fabric(#[from] FabricError),
+    /// The records could not be written.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}

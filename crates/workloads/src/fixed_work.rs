@@ -1,0 +1,122 @@
+//! The fixed work quantum (FWQ): the same work again and again; every duration is kept.
+//!
+//! It sees what the detour loop sees and, besides, a CPU that runs slower.
+
+use crate::crew::{self, Member};
+use crate::fibonacci::Fibonacci;
+use crate::recorder::channel;
+use crate::{Sink, WorkloadError};
+use idlewave_clock::{Calibration, Source, with_source};
+use idlewave_run::tables::{Quanta, Quantum, Table};
+use idlewave_units::{Cpu, Nanos};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Chunks per CPU, and the room of one in collections: together for several collections' time.
+const CHUNKS: usize = 4;
+/// Least and most quanta of a chunk.
+const CHUNK: std::ops::RangeInclusive<u64> = 64..=65_536;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// One thread on each.
+    pub cpus: Vec<Cpu>,
+    /// How long.
+    pub duration: Duration,
+    /// Work of one quantum in Fibonacci steps.
+    pub work_steps: u64,
+    /// Expected time of one quantum, to size the buffers.
+    pub expected: Duration,
+    /// Index of the phase, for the table.
+    pub phase: u32,
+}
+
+/// Begin and end of one quantum in counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    begin: u64,
+    end: u64,
+}
+
+/// Room for a collection's time of records, within [`CHUNK`].
+pub(crate) fn chunk_items(expected: Duration) -> usize {
+    let per_pace = crew::PACE.as_nanos() / expected.as_nanos().max(1) + 1;
+    (per_pace as u64).clamp(*CHUNK.start(), *CHUNK.end()) as usize
+}
+
+/// Repeats the quantum on all CPUs at once; returns the number of quanta that found no room.
+///
+/// # Errors
+/// A CPU is not allowed, or the sink cannot take the rows.
+pub fn run(
+    params: &Params,
+    calibration: &mut Calibration,
+    halt: &AtomicBool,
+    sink: &mut dyn Sink,
+) -> Result<u64, WorkloadError> {
+    let counter = calibration.counter();
+    let duration = (params.duration.as_secs_f64() * calibration.counts_per_second()) as u64;
+    let steps = params.work_steps;
+    let mut collectors = Vec::new();
+    let mut bodies = Vec::new();
+    for _ in &params.cpus {
+        let (mut recorder, collector) = channel::<Span>(CHUNKS, chunk_items(params.expected));
+        collectors.push(collector);
+        bodies.push(move || {
+            with_source!(counter, s => {
+                let mut work = Fibonacci::default();
+                let mut begin = s.now_ordered();
+                let deadline = begin.saturating_add(duration);
+                while begin < deadline && !halt.load(Ordering::Relaxed) {
+                    work.advance(steps);
+                    let end = s.now_ordered();
+                    recorder.push(Span { begin, end });
+                    begin = s.now_ordered();
+                }
+                std::hint::black_box(work.value());
+            });
+            recorder.finish();
+            recorder.lost()
+        });
+    }
+    let members: Vec<Member> = params
+        .cpus
+        .iter()
+        .map(|&cpu| Member {
+            name: format!("iw-work-{cpu}"),
+            cpu,
+        })
+        .collect();
+    let sink = std::cell::RefCell::new(sink);
+    let mut rows = Quanta::default();
+    let lost = crew::run(
+        &members,
+        bodies,
+        halt,
+        |threads| sink.borrow_mut().ready(threads),
+        |elapsed| {
+            calibration.update();
+            rows.clear();
+            for (collector, &cpu) in collectors.iter().zip(&params.cpus) {
+                collector.drain(|spans| {
+                    for span in spans {
+                        let begin_ns = calibration.to_ns(span.begin);
+                        let duration = Nanos::from_nanos(calibration.to_ns(span.end) - begin_ns);
+                        rows.push(Quantum {
+                            phase: params.phase,
+                            cpu,
+                            begin_ns,
+                            duration,
+                        });
+                    }
+                });
+            }
+            let mut sink = sink.borrow_mut();
+            sink.quanta(&rows)?;
+            sink.tick(elapsed);
+            Ok(())
+        },
+    )?;
+    Ok(lost.into_iter().sum())
+}

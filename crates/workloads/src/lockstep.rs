@@ -1,0 +1,209 @@
+//! The lockstep run: every rank repeats a fixed computation and then waits for others.
+//!
+//! Each iteration of each rank is kept with three times: begin, end of computation (arrival) and end of
+//! the wait. The computation is cut in chunks of about 250 ns with a counter reading between them, and
+//! the wait reads the counter on every turn; so every gap is known with its begin and length, as in a
+//! detour loop, and not just as a late iteration.
+
+mod rank;
+
+use crate::crew::{self, Member};
+use crate::fixed_work::chunk_items;
+use crate::recorder::channel;
+use crate::{Sink, WorkloadError};
+use idlewave_clock::{Calibration, with_source};
+use idlewave_fabric::{Waiting, world};
+use idlewave_run::Coupling;
+use idlewave_run::tables::{Detour, Detours, Region, Regions, Table, region_kind};
+use idlewave_units::{Bytes, Cpu, Nanos, Rank};
+use rank::{Gap, Iteration, Work};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// Bytes that each neighbour is sent.
+pub const MESSAGE_BYTES: usize = 1_024;
+/// Chunks of records per rank.
+const CHUNKS: usize = 6;
+/// Gaps of one chunk of records.
+const GAPS: usize = 2_048;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// CPU of each rank. Ranks may share one.
+    pub cpus: Vec<Cpu>,
+    /// How the ranks wait for each other.
+    pub coupling: Coupling,
+    /// How long.
+    pub duration: Duration,
+    /// Work of one iteration in Fibonacci steps.
+    pub work_steps: u64,
+    /// Time that these steps take at the CPUs' fastest.
+    pub work: Nanos,
+    /// Gaps longer than this above an undisturbed chunk or turn are recorded.
+    pub threshold: Nanos,
+    /// No more iterations than this.
+    pub max_iterations: u64,
+    /// Index of the phase, for the tables.
+    pub phase: u32,
+}
+
+/// What came of it; iterations and gaps went to the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Iterations that every rank completed.
+    pub iterations: u64,
+    /// Iterations whose records found no room.
+    pub lost_iterations: u64,
+    /// Gaps whose records found no room.
+    pub lost_gaps: u64,
+}
+
+/// Runs the ranks until the time is over, the most iterations are done, or `halt` is set; all of them
+/// end after the same iteration.
+///
+/// # Errors
+/// A CPU is not allowed, a rank fails, or the sink cannot take the rows.
+pub fn run(
+    params: &Params,
+    calibration: &mut Calibration,
+    halt: &AtomicBool,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, WorkloadError> {
+    let counter = calibration.counter();
+    let rate = calibration.counts_per_second();
+    let to_counts = |seconds: f64| (seconds * rate) as u64;
+    let work = Work::new(
+        params.work_steps,
+        params.work,
+        to_counts(params.work.as_secs_f64()),
+    );
+    let (duration, threshold) = (
+        to_counts(params.duration.as_secs_f64()),
+        to_counts(params.threshold.as_secs_f64()),
+    );
+    let mut distinct = params.cpus.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let waiting = if distinct.len() < params.cpus.len() {
+        Waiting::Yield
+    } else {
+        Waiting::Spin
+    };
+    let last = AtomicU64::new(params.max_iterations.saturating_sub(1));
+
+    let mut collectors = Vec::new();
+    let mut bodies = Vec::new();
+    let mut members = Vec::new();
+    for (index, (mut fabric, &cpu)) in world(params.cpus.len() as u32, waiting)
+        .into_iter()
+        .zip(&params.cpus)
+        .enumerate()
+    {
+        let (mut iterations, collected_iterations) =
+            channel::<Iteration>(CHUNKS, chunk_items(params.work.to_duration()));
+        let (mut gaps, collected_gaps) = channel::<Gap>(CHUNKS, GAPS);
+        collectors.push((collected_iterations, collected_gaps));
+        members.push(Member {
+            name: format!("iw-rank-{index}"),
+            cpu,
+        });
+        let (last, coupling) = (&last, params.coupling);
+        bodies.push(move || {
+            let done = with_source!(counter, s => rank::run(
+                &mut fabric, s, &rank::Plan { work, coupling, duration, threshold, last, halt },
+                |iteration| iterations.push(iteration), |gap| gaps.push(gap),
+            ));
+            if done.is_err() {
+                fabric.fail();
+            }
+            iterations.finish();
+            gaps.finish();
+            done.map(|completed| (completed, iterations.lost(), gaps.lost()))
+        });
+    }
+
+    let wait_kind = match params.coupling {
+        Coupling::Neighbours => region_kind::EXCHANGE,
+        Coupling::Barrier => region_kind::BARRIER,
+    };
+    let bytes = match params.coupling {
+        Coupling::Neighbours if params.cpus.len() > 1 => Some(Bytes::new(2 * MESSAGE_BYTES as u64)),
+        _ => None,
+    };
+    let sink = std::cell::RefCell::new(sink);
+    let (mut regions, mut detours) = (Regions::default(), Detours::default());
+    let results = crew::run(
+        &members,
+        bodies,
+        halt,
+        |threads| sink.borrow_mut().ready(threads),
+        |elapsed| {
+            calibration.update();
+            regions.clear();
+            detours.clear();
+            for (index, (iterations, gaps)) in collectors.iter().enumerate() {
+                let (rank, cpu) = (Rank::new(index as u32), params.cpus[index]);
+                iterations.drain(|chunk| {
+                    for i in chunk {
+                        let (begin_ns, arrival_ns) =
+                            (calibration.to_ns(i.begin), calibration.to_ns(i.arrival));
+                        let end_ns = calibration.to_ns(i.end);
+                        let (phase, iteration) = (params.phase, i.iteration);
+                        let kind = region_kind::COMPUTE;
+                        regions.push(Region {
+                            rank,
+                            phase,
+                            iteration,
+                            kind,
+                            begin_ns,
+                            end_ns: arrival_ns,
+                            bytes: None,
+                        });
+                        let kind = wait_kind;
+                        regions.push(Region {
+                            rank,
+                            phase,
+                            iteration,
+                            kind,
+                            begin_ns: arrival_ns,
+                            end_ns,
+                            bytes,
+                        });
+                    }
+                });
+                gaps.drain(|chunk| {
+                    for gap in chunk {
+                        let begin_ns = calibration.to_ns(gap.begin);
+                        let length =
+                            Nanos::from_nanos(calibration.to_ns(gap.begin + gap.length) - begin_ns);
+                        detours.push(Detour {
+                            phase: params.phase,
+                            cpu,
+                            rank: Some(rank),
+                            begin_ns,
+                            length,
+                        });
+                    }
+                });
+            }
+            let mut sink = sink.borrow_mut();
+            sink.regions(&regions)?;
+            sink.detours(&detours)?;
+            sink.tick(elapsed);
+            Ok(())
+        },
+    )?;
+    let mut outcome = Outcome {
+        iterations: u64::MAX,
+        lost_iterations: 0,
+        lost_gaps: 0,
+    };
+    for result in results {
+        let (completed, lost_iterations, lost_gaps) = result?;
+        outcome.iterations = outcome.iterations.min(completed);
+        outcome.lost_iterations += lost_iterations;
+        outcome.lost_gaps += lost_gaps;
+    }
+    Ok(outcome)
+}
