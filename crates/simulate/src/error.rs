@@ -3,8 +3,8 @@
 /// Why a prediction was not made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SimulateError {
-    /// The profile computes for no time at all, so that no noise can strike and no ratio exists.
-    #[error("simulate: the profile has no work between two exchanges")]
+    /// There are no ranks, or they compute for no time at all, so that no noise can strike and no ratio exists.
+    #[error("simulate: the profile has no ranks or no work between two exchanges")]
     NoWork,
     /// A rate that is no rate.
     #[error("simulate source '{name}': {rate} events per second is not a rate")]
@@ -15,12 +15,10 @@ pub enum SimulateError {
         rate: f64,
     },
     /// So many events that not even the smallest number of ranks can be computed.
-    #[error("simulate: {per_step} events per rank and step are more than the budget of {budget}")]
+    #[error("simulate: {per_step} events per rank and step are more than can be simulated")]
     TooManyEvents {
         /// Expected events of all sources in one step of one rank.
         per_step: f64,
-        /// What may be spent on one point, in rank-steps.
-        budget: f64,
     },
     /// More sources to remove than curves are made for.
     #[error("simulate without {asked} sources: at most {limit} can be removed one by one")]
@@ -40,6 +38,9 @@ pub enum SimulateError {
         /// Its work between two exchanges.
         work: idlewave_units::Nanos,
     },
+    /// Delays that do not fit signed 64-bit nanoseconds.
+    #[error("simulate: the delays exceed 292 years")]
+    TooLong,
     /// `stop` became true.
     #[error("simulate: stopped before the end")]
     Stopped,

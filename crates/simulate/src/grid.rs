@@ -9,8 +9,10 @@ use crate::shape::Shape;
 
 /// Ranks of a ring that are taken through many steps while they stay in the cache.
 const TILE_RANKS: usize = 8 * BLOCK_RANKS;
-/// Steps that such a tile takes at once; it overlaps its neighbours by as many ranks on each side.
+/// Most steps that such a tile takes at once; it overlaps its neighbours by as many ranks on each side.
 const TILE_STEPS: u64 = 4 * BLOCK_STEPS;
+/// Fewer steps than this are taken in smaller strides, so that there are enough of them to average.
+const FEW_STEPS: u64 = 8 * TILE_STEPS;
 
 /// A deviation left the range of the number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,7 @@ pub(crate) struct Grid<T> {
     base: i64,
     /// Steps done; continues over a change of size, so that no noise is drawn twice.
     step: u64,
+    tile_steps: u64,
     walks: Vec<Walk>,
 }
 
@@ -38,6 +41,7 @@ impl<T: Time> Grid<T> {
             next: vec![T::default(); ranks],
             base: 0,
             step: 0,
+            tile_steps: TILE_STEPS,
             walks: Vec::new(),
         }
     }
@@ -60,10 +64,19 @@ impl<T: Time> Grid<T> {
         large
     }
 
+    /// Chooses the stride for a run of so many steps; results do not depend on it.
+    pub(crate) fn prepare(&mut self, steps: u64) {
+        self.tile_steps = if steps < FEW_STEPS {
+            BLOCK_STEPS
+        } else {
+            TILE_STEPS
+        };
+    }
+
     /// Steps of one [`Grid::advance`].
     pub(crate) fn stride(&self) -> u64 {
         if self.tiled() {
-            TILE_STEPS
+            self.tile_steps
         } else {
             BLOCK_STEPS
         }
@@ -128,14 +141,14 @@ impl<T: Time> Grid<T> {
     fn advance_tiles(&mut self, field: &NoiseField) {
         let ranks = self.now.len();
         let mut tile = Tile {
-            halo: TILE_STEPS as usize,
+            halo: 0,
             now: Vec::new(),
             next: Vec::new(),
         };
         for first in (0..ranks).step_by(TILE_RANKS) {
             let width = TILE_RANKS.min(ranks - first);
-            tile.load(&self.now, first, width);
-            for step in (self.step..self.step + TILE_STEPS).step_by(BLOCK_STEPS as usize) {
+            tile.load(&self.now, first, width, self.tile_steps as usize);
+            for step in (self.step..self.step + self.tile_steps).step_by(BLOCK_STEPS as usize) {
                 self.walks.clear();
                 tile.enter(field, ranks, first, width, step, &mut self.walks);
                 tile.advance(field, &mut self.walks);
@@ -154,9 +167,9 @@ struct Tile<T> {
 }
 
 impl<T: Time> Tile<T> {
-    fn load(&mut self, ring: &[T], first: usize, width: usize) {
+    fn load(&mut self, ring: &[T], first: usize, width: usize, halo: usize) {
         let ranks = ring.len();
-        self.halo = TILE_STEPS as usize;
+        self.halo = halo;
         self.now.clear();
         let mut at = (first + ranks - self.halo) % ranks;
         let mut left = width + 2 * self.halo;

@@ -4,6 +4,7 @@
 //! Model: in every step each rank computes, is struck by noise while it computes, and waits for its neighbours,
 //! t(i, k+1) = max over itself and its neighbours of (t(j, k) + work + noise(j, k)) + communication.
 
+mod barrier;
 mod blocks;
 mod draw;
 mod error;
@@ -12,8 +13,14 @@ mod grid;
 mod kernel;
 mod noise;
 mod philox;
+mod plan;
+mod predict;
 mod shape;
+mod steady;
+mod text;
 
 pub use error::SimulateError;
 pub use general::{Graph, step};
+pub use predict::{MOST_REMOVED, MeasuredRun, PredictConfig, predict};
 pub use shape::Shape;
+pub use steady::{Delay, mean_delay};
