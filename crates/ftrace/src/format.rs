@@ -77,6 +77,17 @@ impl EventFormat {
         })
     }
 
+    /// Likewise, for a file that must describe `event`.
+    pub(crate) fn parse_named(path: &Path, text: &str, event: &str) -> Result<Self, FtraceError> {
+        let format = Self::parse(path, text)?;
+        if format.name == event {
+            return Ok(format);
+        }
+        let line = text.lines().position(|l| l.trim().starts_with("name:"));
+        let reason = format!("this is not the format of `{event}`");
+        Err(bad_line(path, line.unwrap_or(0) + 1, &format.name, &reason))
+    }
+
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)

@@ -5,16 +5,21 @@
 //! program under study runs. Afterwards the capture becomes the tables of the run.
 
 mod capture;
+mod decode;
 mod error;
 pub mod event;
 mod events;
 pub mod format;
+mod ledger;
+mod names;
 pub mod page;
 #[doc(hidden)]
 pub mod testing;
+mod timeline;
 
 pub use capture::{
     CpuStats, RawCapture, RawTask, capture_path, format_path, header_page_path, pages_path,
 };
+pub use decode::{DecodeSummary, decode_capture};
 pub use error::FtraceError;
 pub use events::EVENTS;
