@@ -6,7 +6,7 @@
 //! rank in one step; their lengths add up. Blocks draw by counter: who computes them, and when, changes nothing.
 
 use crate::draw::{LengthTable, exponential};
-use crate::philox::philox4x32;
+use crate::philox::{LANES, philox4x32};
 use idlewave_run::NoiseSource;
 use idlewave_units::Nanos;
 
@@ -76,18 +76,16 @@ impl NoiseField {
         walks: &mut Vec<Walk>,
         offset: i64,
     ) {
-        let step_block = (step / BLOCK_STEPS) as u32;
         for (source, s) in self.sources.iter().enumerate() {
             let mut walk = Walk {
-                counter: [0, s.index, block as u32, step_block],
-                source: source as u32,
-                width: width as u32,
-                offset,
-                length: 0,
                 at: 0.0,
                 row_end: width as f64,
+                width: width as u32,
+                source: source as u32,
+                offset,
+                draws: Draws::new(s, self.key, block, step),
             };
-            self.advance(&mut walk);
+            walk.at = s.gap * walk.draws.gap();
             walks.push(walk);
         }
     }
@@ -97,8 +95,10 @@ impl NoiseField {
     pub(crate) fn step(&self, walk: &mut Walk, mut hit: impl FnMut(i64, u64)) {
         while walk.at < walk.row_end {
             let rank = walk.at as i64 - (walk.row_end as i64 - i64::from(walk.width));
-            hit(rank + walk.offset, walk.length);
-            self.advance(walk);
+            hit(rank + walk.offset, walk.draws.length());
+            let source = &self.sources[walk.source as usize];
+            walk.draws.next(source, self.key);
+            walk.at += source.gap * walk.draws.gap();
         }
         walk.row_end += f64::from(walk.width);
     }
@@ -111,46 +111,103 @@ impl NoiseField {
         cells: usize,
         mut hit: impl FnMut(usize, u64),
     ) {
-        let step_block = (step / BLOCK_STEPS) as u32;
         for s in &self.sources {
-            let mut counter = [0, s.index, block as u32, step_block];
-            let mut at = 0.0;
-            loop {
-                let words = philox4x32(counter, self.key);
-                at += s.gap * exponential(words[0], words[1]);
-                if at >= cells as f64 {
-                    break;
-                }
-                hit(at as usize, s.lengths.draw(words[2], words[3]));
-                counter[0] += 1;
+            let mut draws = Draws::new(s, self.key, block, step);
+            let mut at = s.gap * draws.gap();
+            while at < cells as f64 {
+                hit(at as usize, draws.length());
+                draws.next(s, self.key);
+                at += s.gap * draws.gap();
             }
         }
-    }
-
-    #[inline(always)]
-    fn advance(&self, walk: &mut Walk) {
-        let source = &self.sources[walk.source as usize];
-        let words = philox4x32(walk.counter, self.key);
-        walk.at += source.gap * exponential(words[0], words[1]);
-        walk.length = source.lengths.draw(words[2], words[3]);
-        walk.counter[0] = walk.counter[0].wrapping_add(1);
     }
 }
 
 /// One source on its way through one block.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
-    counter: [u32; 4],
-    source: u32,
-    width: u32,
-    /// Added to the rank within the block before it is handed out.
-    offset: i64,
-    /// Length of the next event.
-    length: u64,
     /// Place of the next event, in rank-steps from the beginning of the block.
     at: f64,
     /// End of the current step, in the same unit.
     row_end: f64,
+    width: u32,
+    source: u32,
+    /// Added to the rank within the block before it is handed out.
+    offset: i64,
+    draws: Draws,
+}
+
+/// The random numbers of one source in one block, a few ahead.
+#[derive(Clone, Debug)]
+struct Draws {
+    counter: [u32; 4],
+    lane: usize,
+    /// Exponential, with mean 1.
+    gaps: [f64; LANES],
+    lengths: [u64; LANES],
+}
+
+impl Draws {
+    fn new(source: &FieldSource, key: [u32; 2], block: usize, step: u64) -> Self {
+        let counter = [0, source.index, block as u32, (step / BLOCK_STEPS) as u32];
+        let mut draws = Draws {
+            counter,
+            lane: 0,
+            gaps: [0.0; LANES],
+            lengths: [0; LANES],
+        };
+        draws.fill(&source.lengths, key);
+        draws
+    }
+
+    /// Gap before the current event.
+    #[inline(always)]
+    fn gap(&self) -> f64 {
+        self.gaps[self.lane]
+    }
+
+    /// Length of the current event.
+    #[inline(always)]
+    fn length(&self) -> u64 {
+        self.lengths[self.lane]
+    }
+
+    #[inline(always)]
+    fn next(&mut self, source: &FieldSource, key: [u32; 2]) {
+        self.lane += 1;
+        if self.lane == LANES {
+            self.counter[0] = self.counter[0].wrapping_add(LANES as u32);
+            self.lane = 0;
+            self.fill(&source.lengths, key);
+        }
+    }
+
+    /// With the widest instructions of this machine: no operation is fused, so the results are the same.
+    fn fill(&mut self, lengths: &LengthTable, key: [u32; 2]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the only requirement of the function is AVX2, which was just seen to be there.
+            return unsafe { self.fill_avx2(lengths, key) };
+        }
+        self.fill_body(lengths, key);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn fill_avx2(&mut self, lengths: &LengthTable, key: [u32; 2]) {
+        self.fill_body(lengths, key);
+    }
+
+    #[inline(always)]
+    fn fill_body(&mut self, lengths: &LengthTable, key: [u32; 2]) {
+        let words = philox4x32(self.counter, key);
+        for lane in 0..LANES {
+            self.gaps[lane] = exponential(words[0][lane], words[1][lane]);
+        }
+        for lane in 0..LANES {
+            self.lengths[lane] = lengths.draw(words[2][lane], words[3][lane]);
+        }
+    }
 }
 
 #[cfg(test)]
