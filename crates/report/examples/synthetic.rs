@@ -1,4 +1,4 @@
-//! Writes a synthetic run with its findings and its summary into a directory, which must be empty or not exist:
+//! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
 //! `cargo run -p idlewave-report --example synthetic -- DIR`.
 
 use idlewave_report::testing::Synthetic;
@@ -11,6 +11,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ok_or("usage: synthetic DIR")?
         .into();
     let (run, findings) = Synthetic::default().write(&path)?;
+    let page = idlewave_report::render_html(&run, &findings)?;
+    std::fs::write(path.join("report.html"), page)?;
     print!(
         "{}",
         idlewave_report::render_text(run.manifest(), &findings, 80, false)

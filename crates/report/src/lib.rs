@@ -5,6 +5,7 @@
 
 mod error;
 mod facts;
+mod html;
 mod number;
 mod screen;
 #[doc(hidden)]
@@ -12,4 +13,5 @@ pub mod testing;
 mod text;
 
 pub use error::ReportError;
+pub use html::render_html;
 pub use text::render_text;

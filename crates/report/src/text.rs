@@ -6,6 +6,8 @@
 mod machine;
 mod outcome;
 
+pub(crate) use machine::mode_name;
+
 use crate::facts;
 use crate::screen::{Screen, Style};
 use idlewave_run::Manifest;

@@ -1,0 +1,157 @@
+//! The table of sources, ranked, with bars.
+
+use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
+use crate::number::{count, percent, three_digits, time_f64};
+use idlewave_run::SourceKind;
+use idlewave_run::findings::{Findings, SourceFinding};
+
+/// Who costs time.
+pub(super) fn section(findings: &Findings) -> String {
+    if findings.sources.is_empty() {
+        let why = "No source was found: no lockstep run was recorded, or nothing disturbed it.";
+        return in_section("sources", "Who costs time", &absent(why));
+    }
+    let most = findings
+        .sources
+        .iter()
+        .map(|s| s.lost.get())
+        .max()
+        .unwrap_or(0);
+    let rows: String = findings
+        .sources
+        .iter()
+        .enumerate()
+        .map(|(i, s)| row(i, s, most))
+        .collect();
+    let header = [
+        ("Source", "Task, interrupt, softirq or class of delay"),
+        (
+            "Lost by all ranks",
+            "Lateness charged to it, times the ranks that waited",
+        ),
+        ("Late steps", "Late steps to which it contributed most"),
+        ("Lateness", "Part of the late steps' lateness charged to it"),
+        (
+            "Stolen",
+            "Time it took from the CPUs of ranks during the lockstep runs",
+        ),
+        ("Amplification", "Time lost by all ranks over time stolen"),
+        ("Absorbed", "Part of what it stole that delayed no step"),
+        ("Events", "Times it struck the CPU of a rank"),
+        ("Length", "Length of one event"),
+        ("Period", "Distance of regular events"),
+        ("CPUs", "Where it struck"),
+    ];
+    let body = caption(
+        "Longest bar first: what the program as a whole lost to each source. Look for a large \
+         amplification: little time stolen, much lost. A dash means that it was not measured or does \
+         not apply. Click a heading to sort by it.",
+    ) + &table("sortable", &header, &rows)
+        + LEGEND;
+    in_section("sources", "Who costs time", &body)
+}
+
+const LEGEND: &str = "<p class=\"legend\"><i class=\"swatch g-task\"></i>programs \
+     <i class=\"swatch g-interrupt\"></i>interrupts <i class=\"swatch g-scheduling\"></i>scheduling and memory \
+     <i class=\"swatch g-hardware\"></i>speed and hypervisor <i class=\"swatch g-own\"></i>the recording itself \
+     <i class=\"swatch g-unnamed\"></i>not explained</p>\n";
+
+/// Colour group of a class.
+pub(super) const fn group(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Task | SourceKind::KernelThread | SourceKind::OtherTask | SourceKind::Rank => {
+            "g-task"
+        }
+        SourceKind::Irq
+        | SourceKind::Softirq
+        | SourceKind::TimerTick
+        | SourceKind::Ipi
+        | SourceKind::Nmi => "g-interrupt",
+        SourceKind::RunQueueWait
+        | SourceKind::Migration
+        | SourceKind::PageFault
+        | SourceKind::Blocked
+        | SourceKind::Throttled => "g-scheduling",
+        SourceKind::SlowLevel | SourceKind::Hypervisor => "g-hardware",
+        SourceKind::Recorder | SourceKind::Tracing => "g-own",
+        SourceKind::Unexplained => "g-unnamed",
+    }
+}
+
+fn row(i: usize, s: &SourceFinding, most: u64) -> String {
+    let path = |field: &str| format!("sources.{i}.{field}");
+    let dash = || cell(-1, "&ndash;");
+    let width = if most == 0 {
+        0.0
+    } else {
+        s.lost.as_f64() * 100.0 / most as f64
+    };
+    let detail = s
+        .detail
+        .as_ref()
+        .map(|d| format!("<small>{}</small>", escape(d)))
+        .unwrap_or_default();
+    let kind = if s.name == s.kind.label() {
+        ""
+    } else {
+        s.kind.label()
+    };
+    let mut out = format!(
+        "<tr><th scope=\"row\" data-key=\"{key}\"><span class=\"name\">{name}</span> <em>{kind}</em>{detail}</th>",
+        key = escape(&s.name.to_lowercase()),
+        name = escape(&s.name),
+    );
+    out.push_str(&format!(
+        "<td data-key=\"{}\" class=\"barred\"><span class=\"bar {}\" style=\"width:{width:.2}%\"></span>{}</td>",
+        s.lost.get(),
+        group(s.kind),
+        number(&path("lost"), s.lost.get(), &s.lost.to_string())
+    ));
+    out.push_str(&cell(
+        s.late_steps,
+        &number(&path("late_steps"), s.late_steps, &count(s.late_steps)),
+    ));
+    let lateness = number(&path("lateness"), s.lateness.get(), &s.lateness.to_string());
+    out.push_str(&cell(s.lateness.get(), &lateness));
+    out.push_str(&match s.events {
+        // A class without events steals nothing that could be counted.
+        None => dash(),
+        Some(_) => cell(
+            s.stolen.get(),
+            &number(&path("stolen"), s.stolen.get(), &s.stolen.to_string()),
+        ),
+    });
+    out.push_str(&s.amplification.map_or_else(dash, |a| {
+        cell(
+            a,
+            &number(&path("amplification"), a, &format!("x{}", three_digits(a))),
+        )
+    }));
+    out.push_str(&s.absorbed.map_or_else(dash, |a| {
+        cell(a, &number(&path("absorbed"), a, &percent(a)))
+    }));
+    out.push_str(
+        &s.events
+            .map_or_else(dash, |e| cell(e, &number(&path("events"), e, &count(e)))),
+    );
+    out.push_str(&s.length.as_ref().map_or_else(dash, |l| {
+        cell(
+            l.value,
+            &number(&path("length.value"), l.value, &time_f64(l.value)),
+        )
+    }));
+    out.push_str(&s.period.as_ref().map_or_else(dash, |p| {
+        let value = p.period.value;
+        cell(
+            value,
+            &number(&path("period.period.value"), value, &time_f64(value)),
+        )
+    }));
+    let cpus = if s.cpus.is_empty() {
+        "&ndash;".to_owned()
+    } else {
+        s.cpus.to_string()
+    };
+    out.push_str(&cell(s.cpus.len(), &cpus));
+    out + "</tr>\n"
+}

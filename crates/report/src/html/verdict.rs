@@ -1,0 +1,208 @@
+//! The top of the page: what the run showed, in words and four numbers, and what to do.
+
+use super::markup::{absent, escape, number, section};
+use crate::facts;
+use crate::number::{count, percent, ranks, three_digits};
+use idlewave_run::Manifest;
+use idlewave_run::findings::{Findings, LockstepFindings};
+
+/// Title bar with the way around the page.
+pub(super) fn header(manifest: &Manifest) -> String {
+    let host = manifest.nodes.first().map_or("", |n| n.host.name.as_str());
+    let links = [
+        ("verdict", "Verdict"),
+        ("advice", "What to do"),
+        ("sources", "Sources"),
+        ("late", "Late steps"),
+        ("scale", "At scale"),
+        ("noise", "Noise"),
+        ("slowest", "Slowest rank"),
+        ("machine", "Machine"),
+        ("recording", "Recording"),
+    ];
+    let links: String = links
+        .iter()
+        .map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"))
+        .collect();
+    format!(
+        "<header class=\"top\"><div class=\"bar\"><span class=\"brand\">idlewave</span>\
+         <span class=\"run\">{} <time>{}</time></span>\
+         <button id=\"theme\" type=\"button\" aria-label=\"Switch between dark and light\">Dark</button></div>\
+         <nav aria-label=\"Sections\">{links}</nav></header>\n",
+        escape(host),
+        escape(&manifest.started),
+    )
+}
+
+/// The verdict: alarms first, then numbers, then sentences.
+pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
+    let mut body = String::new();
+    if let Some(early) = facts::early_end(manifest) {
+        body.push_str(&alarm(&escape(&early)));
+    }
+    if findings.contamination.is_flagged() {
+        let share = findings.contamination.others.unwrap_or(0.0);
+        body.push_str(&alarm(&format!(
+            "<strong>Busy machine:</strong> others used {} of the CPUs during this run. The numbers below \
+             speak of them as much as of the machine; quiet it and repeat.",
+            number("contamination.others", share, &percent(share))
+        )));
+    }
+    body.push_str("<div class=\"tiles\">\n");
+    for (i, run) in findings.lockstep.iter().enumerate() {
+        body.push_str(&run_tile(i, run));
+    }
+    if let Some(share) = facts::named_share(findings) {
+        let sub = format!(
+            "of the lateness has a name or a class: {} of {}",
+            number("named", findings.named.get(), &findings.named.to_string()),
+            number(
+                "lateness",
+                findings.lateness.get(),
+                &findings.lateness.to_string()
+            ),
+        );
+        body.push_str(&tile("Explained", &percent(share), &sub));
+    }
+    body.push_str(&noise_tile(findings));
+    body.push_str(&scale_tile(findings));
+    body.push_str("</div>\n<div class=\"words\">\n");
+    for run in &findings.lockstep {
+        body.push_str(&format!(
+            "<p>{}</p>\n",
+            escape(&facts::lockstep_sentence(run))
+        ));
+    }
+    body.push_str(&format!(
+        "<p>{}</p>\n",
+        escape(&facts::blame_sentence(findings))
+    ));
+    match facts::scale_sentence(findings) {
+        Some(text) => body.push_str(&format!("<p>{}</p>\n", escape(&text))),
+        None => body.push_str("<p>Nothing was measured to predict from, so there is no word on larger machines.</p>\n"),
+    }
+    body.push_str("</div>\n");
+    section("verdict", "Verdict", &body)
+}
+
+fn alarm(html: &str) -> String {
+    format!("<p class=\"alarm\" role=\"alert\">{html}</p>\n")
+}
+
+fn tile(label: &str, value: &str, sub: &str) -> String {
+    format!("<div class=\"tile\"><h3>{label}</h3><p class=\"big\">{value}</p><p>{sub}</p></div>\n")
+}
+
+fn run_tile(i: usize, run: &LockstepFindings) -> String {
+    let path = |field: &str| format!("lockstep.{i}.{field}");
+    let s = &run.slowdown;
+    let value = format!(
+        "{} slower",
+        number(&path("slowdown.value"), s.value, &percent(s.value))
+    );
+    let sub = format!(
+        "{} to {}; {} of {} steps late, {} ranks",
+        number(&path("slowdown.low"), s.low, &percent(s.low)),
+        number(&path("slowdown.high"), s.high, &percent(s.high)),
+        number(&path("late_steps"), run.late_steps, &count(run.late_steps)),
+        number(&path("iterations"), run.iterations, &count(run.iterations)),
+        number(&path("ranks"), run.ranks, &run.ranks.to_string()),
+    );
+    tile(&capital(&run.name), &value, &sub)
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    let first: String = letters
+        .next()
+        .map(|c| c.to_uppercase().collect())
+        .unwrap_or_default();
+    escape(&(first + letters.as_str()))
+}
+
+/// The CPU from which most was stolen.
+fn noise_tile(findings: &Findings) -> String {
+    let worst = findings
+        .cpus
+        .iter()
+        .enumerate()
+        .filter_map(|(i, c)| Some((i, c.cpu, c.detours.as_ref()?)))
+        .max_by(|a, b| a.2.stolen.value.total_cmp(&b.2.stolen.value));
+    let Some((i, cpu, d)) = worst else {
+        return String::new();
+    };
+    let path = |field: &str| format!("cpus.{i}.detours.{field}");
+    let sub = format!(
+        "stolen from CPU {cpu}, the noisiest of {}: {} detours per second",
+        findings.cpus.len(),
+        number(
+            &path("rate.value"),
+            d.rate.value,
+            &three_digits(d.rate.value)
+        ),
+    );
+    let value = number(
+        &path("stolen.value"),
+        d.stolen.value,
+        &percent(d.stolen.value),
+    );
+    tile("Noise", &value, &sub)
+}
+
+fn scale_tile(findings: &Findings) -> String {
+    let Some(prediction) = &findings.prediction else {
+        return String::new();
+    };
+    let Some((topology, point)) = facts::worst_point(prediction) else {
+        return String::new();
+    };
+    let Some(c) = prediction
+        .curves
+        .iter()
+        .position(|c| c.topology == topology)
+    else {
+        return String::new();
+    };
+    let p = prediction.curves[c].points.len() - 1;
+    let path = |field: &str| format!("prediction.curves.{c}.points.{p}.{field}");
+    let value = format!(
+        "{} slower",
+        number(
+            &path("slowdown.value"),
+            point.slowdown.value,
+            &percent(point.slowdown.value)
+        )
+    );
+    let sub = format!(
+        "predicted at {} ranks ({})",
+        number(&path("ranks"), point.ranks, &ranks(point.ranks)),
+        topology.label()
+    );
+    tile("At scale", &value, &sub)
+}
+
+/// What to do next, most useful first.
+pub(super) fn advice(findings: &Findings) -> String {
+    if findings.advice.is_empty() {
+        return section(
+            "advice",
+            "What to do",
+            &absent("Nothing stands out in this run."),
+        );
+    }
+    let mut body = "<ol class=\"advice\">\n".to_owned();
+    for advice in &findings.advice {
+        let command = advice
+            .command
+            .as_ref()
+            .map(|c| format!("<pre><code>{}</code></pre>", escape(c)));
+        body.push_str(&format!(
+            "<li><strong>{}</strong><p>{}</p>{}</li>\n",
+            escape(&advice.action),
+            escape(&advice.reason),
+            command.unwrap_or_default()
+        ));
+    }
+    body.push_str("</ol>\n");
+    section("advice", "What to do", &body)
+}
