@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod distributions;
 pub mod histogram;
 pub mod levels;
+pub mod periodicity;
 pub mod quantiles;
 pub mod rates;
 pub mod special;
