@@ -1,0 +1,60 @@
+//! Why switches cannot be recorded.
+
+use idlewave_units::Pid;
+
+/// Why the switches of own threads could not be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PerfError {
+    /// The kernel's setting forbids perf events to users without privileges.
+    #[error(
+        "open a perf event: not permitted, as kernel.perf_event_paranoid is {level} \
+         (`sudo sysctl kernel.perf_event_paranoid=2` would allow it)"
+    )]
+    NotPermitted {
+        /// The setting; 2 or less allows it.
+        level: i64,
+    },
+    /// The setting allows it, or cannot be read, and the call is refused all the same: by the
+    /// seccomp filter of a container or by a security module.
+    #[error("open a perf event: refused by a container's filter or a security module ({0})")]
+    Filtered(#[source] std::io::Error),
+    /// This kernel has no perf events, or older ones than those of Linux 4.3 (switch records).
+    #[error("open a perf event: this kernel does not support records of switches ({0})")]
+    Unsupported(#[source] std::io::Error),
+    /// The thread is not there (any more).
+    #[error("open a perf event: there is no thread {0}")]
+    NoThread(Pid),
+    /// Another failure of the call, such as too many open files.
+    #[error("open a perf event for thread {pid}: {source}")]
+    Open {
+        /// The thread.
+        pid: Pid,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The ring could not be mapped, mostly for the limit of locked memory.
+    #[error("map the perf ring of thread {pid}: {source}")]
+    Map {
+        /// The thread.
+        pid: Pid,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The thread that drains the rings could not be started.
+    #[error("start the reader of perf rings: {0}")]
+    Reader(#[source] std::io::Error),
+}
+
+impl PerfError {
+    /// The command that would allow the recording, if there is one.
+    pub fn allow(&self) -> Option<&'static str> {
+        match self {
+            PerfError::NotPermitted { .. } => Some("sudo sysctl kernel.perf_event_paranoid=2"),
+            PerfError::Filtered(_) => Some("docker run --cap-add PERFMON ..."),
+            PerfError::Map { .. } => Some("ulimit -l unlimited"),
+            PerfError::Open { .. } => Some("ulimit -n 65536"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Switches of own threads, recorded by perf events, which users may do without privileges.
+//!
+//! Where no kernel trace may be taken, this says when a rank was off its CPU, exactly, and whether
+//! it was preempted or slept, though not who ran instead. Source: perf_event_open(2), records
+//! `PERF_RECORD_SWITCH` (since Linux 4.3).
+
+mod bursts;
+mod error;
+mod record;
+mod recorder;
+mod ring;
+
+pub use error::PerfError;
+pub use recorder::{SwitchRecorder, SwitchRecords};
+
+use crate::host::root::Root;
+use std::path::Path;
+
+/// `kernel.perf_event_paranoid` below `root`; `None` if it cannot be read.
+pub(crate) fn paranoid_level(root: &Path) -> Option<i64> {
+    let text = Root::new(root)
+        .text("proc/sys/kernel/perf_event_paranoid")
+        .ok()??;
+    text.trim().parse().ok()
+}

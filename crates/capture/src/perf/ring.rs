@@ -1,0 +1,301 @@
+//! One perf event of one thread, with its ring of records.
+
+use super::error::PerfError;
+use idlewave_units::Pid;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `struct perf_event_attr` up to `PERF_ATTR_SIZE_VER3` (Linux 3.7), which kernels before 4.3
+/// take and then refuse for its flags.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_kind: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clock: i32,
+}
+
+const SOFTWARE: u32 = 1;
+/// Counts nothing; carries the records.
+const DUMMY: u64 = 9;
+const SAMPLE_TID_TIME_CPU: u64 = 1 << 1 | 1 << 2 | 1 << 7;
+const READ_TIME_RUNNING: u64 = 1 << 1;
+/// Lost records of the event (since Linux 6.0).
+const READ_LOST: u64 = 1 << 4;
+
+/// Bits of `flags`, counted from the least significant one.
+#[cfg(target_endian = "little")]
+const fn flag(bit: u32) -> u64 {
+    1 << bit
+}
+#[cfg(target_endian = "big")]
+const fn flag(bit: u32) -> u64 {
+    1 << (63 - bit)
+}
+const EXCLUDE_KERNEL: u64 = flag(5);
+const EXCLUDE_HYPERVISOR: u64 = flag(6);
+/// Records of the thread's end (and of its children's begin).
+const TASK: u64 = flag(13);
+const SAMPLE_ID_ALL: u64 = flag(18);
+const USE_CLOCK: u64 = flag(25);
+const CONTEXT_SWITCH: u64 = flag(26);
+
+/// Bytes of one ring: 8,192 records of 32 bytes. `perf_event_mlock_kb` allows users 516 KiB
+/// for each CPU.
+const RING_BYTES: usize = 256 << 10;
+/// Where `struct perf_event_mmap_page` has `data_head` and `data_tail`.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
+/// A perf event that records the switches of one thread.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    file: File,
+    /// Control page, then `data_bytes` of records.
+    map: NonNull<u8>,
+    page: usize,
+    data_bytes: usize,
+    reads_lost: bool,
+}
+
+// SAFETY: the mapping belongs to this value alone and is reached through `&mut self` only, apart
+// from the kernel, with which head and tail are exchanged as atomics.
+unsafe impl Send for Ring {}
+
+/// What the event itself counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Time for which the thread had a CPU since the event was opened.
+    pub(crate) running_ns: u64,
+    /// Records lost; `None` before Linux 6.0.
+    pub(crate) lost: Option<u64>,
+}
+
+impl Ring {
+    /// Opens the event for a thread of this process; recording begins at once.
+    pub(crate) fn open(pid: Pid) -> Result<Ring, PerfError> {
+        let attempt = |format| open_event(pid, format);
+        let (file, reads_lost) = match attempt(READ_TIME_RUNNING | READ_LOST) {
+            Ok(file) => (file, true),
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => (
+                attempt(READ_TIME_RUNNING).map_err(|e| explain(pid, e))?,
+                false,
+            ),
+            Err(e) => return Err(explain(pid, e)),
+        };
+        let page = page_size();
+        let mut pages = (RING_BYTES / page).max(1);
+        loop {
+            match map(&file, page * (pages + 1)) {
+                Ok(map) => {
+                    return Ok(Ring {
+                        file,
+                        map,
+                        page,
+                        data_bytes: page * pages,
+                        reads_lost,
+                    });
+                }
+                // The limit of locked memory: a smaller ring is drained as often and loses earlier.
+                Err(e) if e.kind() == ErrorKind::PermissionDenied && pages > 1 => pages /= 2,
+                Err(source) => return Err(PerfError::Map { pid, source }),
+            }
+        }
+    }
+
+    fn position(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the control page is mapped for the life of `self`, readable and writable; both
+        // offsets lie in it and are aligned to 8. The kernel accesses them as single words.
+        unsafe { &*self.map.as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+
+    /// Appends all new records to `bytes` and makes their room free.
+    pub(crate) fn drain(&mut self, bytes: &mut Vec<u8>) {
+        // Acquire: what the kernel wrote before it moved the head is seen after this load.
+        let head = self.position(HEAD).load(Ordering::Acquire);
+        // Only we write the tail.
+        let tail = self.position(TAIL).load(Ordering::Relaxed);
+        let length = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX);
+        let length = length.min(self.data_bytes);
+        // The ring's size is a power of two, so that the position wraps with the counter.
+        let start = (tail % self.data_bytes as u64) as usize;
+        let until_end = length.min(self.data_bytes - start);
+        for (offset, count) in [(start, until_end), (0, length - until_end)] {
+            // SAFETY: `offset + count` is at most `data_bytes`, all of it mapped. The kernel does
+            // not write between tail and head until the tail is moved below.
+            let part = unsafe {
+                std::slice::from_raw_parts(self.map.as_ptr().add(self.page + offset), count)
+            };
+            bytes.extend_from_slice(part);
+        }
+        // Release: our reads are done before the kernel sees the room as free.
+        self.position(TAIL).store(head, Ordering::Release);
+    }
+
+    /// What the event counted up to now.
+    pub(crate) fn totals(&mut self) -> Option<Totals> {
+        let mut words = [[0u8; 8]; 3];
+        let length = if self.reads_lost { 24 } else { 16 };
+        let read = self
+            .file
+            .read(&mut words.as_flattened_mut()[..length])
+            .ok()?;
+        let [_, running, lost] = words.map(u64::from_ne_bytes);
+        (read == length).then_some(Totals {
+            running_ns: running,
+            lost: self.reads_lost.then_some(lost),
+        })
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length and nothing refers to it any more.
+        unsafe { libc::munmap(self.map.as_ptr().cast(), self.page + self.data_bytes) };
+    }
+}
+
+fn open_event(pid: Pid, read_format: u64) -> Result<File, Error> {
+    let attributes = Attributes {
+        kind: SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: DUMMY,
+        sample_type: SAMPLE_TID_TIME_CPU,
+        read_format,
+        flags: EXCLUDE_KERNEL
+            | EXCLUDE_HYPERVISOR
+            | TASK
+            | SAMPLE_ID_ALL
+            | USE_CLOCK
+            | CONTEXT_SWITCH,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    let thread =
+        libc::pid_t::try_from(pid.get()).map_err(|_| Error::from_raw_os_error(libc::ESRCH))?;
+    let (any_cpu, no_group, close_on_exec) = (-1, -1, 8u64);
+    // SAFETY: `attributes` is a live structure of the size that it states; the kernel only reads it.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            thread,
+            any_cpu,
+            no_group,
+            close_on_exec,
+        )
+    };
+    if fd < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the call returned a descriptor that nobody else owns.
+    Ok(unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// What a failed open means.
+fn explain(pid: Pid, error: Error) -> PerfError {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            match super::paranoid_level(std::path::Path::new("/")) {
+                Some(level) if level > 2 => PerfError::NotPermitted { level },
+                _ => PerfError::Filtered(error),
+            }
+        }
+        Some(libc::ESRCH) => PerfError::NoThread(pid),
+        Some(libc::ENOSYS | libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP | libc::E2BIG) => {
+            PerfError::Unsupported(error)
+        }
+        _ => PerfError::Open { pid, source: error },
+    }
+}
+
+fn map(file: &File, bytes: usize) -> Result<NonNull<u8>, Error> {
+    // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is replaced.
+    let map = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if map == libc::MAP_FAILED {
+        return Err(Error::last_os_error());
+    }
+    NonNull::new(map.cast()).ok_or_else(|| Error::other("mapped at address 0"))
+}
+
+fn page_size() -> usize {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size)
+        .ok()
+        .filter(|s| s.is_power_of_two())
+        .unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Event, parse};
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_ring_that_nobody_drains_counts_what_it_loses() {
+        let (tell, told) = channel();
+        let (go, gone) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: gettid takes nothing and cannot fail.
+            tell.send(Pid::new(unsafe { libc::gettid() } as u32))
+                .unwrap();
+            gone.recv().unwrap();
+            (0..6_000).for_each(|_| std::thread::sleep(Duration::from_nanos(1)));
+            let _ = gone.recv();
+        });
+        let mut ring = match Ring::open(told.recv().unwrap()) {
+            Ok(ring) => ring,
+            Err(e) => {
+                println!("skipped: {e}");
+                drop(go);
+                let _ = thread.join();
+                return;
+            }
+        };
+        go.send(()).unwrap();
+        drop(go);
+        thread.join().unwrap();
+        let mut bytes = Vec::new();
+        ring.drain(&mut bytes);
+        let mut kept = 0u64;
+        parse(&bytes, |event| {
+            assert!(!matches!(event, Event::Lost { .. }));
+            kept += 1;
+        });
+        let totals = ring.totals().unwrap();
+        println!("{kept} records kept, {totals:?}");
+        // In and out of every sleep at least, of which the ring has room for its size.
+        assert!(kept <= ring.data_bytes as u64 / 32);
+        if let Some(lost) = totals.lost {
+            assert!(kept + lost >= 12_000 && lost > 0);
+        }
+        assert!(totals.running_ns > 0);
+    }
+}
