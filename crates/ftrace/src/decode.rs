@@ -1,10 +1,10 @@
 //! From a raw capture to the tables of a run.
 
-use crate::event::{Decoded, Decoder};
+use crate::event::Decoder;
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::{Account, enter_losses};
 use crate::names::TaskBook;
-use crate::page::{Missed, Page};
+use crate::stream::PageDecoder;
 use crate::timeline::{Sink, Timeline};
 use crate::{EVENTS, FtraceError, RawCapture};
 use crate::{capture_path, format_path, header_page_path, pages_path};
@@ -80,8 +80,11 @@ pub fn decode_capture(
     let (decoder, unusable) = Decoder::new(&formats);
     let mut pass = Pass {
         capture: &capture,
-        header,
-        decoder,
+        pages: PageDecoder {
+            page_size: capture.page_size as usize,
+            header,
+            decoder,
+        },
         node,
         sink: Sink {
             tasks: TaskBook::new(&capture.tasks),
@@ -263,8 +266,7 @@ fn drain<T: Table>(
 /// One pass over the CPUs.
 struct Pass<'a> {
     capture: &'a RawCapture,
-    header: HeaderPage,
-    decoder: Decoder,
+    pages: PageDecoder,
     node: NodeId,
     sink: Sink,
     tables: Tables,
@@ -302,7 +304,11 @@ impl Pass<'_> {
                 break;
             }
             for bytes in buffer[..filled].chunks(size) {
-                self.page::<LE>(bytes, &mut timeline, &mut account);
+                let events =
+                    self.pages
+                        .page::<LE>(bytes, &mut timeline, &mut account, &mut self.sink);
+                self.summary.pages += 1;
+                self.summary.events += events;
             }
             self.tables.write_full(&mut self.sink, &mut self.summary)?;
             self.done += filled as u64;
@@ -314,53 +320,6 @@ impl Pass<'_> {
         account.misfits = timeline.misfits;
         self.summary.cpus += 1;
         Ok(account)
-    }
-
-    fn page<const LE: bool>(
-        &mut self,
-        bytes: &[u8],
-        timeline: &mut Timeline,
-        account: &mut Account,
-    ) {
-        let size = self.capture.page_size as usize;
-        let page = match Page::parse::<LE>(bytes, size, &self.header) {
-            Ok(page) => page,
-            Err(error) => {
-                account.damage(bytes.len() < size, error);
-                timeline.lose(&mut self.sink);
-                return;
-            }
-        };
-        self.summary.pages += 1;
-        account.cut |= page.cut;
-        match page.missed {
-            Missed::No => {}
-            Missed::Count(count) => account.counted = account.counted.saturating_add(count),
-            Missed::Some => account.uncounted += 1,
-        }
-        if page.missed != Missed::No {
-            timeline.lose(&mut self.sink);
-        }
-        let mut events = 0;
-        for record in page.records::<LE>() {
-            let record = match record {
-                Ok(record) => record,
-                Err(error) => {
-                    account.damage(page.cut, error);
-                    timeline.lose(&mut self.sink);
-                    break;
-                }
-            };
-            events += 1;
-            match self.decoder.decode::<LE>(record.payload) {
-                Decoded::Event(by, event) => {
-                    timeline.event(record.time_ns, by, event, &mut self.sink);
-                }
-                Decoded::Unknown => account.unknown += 1,
-                Decoded::Short => account.short += 1,
-            }
-        }
-        self.summary.events += events;
     }
 }
 

@@ -13,6 +13,7 @@ pub mod format;
 mod ledger;
 mod names;
 pub mod page;
+mod stream;
 #[doc(hidden)]
 pub mod testing;
 mod timeline;

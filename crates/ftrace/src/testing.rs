@@ -1,8 +1,13 @@
 //! Writer of synthetic sub-buffers, format files and captures, for tests and benchmarks.
 
+use crate::event::Decoder;
 use crate::format::{EventFormat, HeaderPage};
+use crate::ledger::Account;
+use crate::stream::PageDecoder;
+use crate::timeline::{Sink, Timeline};
 use crate::{CpuStats, EVENTS, RawCapture, RawTask};
-use idlewave_units::{Cpu, Pid};
+use idlewave_run::tables::{Bursts, Interrupts, Migrations, Wakeups};
+use idlewave_units::{Cpu, NodeId, Pid};
 use std::fs;
 use std::path::Path;
 
@@ -321,6 +326,54 @@ pub fn task(pid: u32, name: &str) -> RawTask {
         kernel: false,
         rank: false,
         own: false,
+    }
+}
+
+/// What one CPU's sub-buffers became, without files.
+#[derive(Debug, Default)]
+pub struct CpuTables {
+    /// Events read.
+    pub events: u64,
+    /// Holes, unmatched entries, unmatched exits and events out of order.
+    pub misfits: [u64; 4],
+    /// Table `bursts`.
+    pub bursts: Bursts,
+    /// Table `interrupts`.
+    pub interrupts: Interrupts,
+    /// Table `wakeups`.
+    pub wakeups: Wakeups,
+    /// Table `migrations`.
+    pub migrations: Migrations,
+}
+
+/// Decodes the sub-buffers of a CPU that was recorded from `on_ns` to `off_ns`.
+pub fn decode_pages<const LE: bool>(
+    decoder: &Decoder,
+    header: &HeaderPage,
+    page_size: usize,
+    bytes: &[u8],
+    (on_ns, off_ns): (u64, Option<u64>),
+) -> CpuTables {
+    let cpu = Cpu::new(0);
+    let mut sink = Sink::default();
+    let mut account = Account::new(cpu, None);
+    let mut timeline = Timeline::new(NodeId::new(0), cpu, on_ns);
+    let pages = PageDecoder {
+        page_size,
+        header: *header,
+        decoder: decoder.clone(),
+    };
+    let decode = |page| pages.page::<LE>(page, &mut timeline, &mut account, &mut sink);
+    let events = bytes.chunks(page_size).map(decode).sum();
+    timeline.end(off_ns, &mut sink);
+    let m = timeline.misfits;
+    CpuTables {
+        events,
+        misfits: [m.holes, m.unmatched_entries, m.unmatched_exits, m.backwards],
+        bursts: sink.rows.bursts,
+        interrupts: sink.rows.interrupts,
+        wakeups: sink.rows.wakeups,
+        migrations: sink.rows.migrations,
     }
 }
 
