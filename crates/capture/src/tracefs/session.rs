@@ -1,0 +1,319 @@
+//! A recording: from an empty instance to the bundle's `raw/`.
+
+use super::reader::{self, Reader};
+use super::{Instance, TraceError, Tracefs, clean_stale, cost};
+use crate::proc::tasks;
+use idlewave_clock::monotonic_ns;
+use idlewave_ftrace::{CpuStats, EVENTS, RawCapture, RawTask, format_path, header_page_path};
+use idlewave_run::TraceCost;
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Pid};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Buffer of one CPU: half a second of 100,000 events per second.
+const BUFFER: Bytes = Bytes::from_kib(4_096);
+/// All buffers together, so that a node of many CPUs gives no more than this.
+const ALL_BUFFERS: Bytes = Bytes::from_kib(512 * 1_024);
+/// Events of this system are recorded for the ranks only: every process faults.
+const FAULTS: &str = "exceptions";
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct TraceConfig {
+    /// Directory `raw/` of the bundle; made if it is not there.
+    pub raw_dir: PathBuf,
+    /// CPUs to record.
+    pub cpus: CpuSet,
+}
+
+/// A recording under way. Dropping it removes the instance and leaves what has been recorded.
+#[derive(Debug)]
+pub struct TraceSession {
+    reader: Reader,
+    instance: Instance,
+    raw_dir: PathBuf,
+    capture: RawCapture,
+    tasks: BTreeMap<Pid, RawTask>,
+    event_ns: Option<f64>,
+    _tracefs: Tracefs,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct TraceSummary {
+    /// What it cost.
+    pub cost: TraceCost,
+    /// Per CPU.
+    pub stats: Vec<CpuStats>,
+}
+
+impl TraceSession {
+    /// Removes what killed predecessors left, makes an instance and starts to record.
+    ///
+    /// # Errors
+    /// [`TraceError::unavailable`] tells whether it is this machine that does not allow it.
+    pub fn start(root: &Path, config: &TraceConfig) -> Result<Self, TraceError> {
+        let tracefs = Tracefs::find(root)?;
+        clean_stale(&tracefs)?;
+        let instance = Instance::create(&tracefs)?;
+        instance.write("trace_clock", "mono")?;
+        instance.write("tracing_cpumask", &mask(&config.cpus))?;
+        for option in ["record-cmd", "markers"] {
+            // They only cost; kernels that lack one are no worse for it.
+            let _ = instance.write(&format!("options/{option}"), "0");
+        }
+        let per_cpu = BUFFER
+            .get()
+            .min(ALL_BUFFERS.get() / config.cpus.len().max(1) as u64)
+            / 1_024;
+        for cpu in config.cpus.iter() {
+            instance.write(
+                &format!("per_cpu/cpu{cpu}/buffer_size_kb"),
+                &per_cpu.to_string(),
+            )?;
+        }
+        let event_ns = cost::event_ns(&instance);
+        instance.write("trace", "")?;
+
+        let raw_dir = config.raw_dir.clone();
+        fs::create_dir_all(&raw_dir).map_err(TraceError::io("create", &raw_dir))?;
+        let header = header_page_path(&raw_dir);
+        fs::write(&header, instance_header(&tracefs)?).map_err(TraceError::io("write", &header))?;
+        for &(system, event) in EVENTS {
+            save_format(&tracefs, &raw_dir, system, event)?;
+        }
+        let page_size = page_size(&instance);
+        let pipes = config.cpus.iter().map(|cpu| {
+            (
+                cpu,
+                instance.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw")),
+            )
+        });
+        let reader = Reader::start(pipes.collect(), &raw_dir, page_size)?;
+        let mut session = Self {
+            reader,
+            raw_dir,
+            capture: RawCapture {
+                page_size: page_size as u32,
+                clock: "mono".to_owned(),
+                cpus: config.cpus.iter().collect(),
+                little_endian: cfg!(target_endian = "little"),
+                long_bytes: size_of::<libc::c_long>() as u8,
+                on_ns: monotonic_ns(),
+                off_ns: None,
+                stats: Vec::new(),
+                tasks: Vec::new(),
+            },
+            tasks: BTreeMap::new(),
+            event_ns,
+            instance,
+            _tracefs: tracefs,
+        };
+        session.look_at_tasks();
+        session.note(session.reader.tid(), reader::NAME, false);
+        session.save()?;
+        for &(system, event) in EVENTS {
+            if system != FAULTS {
+                session.enable(system, event)?;
+            }
+        }
+        session.instance.write("tracing_on", "1")?;
+        Ok(session)
+    }
+
+    /// Names a thread of this program, as a rank or as one that measures and records.
+    pub fn note(&mut self, pid: Pid, name: &str, rank: bool) {
+        let process = Some(Pid::new(std::process::id()));
+        let task = RawTask {
+            pid,
+            process,
+            name: name.to_owned(),
+            kernel: false,
+            rank,
+            own: !rank,
+        };
+        self.tasks.insert(pid, task);
+    }
+
+    /// Records page faults of these threads from now on, instead of those given before.
+    ///
+    /// # Errors
+    /// The kernel refuses the filter.
+    pub fn watch_faults(&mut self, threads: &[Pid]) -> Result<(), TraceError> {
+        let (Some(first), Some(last)) = (threads.iter().min(), threads.iter().max()) else {
+            return Ok(());
+        };
+        // Threads that were started together have numbers close together; a list of hundreds would not
+        // fit into one write. One stranger more does no harm.
+        let filter = format!("common_pid >= {first} && common_pid <= {last}");
+        for &(system, event) in EVENTS.iter().filter(|(system, _)| *system == FAULTS) {
+            let file = format!("events/{system}/{event}/filter");
+            if self.instance.file(&file).exists() {
+                self.instance.write(&file, &filter)?;
+                self.enable(system, event)?;
+            }
+        }
+        self.save()
+    }
+
+    /// Whether the reader gave up; then [`stop`](Self::stop) tells why.
+    pub fn has_failed(&self) -> bool {
+        self.reader.has_failed()
+    }
+
+    /// Stops recording, reads what is left, and removes the instance.
+    ///
+    /// # Errors
+    /// The reader could not write, or the instance cannot be removed.
+    pub fn stop(mut self) -> Result<TraceSummary, TraceError> {
+        self.instance.write("tracing_on", "0")?;
+        let off_ns = monotonic_ns();
+        self.look_at_tasks();
+        let report = self.reader.finish()?;
+        let mut events = 0;
+        for (cpu, bytes) in self.capture.cpus.iter().zip(&report.bytes) {
+            let text = self.instance.read(&format!("per_cpu/cpu{cpu}/stats"))?;
+            events += value(&text, "read events") + value(&text, "entries");
+            self.capture.stats.push(CpuStats {
+                cpu: *cpu,
+                overrun: value(&text, "overrun"),
+                commit_overrun: value(&text, "commit overrun"),
+                dropped: value(&text, "dropped events"),
+                bytes: *bytes,
+            });
+        }
+        self.capture.off_ns = Some(off_ns);
+        self.capture.tasks = self.tasks.into_values().collect();
+        self.capture.save(&self.raw_dir)?;
+        self.instance.remove()?;
+        let cost = TraceCost {
+            events,
+            lost: self.capture.stats.iter().map(CpuStats::lost).sum(),
+            reader: report.cpu_time,
+            event_ns: self.event_ns,
+            wall: Nanos::from_nanos(off_ns.saturating_sub(self.capture.on_ns)),
+            cpus: self.capture.cpus.len() as u32,
+        };
+        Ok(TraceSummary {
+            cost,
+            stats: self.capture.stats,
+        })
+    }
+
+    fn enable(&self, system: &str, event: &str) -> Result<(), TraceError> {
+        let file = format!("events/{system}/{event}/enable");
+        if self.instance.file(&file).exists() {
+            self.instance.write(&file, "1")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Lists the machine's threads. What was noted of our own stays.
+    fn look_at_tasks(&mut self) {
+        let own = Pid::new(std::process::id());
+        for task in tasks(Path::new("/")) {
+            let is_own = task.process == own;
+            let raw = RawTask {
+                pid: task.pid,
+                process: Some(task.process),
+                name: task.name,
+                kernel: task.kernel,
+                rank: false,
+                own: is_own,
+            };
+            let known = self.tasks.get(&task.pid).is_some_and(|t| t.rank || t.own);
+            if !known {
+                self.tasks.insert(task.pid, raw);
+            }
+        }
+    }
+
+    fn save(&mut self) -> Result<(), TraceError> {
+        self.capture.tasks = self.tasks.values().cloned().collect();
+        Ok(self.capture.save(&self.raw_dir)?)
+    }
+}
+
+/// `header_page` is the same for all instances and lies in the top directory only.
+fn instance_header(tracefs: &Tracefs) -> Result<Vec<u8>, TraceError> {
+    let path = tracefs.root().join("events/header_page");
+    fs::read(&path).map_err(TraceError::io("read", &path))
+}
+
+/// Copies a format file; an event that this kernel lacks is left out.
+fn save_format(
+    tracefs: &Tracefs,
+    raw_dir: &Path,
+    system: &str,
+    event: &str,
+) -> Result<(), TraceError> {
+    let source = tracefs
+        .root()
+        .join("events")
+        .join(system)
+        .join(event)
+        .join("format");
+    let text = match fs::read(&source) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(TraceError::io("read", &source)(e)),
+    };
+    let target = format_path(raw_dir, system, event);
+    let dir = target.parent().unwrap_or(raw_dir);
+    fs::create_dir_all(dir).map_err(TraceError::io("create", dir))?;
+    fs::write(&target, text).map_err(TraceError::io("write", &target))
+}
+
+/// Size of a sub-buffer: settable since Linux 6.8, one page of memory before.
+fn page_size(instance: &Instance) -> usize {
+    // SAFETY: takes a number; the page size is always known.
+    let memory = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4_096);
+    let set = instance.read("buffer_subbuf_size_kb").ok();
+    set.and_then(|kib| kib.trim().parse::<usize>().ok())
+        .map_or(memory, |kib| kib * 1_024)
+}
+
+/// CPUs as the kernel's bitmaps are written: words of 32 bits in hexadecimal, highest first.
+fn mask(cpus: &CpuSet) -> String {
+    let words = cpus.iter().map(Cpu::index).max().unwrap_or(0) / 32 + 1;
+    let mut bits = vec![0_u32; words];
+    for cpu in cpus.iter() {
+        bits[cpu.index() / 32] |= 1 << (cpu.index() % 32);
+    }
+    bits.iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// A number from a `stats` file: lines of `name: value`.
+fn value(text: &str, name: &str) -> u64 {
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_words_of_32_bits_highest_first() {
+        let set = |text: &str| text.parse::<CpuSet>().expect("a CPU list");
+        assert_eq!(mask(&set("0-3")), "0000000f");
+        assert_eq!(mask(&set("1,32,70")), "00000040,00000001,00000002");
+    }
+
+    #[test]
+    fn values_are_found_by_their_whole_name() {
+        let text = "entries: 3\noverrun: 1\ncommit overrun: 2\nbytes: 120\nread events: 42\n";
+        assert_eq!(value(text, "overrun"), 1);
+        assert_eq!(value(text, "commit overrun"), 2);
+        assert_eq!(value(text, "read events"), 42);
+        assert_eq!(value(text, "dropped events"), 0);
+    }
+}
