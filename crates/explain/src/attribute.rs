@@ -1,0 +1,119 @@
+//! Splitting a lateness into parts that add up to it exactly.
+
+use crate::catalog::SourceId;
+
+/// A part of a lateness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// To whom it is charged.
+    pub source: SourceId,
+    /// Nanoseconds; above zero.
+    pub ns: u64,
+}
+
+/// Splits `lateness` nanoseconds: first into what was `taken` from the rank in the step, then, up to
+/// `slow_by` nanoseconds, to the slow speed level, and the rest to unexplained.
+///
+/// If more was taken than the step is late (the step was otherwise faster than the reference), the
+/// parts are scaled down in proportion, whole nanoseconds by largest remainder; what is cut off was
+/// absorbed. Parts come largest first, equal ones in order of their source.
+pub fn split(
+    lateness: u64,
+    taken: &[(SourceId, u64)],
+    slow_by: u64,
+    slow_level: SourceId,
+    unexplained: SourceId,
+) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::with_capacity(taken.len() + 2);
+    let mut add = |source: SourceId, ns: u64| match parts.iter_mut().find(|p| p.source == source) {
+        _ if ns == 0 => {}
+        Some(part) => part.ns += ns,
+        None => parts.push(Part { source, ns }),
+    };
+    for &(source, ns) in taken {
+        add(source, ns);
+    }
+    let sum: u64 = taken.iter().map(|t| t.1).sum();
+    if sum < lateness {
+        let rest = lateness - sum;
+        let slow = rest.min(slow_by);
+        add(slow_level, slow);
+        add(unexplained, rest - slow);
+    }
+    if sum > lateness {
+        scale(&mut parts, sum, lateness);
+    }
+    parts.sort_by_key(|p| (std::cmp::Reverse(p.ns), p.source));
+    parts
+}
+
+/// Scales parts that add up to `sum` so that they add up to `target`, which is smaller.
+fn scale(parts: &mut Vec<Part>, sum: u64, target: u64) {
+    let mut remainders: Vec<(u128, usize)> = Vec::with_capacity(parts.len());
+    let mut left = target;
+    for (i, part) in parts.iter_mut().enumerate() {
+        let product = u128::from(part.ns) * u128::from(target);
+        part.ns = (product / u128::from(sum)) as u64;
+        left -= part.ns;
+        remainders.push((product % u128::from(sum), i));
+    }
+    remainders.sort_by_key(|&(r, i)| (std::cmp::Reverse(r), i));
+    for &(_, i) in remainders.iter().take(left as usize) {
+        parts[i].ns += 1;
+    }
+    parts.retain(|p| p.ns > 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Catalog;
+    use idlewave_run::SourceKind;
+    use proptest::prelude::*;
+
+    fn ids() -> Vec<SourceId> {
+        let mut catalog = Catalog::default();
+        ["a", "b", "c", "slow", "rest"]
+            .map(|name| catalog.intern(SourceKind::Task, name))
+            .to_vec()
+    }
+
+    #[test]
+    fn what_was_taken_comes_first_then_the_slow_level_then_unexplained() {
+        let id = ids();
+        let parts = split(
+            100,
+            &[(id[0], 30), (id[1], 10), (id[0], 20)],
+            25,
+            id[3],
+            id[4],
+        );
+        let named: Vec<_> = parts.iter().map(|p| (p.source, p.ns)).collect();
+        assert_eq!(named, [(id[0], 50), (id[3], 25), (id[4], 15), (id[1], 10)]);
+    }
+
+    #[test]
+    fn a_step_less_late_than_what_was_taken_scales_the_parts() {
+        let id = ids();
+        let parts = split(50, &[(id[0], 75), (id[1], 25)], 10, id[3], id[4]);
+        let named: Vec<_> = parts.iter().map(|p| (p.source, p.ns)).collect();
+        // 37.5 and 12.5: the remainders are equal, the earlier source gets the nanosecond.
+        assert_eq!(named, [(id[0], 38), (id[1], 12)]);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_to_the_lateness_exactly(
+            lateness in 0u64..1_000_000_000_000,
+            taken in proptest::collection::vec((0usize..3, 0u64..1_000_000_000_000), 0..6),
+            slow in 0u64..1_000_000,
+        ) {
+            let id = ids();
+            let taken: Vec<_> = taken.into_iter().map(|(s, ns)| (id[s], ns)).collect();
+            let parts = split(lateness, &taken, slow, id[3], id[4]);
+            prop_assert_eq!(parts.iter().map(|p| p.ns).sum::<u64>(), lateness);
+            prop_assert!(parts.iter().all(|p| p.ns > 0));
+            prop_assert!(parts.windows(2).all(|w| w[0].ns >= w[1].ns));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The names under which delay is charged: one entry per source, numbered in order of first use.
+
+use idlewave_run::SourceKind;
+use idlewave_run::tables::{Sources, Table, Tasks, task_kind};
+use idlewave_units::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of a source in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(u32);
+
+impl SourceId {
+    /// As an index into per-source tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is known of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Thread {
+    source: SourceId,
+}
+
+/// All sources of a run.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    entries: Vec<(SourceKind, String)>,
+    by_name: BTreeMap<(SourceKind, String), SourceId>,
+    threads: BTreeMap<Pid, Thread>,
+    interrupts: BTreeMap<u32, SourceId>,
+    members: BTreeMap<SourceId, BTreeSet<String>>,
+}
+
+impl Catalog {
+    /// From the run's tables of threads and of interrupt sources.
+    pub fn new(tasks: &Tasks, sources: &Sources) -> Self {
+        let mut catalog = Catalog::default();
+        for source in sources.rows() {
+            // A kind of a newer schema is kept, under its name, as not explained.
+            let kind = SourceKind::from_code(source.kind).unwrap_or(SourceKind::Unexplained);
+            let id = catalog.intern(kind, &source.name);
+            catalog.interrupts.insert(source.id, id);
+        }
+        for task in tasks.rows() {
+            let (kind, name) = match task.kind {
+                task_kind::KERNEL => (SourceKind::KernelThread, group_name(&task.name)),
+                task_kind::RANK => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
+                task_kind::OWN => (SourceKind::Recorder, task.name.clone()),
+                _ => (SourceKind::Task, task.name.clone()),
+            };
+            let source = catalog.intern(kind, &name);
+            let member = if name == task.name {
+                format!("pid {}", task.pid)
+            } else {
+                task.name.clone()
+            };
+            catalog.members.entry(source).or_default().insert(member);
+            catalog.threads.insert(task.pid, Thread { source });
+        }
+        catalog
+    }
+
+    /// The number of a source, given on first use.
+    pub fn intern(&mut self, kind: SourceKind, name: &str) -> SourceId {
+        if let Some(&id) = self.by_name.get(&(kind, name.to_owned())) {
+            return id;
+        }
+        let id = SourceId(self.entries.len() as u32);
+        self.entries.push((kind, name.to_owned()));
+        self.by_name.insert((kind, name.to_owned()), id);
+        id
+    }
+
+    /// The number of a class that has one source only.
+    pub fn class(&mut self, kind: SourceKind) -> SourceId {
+        self.intern(kind, kind.label())
+    }
+
+    /// The source that a thread is; one of its own if the run does not name it.
+    pub fn thread(&mut self, pid: Pid) -> SourceId {
+        match self.threads.get(&pid) {
+            Some(thread) => thread.source,
+            None => {
+                let source = self.intern(SourceKind::Task, &format!("pid {pid}"));
+                self.threads.insert(pid, Thread { source });
+                source
+            }
+        }
+    }
+
+    /// The source that a row of the run's `sources` is.
+    pub fn interrupt(&mut self, row: u32) -> SourceId {
+        match self.interrupts.get(&row) {
+            Some(&id) => id,
+            None => {
+                let id = self.intern(
+                    SourceKind::Unexplained,
+                    &format!("source {row} of the trace"),
+                );
+                self.interrupts.insert(row, id);
+                id
+            }
+        }
+    }
+
+    /// Class of a source.
+    pub fn kind(&self, id: SourceId) -> SourceKind {
+        self.entries[id.index()].0
+    }
+    /// Name of a source.
+    pub fn name(&self, id: SourceId) -> &str {
+        &self.entries[id.index()].1
+    }
+    /// Threads behind a source: names where they differ from the source's, else numbers.
+    pub fn members(&self, id: SourceId) -> impl Iterator<Item = &str> {
+        self.members
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+    }
+    /// How many sources there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// All numbers, in order.
+    pub fn ids(&self) -> impl Iterator<Item = SourceId> + use<> {
+        (0..self.entries.len() as u32).map(SourceId)
+    }
+}
+
+/// One name for the per-CPU copies of a kernel thread: `ksoftirqd/1` is `ksoftirqd`, and
+/// `kworker/0:1H-kblockd` is `kworker`.
+fn group_name(name: &str) -> String {
+    match name.split_once('/') {
+        Some((group, _)) if !group.is_empty() => group.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_run::tables::Task;
+    use idlewave_units::NodeId;
+
+    #[test]
+    fn copies_of_a_kernel_thread_are_one_source_and_keep_their_names() {
+        let mut tasks = Tasks::default();
+        for (pid, name) in [(20, "ksoftirqd/0"), (21, "ksoftirqd/1"), (9, "kdamond.0")] {
+            tasks.push(Task {
+                node: NodeId::new(0),
+                pid: Pid::new(pid),
+                process: None,
+                name: name.into(),
+                kind: task_kind::KERNEL,
+            });
+        }
+        let mut catalog = Catalog::new(&tasks, &Sources::default());
+        let id = catalog.thread(Pid::new(20));
+        assert_eq!(id, catalog.thread(Pid::new(21)));
+        assert_eq!(catalog.name(id), "ksoftirqd");
+        assert_eq!(
+            catalog.members(id).collect::<Vec<_>>(),
+            ["ksoftirqd/0", "ksoftirqd/1"]
+        );
+        assert_ne!(id, catalog.thread(Pid::new(9)));
+    }
+
+    #[test]
+    fn a_thread_that_the_run_does_not_name_is_a_source_of_its_own() {
+        let mut catalog = Catalog::default();
+        let id = catalog.thread(Pid::new(77));
+        assert_eq!(catalog.name(id), "pid 77");
+        assert_eq!(catalog.kind(id), SourceKind::Task);
+    }
+}

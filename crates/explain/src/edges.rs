@@ -1,0 +1,190 @@
+//! What a gap seen from user space shows beyond the kernel's own records.
+//!
+//! A gap is longer than the interrupts and bursts recorded inside it: entry and exit of the kernel,
+//! the writing of trace events, and caches to refill lie around them. A gap in which the kernel
+//! recorded nothing, though it was recording everything, was none of the kernel's doing.
+
+use crate::catalog::{Catalog, SourceId};
+use crate::kernel::Kernel;
+use crate::watch::Charge;
+use idlewave_run::{SourceKind, TraceMode};
+use std::collections::BTreeMap;
+
+/// A gap as recorded: last reading before it, and its length above an undisturbed turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub begin: u64,
+    pub length: u64,
+}
+
+/// Time beyond the kernel's records that a gap charges to a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extra {
+    pub begin: u64,
+    pub end: u64,
+    pub source: SourceId,
+    pub ns: u64,
+    /// Whether this is a gap of its own, not the edge of something recorded.
+    pub alone: bool,
+}
+
+impl Extra {
+    /// Its share of `begin..end`, in proportion to the overlap.
+    pub fn within(&self, begin: u64, end: u64) -> u64 {
+        let overlap = self.end.min(end).saturating_sub(self.begin.max(begin));
+        let length = self.end - self.begin;
+        if overlap >= length {
+            return self.ns;
+        }
+        (u128::from(self.ns) * u128::from(overlap) / u128::from(length.max(1))) as u64
+    }
+}
+
+/// The counter is calibrated to some tens of nanoseconds: records this close to a gap belong to it.
+const TOLERANCE_NS: u64 = 300;
+
+/// A gap with what lies in it.
+#[derive(Clone, Copy, Debug)]
+struct Matched {
+    gap: Gap,
+    recorded: u64,
+    dominating: Option<SourceId>,
+    events: u64,
+}
+
+/// The gaps of all watches beside the charges of the same watches.
+#[derive(Default)]
+pub struct GapMatcher {
+    watches: Vec<Vec<Matched>>,
+    beyond: BTreeMap<SourceKind, Vec<u64>>,
+}
+
+impl GapMatcher {
+    /// Takes the gaps of one watch, in order, and its charges, in order.
+    pub fn add(&mut self, gaps: &[Gap], charges: &[Charge], catalog: &Catalog) {
+        let mut matched = Vec::with_capacity(gaps.len());
+        let mut first = 0;
+        for &gap in gaps {
+            let from = gap.begin.saturating_sub(TOLERANCE_NS);
+            let to = gap.begin + gap.length + TOLERANCE_NS;
+            while charges.get(first).is_some_and(|c| c.end <= from) {
+                first += 1;
+            }
+            let inside = charges[first..].iter().take_while(|c| c.begin < to);
+            let (mut recorded, mut events, mut longest) = (0, 0, None::<(u64, SourceId)>);
+            for charge in inside {
+                let ns = charge.end.min(to).saturating_sub(charge.begin.max(from));
+                recorded += ns;
+                events += 1;
+                if longest.is_none_or(|(l, _)| ns > l) {
+                    longest = Some((ns, charge.source));
+                }
+            }
+            let dominating = longest.map(|(_, source)| source);
+            if let Some(source) = dominating {
+                let kind = catalog.kind(source);
+                self.beyond
+                    .entry(kind)
+                    .or_default()
+                    .push(gap.length.saturating_sub(recorded));
+            }
+            matched.push(Matched {
+                gap,
+                recorded,
+                dominating,
+                events,
+            });
+        }
+        self.watches.push(matched);
+    }
+
+    /// What the gaps of every watch (in the order of `add`) show beyond the records.
+    pub fn extras(
+        mut self,
+        kernel: &Kernel,
+        catalog: &mut Catalog,
+        event_ns: Option<f64>,
+    ) -> Vec<Vec<Extra>> {
+        let edges: BTreeMap<SourceKind, Edge> = self
+            .beyond
+            .iter_mut()
+            .map(|(&kind, beyond)| (kind, Edge::of(beyond)))
+            .collect();
+        let tracing = catalog.class(SourceKind::Tracing);
+        let alone = match kernel.mode {
+            TraceMode::Tracefs => catalog.class(SourceKind::Hypervisor),
+            TraceMode::PerfSwitch => catalog.intern(SourceKind::Unexplained, NO_SWITCH),
+            TraceMode::Counters | TraceMode::Off => {
+                catalog.intern(SourceKind::Unexplained, NOT_RECORDED)
+            }
+        };
+        let hypervisor = catalog.class(SourceKind::Hypervisor);
+        let mut out = Vec::with_capacity(self.watches.len());
+        for matched in self.watches {
+            let mut extras = Vec::with_capacity(matched.len());
+            for m in matched {
+                let beyond = m.gap.length.saturating_sub(m.recorded);
+                if beyond == 0 {
+                    continue;
+                }
+                let (begin, end) = (m.gap.begin, m.gap.begin + m.gap.length);
+                let mut push = |source, ns, alone| {
+                    if ns > 0 {
+                        extras.push(Extra {
+                            begin,
+                            end,
+                            source,
+                            ns,
+                            alone,
+                        });
+                    }
+                };
+                let Some(source) = m.dominating else {
+                    push(alone, beyond, true);
+                    continue;
+                };
+                let edge = edges[&catalog.kind(source)];
+                let (edge_ns, rest) = if beyond <= edge.allowed || !kernel.sees_everything() {
+                    (beyond, 0)
+                } else {
+                    (edge.median, beyond - edge.median)
+                };
+                // One event at the begin of every charge and one at the end of the last.
+                let written = (m.events + 1) as f64 * event_ns.unwrap_or(0.0);
+                let tracing_ns = (written as u64).min(edge_ns);
+                push(tracing, tracing_ns, false);
+                push(source, edge_ns - tracing_ns, false);
+                push(hypervisor, rest, true);
+            }
+            out.push(extras);
+        }
+        out
+    }
+}
+
+/// What gaps around one class of record usually have beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Edge {
+    median: u64,
+    allowed: u64,
+}
+
+/// Edges differ by caches and by path: this much above the median is still an edge.
+const EDGE_AT_LEAST_NS: u64 = 2_000;
+
+impl Edge {
+    /// Median, and as the limit the median plus five robust standard deviations (1.4826 MAD).
+    fn of(beyond: &mut [u64]) -> Edge {
+        let middle = beyond.len() / 2;
+        let median = *beyond.select_nth_unstable(middle).1;
+        let mut off: Vec<u64> = beyond.iter().map(|b| b.abs_diff(median)).collect();
+        let mad = *off.select_nth_unstable(middle).1;
+        let allowed = median + EDGE_AT_LEAST_NS.max((5.0 * 1.4826 * mad as f64) as u64);
+        Edge { median, allowed }
+    }
+}
+
+/// Name of a gap in which no own switch was seen, when nothing else could be.
+pub const NO_SWITCH: &str = "gap without a switch (interrupt or hypervisor)";
+/// Name of a gap when the kernel's view was not recorded.
+pub const NOT_RECORDED: &str = "gap (the kernel's view was not recorded)";

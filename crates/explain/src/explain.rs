@@ -1,0 +1,339 @@
+//! The whole analysis of a run, in order.
+
+use crate::ExplainError;
+use crate::catalog::{Catalog, SourceId};
+use crate::cpu_noise::cpu_noise;
+use crate::edges::{Extra, Gap, GapMatcher};
+use crate::kernel::{Kernel, for_each};
+use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
+use crate::profile::profile;
+use crate::source_table::SourceTable;
+use crate::strikes::{Strike, strikes};
+use crate::watch::{Charge, Charger, Watch};
+use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
+use idlewave_run::tables::{
+    Detours, LatePart, LateParts, LateStep, LateSteps, Sources, Table, Tasks,
+};
+use idlewave_run::{
+    Contamination, Coupling, PhaseKind, RunReader, RunState, SourceKind, TraceCost, TraceMode,
+    TraceSheet,
+};
+use idlewave_units::{Cpu, Nanos, Pid, Rank};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Late steps written out in the findings; all are in the tables.
+const LATEST_KEPT: usize = 100;
+
+/// What the analysis of a run gives.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The document, without prediction and advice.
+    pub findings: Findings,
+    /// All late steps.
+    pub late_steps: LateSteps,
+    /// Their parts.
+    pub late_parts: LateParts,
+    /// Per lockstep run: the part of its slow-down that slow speed levels made.
+    pub slow_level_shares: Vec<f64>,
+}
+
+/// Explains a run from its bundle alone. Returns early, with an error, when `stop` becomes true.
+pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
+    let checked = || match stop.load(Ordering::Relaxed) {
+        true => Err(ExplainError::Interrupted),
+        false => Ok(()),
+    };
+    let manifest = run.manifest();
+    let node = manifest.nodes.first();
+    let kernel = Kernel::read(run)?;
+    checked()?;
+    let tasks = run.read::<Tasks>()?;
+    let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
+    let mut losses = manifest.losses.clone();
+    if manifest.state != RunState::Complete {
+        losses.enter(
+            "the run ended before its time",
+            1,
+            "everything below rests on what was recorded until then",
+            "let the run come to its end",
+        );
+    }
+
+    let watches = watches(run, &kernel)?;
+    let throttled = node.is_some_and(|n| n.contamination.throttled.is_some_and(|t| t > 0));
+    let mut charger = Charger {
+        kernel: &kernel,
+        catalog: &mut catalog,
+        throttled,
+    };
+    let mut charges: Vec<Vec<Charge>> = Vec::with_capacity(watches.len());
+    for watch in &watches {
+        let mut list = Vec::new();
+        charger.charges(watch, watch.begin, watch.end, &mut list);
+        charges.push(list);
+        checked()?;
+    }
+    let event_ns = node.and_then(|n| n.trace.cost.event_ns);
+    let mut matcher = GapMatcher::default();
+    let gaps = gaps(run, &watches)?;
+    for (gaps, charges) in gaps.iter().zip(&charges) {
+        matcher.add(gaps, charges, &catalog);
+    }
+    drop(gaps);
+    let extras = matcher.extras(&kernel, &mut catalog, event_ns);
+    checked()?;
+
+    let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
+    let mut table = SourceTable::default();
+    for ((watch, charges), extras) in watches.iter().zip(&charges).zip(&extras) {
+        let found = strikes(watch, charges, extras, &catalog);
+        if watch.rank.is_some() {
+            table.add_strikes(&found);
+        }
+        for strike in found {
+            by_source.entry(strike.source).or_default().push(strike);
+        }
+    }
+    drop(charges);
+
+    let mut runs: Vec<(u32, LockstepAnalysis)> = Vec::new();
+    for (index, phase) in manifest.phases.iter().enumerate() {
+        let PhaseKind::Lockstep { coupling, .. } = phase.kind else {
+            continue;
+        };
+        let index = index as u32;
+        let mine: Vec<usize> = (0..watches.len())
+            .filter(|&i| watches[i].phase == index && watches[i].rank.is_some())
+            .collect();
+        let own_watches: Vec<Watch> = mine.iter().map(|&i| watches[i]).collect();
+        let own_extras: Vec<&[Extra]> = mine.iter().map(|&i| extras[i].as_slice()).collect();
+        let mut charger = Charger {
+            kernel: &kernel,
+            catalog: &mut catalog,
+            throttled,
+        };
+        let phase = LockstepPhase {
+            phase: index,
+            coupling,
+            ranks: manifest.ranks.len(),
+            watches: &own_watches,
+            extras: &own_extras,
+        };
+        if let Some(analysis) = analyse(run, &phase, &mut charger)? {
+            table.add_late(&analysis.late, phase.ranks);
+            runs.push((index, analysis));
+        } else {
+            losses.enter(
+                "lockstep runs without two complete iterations",
+                1,
+                "nothing can be said of their steps",
+                "run longer, or with less work per iteration",
+            );
+        }
+        checked()?;
+    }
+
+    let rows = table.finish(&mut catalog, &by_source);
+    let place: BTreeMap<SourceId, u32> = rows
+        .iter()
+        .enumerate()
+        .map(|(i, (id, _))| (*id, i as u32))
+        .collect();
+    let (late_steps, late_parts) = late_tables(&runs, &place);
+    let latest = latest(
+        &runs,
+        &place,
+        manifest.ranks.iter().map(|r| r.cpu).collect(),
+    );
+    let watched = watches
+        .iter()
+        .map(|w| Nanos::from_nanos(w.end - w.begin))
+        .sum();
+    let communication = |wanted: Coupling| {
+        runs.iter()
+            .find(|(i, _)| {
+                matches!(manifest.phases[*i as usize].kind, PhaseKind::Lockstep { coupling, .. } if coupling == wanted)
+            })
+            .and_then(|(_, a)| a.communication)
+    };
+    let work = runs
+        .first()
+        .and_then(|(_, a)| a.findings.compute.iter().max().copied())
+        .unwrap_or(Nanos::ZERO);
+    let profile = profile(
+        &catalog,
+        &by_source,
+        &rows,
+        watched,
+        work,
+        communication(Coupling::Neighbours),
+        communication(Coupling::Barrier),
+    );
+    let late = || runs.iter().flat_map(|(_, a)| &a.late);
+    let unexplained = |id: SourceId| catalog.kind(id) == SourceKind::Unexplained;
+    let named: u64 = late()
+        .flat_map(|l| &l.parts)
+        .filter(|p| !unexplained(p.source))
+        .map(|p| p.ns)
+        .sum();
+    let findings = Findings {
+        trace: node.map_or_else(no_trace, |n| n.trace.clone()),
+        contamination: node.map_or_else(Contamination::default, |n| n.contamination.clone()),
+        cpus: cpu_noise(run)?,
+        sources: rows.into_iter().map(|(_, f)| f).collect(),
+        latest,
+        lateness: Nanos::from_nanos(late().map(|l| l.lateness).sum()),
+        named: Nanos::from_nanos(named),
+        profile,
+        prediction: None,
+        advice: Vec::new(),
+        losses,
+        lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
+    };
+    let slow_level_shares = runs.iter().map(|(_, a)| a.slow_level_share).collect();
+    Ok(Explanation {
+        findings,
+        late_steps,
+        late_parts,
+        slow_level_shares,
+    })
+}
+
+fn no_trace() -> TraceSheet {
+    TraceSheet {
+        mode: TraceMode::Off,
+        unavailable: Vec::new(),
+        cost: TraceCost::default(),
+    }
+}
+
+/// All measuring threads of all phases. Where a phase does not name its threads, the one that had
+/// the CPU longest is taken; without the kernel's view there is none, and pid 0 stands for it.
+fn watches(run: &RunReader, kernel: &Kernel) -> Result<Vec<Watch>, ExplainError> {
+    let manifest = run.manifest();
+    let mut out = Vec::new();
+    let mut lockstep = 0;
+    for (index, phase) in manifest.phases.iter().enumerate() {
+        let watch = |cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
+            phase: index as u32,
+            rank,
+            cpu,
+            pid,
+            begin,
+            end: end.max(begin),
+        };
+        match &phase.kind {
+            PhaseKind::Detour { loops, .. } => {
+                for l in loops {
+                    let pid = kernel
+                        .dominating(l.cpu, l.begin_ns, l.end_ns)
+                        .unwrap_or(Pid::IDLE);
+                    out.push(watch(l.cpu, None, pid, l.begin_ns, l.end_ns));
+                }
+            }
+            // Its quanta are single readings: nothing is laid over them.
+            PhaseKind::FixedWork { .. } => {}
+            PhaseKind::Lockstep { .. } => {
+                for rank in &manifest.ranks {
+                    let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
+                    let cpu = rank
+                        .cpu
+                        .or_else(|| kernel.bursts_of(pid).first().map(|b| b.cpu))
+                        .unwrap_or(Cpu::new(0));
+                    out.push(watch(
+                        cpu,
+                        Some(rank.rank),
+                        pid,
+                        phase.begin_ns,
+                        phase.end_ns,
+                    ));
+                }
+                lockstep += 1;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The gaps of every watch, in order of time.
+fn gaps(run: &RunReader, watches: &[Watch]) -> Result<Vec<Vec<Gap>>, ExplainError> {
+    let place: BTreeMap<(u32, Option<Rank>, Option<Cpu>), usize> = watches
+        .iter()
+        .enumerate()
+        .map(|(i, w)| ((w.phase, w.rank, w.rank.is_none().then_some(w.cpu)), i))
+        .collect();
+    let mut out = vec![Vec::new(); watches.len()];
+    for_each::<Detours>(run, |d| {
+        let key = (d.phase, d.rank, d.rank.is_none().then_some(d.cpu));
+        if let Some(&i) = place.get(&key) {
+            out[i].push(Gap {
+                begin: d.begin_ns,
+                length: d.length.get(),
+            });
+        }
+    })?;
+    for list in &mut out {
+        list.sort_by_key(|g| g.begin);
+    }
+    Ok(out)
+}
+
+fn late_tables(
+    runs: &[(u32, LockstepAnalysis)],
+    place: &BTreeMap<SourceId, u32>,
+) -> (LateSteps, LateParts) {
+    let (mut steps, mut parts) = (LateSteps::default(), LateParts::default());
+    for (phase, analysis) in runs {
+        for late in &analysis.late {
+            for part in &late.parts {
+                parts.push(LatePart {
+                    step: steps.len() as u32,
+                    finding: place[&part.source],
+                    time: Nanos::from_nanos(part.ns),
+                });
+            }
+            steps.push(LateStep {
+                phase: *phase,
+                iteration: late.step.iteration,
+                rank: late.step.rank,
+                begin_ns: late.step.begin,
+                end_ns: late.step.end,
+                lateness: Nanos::from_nanos(late.lateness),
+            });
+        }
+    }
+    (steps, parts)
+}
+
+fn latest(
+    runs: &[(u32, LockstepAnalysis)],
+    place: &BTreeMap<SourceId, u32>,
+    cpus: Vec<Option<Cpu>>,
+) -> Vec<LateFinding> {
+    let mut all: Vec<(u32, &Late)> = runs
+        .iter()
+        .flat_map(|(phase, a)| a.late.iter().map(|l| (*phase, l)))
+        .collect();
+    all.sort_by_key(|(phase, l)| (std::cmp::Reverse(l.lateness), *phase, l.step.iteration));
+    all.into_iter()
+        .take(LATEST_KEPT)
+        .map(|(phase, late)| LateFinding {
+            phase,
+            iteration: late.step.iteration,
+            last_rank: late.step.rank,
+            cpu: cpus.get(late.step.rank.index()).copied().flatten(),
+            begin_ns: late.step.begin,
+            end_ns: late.step.end,
+            lateness: Nanos::from_nanos(late.lateness),
+            parts: late
+                .parts
+                .iter()
+                .map(|p| LatePartFinding {
+                    source: place[&p.source],
+                    time: Nanos::from_nanos(p.ns),
+                })
+                .collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,258 @@
+//! One lockstep run: its chain of last arrivals, the late steps on it, and how each is charged.
+
+use crate::ExplainError;
+use crate::attribute::{Part, split};
+use crate::catalog::SourceId;
+use crate::edges::Extra;
+use crate::kernel::for_each;
+use crate::reference::{Reference, late_from};
+use crate::steps::{RankSeries, Step, chain, last_ranks};
+use crate::watch::{Charge, Charger, Watch};
+use idlewave_run::findings::{Estimate, LockstepFindings};
+use idlewave_run::tables::{Regions, region_kind};
+use idlewave_run::{Coupling, RunReader, SourceKind};
+use idlewave_stats::{blocks, histogram, tests};
+use idlewave_units::{Nanos, Rank};
+
+/// A late step with its parts.
+#[derive(Clone, Debug)]
+pub struct Late {
+    pub step: Step,
+    pub lateness: u64,
+    pub parts: Vec<Part>,
+}
+
+/// What is known of one lockstep run.
+#[derive(Debug)]
+pub struct LockstepAnalysis {
+    pub findings: LockstepFindings,
+    pub late: Vec<Late>,
+    /// Undisturbed step beyond the computation.
+    pub communication: Option<Nanos>,
+    /// Part of the slow-down that is due to slow speed levels.
+    pub slow_level_share: f64,
+}
+
+/// What the caller knows of the phase.
+pub struct LockstepPhase<'a> {
+    pub phase: u32,
+    pub coupling: Coupling,
+    pub ranks: usize,
+    /// One per rank, in order.
+    pub watches: &'a [Watch],
+    /// Of every watch, in order.
+    pub extras: &'a [&'a [Extra]],
+}
+
+/// Begin and arrival of every iteration of every rank, cut to the iterations that all completed.
+pub fn read_series(
+    run: &RunReader,
+    phase: u32,
+    ranks: usize,
+) -> Result<Vec<RankSeries>, ExplainError> {
+    let mut series = vec![RankSeries::default(); ranks];
+    let mut wrong = None;
+    for_each::<Regions>(run, |r| {
+        if r.phase != phase || r.kind != region_kind::COMPUTE {
+            return;
+        }
+        match series.get_mut(r.rank.index()) {
+            Some(s) if r.iteration == s.begin.len() as u64 && r.begin_ns <= r.end_ns => {
+                s.begin.push(r.begin_ns);
+                s.arrival.push(r.end_ns);
+            }
+            // A lost block of records ends what can be used of this rank.
+            Some(_) => {}
+            None => wrong = Some(r.rank),
+        }
+    })?;
+    if let Some(rank) = wrong {
+        return Err(ExplainError::Inconsistent {
+            what: "regions",
+            reason: format!("rank {rank} is not one of the manifest's {ranks} ranks"),
+        });
+    }
+    let common = series.iter().map(|s| s.begin.len()).min().unwrap_or(0);
+    for s in &mut series {
+        s.begin.truncate(common);
+        s.arrival.truncate(common);
+    }
+    Ok(series)
+}
+
+/// How long each rank took from the moment it could start to its arrival, per iteration from the
+/// second on: what the step would be if this rank alone set the pace.
+fn local_steps(series: &[RankSeries], coupling: Coupling) -> Vec<Vec<u64>> {
+    let ranks = series.len();
+    let iterations = series.first().map_or(0, |s| s.arrival.len());
+    let mut out: Vec<Vec<u64>> = vec![Vec::with_capacity(iterations.saturating_sub(1)); ranks];
+    for k in 1..iterations {
+        let all = series.iter().map(|s| s.arrival[k - 1]).max().unwrap_or(0);
+        for (r, steps) in out.iter_mut().enumerate() {
+            let ready = match coupling {
+                Coupling::Barrier => all,
+                Coupling::Neighbours => [r + ranks - 1, r, r + 1]
+                    .into_iter()
+                    .map(|j| series[j % ranks].arrival[k - 1])
+                    .max()
+                    .unwrap_or(0),
+            };
+            steps.push(series[r].arrival[k].saturating_sub(ready));
+        }
+    }
+    out
+}
+
+/// Analyses one phase. `None` if fewer than two iterations were completed by all ranks.
+pub fn analyse(
+    run: &RunReader,
+    phase: &LockstepPhase<'_>,
+    charger: &mut Charger<'_>,
+) -> Result<Option<LockstepAnalysis>, ExplainError> {
+    let series = read_series(run, phase.phase, phase.ranks)?;
+    let iterations = series.first().map_or(0, |s| s.begin.len());
+    if iterations < 2 {
+        return Ok(None);
+    }
+    let local = local_steps(&series, phase.coupling);
+    let references: Vec<Reference> = local
+        .iter()
+        .zip(&series)
+        .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
+        .collect();
+    let compute: Vec<u64> = series
+        .iter()
+        .map(|s| {
+            let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
+            Reference::of(&s.arrival, &durations).fast
+        })
+        .collect();
+    drop(local);
+    let chain = chain(&series, phase.coupling);
+    let last = last_ranks(&series);
+    drop(series);
+
+    let limit = late_from(&references);
+    let slow_level = charger.catalog.class(SourceKind::SlowLevel);
+    let unexplained = charger.catalog.class(SourceKind::Unexplained);
+    let mut late = Vec::new();
+    let mut small_variation: i64 = 0;
+    let mut charges: Vec<Charge> = Vec::new();
+    let mut taken: Vec<(SourceId, u64)> = Vec::new();
+    let mut by_level = 0u64;
+    for step in &chain {
+        let reference = &references[step.rank.index()];
+        let duration = step.end - step.begin;
+        let excess = duration as i64 - reference.fast as i64;
+        if excess < limit as i64 {
+            small_variation += excess;
+            continue;
+        }
+        let lateness = excess as u64;
+        let rank = step.rank.index();
+        charges.clear();
+        taken.clear();
+        if let Some(watch) = phase.watches.get(rank) {
+            charger.charges(watch, step.begin, step.end, &mut charges);
+            taken.extend(charges.iter().map(|c| (c.source, c.length())));
+            taken.extend(overlapping(phase.extras[rank], step.begin, step.end));
+        }
+        let slow_by = reference.slow_by(step.end);
+        let parts = split(lateness, &taken, slow_by, slow_level, unexplained);
+        by_level += parts
+            .iter()
+            .filter(|p| p.source == slow_level)
+            .map(|p| p.ns)
+            .sum::<u64>();
+        late.push(Late {
+            step: *step,
+            lateness,
+            parts,
+        });
+    }
+
+    let undisturbed: u64 = chain.iter().map(|s| references[s.rank.index()].fast).sum();
+    let total = chain.last().map_or(0, |s| s.end) - chain.first().map_or(0, |s| s.begin);
+    let durations: Vec<f64> = chain
+        .iter()
+        .map(|s| (s.end - s.begin) as f64 / references[s.rank.index()].fast.max(1) as f64)
+        .collect();
+    let mut step_refs: Vec<u64> = references.iter().map(|r| r.fast).collect();
+    step_refs.sort_unstable();
+    let step_ref = step_refs[step_refs.len() / 2];
+    let compute_ref = compute.iter().copied().max().unwrap_or(0);
+    let mut last_counts = vec![0u64; phase.ranks];
+    let mut runs = Vec::new();
+    for (k, &rank) in last.iter().enumerate() {
+        last_counts[rank as usize] += 1;
+        match runs.last_mut() {
+            Some(length) if k > 0 && last[k - 1] == rank => *length += 1.0,
+            _ => runs.push(1.0),
+        }
+    }
+    let steps_ns = chain.iter().map(|s| s.end - s.begin);
+    let findings = LockstepFindings {
+        phase: phase.phase,
+        name: match phase.coupling {
+            Coupling::Neighbours => "neighbour exchange".to_owned(),
+            Coupling::Barrier => "barrier".to_owned(),
+        },
+        ranks: phase.ranks as u32,
+        iterations: iterations as u64,
+        compute: compute.iter().map(|&ns| Nanos::from_nanos(ns)).collect(),
+        step: Nanos::from_nanos(step_ref),
+        total: Nanos::from_nanos(total),
+        slowdown: slowdown(total, undisturbed, &durations),
+        late_steps: late.len() as u64,
+        lateness: Nanos::from_nanos(late.iter().map(|l| l.lateness).sum()),
+        small_variation_ns: small_variation,
+        late_from: Nanos::from_nanos(limit),
+        slow_ranks: tests::slow_ranks(&last_counts)
+            .into_iter()
+            .map(Rank::new)
+            .collect(),
+        last_counts,
+        last_run_length: median(&mut runs),
+        histogram: histogram::LogHistogram::of(steps_ns).non_empty(),
+    };
+    Ok(Some(LockstepAnalysis {
+        findings,
+        late,
+        communication: step_ref.checked_sub(compute_ref).map(Nanos::from_nanos),
+        slow_level_share: by_level as f64 / undisturbed.max(1) as f64,
+    }))
+}
+
+/// Edges and lone gaps in `begin..end`; `extras` is in order of begin.
+fn overlapping<'a>(
+    extras: &'a [Extra],
+    begin: u64,
+    end: u64,
+) -> impl Iterator<Item = (SourceId, u64)> + 'a {
+    // Gaps of one thread do not overlap, so their ends are in order too.
+    let first = extras.partition_point(|e| e.end <= begin);
+    extras[first..]
+        .iter()
+        .take_while(move |e| e.begin < end)
+        .map(move |e| (e.source, e.within(begin, end)))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    let middle = values.len() / 2;
+    values.select_nth_unstable_by(middle, f64::total_cmp);
+    values[middle]
+}
+
+/// Slow-down with an interval over blocks of successive steps.
+fn slowdown(total: u64, undisturbed: u64, ratios: &[f64]) -> Estimate {
+    let value = total as f64 / undisturbed.max(1) as f64 - 1.0;
+    let interval = blocks::mean(ratios, blocks::BLOCKS);
+    Estimate {
+        value,
+        low: value - interval.half_width,
+        high: value + interval.half_width,
+        n: ratios.len() as u64,
+        method: "run time over undisturbed time, less 1; 95 % interval over blocks of steps"
+            .to_owned(),
+    }
+}

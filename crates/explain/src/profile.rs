@@ -1,0 +1,54 @@
+//! The noise profile: strikes per second of watched time, by source, with their lengths.
+
+use crate::catalog::{Catalog, SourceId};
+use crate::strikes::Strike;
+use idlewave_run::findings::SourceFinding;
+use idlewave_run::{NoiseProfile, NoiseSource, SourceKind};
+use idlewave_units::Nanos;
+use std::collections::BTreeMap;
+
+/// Up to this many events of a source are kept one by one.
+const LENGTHS_KEPT: usize = 512;
+
+/// Makes the profile. `watched` is the time for which a measuring thread was watched, all CPUs together.
+pub fn profile(
+    catalog: &Catalog,
+    strikes: &BTreeMap<SourceId, Vec<Strike>>,
+    findings: &[(SourceId, SourceFinding)],
+    watched: Nanos,
+    work: Nanos,
+    exchange: Option<Nanos>,
+    barrier: Option<Nanos>,
+) -> NoiseProfile {
+    let seconds = watched.as_secs_f64();
+    let sources = strikes
+        .iter()
+        .filter(|(_, s)| !s.is_empty() && seconds > 0.0)
+        .map(|(&id, strikes)| {
+            let period = findings
+                .iter()
+                .find(|(f, _)| *f == id)
+                .and_then(|(_, f)| f.period.as_ref())
+                .map(|p| Nanos::from_nanos(p.period.value as u64));
+            let mut lengths: Vec<u64> = strikes.iter().map(|s| s.length).collect();
+            lengths.sort_unstable();
+            NoiseSource {
+                kind: catalog.kind(id),
+                name: catalog.name(id).to_owned(),
+                rate_per_s: strikes.len() as f64 / seconds,
+                events: strikes.len() as u64,
+                watched,
+                period,
+                lengths: NoiseSource::bin_lengths(&lengths, LENGTHS_KEPT),
+            }
+        })
+        // A rank that shares its CPU with another is this run's set-up, not noise of the machine.
+        .filter(|s| s.kind != SourceKind::Rank)
+        .collect();
+    NoiseProfile {
+        sources,
+        work,
+        exchange,
+        barrier,
+    }
+}

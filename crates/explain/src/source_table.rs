@@ -1,0 +1,173 @@
+//! The table of sources: what each took, delayed and cost.
+
+use crate::catalog::{Catalog, SourceId};
+use crate::lockstep::Late;
+use crate::strikes::Strike;
+use idlewave_run::SourceKind;
+use idlewave_run::findings::{Estimate, Periodicity, SourceFinding};
+use idlewave_stats::{periodicity, quantiles};
+use idlewave_units::{Cpu, CpuSet, Nanos};
+use std::collections::BTreeMap;
+
+/// Sums for one source over all lockstep runs.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    stolen: u64,
+    events: u64,
+    lateness: u64,
+    late_steps: u64,
+    lost: u64,
+    cpus: CpuSet,
+}
+
+/// Collects what the lockstep runs show of every source.
+#[derive(Default)]
+pub struct SourceTable {
+    sums: BTreeMap<SourceId, Sums>,
+}
+
+impl SourceTable {
+    /// Strikes of one rank in a lockstep run.
+    pub fn add_strikes(&mut self, strikes: &[Strike]) {
+        for strike in strikes {
+            let sums = self.sums.entry(strike.source).or_default();
+            sums.stolen += strike.length;
+            sums.events += 1;
+            sums.cpus.insert(strike.cpu);
+        }
+    }
+
+    /// Late steps of a run with this many ranks.
+    pub fn add_late(&mut self, late: &[Late], ranks: usize) {
+        for step in late {
+            for (i, part) in step.parts.iter().enumerate() {
+                let sums = self.sums.entry(part.source).or_default();
+                sums.lateness += part.ns;
+                sums.lost += part.ns * ranks as u64;
+                // Parts come largest first.
+                sums.late_steps += u64::from(i == 0);
+            }
+        }
+    }
+
+    /// The rows, most time lost by all ranks first; unexplained is always among them. `strikes` are
+    /// those of the whole recording, for lengths and periods.
+    pub fn finish(
+        mut self,
+        catalog: &mut Catalog,
+        strikes: &BTreeMap<SourceId, Vec<Strike>>,
+    ) -> Vec<(SourceId, SourceFinding)> {
+        let unexplained = catalog.class(SourceKind::Unexplained);
+        self.sums.entry(unexplained).or_default();
+        let mut rows: Vec<(SourceId, SourceFinding)> = self
+            .sums
+            .into_iter()
+            .map(|(id, sums)| {
+                let strikes = strikes.get(&id).map_or(&[][..], Vec::as_slice);
+                (id, finding(catalog, id, sums, strikes))
+            })
+            .collect();
+        rows.sort_by(|(_, a), (_, b)| {
+            let key = |f: &SourceFinding| (f.lost, f.stolen);
+            key(b)
+                .cmp(&key(a))
+                .then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name)))
+        });
+        rows
+    }
+}
+
+fn finding(catalog: &Catalog, id: SourceId, sums: Sums, strikes: &[Strike]) -> SourceFinding {
+    let kind = catalog.kind(id);
+    let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
+    let has_events = !matches!(
+        kind,
+        SourceKind::SlowLevel | SourceKind::Unexplained | SourceKind::Tracing
+    ) || sums.events > 0;
+    SourceFinding {
+        kind,
+        name: catalog.name(id).to_owned(),
+        events: has_events.then_some(sums.events),
+        stolen: Nanos::from_nanos(sums.stolen),
+        late_steps: sums.late_steps,
+        lateness: Nanos::from_nanos(sums.lateness),
+        lost: Nanos::from_nanos(sums.lost),
+        amplification: over(sums.lost),
+        absorbed: over(sums.lateness).map(|share| (1.0 - share).max(0.0)),
+        length: length(strikes),
+        period: period(kind, strikes),
+        cpus: sums.cpus,
+        detail: detail(catalog, id),
+    }
+}
+
+/// Fewer strikes than this say nothing of a usual length.
+const LENGTH_NEEDS: usize = 5;
+
+fn length(strikes: &[Strike]) -> Option<Estimate> {
+    if strikes.len() < LENGTH_NEEDS {
+        return None;
+    }
+    let lengths: Vec<u64> = strikes.iter().map(|s| s.length).collect();
+    Some(quantiles::median(&lengths))
+}
+
+/// A thread comes back as one, wherever it runs; interrupts and the per-CPU copies of kernel threads
+/// have a period on each CPU, and the CPU on which it shows best speaks for all.
+fn period(kind: SourceKind, strikes: &[Strike]) -> Option<Periodicity> {
+    if matches!(
+        kind,
+        SourceKind::RunQueueWait
+            | SourceKind::Unexplained
+            | SourceKind::Tracing
+            | SourceKind::SlowLevel
+    ) {
+        return None;
+    }
+    let strongest = |times: &[u64]| periodicity::periods(times).into_iter().next();
+    let mut by_cpu: BTreeMap<Cpu, Vec<u64>> = BTreeMap::new();
+    for s in strikes {
+        by_cpu.entry(s.cpu).or_default().push(s.begin);
+    }
+    if matches!(kind, SourceKind::Task | SourceKind::Recorder) || by_cpu.len() == 1 {
+        let mut times: Vec<u64> = strikes.iter().map(|s| s.begin).collect();
+        times.sort_unstable();
+        if let Some(found) = strongest(&times) {
+            return Some(found);
+        }
+    }
+    by_cpu
+        .values()
+        .filter_map(|times| strongest(times))
+        .max_by(|a, b| a.power.total_cmp(&b.power))
+}
+
+fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
+    let why = match catalog.kind(id) {
+        SourceKind::Hypervisor => {
+            "inferred: the clock jumped while the kernel recorded nothing on that CPU, or an \
+             interrupt stayed open over 50 times its median"
+        }
+        SourceKind::SlowLevel => {
+            "the same work took longer for milliseconds on end: frequency, a busy hardware thread \
+             on the same core, memory, or the host"
+        }
+        SourceKind::Recorder => "idlewave's own recorder",
+        SourceKind::Tracing => "writing of trace events, at the measured cost of one event",
+        SourceKind::RunQueueWait => "runnable, while the CPU was idle or on its way to it",
+        SourceKind::Unexplained => "named by no record",
+        SourceKind::Throttled => "the group's CPU bandwidth limit was used up",
+        _ => "",
+    };
+    if !why.is_empty() {
+        return Some(why.to_owned());
+    }
+    let mut members: Vec<&str> = catalog.members(id).collect();
+    let all = members.len();
+    members.truncate(4);
+    let mut text = members.join(", ");
+    if all > 4 {
+        text.push_str(&format!(" and {} more", all - 4));
+    }
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,189 @@
+//! Whose time was taken: a measuring thread over a stretch of time, and everything that kept it
+//! from running.
+
+use crate::catalog::{Catalog, SourceId};
+use crate::kernel::Kernel;
+use crate::timeline::{Actor, Piece};
+use idlewave_run::SourceKind;
+use idlewave_run::tables::end_reason;
+use idlewave_units::{Cpu, Nanos, Pid, Rank};
+
+/// A rank, or a detour or work loop, for the length of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Index of the phase in the manifest.
+    pub phase: u32,
+    /// The rank, in a lockstep phase.
+    pub rank: Option<Rank>,
+    /// The CPU it was bound to, or first ran on.
+    pub cpu: Cpu,
+    /// The thread.
+    pub pid: Pid,
+    /// Begin, nanoseconds.
+    pub begin: u64,
+    /// End, nanoseconds.
+    pub end: u64,
+}
+
+/// Time that one source took from a watched thread, without interruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// Who took it.
+    pub source: SourceId,
+    /// Where.
+    pub cpu: Cpu,
+    /// Begin, nanoseconds.
+    pub begin: u64,
+    /// End, nanoseconds.
+    pub end: u64,
+}
+
+impl Charge {
+    /// How long.
+    pub fn length(&self) -> u64 {
+        self.end - self.begin
+    }
+}
+
+/// A runnable thread on an idle CPU for longer than this, in a group that was throttled during the
+/// run, was held back by its bandwidth limit: wake-ups take microseconds, bandwidth periods 100 ms.
+const THROTTLED_FROM: Nanos = Nanos::from_millis(1);
+
+/// What the classification needs besides the records.
+pub struct Charger<'a> {
+    /// What the kernel recorded.
+    pub kernel: &'a Kernel,
+    /// Names.
+    pub catalog: &'a mut Catalog,
+    /// Whether the kernel counted stops of our group by its bandwidth limit.
+    pub throttled: bool,
+}
+
+impl Charger<'_> {
+    /// Everything that kept `watch`'s thread from running in `begin..end`, in order of time.
+    /// Stretches for which nothing was recorded give nothing.
+    pub fn charges(&mut self, watch: &Watch, begin: u64, end: u64, out: &mut Vec<Charge>) {
+        let kernel = self.kernel;
+        let bursts = kernel.bursts_of(watch.pid);
+        let first = bursts.partition_point(|b| b.end <= begin);
+        // The burst before decides why the thread was off at `begin`.
+        let mut previous = first.checked_sub(1).map(|i| bursts[i]);
+        for &burst in &bursts[first..] {
+            if let Some(p) = previous {
+                if p.end < burst.begin && p.end < end {
+                    self.off_cpu(
+                        watch.pid,
+                        p.end,
+                        p.cpu,
+                        p.end_reason,
+                        burst.begin,
+                        (begin, end),
+                        out,
+                    );
+                }
+            }
+            if burst.begin >= end {
+                return;
+            }
+            let (from, to) = (burst.begin.max(begin), burst.end.min(end));
+            if let Some(timeline) = kernel.cpus.get(&burst.cpu) {
+                for piece in timeline.between(from, to) {
+                    self.push(watch.pid, burst.cpu, piece, SourceKind::RunQueueWait, out);
+                }
+            }
+            previous = Some(burst);
+        }
+    }
+
+    /// The thread was off its CPU from `left` until `back`; only `window` matters.
+    #[allow(clippy::too_many_arguments)]
+    fn off_cpu(
+        &mut self,
+        pid: Pid,
+        left: u64,
+        cpu: Cpu,
+        reason: u8,
+        back: u64,
+        window: (u64, u64),
+        out: &mut Vec<Charge>,
+    ) {
+        let kernel = self.kernel;
+        let slept = matches!(reason, end_reason::SLEEPING | end_reason::UNINTERRUPTIBLE);
+        let (runnable, mut cpu) = match kernel.woken(pid, left, back) {
+            Some((time, target)) if slept => (time, target),
+            _ if slept => (back, cpu),
+            _ => (left, cpu),
+        };
+        let cut = |from: u64, to: u64| {
+            let (from, to) = (from.max(window.0), to.min(window.1));
+            (from < to).then_some((from, to))
+        };
+        if let Some((begin, end)) = cut(left, runnable) {
+            let source = self.catalog.class(SourceKind::Blocked);
+            out.push(Charge {
+                source,
+                cpu,
+                begin,
+                end,
+            });
+        }
+        let mut from = runnable;
+        let mut idle_is = SourceKind::RunQueueWait;
+        if self.throttled && back.saturating_sub(runnable) >= THROTTLED_FROM.get() {
+            idle_is = SourceKind::Throttled;
+        }
+        let moves: Vec<(u64, Cpu)> = kernel.moves(pid, runnable, back).collect();
+        for (until, next_cpu) in moves
+            .into_iter()
+            .map(|(t, c)| (t, Some(c)))
+            .chain([(back, None)])
+        {
+            if let (Some((begin, end)), Some(timeline)) = (cut(from, until), kernel.cpus.get(&cpu))
+            {
+                for piece in timeline.between(begin, end) {
+                    self.push(pid, cpu, piece, idle_is, out);
+                }
+            }
+            from = until;
+            if let Some(next) = next_cpu {
+                cpu = next;
+                idle_is = SourceKind::Migration;
+            }
+        }
+    }
+
+    fn push(
+        &mut self,
+        pid: Pid,
+        cpu: Cpu,
+        piece: Piece,
+        idle_is: SourceKind,
+        out: &mut Vec<Charge>,
+    ) {
+        let source = match piece.actor {
+            Actor::Thread(other) if other == pid => return,
+            Actor::Thread(Pid::IDLE) => self.catalog.class(idle_is),
+            Actor::Thread(other) => self.catalog.thread(other),
+            Actor::Interrupt(row) => self.catalog.interrupt(row),
+            Actor::Hypervisor => self.catalog.class(SourceKind::Hypervisor),
+            Actor::Unknown if self.kernel.sees_everything() => {
+                self.catalog.class(SourceKind::Unexplained)
+            }
+            Actor::Unknown => self.catalog.intern(SourceKind::OtherTask, NOT_VISIBLE),
+        };
+        match out.last_mut() {
+            Some(last) if last.source == source && last.end == piece.begin && last.cpu == cpu => {
+                last.end = piece.end;
+            }
+            _ => out.push(Charge {
+                source,
+                cpu,
+                begin: piece.begin,
+                end: piece.end,
+            }),
+        }
+    }
+}
+
+/// Name of whatever ran while only the own switches could be seen.
+pub const NOT_VISIBLE: &str = "another task (its name is not visible)";
