@@ -4,10 +4,10 @@
 
 use idlewave_run::LengthBin;
 
-/// An exponential variate with mean 1 from 64 random bits; between 1.1e-16 and 36.8.
+/// An exponential variate with mean 1 from two words of 32 random bits; between 1.1e-16 and 36.8.
 #[inline(always)]
-pub(crate) fn exponential(high: u32, low: u32) -> f64 {
-    let bits = (u64::from(high) << 20) ^ (u64::from(low) >> 12);
+pub(crate) fn exponential(high: u64, low: u64) -> f64 {
+    let bits = (high << 20) ^ (low >> 12);
     // In (0, 1): the centres of 2^52 equal intervals, each exact in a double.
     let u = f64::from_bits(ONE | bits) - (1.0 - f64::EPSILON / 2.0);
     -ln(u)
@@ -47,7 +47,7 @@ pub(crate) struct LengthTable {
 #[derive(Clone, Copy, Debug)]
 struct Column {
     /// Below this the column's own length is taken, otherwise the other one.
-    threshold: u32,
+    threshold: u64,
     /// Its own length and the other one, in nanoseconds.
     lengths: [u64; 2],
 }
@@ -65,12 +65,12 @@ impl LengthTable {
         let mut columns: Vec<Column> = bins
             .iter()
             .map(|b| Column {
-                threshold: u32::MAX,
+                threshold: 1 << 32,
                 lengths: [b.length_ns; 2],
             })
             .collect();
         while let (Some(s), Some(&l)) = (small.pop(), large.last()) {
-            columns[s].threshold = ((weight[s] << 32) / total) as u32;
+            columns[s].threshold = ((weight[s] << 32) / total) as u64;
             columns[s].lengths[1] = bins[l].length_ns;
             weight[l] -= total - weight[s];
             if weight[l] < total {
@@ -81,10 +81,10 @@ impl LengthTable {
         (!columns.is_empty()).then_some(LengthTable { columns })
     }
 
-    /// A length in nanoseconds from 64 random bits.
+    /// A length in nanoseconds from two words of 32 random bits.
     #[inline(always)]
-    pub(crate) fn draw(&self, high: u32, low: u32) -> u64 {
-        let index = (u64::from(high) * self.columns.len() as u64) >> 32;
+    pub(crate) fn draw(&self, high: u64, low: u64) -> u64 {
+        let index = (high * self.columns.len() as u64) >> 32;
         let column = self.columns[index as usize];
         // An index, not a branch: nobody could predict it.
         column.lengths[usize::from(low >= column.threshold)]
@@ -124,7 +124,7 @@ mod tests {
         // Standard errors: 0.001 and 0.0045.
         assert!((sum / f64::from(n) - 1.0).abs() < 0.004, "{sum}");
         assert!((squares / f64::from(n) - 2.0).abs() < 0.018, "{squares}");
-        assert!(exponential(u32::MAX, u32::MAX) > 0.0);
+        assert!(exponential(u64::from(u32::MAX), u64::from(u32::MAX)) > 0.0);
         assert!(exponential(0, 0) < 38.0);
     }
 
@@ -156,7 +156,7 @@ mod tests {
             };
             for bin in &bins {
                 let area: f64 = table.columns.iter().map(|c| {
-                    let own = if c.lengths[0] == c.lengths[1] { 1.0 } else { f64::from(c.threshold) / 4_294_967_296.0 };
+                    let own = if c.lengths[0] == c.lengths[1] { 1.0 } else { c.threshold as f64 / 4_294_967_296.0 };
                     f64::from(u8::from(c.lengths[0] == bin.length_ns)) * own
                         + f64::from(u8::from(c.lengths[0] != c.lengths[1] && c.lengths[1] == bin.length_ns)) * (1.0 - own)
                 }).sum();

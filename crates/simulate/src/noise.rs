@@ -6,6 +6,8 @@
 //! rank in one step; their lengths add up. Blocks draw by counter: who computes them, and when, changes nothing.
 
 use crate::draw::{LengthTable, exponential};
+#[cfg(target_arch = "x86_64")]
+use crate::philox::philox4x32_avx2;
 use crate::philox::{LANES, philox4x32};
 use idlewave_run::NoiseSource;
 use idlewave_units::Nanos;
@@ -189,18 +191,19 @@ impl Draws {
             // SAFETY: the only requirement of the function is AVX2, which was just seen to be there.
             return unsafe { self.fill_avx2(lengths, key) };
         }
-        self.fill_body(lengths, key);
+        self.fill_body(lengths, philox4x32(self.counter, key));
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn fill_avx2(&mut self, lengths: &LengthTable, key: [u32; 2]) {
-        self.fill_body(lengths, key);
+        // SAFETY: AVX2 is there by the contract of this function.
+        let words = unsafe { philox4x32_avx2(self.counter, key) };
+        self.fill_body(lengths, words);
     }
 
     #[inline(always)]
-    fn fill_body(&mut self, lengths: &LengthTable, key: [u32; 2]) {
-        let words = philox4x32(self.counter, key);
+    fn fill_body(&mut self, lengths: &LengthTable, words: [[u64; LANES]; 4]) {
         for lane in 0..LANES {
             self.gaps[lane] = exponential(words[0][lane], words[1][lane]);
         }
