@@ -75,6 +75,44 @@ impl RunWriter {
         self.finish_table(table)
     }
 
+    /// Copies what a killed writer left of a table into a whole one, batch by batch, and enters it in the
+    /// manifest; `see` is shown every batch. False if the table was whole already or never begun.
+    pub fn salvage<T: Table>(&mut self, mut see: impl FnMut(&T)) -> Result<bool, RunError> {
+        if self.manifest.tables.iter().any(|t| t.name == T::NAME) {
+            return Ok(false);
+        }
+        let left = self.path.join(format!("{}.arrow", T::NAME));
+        // Kept under another name until the copy is whole: a second kill loses nothing either.
+        let aside = self.path.join(format!("{}.arrow.killed", T::NAME));
+        if !aside.exists() {
+            match fs::rename(&left, &aside) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                Err(e) => return Err(RunError::io("rename", left)(e)),
+            }
+        }
+        let mut reader = match TableReader::<T>::recover(aside.clone()) {
+            Ok(reader) => Some(reader),
+            // Killed before the first batch: a table without rows.
+            Err(RunError::Table { .. }) => None,
+            Err(e) => return Err(e),
+        };
+        let mut table = self.table::<T>()?;
+        let mut rows = T::default();
+        while let Some(reader) = &mut reader {
+            rows.clear();
+            if !reader.next_into(&mut rows)? {
+                break;
+            }
+            see(&rows);
+            table.extend(&rows)?;
+        }
+        self.finish_table(table)?;
+        self.save()?;
+        fs::remove_file(&aside).map_err(RunError::io("remove", aside))?;
+        Ok(true)
+    }
+
     /// Marks the run as ended and saves the manifest.
     pub fn close(&mut self, incomplete: Option<Incomplete>) -> Result<(), RunError> {
         self.manifest.state = match incomplete {

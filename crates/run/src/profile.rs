@@ -82,7 +82,11 @@ impl NoiseSource {
         if count == 0 {
             return 0.0;
         }
-        let sum: f64 = self.lengths.iter().map(|b| b.length_ns as f64 * b.count as f64).sum();
+        let sum: f64 = self
+            .lengths
+            .iter()
+            .map(|b| b.length_ns as f64 * b.count as f64)
+            .sum();
         sum / count as f64
     }
     /// Share of one CPU's time that this source takes, 0..=1 for a source that fits.
@@ -103,7 +107,10 @@ mod tests {
         let bins = NoiseSource::bin_lengths(&sorted, 100);
         assert!(bins.len() < 1_500, "{} bins", bins.len());
         assert_eq!(bins.iter().map(|b| b.count).sum::<u64>(), 100_000);
-        assert_eq!(bins.iter().map(|b| b.count * b.length_ns).sum::<u64>(), lengths.iter().sum::<u64>());
+        assert_eq!(
+            bins.iter().map(|b| b.count * b.length_ns).sum::<u64>(),
+            lengths.iter().sum::<u64>()
+        );
         assert_eq!(bins.last().map(|b| b.length_ns), sorted.last().copied());
         assert!(bins.windows(2).all(|w| w[0].length_ns < w[1].length_ns));
     }
@@ -111,7 +118,19 @@ mod tests {
     #[test]
     fn few_events_are_kept_as_they_are() {
         let bins = NoiseSource::bin_lengths(&[3, 3, 9], 100);
-        assert_eq!(bins, [LengthBin { length_ns: 3, count: 2 }, LengthBin { length_ns: 9, count: 1 }]);
+        assert_eq!(
+            bins,
+            [
+                LengthBin {
+                    length_ns: 3,
+                    count: 2
+                },
+                LengthBin {
+                    length_ns: 9,
+                    count: 1
+                }
+            ]
+        );
         assert!(NoiseSource::bin_lengths(&[], 100).is_empty());
     }
 }

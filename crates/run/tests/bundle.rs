@@ -1,6 +1,6 @@
 //! A bundle is whole, or it says what it lacks: whatever happened to its writer or its files.
 
-use idlewave_run::tables::{Detour, Detours, Quanta, Table};
+use idlewave_run::tables::{Detour, Detours, Quanta, Regions, Table};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Incomplete, RunError, RunReader, RunState, RunWriter, is_run};
 use idlewave_units::{Cpu, Nanos, Rank};
@@ -80,6 +80,40 @@ fn after_a_kill_whole_batches_are_readable() {
     assert_eq!(rows.len(), 20_000);
     assert_eq!(rows.row(19_999), detour(19_999));
     assert_eq!(run.read::<Quanta>().unwrap().len(), 0);
+}
+
+#[test]
+fn what_a_killed_writer_left_becomes_a_whole_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let writer = RunWriter::create(&path, empty_manifest()).unwrap();
+    let mut table = writer.table::<Detours>().unwrap();
+    for i in 0..20_000 {
+        table.push(detour(i)).unwrap();
+    }
+    table.flush().unwrap();
+    let begun = writer.table::<Quanta>().unwrap();
+    std::mem::forget((table, begun, writer));
+    let mut writer = RunReader::open(&path).unwrap().into_writer();
+    let mut seen = 0;
+    assert!(
+        writer
+            .salvage::<Detours>(|rows| seen += rows.len())
+            .unwrap()
+    );
+    assert!(
+        writer.salvage::<Quanta>(|_| ()).unwrap(),
+        "begun, without a batch"
+    );
+    assert!(!writer.salvage::<Regions>(|_| ()).unwrap(), "never begun");
+    assert!(!writer.salvage::<Detours>(|_| ()).unwrap(), "whole already");
+    writer.close(Some(Incomplete::Killed)).unwrap();
+    let run = RunReader::open(&path).unwrap();
+    assert_eq!(seen, 20_000);
+    assert_eq!(run.read::<Detours>().unwrap().row(19_999), detour(19_999));
+    assert_eq!(run.read::<Quanta>().unwrap().len(), 0);
+    let files = fs::read_dir(&path).unwrap().count();
+    assert_eq!(files, 3, "manifest and two tables, nothing aside");
 }
 
 #[test]
