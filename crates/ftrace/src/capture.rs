@@ -124,6 +124,10 @@ pub fn capture_path(raw_dir: &Path) -> PathBuf {
 }
 
 /// `raw/header_page`: the copy of tracefs `events/header_page`.
+///
+/// The kernel gives out this file in one `read` only: a second one, at an offset, finds nothing
+/// (`show_header` in `kernel/trace/trace_events.c`). `std::fs::read` begins with 32 bytes and so
+/// gets these alone; read it with one call and a buffer of a memory page.
 pub fn header_page_path(raw_dir: &Path) -> PathBuf {
     raw_dir.join("header_page")
 }
