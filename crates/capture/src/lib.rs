@@ -1,5 +1,6 @@
 //! What the kernel knows: trace instance, perf switch records, counters of /proc, the host sheet.
 
+pub mod capabilities;
 pub mod host;
 pub mod perf;
 pub mod proc;

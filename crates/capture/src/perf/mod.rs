@@ -14,12 +14,15 @@ pub use error::PerfError;
 pub use recorder::{SwitchRecorder, SwitchRecords};
 
 use crate::host::root::Root;
-use std::path::Path;
+
+/// Whether this process may record its switches: opens an event for the calling thread and closes
+/// it.
+pub(crate) fn probe_switches() -> Result<(), PerfError> {
+    ring::Ring::open(recorder::own_thread()).map(drop)
+}
 
 /// `kernel.perf_event_paranoid` below `root`; `None` if it cannot be read.
-pub(crate) fn paranoid_level(root: &Path) -> Option<i64> {
-    let text = Root::new(root)
-        .text("proc/sys/kernel/perf_event_paranoid")
-        .ok()??;
+pub(crate) fn paranoid_level(root: &Root) -> Option<i64> {
+    let text = root.text("proc/sys/kernel/perf_event_paranoid").ok()??;
     text.trim().parse().ok()
 }

@@ -191,7 +191,7 @@ fn monotonic_ns() -> u64 {
 }
 
 /// Number of the calling thread.
-fn own_thread() -> Pid {
+pub(crate) fn own_thread() -> Pid {
     // SAFETY: gettid takes nothing and cannot fail.
     Pid::new(unsafe { libc::gettid() } as u32)
 }

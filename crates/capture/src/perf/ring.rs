@@ -1,10 +1,12 @@
 //! One perf event of one thread, with its ring of records.
 
 use super::error::PerfError;
+use crate::host::root::Root;
 use idlewave_units::Pid;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -211,7 +213,7 @@ fn open_event(pid: Pid, read_format: u64) -> Result<File, Error> {
 fn explain(pid: Pid, error: Error) -> PerfError {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            match super::paranoid_level(std::path::Path::new("/")) {
+            match super::paranoid_level(&Root::new(Path::new("/"))) {
                 Some(level) if level > 2 => PerfError::NotPermitted { level },
                 _ => PerfError::Filtered(error),
             }
