@@ -1,0 +1,134 @@
+"use strict";
+/* Figures that need only the findings: prediction curves (uPlot), distributions. */
+idlewave.charts = () => {
+  const { byId, element, findings, percent, ranks, time, color, palette, drawings } = idlewave;
+  const LABELS = { ring1d: "1D", torus2d: "2D", torus3d: "3D", barrier: "barrier" };
+  const label = (topology) => LABELS[topology] || topology;
+  const FLOOR = 1e-4;
+  const prediction = findings.prediction;
+
+  /** Lines with bands over a logarithmic x; a line is { name, points: [[x, estimate]], color, dash }. */
+  const lines = (id, all, xText, mark) => {
+    let plot;
+    drawings.push(() => {
+      const box = byId(id);
+      if (plot) plot.destroy();
+      const drawn = (typeof all === "function" ? all() : all).filter((l) => l.points.length);
+      const xs = [...new Set(drawn.flatMap((l) => l.points.map((p) => p[0])))].sort((a, b) => a - b);
+      const column = (l, pick) => {
+        const known = new Map(l.points.map((p) => [p[0], Math.max(FLOOR, pick(p[1]))]));
+        return xs.map((x) => known.has(x) ? known.get(x) : null);
+      };
+      const data = [xs], series = [{ label: xText.label, value: (u, v) => v === null ? "–" : xText.format(v) }], bands = [];
+      for (const l of drawn) {
+        const at = series.length;
+        data.push(column(l, (e) => e.value), column(l, (e) => e.high), column(l, (e) => e.low));
+        series.push({
+          label: l.name, stroke: l.color, width: 2, dash: l.dash, spanGaps: true, points: { size: 5 },
+          value: (u, v) => v === null ? "–" : percent(v),
+        });
+        for (let i = 0; i < 2; i++) series.push({ label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "u-edge" });
+        bands.push({ series: [at + 1, at + 2], fill: l.color + "26" });
+      }
+      const axis = { stroke: color("soft"), grid: { stroke: color("faint"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui, sans-serif" };
+      const decades = (format) => (u, values) => values.map((v) => v !== null && Math.abs(Math.log10(v) % 1) < 1e-9 ? format(v) : "");
+      const hooks = mark ? { draw: [(u) => {
+        const px = Math.round(u.valToPos(mark, "x", true));
+        u.ctx.save();
+        u.ctx.strokeStyle = color("soft");
+        u.ctx.setLineDash([6, 4]);
+        u.ctx.beginPath(); u.ctx.moveTo(px, u.bbox.top); u.ctx.lineTo(px, u.bbox.top + u.bbox.height); u.ctx.stroke();
+        u.ctx.restore();
+      }] } : {};
+      plot = new uPlot({
+        width: box.clientWidth, height: 300, series, bands, hooks,
+        scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+        axes: [{ ...axis, values: decades(xText.tick), size: 34 }, { ...axis, values: decades((v) => Number((v * 100).toPrecision(3)) + " %"), size: 68 }],
+        cursor: { drag: { x: true, y: false } }, legend: { live: true },
+      }, data, box);
+    });
+  };
+
+  const inRanks = { label: "ranks", format: (v) => idlewave.count(v), tick: ranks };
+  const inTime = { label: "granularity", format: time, tick: (v) => time(v).replace(/\.0+ /, " ") };
+  const points = (curve) => curve ? curve.points.map((p) => [p.ranks, p.slowdown]) : [];
+  if (byId("chart-curves")) {
+    lines("chart-curves", () => prediction.curves.map((c, i) => ({ name: label(c.topology), points: points(c), color: palette(i) })), inRanks);
+  }
+  if (byId("chart-without")) {
+    const select = byId("without-topology");
+    const end = (c) => c.points.length ? c.points[c.points.length - 1].slowdown.value : -1;
+    prediction.curves.forEach((c) => select.append(element("option", label(c.topology), { value: c.topology })));
+    select.value = prediction.curves.reduce((a, b) => end(b) > end(a) ? b : a).topology;
+    const of = (curves) => points(curves.find((c) => c.topology === select.value));
+    lines("chart-without", () => [{ name: "all sources", points: of(prediction.curves), color: color("ink") },
+      ...prediction.without.map((w, i) => ({ name: "without " + w.name, points: of(w.curves), color: palette(i), dash: [8, 5] }))], inRanks);
+    select.addEventListener("change", drawings[drawings.length - 1]);
+  }
+  if (byId("chart-granularity")) {
+    lines("chart-granularity", () => prediction.by_granularity.map((c, i) => ({
+      name: label(c.topology) + ", " + ranks(c.ranks) + " ranks", points: c.points, color: palette(i),
+    })), inTime, prediction.granularity);
+  }
+
+  if (byId("chart-steps")) {
+    drawings.push(() => {
+      const runs = findings.lockstep.map((l, i) => ({ name: l.name, bins: l.histogram, color: palette(i + 1), step: l.step }));
+      idlewave.histogram(byId("chart-steps"), runs, runs.map((r) => ({ at: r.step, color: r.color })));
+    });
+  }
+
+  const choice = byId("cpu-choice");
+  if (!choice) return;
+  if (findings.cpus.length > 1) choice.append(element("option", "all CPUs", { value: "all" }));
+  findings.cpus.forEach((c, i) => choice.append(element("option", "CPU " + c.cpu, { value: i })));
+  const chosen = () => choice.value === "all" ? findings.cpus : [findings.cpus[Number(choice.value)]];
+
+  const work = () => {
+    const counts = new Map(), marks = [];
+    for (const c of chosen()) {
+      if (!c.fixed_work) continue;
+      for (const [edge, n] of c.fixed_work.histogram) counts.set(edge, (counts.get(edge) || 0) + n);
+      if (choice.value !== "all") marks.push({ at: c.fixed_work.reference, color: color("ink") });
+    }
+    const bins = [...counts].sort((a, b) => a[0] - b[0]);
+    idlewave.histogram(byId("chart-work"), [{ name: choice.selectedOptions[0].textContent, bins, color: color("interrupt") }], marks);
+  };
+
+  /** Classes of the chosen CPUs: the mean of the rates, and shares of the time stolen from all of them. */
+  const classes = () => {
+    const box = byId("detour-classes"), seen = chosen().filter((c) => c.detours && c.detours.classes.length);
+    box.replaceChildren();
+    if (!seen.length) { box.append(element("p", "Not measured.", { class: "absent" })); return; }
+    const stolen = (c) => c.detours.stolen.value * c.detours.watched;
+    const all = seen.reduce((sum, c) => sum + stolen(c), 0) || 1;
+    const list = seen[0].detours.classes.map((k, i) => ({
+      name: k.below === null ? time(k.from) + " and longer" : time(k.from) + " to " + time(k.below),
+      rate: seen.reduce((sum, c) => sum + c.detours.classes[i].per_second, 0) / seen.length,
+      share: seen.reduce((sum, c) => sum + c.detours.classes[i].share * stolen(c), 0) / all,
+    }));
+    if (seen.length === 1) list.forEach((k, i) => { k.rate = seen[0].detours.classes[i].per_second; k.share = seen[0].detours.classes[i].share; });
+    const grid = element("div", undefined, { class: "classes" }), most = Math.max(...list.map((k) => k.rate)) || 1;
+    for (const head of ["length", "detours per second and CPU", "share of stolen time"]) grid.append(element("span", head, { class: "head" }));
+    list.forEach((k, i) => {
+      grid.append(element("span", k.name, { class: "label" }));
+      const value = (x, width, text, group, field) => {
+        const cell = element("span", undefined, { class: "value" }), bar = element("i", undefined, { class: group });
+        bar.style.width = width * 100 + "%";
+        const number = element("data", text, { class: "n", value: x });
+        if (choice.value !== "all") number.dataset.path = "cpus." + choice.value + ".detours.classes." + i + "." + field;
+        cell.append(bar, number);
+        grid.append(cell);
+      };
+      value(k.rate, k.rate / most, idlewave.count(Number(k.rate.toPrecision(3))), "g-interrupt", "per_second");
+      value(k.share, k.share, percent(k.share), "g-task", "share");
+    });
+    box.append(grid);
+  };
+  if (byId("chart-work")) drawings.push(work);
+  if (byId("detour-classes")) classes();
+  choice.addEventListener("change", () => {
+    if (byId("chart-work")) work();
+    if (byId("detour-classes")) classes();
+  });
+};

@@ -1,0 +1,18 @@
+"use strict";
+/* Puts the parts together: what needs only the findings first, then what has to be unpacked. */
+(async () => {
+  const { byId } = idlewave;
+  document.querySelectorAll("table.sortable").forEach(idlewave.sortable);
+  idlewave.theme();
+  idlewave.charts();
+  const drawn = await idlewave.inflate(byId("drawn").textContent);
+  if (byId("timeline")) idlewave.timeline(drawn.timeline);
+  document.querySelectorAll("canvas.slowest").forEach((c) => idlewave.slowest(c, drawn.slowest[c.dataset.map]));
+  idlewave.redraw();
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    // Browsers of telephones resize in height alone when their bars come and go.
+    if (innerWidth !== width) { width = innerWidth; idlewave.redraw(); }
+  });
+  document.documentElement.dataset.ready = "true";
+})();

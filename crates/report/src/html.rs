@@ -30,11 +30,12 @@ const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 6] = [
+const SCRIPT: [&str; 7] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
     include_str!("../assets/timeline.js"),
     include_str!("../assets/slowest.js"),
+    include_str!("../assets/histogram.js"),
     include_str!("../assets/charts.js"),
     include_str!("../assets/start.js"),
 ];

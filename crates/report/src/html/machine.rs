@@ -41,7 +41,7 @@ pub(super) fn contamination(findings: &Findings) -> String {
             .enumerate()
             .map(|(i, (name, ns))| {
                 format!(
-                    "<tr><th scope=\"row\">{}</th><td class=\"barred\"><span class=\"bar g-task\" style=\"width:{:.2}%\"></span>{}</td></tr>\n",
+                    "<tr><th scope=\"row\">{}</th><td class=\"barred\"><span class=\"meter g-task\" style=\"width:{:.2}%\"></span>{}</td></tr>\n",
                     escape(name),
                     *ns as f64 * 100.0 / most as f64,
                     number(&format!("contamination.top_tasks.{i}.1"), ns, &Nanos::from_nanos(*ns).to_string())

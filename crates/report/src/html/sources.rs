@@ -102,7 +102,7 @@ fn row(i: usize, s: &SourceFinding, most: u64) -> String {
         name = escape(&s.name),
     );
     out.push_str(&format!(
-        "<td data-key=\"{}\" class=\"barred\"><span class=\"bar {}\" style=\"width:{width:.2}%\"></span>{}</td>",
+        "<td data-key=\"{}\" class=\"barred\"><span class=\"meter {}\" style=\"width:{width:.2}%\"></span>{}</td>",
         s.lost.get(),
         group(s.kind),
         number(&path("lost"), s.lost.get(), &s.lost.to_string())
