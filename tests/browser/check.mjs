@@ -1,0 +1,232 @@
+// Opens a report page in headless Chromium and checks what it shows and does.
+// Usage: node check.mjs REPORT.html FINDINGS.json [SCREENSHOT.png]
+// Exit status: 0 all passed, 1 a check failed, 2 wrong usage or no browser.
+import { accessSync, constants, readFileSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const [report, findingsPath, screenshot] = process.argv.slice(2);
+if (!findingsPath) {
+  console.error("usage: node check.mjs REPORT.html FINDINGS.json [SCREENSHOT.png]");
+  process.exit(2);
+}
+const executablePath = findOnPath(["chromium-headless-shell", "chromium"]);
+if (!executablePath) {
+  console.error("neither chromium-headless-shell nor chromium is on PATH: apt-get install chromium-headless-shell");
+  process.exit(2);
+}
+const findings = JSON.parse(readFileSync(findingsPath, "utf8"));
+
+let passed = 0, failed = 0;
+function check(what, ok, detail = "") {
+  if (ok) passed++; else failed++;
+  console.log((ok ? "ok    " : "FAIL  ") + what + (ok || !detail ? "" : ": " + detail));
+}
+
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run", "--no-pings"],
+});
+try {
+  await run();
+} finally {
+  await browser.close();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;
+
+async function run() {
+  const errors = [], requests = [];
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
+  const page = await context.newPage();
+  const url = pathToFileURL(resolve(report)).href;
+  page.on("console", (m) => { if (["error", "warning"].includes(m.type())) errors.push(m.text()); });
+  page.on("pageerror", (e) => errors.push(String(e)));
+  page.on("request", (r) => { if (r.url() !== url && !/^(data|blob):/.test(r.url())) requests.push(r.url()); });
+  await page.goto(url);
+  // No assertion on time: the page says itself when it is done.
+  await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
+
+  await numbers(page);
+  await drawings(page);
+  if (findings.latest.length) await timeline(page);
+  else check("the page says why there is no timeline", /No (step|lockstep)/.test(await page.textContent("#late")));
+  await sorting(page);
+  await selection(page);
+  await themes(page);
+  await widths(page);
+  check("the console is free of errors", errors.length === 0, errors.join("; "));
+  check("nothing was requested", requests.length === 0, requests.join("; "));
+}
+
+/** Every number with a path equals the findings, exactly in its value and to its digits in its text. */
+async function numbers(page) {
+  const embedded = JSON.parse(await page.textContent("#findings"));
+  check("the findings in the page are those of the run", JSON.stringify(embedded) === JSON.stringify(findings));
+  const shown = await allNumbers(page);
+  const wrong = wrongNumbers(shown);
+  check("the page shows numbers of the findings", shown.length > 0 || findings.sources.length === 0);
+  check(`all ${shown.length} numbers equal the findings`, wrong.length === 0, wrong.slice(0, 5).join("; "));
+  for (const what of ["sources", "lockstep", "latest"]) {
+    const rows = new Set(shown.map((n) => n.path.split(".")).filter((p) => p[0] === what).map((p) => p[1]));
+    check(`every entry of ${what} is shown`, rows.size === findings[what].length, `${rows.size} of ${findings[what].length}`);
+  }
+}
+
+function allNumbers(page) {
+  return page.$$eval("[data-path]", (list) => list.map((e) => ({ path: e.dataset.path, value: e.value, text: e.textContent })));
+}
+
+function wrongNumbers(shown) {
+  const wrong = [];
+  for (const { path, value, text } of shown) {
+    const exact = path.split(".").reduce((at, key) => at?.[key], findings);
+    if (typeof exact !== "number" || Number(value) !== exact) wrong.push(`${path}: page ${value}, findings ${exact}`);
+    else if (!agrees(text, exact)) wrong.push(`${path}: page shows "${text}" for ${exact}`);
+  }
+  return wrong;
+}
+
+/** Whether a text like "1.23 ms", "12.3 %", "x1.8", "65k" is the number, rounded. */
+function agrees(text, exact) {
+  const plain = text.replace(/\u202f/g, "");
+  if (/^<0\.001 %$/.test(plain)) return Math.abs(exact) < 1e-5 && exact !== 0;
+  const match = plain.match(/^x?(-?[0-9.]+)\s*([a-zA-Z%]*)( %)?$/);
+  if (!match) return false;
+  const scale = { "": 1, "%": 0.01, ns: 1, us: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, G: 1e9 }[match[2]];
+  if (scale === undefined) return false;
+  const value = Number(match[1]) * scale * (match[3] ? 0.01 : 1);
+  const decimals = (match[1].split(".")[1] || "").length;
+  const unit = scale * 10 ** -decimals * (match[3] ? 0.01 : 1);
+  // "65k" ranks is cut, not rounded; everything else is off by half a unit of its last digit at most.
+  return Math.abs(value - exact) <= unit * (match[2] === "k" || match[2] === "M" ? 1 : 0.5) * 1.0001;
+}
+
+/** No canvas is blank, and each figure holds something. */
+async function drawings(page) {
+  const blank = await page.$$eval("canvas", (list) => list.filter((c) => {
+    // On a copy: reading from the canvas itself makes the browser warn.
+    const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(c, 0, 0);
+    const data = copy.getImageData(0, 0, c.width, c.height).data;
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) seen.add((data[i] << 24) | (data[i + 1] << 16) | (data[i + 2] << 8) | data[i + 3]);
+    return seen.size < 3;
+  }).map((c) => c.id || c.className || c.parentElement.className));
+  check("no drawing is blank", blank.length === 0, blank.join(", "));
+  const empty = await page.$$eval(".chart, .parts, .tile", (list) => list.filter((e) => !e.textContent.trim() && !e.querySelector("canvas")).map((e) => e.id));
+  check("no box is empty", empty.length === 0, empty.join(", "));
+}
+
+async function timeline(page) {
+  const canvas = page.locator("#timeline-canvas");
+  await canvas.scrollIntoViewIfNeeded();
+  const view = () => canvas.evaluate((c) => ({ from: Number(c.dataset.from), to: Number(c.dataset.to), late: c.dataset.late, pixels: c.toDataURL() }));
+  const span = (v) => v.to - v.from;
+  const box = await canvas.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + box.height * 0.5);
+  const before = await view();
+  await page.mouse.wheel(0, -240);
+  await page.waitForFunction((to) => Number(document.getElementById("timeline-canvas").dataset.to) !== to, before.to);
+  const zoomed = await view();
+  check("the wheel zooms the timeline", span(zoomed) < span(before) * 0.9 && zoomed.pixels !== before.pixels);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + box.height * 0.5, { steps: 4 });
+  await page.mouse.up();
+  const dragged = await view();
+  check("dragging pans the timeline", dragged.from > zoomed.from && Math.abs(span(dragged) / span(zoomed) - 1) < 1e-6);
+  await canvas.focus();
+  await page.keyboard.press("ArrowLeft");
+  const panned = await view();
+  check("arrow keys pan the timeline", panned.from < dragged.from);
+  await page.keyboard.press("+");
+  check("+ zooms the timeline", span(await view()) < span(panned));
+  await page.keyboard.press("0");
+  const whole = await view();
+  check("0 shows the whole window", Math.abs(span(whole) - span(before)) < 1);
+
+  const marked = await canvas.evaluate((c) => c.clientHeight);
+  let tip = "";
+  for (let y = 30; y < marked && !tip.includes("\n"); y += 8) {
+    await page.mouse.move(box.x + box.width * 0.5, box.y + y);
+    tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
+  }
+  check("the tooltip names what is under the cursor", /^(CPU|rank) \d+\n./.test(tip), tip);
+
+  for (const i of [0, findings.latest.length - 1]) {
+    await page.locator(`tr[data-late="${i}"] button`).click();
+    const late = findings.latest[i];
+    const parts = await page.$$eval("[data-part]", (l) => l.map((e) => Number(e.dataset.part)));
+    const sum = Number(await page.getAttribute("[data-lateness]", "data-lateness"));
+    check(`the parts of late step ${i} are those of the findings and add up`,
+      JSON.stringify(parts) === JSON.stringify(late.parts.map((p) => p.time)) &&
+      sum === late.lateness && parts.reduce((a, b) => a + b, 0) === sum);
+  }
+  const last = await view();
+  check("choosing a late step changes the view", findings.latest.length === 1 || (last.late !== before.late && last.pixels !== whole.pixels));
+  await page.locator('tr[data-late="0"] button').click();
+}
+
+async function sorting(page) {
+  const table = page.locator("#sources table.sortable");
+  if (!(await table.count())) return;
+  const column = () => table.evaluate((t) => [...t.tBodies[0].rows].map((r) => Number(r.cells[4].dataset.key)));
+  await table.locator("thead button").nth(4).click();
+  const down = await column();
+  await table.locator("thead button").nth(4).click();
+  const up = await column();
+  const sorted = (list, sign) => list.every((v, i) => i === 0 || sign * (v - list[i - 1]) >= 0);
+  check("a heading sorts the table of sources both ways", sorted(down, -1) && sorted(up, 1), `${down} / ${up}`);
+  await table.locator("thead button").nth(1).click();
+}
+
+async function selection(page) {
+  const choice = page.locator("#cpu-choice");
+  if (!(await choice.count())) return;
+  const values = await choice.locator("option").evaluateAll((l) => l.map((o) => o.value).filter((v) => v !== "all"));
+  await choice.selectOption(values[values.length - 1]);
+  const wrong = wrongNumbers(await allNumbers(page));
+  check("choosing a CPU shows that CPU's numbers", wrong.length === 0, wrong.slice(0, 3).join("; "));
+  await choice.selectOption({ index: 0 });
+}
+
+async function themes(page) {
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const brightness = (rgb) => rgb.match(/\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0) / 3;
+  const light = await ground();
+  await page.emulateMedia({ colorScheme: "dark" });
+  const dark = await ground();
+  check("the page follows the system to dark", brightness(light) > 200 && brightness(dark) < 60, `${light} / ${dark}`);
+  await drawings(page);
+  if (screenshot) await page.screenshot({ path: screenshot.replace(/(\.png)?$/, "-dark.png"), fullPage: true });
+  await page.click("#theme");
+  check("the button switches to light", brightness(await ground()) > 200);
+  await page.click("#theme");
+  check("and back to dark", brightness(await ground()) < 60);
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.click("#theme");
+  if (screenshot) await page.screenshot({ path: screenshot, fullPage: true });
+}
+
+async function widths(page) {
+  for (const width of [1280, 768, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    check(`the page does not scroll sideways at ${width} px`, over <= 0, `${over} px too wide`);
+    const beyond = await page.$$eval("canvas", (l) => l.filter((c) => c.getBoundingClientRect().right > innerWidth + 1).map((c) => c.id || c.className));
+    check(`all drawings fit at ${width} px`, beyond.length === 0, beyond.join(", "));
+  }
+  if (screenshot) await page.screenshot({ path: screenshot.replace(/(\.png)?$/, "-narrow.png"), fullPage: true });
+}
+
+function findOnPath(names) {
+  for (const name of names) {
+    for (const directory of (process.env.PATH || "").split(delimiter)) {
+      const path = join(directory || ".", name);
+      try { accessSync(path, constants.X_OK); return path; } catch { /* not here: the next one */ }
+    }
+  }
+  return null;
+}
