@@ -9,8 +9,8 @@
 
 use std::f64::consts::{LN_2, PI};
 
-/// Relative size of the last term that is still added.
-const PRECISION: f64 = 1e-16;
+/// Relative size of the last term that is still added; a smaller one might never be met.
+const PRECISION: f64 = 1e-15;
 /// Stands for a zero denominator in Lentz's method.
 const TINY: f64 = 1e-300;
 

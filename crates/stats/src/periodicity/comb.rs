@@ -1,25 +1,32 @@
 //! The comb under a peak of the periodogram: which events lie on it, its exact period, and its fundamental.
 
+use super::thin::thinned;
 use crate::distributions::student_quantile;
 
 /// Half widths of a tooth that are tried, in periods.
-const HALF_WIDTHS: [f64; 7] = [0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.125];
+const HALF_WIDTHS: [f64; 10] = [
+    0.001, 0.002, 0.004, 0.007, 0.012, 0.02, 0.035, 0.06, 0.09, 0.125,
+];
 /// A peak is looked at as up to this harmonic of the true comb.
 const HIGHEST_HARMONIC: usize = 64;
-/// Teeth of the finer comb that must be empty for the coarser one: at least about half.
-const CONCENTRATION: f64 = 1.8;
+/// Parts of a tooth's width in each of which the same number of events stays when a comb is taken out.
+const PARTS: usize = 16;
+/// Segments of time whose teeth are compared.
+const SEGMENTS: usize = 6;
+/// Share of the events of the widest tooth that the chosen one must hold.
+const ENOUGH: f64 = 0.96;
+/// How uneven the teeth of the finer comb must be for the coarser one: 1.5 if one in three is empty.
+const CONCENTRATION: f64 = 1.4;
 
 /// A comb found in events.
 #[derive(Clone, Debug)]
 pub struct Comb {
-    /// Distance of the finest teeth, in the unit of the times.
-    pub tooth_distance: f64,
-    /// Position of a tooth, in tooth distances, 0..1.
+    /// Distance of teeth, in the unit of the times.
+    pub period: f64,
+    /// Position of a tooth, in periods, 0..1.
     phase: f64,
-    /// Half width of a tooth, in tooth distances.
+    /// Half width of a tooth, in periods.
     half_width: f64,
-    /// Tooth distances per period.
-    pub teeth: usize,
     /// Half width of the 95 % interval of the period.
     pub uncertainty: f64,
     /// Events on teeth.
@@ -32,26 +39,13 @@ impl Comb {
     /// The comb in `times`, which are in rising order, near a frequency; the regression on the events of the
     /// comb corrects it.
     pub fn near(times: &[f64], frequency: f64, cycles_needed: f64) -> Option<Self> {
-        let mut distance = 1.0 / frequency;
-        let mut found = None;
-        for _ in 0..2 {
-            let mut comb = tooth(times, distance)?;
-            let (slope, uncertainty) = comb.regression(times)?;
-            comb.uncertainty = uncertainty;
-            distance = slope;
-            found = Some(comb);
-        }
-        let mut comb = tooth(times, distance)?;
-        comb.uncertainty = found?.uncertainty;
+        let (comb, distance) = fitted(times, 1.0 / frequency)?;
         let span = times.last()? - times.first()?;
-        comb.teeth = comb.fundamental(times, span / distance / cycles_needed);
-        comb.uncertainty *= comb.teeth as f64;
-        Some(comb)
-    }
-
-    /// Period, in the unit of the times.
-    pub fn period(&self) -> f64 {
-        self.tooth_distance * self.teeth as f64
+        let teeth = comb.teeth_per_period(times, span / distance / cycles_needed);
+        if teeth == 1 {
+            return Some(comb);
+        }
+        Some(fitted(times, distance * teeth as f64)?.0)
     }
 
     /// Events of the comb, without those that lie on a tooth by chance.
@@ -59,9 +53,9 @@ impl Comb {
         (self.on as f64 - self.by_chance).max(0.0)
     }
 
-    /// Number of the tooth nearest to `time`, and the distance from it in tooth distances.
+    /// Number of the tooth nearest to `time`, and the distance from it in periods.
     fn nearest(&self, time: f64) -> (f64, f64) {
-        let position = time / self.tooth_distance - self.phase;
+        let position = time / self.period - self.phase;
         let tooth = position.round();
         (tooth, position - tooth)
     }
@@ -94,37 +88,34 @@ impl Comb {
         }
         let rest = (yy - xy * xy / xx).max(0.0) / (n - 2.0);
         let half_width = student_quantile(0.975, n - 2.0) * (rest / xx).sqrt();
-        Some((
-            self.tooth_distance * (1.0 + xy / xx),
-            self.tooth_distance * half_width,
-        ))
+        Some((self.period * (1.0 + xy / xx), self.period * half_width))
     }
 
-    /// How many tooth distances make a period. A comb has equal power at all its harmonics, and the periodogram
+    /// How many periods of this comb make one of the true comb. A comb has equal power at all its harmonics, and the periodogram
     /// may have shown any of them: then teeth are empty in a regular way.
-    fn fundamental(&self, times: &[f64], most: f64) -> usize {
+    fn teeth_per_period(&self, times: &[f64], most: f64) -> usize {
+        let times = thinned(times);
         let teeth: Vec<i64> = times
             .iter()
             .filter(|&&t| self.is_on(t))
             .map(|&t| self.nearest(t).0 as i64)
             .collect();
         let pairs = teeth.len() as f64 * (teeth.len() as f64 - 1.0) / 2.0;
-        let mut counts = Vec::new();
+        let segment = teeth.len().div_ceil(SEGMENTS).max(1);
         let mut best = (1.0, 1);
         for k in 2..=HIGHEST_HARMONIC.min(most as usize) {
-            counts.clear();
-            counts.resize(k, 0_u64);
-            for tooth in &teeth {
-                counts[tooth.rem_euclid(k as i64) as usize] += 1;
-            }
+            let parts: Vec<Vec<f64>> = teeth
+                .chunks(segment)
+                .map(|part| on_tooth(part, k))
+                .collect();
             // Pairs on the same tooth of k, against those by chance.
-            let same: f64 = counts
-                .iter()
-                .map(|&c| c as f64 * (c as f64 - 1.0) / 2.0)
+            let same: f64 = (0..k)
+                .map(|tooth| parts.iter().map(|p| p[tooth]).sum::<f64>())
+                .map(|count| 0.5 * count * (count - 1.0))
                 .sum();
             let chance = pairs / k as f64;
-            let concentration = same / chance.max(f64::MIN_POSITIVE);
             let clear = same - chance > 5.0 * chance.sqrt() + 5.0;
+            let concentration = lasting(&parts).min(same / chance.max(f64::MIN_POSITIVE));
             if clear && concentration > CONCENTRATION && concentration > 1.1 * best.0 {
                 best = (concentration, k);
             }
@@ -132,26 +123,70 @@ impl Comb {
         best.1
     }
 
-    /// Takes the comb out of `times`; as many events stay on its teeth as lie there by chance.
+    /// Takes the comb out of `times`. As many events stay on its teeth as lie there by chance, evenly over a tooth's
+    /// width, so that neither a comb nor its negative is left.
     pub fn peel(&self, times: &[f64]) -> Vec<f64> {
-        let keep = self.by_chance / self.on.max(1) as f64;
-        let mut due = 0.5;
+        let part = |time: f64| {
+            let off = self.nearest(time).1 / self.half_width;
+            (off.abs() <= 1.0).then(|| ((0.5 * (off + 1.0) * PARTS as f64) as usize).min(PARTS - 1))
+        };
+        let mut counts = [0_u64; PARTS];
+        for part in times.iter().filter_map(|&t| part(t)) {
+            counts[part] += 1;
+        }
+        let mut due = [0.5; PARTS];
         times
             .iter()
             .copied()
             .filter(|&t| {
-                if !self.is_on(t) {
-                    return true;
+                let Some(part) = part(t) else { return true };
+                due[part] += self.by_chance / PARTS as f64 / counts[part] as f64;
+                let stays = due[part] >= 1.0;
+                if stays {
+                    due[part] -= 1.0;
                 }
-                due += keep;
-                if due >= 1.0 {
-                    due -= 1.0;
-                    return true;
-                }
-                false
+                stays
             })
             .collect()
     }
+}
+
+/// How uneven the teeth are, by pairs of events from different segments of time: a comb that keeps its phase uses the
+/// same teeth throughout. The least of the values for segments one, two and three apart, 1 for chance.
+fn lasting(parts: &[Vec<f64>]) -> f64 {
+    (1..=SEGMENTS / 2)
+        .map(|apart| {
+            let (mut same, mut pairs) = (0.0, 0.0);
+            for (early, late) in parts.iter().zip(parts.iter().skip(apart)) {
+                same +=
+                    early.iter().zip(late).map(|(a, b)| a * b).sum::<f64>() * early.len() as f64;
+                pairs += early.iter().sum::<f64>() * late.iter().sum::<f64>();
+            }
+            if pairs > 0.0 { same / pairs } else { 0.0 }
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// `times` folded at `distance`, corrected by regression: the comb and its exact distance.
+fn fitted(times: &[f64], distance: f64) -> Option<(Comb, f64)> {
+    let (mut distance, mut uncertainty) = (distance, 0.0);
+    for _ in 0..2 {
+        (distance, uncertainty) = tooth(times, distance)?.regression(times)?;
+    }
+    let comb = Comb {
+        uncertainty,
+        ..tooth(times, distance)?
+    };
+    Some((comb, distance))
+}
+
+/// Events on each of `k` teeth that follow each other.
+fn on_tooth(teeth: &[i64], k: usize) -> Vec<f64> {
+    let mut counts = vec![0.0; k];
+    for tooth in teeth {
+        counts[tooth.rem_euclid(k as i64) as usize] += 1.0;
+    }
+    counts
 }
 
 /// The tooth that stands out most when `times` are folded at `distance`.
@@ -169,7 +204,7 @@ fn tooth(times: &[f64], distance: f64) -> Option<Comb> {
             phases[i - n] + 1.0
         }
     };
-    let mut best: Option<(f64, Comb)> = None;
+    let mut combs: Vec<Comb> = Vec::new();
     for half_width in HALF_WIDTHS {
         let width = 2.0 * half_width;
         let (mut to, mut most, mut from) = (0, 0, 0);
@@ -188,22 +223,23 @@ fn tooth(times: &[f64], distance: f64) -> Option<Comb> {
         // Where the events of the tooth are, rather than the window, is its middle.
         let phase = (0..most).map(|i| at(from + i)).sum::<f64>() / most as f64;
         let by_chance = (n - most) as f64 / (1.0 - width) * width;
-        let clear = (most as f64 - n as f64 * width) / (n as f64 * width * (1.0 - width)).sqrt();
-        let comb = Comb {
-            tooth_distance: distance,
+        combs.push(Comb {
+            period: distance,
             phase: phase.rem_euclid(1.0),
             half_width,
-            teeth: 1,
             uncertainty: 0.0,
             on: most,
             by_chance,
-        };
-        // A wider tooth must be worth it: the same events in a wider one are less clear.
-        if best.as_ref().is_none_or(|(c, _)| clear > *c) {
-            best = Some((clear, comb));
-        }
+        });
     }
-    let (_, mut comb) = best?;
+    // The narrowest tooth that holds nearly all of what any holds beyond chance.
+    let most = combs
+        .iter()
+        .map(|c| c.size() - c.by_chance.sqrt())
+        .fold(0.0, f64::max);
+    let mut comb = combs.into_iter().find(|c| c.size() >= ENOUGH * most)?;
+    let width = 2.0 * comb.half_width;
     comb.on = times.iter().filter(|&&t| comb.is_on(t)).count();
+    comb.by_chance = (times.len() - comb.on) as f64 / (1.0 - width) * width;
     Some(comb)
 }

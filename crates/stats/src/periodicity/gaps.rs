@@ -2,7 +2,7 @@
 //! and then works for a while keeps no phase, and the periodogram loses it; its gaps are alike all the same.
 //!
 //! Definition: for gaps between an event and the next, the one after that, up to the fourth, the value g is sought with
-//! the most gaps within +-w of it (w = 1, 3, 10 %) compared with those within +-3 w. Any smooth
+//! the most gaps within +-w of it (w = 1, 3, 10, 20 %) compared with those within +-3 w. Any smooth
 //! distribution of gaps has a third of the latter in the former; the evidence is -ln of the binomial tail, divided
 //! by the lag because overlapping gaps depend on each other.
 
@@ -11,7 +11,8 @@ use crate::distributions::ln_binomial_upper_tail;
 use crate::quantiles::quantile_of_sorted;
 use idlewave_run::findings::{Estimate, Periodicity};
 
-const HALF_WIDTHS: [f64; 3] = [0.01, 0.03, 0.1];
+/// The widest is for gaps to the next event only: sums of random gaps have a broad maximum themselves.
+const HALF_WIDTHS: [f64; 4] = [0.01, 0.03, 0.1, 0.2];
 const LAGS: usize = 4;
 /// More gaps than this are thinned.
 const MOST_GAPS: usize = 20_000;
@@ -27,7 +28,13 @@ pub fn regular_gap(times: &[u64]) -> Option<Periodicity> {
         let Some(next) = at_lag(times, lag, 0.5 * mean_gap) else {
             continue;
         };
-        if found.as_ref().is_none_or(|f| next.share > f.share + BETTER) {
+        let better = found.as_ref().is_none_or(|f| {
+            // The sum of regular gaps is regular, too.
+            let times = next.period.value / f.period.value;
+            let multiple = times > 1.5 && (times / times.round() - 1.0).abs() < 0.05;
+            !multiple && next.share > f.share + BETTER
+        });
+        if better {
             found = Some(next);
         }
     }
@@ -46,7 +53,8 @@ fn at_lag(times: &[u64], lag: usize, shortest: f64) -> Option<Periodicity> {
         return None;
     }
     let mut best = (0.0, 0, 0.0);
-    for w in HALF_WIDTHS {
+    let widths = &HALF_WIDTHS[..if lag == 1 { 4 } else { 3 }];
+    for &w in widths {
         let mut edges = [0_usize; 4];
         for (i, &gap) in gaps.iter().enumerate() {
             if (gap as f64) < shortest || (i > 0 && gaps[i - 1] == gap) {

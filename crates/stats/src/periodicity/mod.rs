@@ -20,7 +20,9 @@
 mod comb;
 mod fft;
 mod gaps;
+mod rate;
 mod spectrum;
+mod thin;
 
 use comb::Comb;
 use idlewave_run::findings::{Estimate, Periodicity};
@@ -30,6 +32,8 @@ use spectrum::{CYCLES_NEEDED, Range};
 const MOST: usize = 4;
 /// Combs taken out at most; some are further teeth of the same period.
 const ROUNDS: usize = 6;
+/// Rounds in a row that end the search if they find only more of what is known.
+const IDLE: usize = 2;
 /// Peaks that turn out to be none before the search ends.
 const TRIES: usize = 4;
 /// Relative distance within which two periods are the same.
@@ -75,15 +79,16 @@ fn combs(times: &[u64]) -> Vec<Periodicity> {
     };
     let mut rest: Vec<f64> = times.iter().map(|&t| (t - first) as f64).collect();
     let all = rest.len() as f64;
+    let mut idle = 0;
     for _ in 0..ROUNDS {
         let Some((comb, power)) = strongest(&range, &rest) else {
             break;
         };
         let next = Periodicity {
             period: Estimate {
-                value: comb.period(),
-                low: comb.period() - comb.uncertainty,
-                high: comb.period() + comb.uncertainty,
+                value: comb.period,
+                low: comb.period - comb.uncertainty,
+                high: comb.period + comb.uncertainty,
                 n: comb.on as u64,
                 method: "event periodogram, regression on its comb, 95 %".to_owned(),
             },
@@ -91,8 +96,12 @@ fn combs(times: &[u64]) -> Vec<Periodicity> {
             power,
         };
         rest = comb.peel(&rest);
-        join_comb(&mut found, next);
-        if rest.len() < 8 {
+        idle = if join_comb(&mut found, next) {
+            0
+        } else {
+            idle + 1
+        };
+        if rest.len() < 8 || idle == IDLE {
             break;
         }
     }
@@ -101,11 +110,12 @@ fn combs(times: &[u64]) -> Vec<Periodicity> {
 
 /// The comb under the highest significant peak, with its power over the threshold.
 fn strongest(range: &Range, times: &[f64]) -> Option<(Comb, f64)> {
+    let rate = rate::pieces(times, range.span);
     range
-        .candidates(times, TRIES)
+        .candidates(times, &rate, TRIES)
         .into_iter()
         .find_map(|(cycles, background)| {
-            let (cycles, power) = range.refine(times, cycles);
+            let (cycles, power) = range.refine(times, &rate, cycles);
             let over = power / background / range.threshold;
             if over <= 1.0 {
                 return None;
@@ -115,20 +125,23 @@ fn strongest(range: &Range, times: &[f64]) -> Option<(Comb, f64)> {
         })
 }
 
-/// Further teeth of a period that is known add to its share; weak harmonics of it are its shape, not another one.
-fn join_comb(found: &mut Vec<Periodicity>, next: Periodicity) {
+/// Whether a comb is news. Further teeth of a period that is known add to its share; weak harmonics of it
+/// are its shape, not another period.
+fn join_comb(found: &mut Vec<Periodicity>, next: Periodicity) -> bool {
     for known in found.iter_mut() {
         let ratio = next.period.value / known.period.value;
         if same(ratio) {
+            let more = next.share > 0.25 * known.share;
             known.share = (known.share + next.share).min(1.0);
-            return;
+            return more;
         }
         let times = ratio.max(1.0 / ratio);
         if same(times / times.round()) && next.share < 0.5 * known.share {
-            return;
+            return false;
         }
     }
     found.push(next);
+    true
 }
 
 fn join_gap(found: &mut Vec<Periodicity>, gap: Periodicity) {
@@ -143,11 +156,18 @@ fn join_gap(found: &mut Vec<Periodicity>, gap: Periodicity) {
         known.power = power;
         return;
     }
-    // Gaps that a comb explains better, such as multiples of a clock's tick, are no second period.
-    let explained = found.iter().map(|k| k.share).fold(0.0, f64::max);
-    if gap.share > explained.min(0.5) {
-        found.push(gap);
+    let of_longer = found
+        .iter()
+        .any(|k| k.period.value > gap.period.value && k.share >= gap.share);
+    if of_longer || (gap.share < 0.5 && !found.is_empty()) {
+        return;
     }
+    // Timers that fire on the ticks of a clock only show the tick as their comb, but come back later.
+    found.retain(|k| {
+        let ticks = gap.period.value / k.period.value;
+        ticks < 1.5 || !same(ticks / ticks.round())
+    });
+    found.push(gap);
 }
 
 fn same(ratio: f64) -> bool {

@@ -5,6 +5,8 @@
 //! a little sensitivity at high frequencies and no accuracy.
 
 use super::fft;
+use super::rate::{self, Piece};
+use super::thin::thinned;
 use std::f64::consts::{LN_2, TAU};
 
 /// Probability that a call reports a period in events without any.
@@ -13,12 +15,10 @@ pub const ALPHA: f64 = 1e-3;
 pub const CYCLES_NEEDED: f64 = 8.0;
 /// Highest frequency looked at, in mean event rates: a comb that lacks up to this many teeth for one that is there.
 const RATES: f64 = 32.0;
-/// Most bins of time: 57 us for half a minute.
-const MOST_BINS: usize = 1 << 19;
+/// Most bins of time: 114 us for half a minute.
+const MOST_BINS: usize = 1 << 18;
 /// Share of the bin rate up to which frequencies are looked at; binning takes 19 % of the power there.
 const BAND: f64 = 0.25;
-/// More events than this are thinned where the exact sum is computed.
-const EXACT_EVENTS: usize = 20_000;
 /// Frequencies whose median power is their background, at least; more at high frequencies.
 const BACKGROUND_BINS: usize = 128;
 
@@ -58,8 +58,11 @@ impl Range {
     }
 
     /// Frequencies to look at more closely, in cycles per span, with power over background; most promising first.
-    pub fn candidates(&self, times: &[f64], most: usize) -> Vec<(f64, f64)> {
-        let mut counts = vec![0.0; 2 * self.bins];
+    pub fn candidates(&self, times: &[f64], rate: &[Piece], most: usize) -> Vec<(f64, f64)> {
+        let mut counts = rate::expected(rate, self.bins, self.span);
+        counts.iter_mut().for_each(|c| *c = -*c);
+        // Zeros beyond the end: frequencies half a cycle per span apart.
+        counts.resize(2 * self.bins, 0.0);
         let scale = self.bins as f64 / self.span * (1.0 - 1e-12);
         for time in times {
             counts[((time * scale) as usize).min(self.bins - 1)] += 1.0;
@@ -106,46 +109,49 @@ impl Range {
     }
 
     /// The peak of the exact periodogram near `cycles` per span: its place and power.
-    pub fn refine(&self, times: &[f64], cycles: f64) -> (f64, f64) {
-        let step = times.len().div_ceil(EXACT_EVENTS).max(1);
-        // Runs of successive events, so that thinning does not hide patterns of successive events.
-        let some: Vec<f64> = times
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| (i / 16) % step == 0)
-            .map(|(_, t)| t / self.span)
-            .collect();
-        let scale = times.len() as f64 / some.len().max(1) as f64;
-        let (mut best, mut power) = (cycles, rayleigh(&some, cycles));
+    pub fn refine(&self, times: &[f64], rate: &[Piece], cycles: f64) -> (f64, f64) {
+        let some: Vec<f64> = thinned(times).iter().map(|t| t / self.span).collect();
+        let scale = some.len() as f64 / times.len().max(1) as f64;
+        let power_at = |f: f64| {
+            let (re, im) = sum(&some, f);
+            let smooth = rate::transform(rate, f / self.span);
+            let (re, im) = (re - scale * smooth.0, im - scale * smooth.1);
+            (re * re + im * im) / some.len().max(1) as f64
+        };
+        let (mut best, mut power) = (cycles, power_at(cycles));
         let mut reach = 0.5;
         while reach > 1e-3 {
             let centre = best;
             for side in [-1.0, -0.5, 0.5, 1.0] {
                 let at = centre + side * reach;
-                let p = rayleigh(&some, at);
+                let p = power_at(at);
                 if p > power {
                     (best, power) = (at, p);
                 }
             }
             reach *= 0.5;
         }
-        (best, power * scale)
+        (best, power / scale)
     }
 }
 
-/// Power at frequency `f` of events at `times`, in reciprocal units.
-pub fn rayleigh(times: &[f64], f: f64) -> f64 {
-    let (re, im) = times.iter().fold((0.0, 0.0), |(re, im), t| {
+/// Real and imaginary part of sum exp(2 pi i f t), times and frequency in reciprocal units.
+fn sum(times: &[f64], f: f64) -> (f64, f64) {
+    times.iter().fold((0.0, 0.0), |(re, im), t| {
         let (sin, cos) = (TAU * (t * f).fract()).sin_cos();
         (re + cos, im + sin)
-    });
-    (re * re + im * im) / times.len().max(1) as f64
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Random;
+
+    fn rayleigh(times: &[f64], f: f64) -> f64 {
+        let (re, im) = sum(times, f);
+        (re * re + im * im) / times.len() as f64
+    }
 
     #[test]
     fn a_comb_has_all_its_power_at_its_frequency_and_none_at_half_of_it() {
