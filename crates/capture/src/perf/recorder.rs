@@ -245,13 +245,16 @@ mod tests {
     fn known_sleeps_are_gaps_of_their_length() {
         let (times, sleep) = (20, Duration::from_millis(2));
         let (pid, go, handle) = sleeper(times, sleep);
+        let begin = monotonic_ns();
         let Some(recorder) = open(&[pid]) else { return };
         assert_ne!(recorder.reader(), pid);
-        let begin = monotonic_ns();
         go.send(()).unwrap();
-        // The thread has slept its sleeps when it has ended.
         drop(go);
         handle.join().unwrap();
+        // A joined thread has ended its program and is still leaving the kernel.
+        while std::path::Path::new(&format!("/proc/self/task/{pid}")).exists() {
+            std::thread::yield_now();
+        }
         let end = monotonic_ns();
         let records = recorder.stop(NodeId::new(3));
         assert_eq!(records.lost, 0);
