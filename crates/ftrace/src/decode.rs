@@ -338,5 +338,5 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
+#[path = "decode_tests/mod.rs"]
 mod tests;

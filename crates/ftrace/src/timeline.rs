@@ -3,7 +3,8 @@
 //! Traces have holes, and not all of them are reported by the ring buffer. A switch away from a
 //! thread that was not running, or an event recorded while another thread ran than the last switch
 //! said, is such a hole. What was open is then closed at the last event that bears witness to it,
-//! marked as not certain and counted; the stretch up to the next witness belongs to nobody.
+//! marked as not certain and counted; the stretch up to the next witness belongs to nobody. One
+//! stretch is known better: an idle CPU on which a thread was just woken turns to it at once.
 
 use crate::event::{Comm, Event, Handler};
 use crate::names::{SourceBook, TaskBook};
@@ -76,6 +77,8 @@ pub(crate) struct Timeline {
     open: Vec<Open>,
     nest: Vec<Interrupt>,
     wake: Option<Wakeup>,
+    /// The thread woken last on this CPU to run on it, since the last switch.
+    woken: Option<Pid>,
     /// Whether an exit may belong to an entry before the trace, or before a hole.
     cut_entries: bool,
     pub(crate) misfits: Misfits,
@@ -93,6 +96,7 @@ impl Timeline {
             open: Vec::new(),
             nest: Vec::new(),
             wake: None,
+            woken: None,
             cut_entries: true,
             misfits: Misfits::default(),
         }
@@ -140,6 +144,7 @@ impl Timeline {
                 self.misfits.unmatched_entries += self.open.len() as u64;
                 self.abandon_open(now, sink);
                 self.cut_entries = false;
+                self.woken = None;
                 let comm = prev_comm.or(self.running.and_then(|r| r.comm));
                 sink.tasks.see(prev, comm, now);
                 self.close_burst(now, reason(prev_state), true, sink);
@@ -203,6 +208,7 @@ impl Timeline {
     pub(crate) fn lose(&mut self, sink: &mut Sink) {
         self.break_off(sink);
         self.begin_ns = None;
+        self.woken = None;
     }
 
     /// The trace of this CPU ends, at `end_ns` if that is known.
@@ -226,10 +232,15 @@ impl Timeline {
     /// The event at `now` finds `pid` running, which is not whom the trace said.
     #[cold]
     fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
-        if self.running.is_some() {
+        if let Some(before) = self.running {
             self.misfits.holes += 1;
             self.misfits.unmatched_entries += self.open.len() as u64;
             self.break_off(sink);
+            // The idle task runs only while nobody else can.
+            if before.pid == Pid::IDLE && self.woken == Some(pid) {
+                self.begin_ns = Some(self.last_ns);
+            }
+            self.woken = None;
         }
         self.running = Some(Running {
             pid,
@@ -376,6 +387,9 @@ impl Timeline {
 
     fn push_wake(&mut self, sink: &mut Sink) {
         if let Some(wake) = self.wake.take() {
+            if wake.target_cpu == self.cpu {
+                self.woken = Some(wake.pid);
+            }
             sink.rows.wakeups.push(wake);
         }
     }

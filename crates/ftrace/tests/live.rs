@@ -1,5 +1,9 @@
 //! A capture of this machine, recorded by a minimal recorder into an own tracefs instance.
 //! Needs root and tracefs; skipped with the reason otherwise.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes only functions marked as tests for tests"
+)]
 
 use idlewave_ftrace::{CpuStats, EVENTS, RawCapture, decode_capture, format_path, pages_path};
 use idlewave_run::tables::{Bursts, Interrupts, Sources, Tasks};
