@@ -11,6 +11,8 @@ const HALF_WIDTHS: [f64; 10] = [
 const HIGHEST_HARMONIC: usize = 64;
 /// Parts of a tooth's width in each of which the same number of events stays when a comb is taken out.
 const PARTS: usize = 16;
+/// Half width of a tooth's core, in median distances from its middle: 4 standard deviations.
+const CORE: f64 = 6.0;
 /// Segments of time whose teeth are compared.
 const SEGMENTS: usize = 6;
 /// Share of the events of the widest tooth that the chosen one must hold.
@@ -66,11 +68,19 @@ impl Comb {
 
     /// Distance of teeth by least squares of time on tooth number, with the half width of its 95 % interval.
     fn regression(&self, times: &[f64]) -> Option<(f64, f64)> {
-        let on: Vec<(f64, f64)> = times
+        let mut on: Vec<(f64, f64)> = times
             .iter()
-            .filter(|&&t| self.is_on(t))
             .map(|&t| self.nearest(t))
+            .filter(|p| p.1.abs() <= self.half_width)
             .collect();
+        let mut offs: Vec<f64> = on.iter().map(|p| p.1.abs()).collect();
+        if offs.is_empty() {
+            return None;
+        }
+        // A wide tooth holds foreign events at its edges, which would turn the line.
+        let middle = offs.len() / 2;
+        let core = CORE * *offs.select_nth_unstable_by(middle, f64::total_cmp).1;
+        on.retain(|p| p.1.abs() <= core);
         let n = on.len() as f64;
         if on.len() < 3 {
             return None;
