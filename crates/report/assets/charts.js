@@ -31,7 +31,8 @@ idlewave.charts = () => {
         bands.push({ series: [at + 1, at + 2], fill: l.color + "26" });
       }
       const axis = { stroke: color("soft"), grid: { stroke: color("faint"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui, sans-serif" };
-      const decades = (format) => (u, values) => values.map((v) => v !== null && Math.abs(Math.log10(v) % 1) < 1e-9 ? format(v) : "");
+      const decade = (v) => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
+      const decades = (format) => ({ filter: (u, at) => at.map((v) => decade(v) ? v : null), values: (u, at) => at.map((v) => v === null ? "" : format(v)) });
       const hooks = mark ? { draw: [(u) => {
         const px = Math.round(u.valToPos(mark, "x", true));
         u.ctx.save();
@@ -43,7 +44,8 @@ idlewave.charts = () => {
       plot = new uPlot({
         width: box.clientWidth, height: 300, series, bands, hooks,
         scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-        axes: [{ ...axis, values: decades(xText.tick), size: 34 }, { ...axis, values: decades((v) => Number((v * 100).toPrecision(3)) + " %"), size: 68 }],
+        axes: [{ ...axis, ...decades(xText.tick), size: 32 }, { ...axis, ...decades((v) => (v >= 100 ? ranks(Math.round(v * 100)) : Number((v * 100).toPrecision(3))) + " %"), size: 62 }],
+        padding: [8, 26, 0, 0],
         cursor: { drag: { x: true, y: false } }, legend: { live: true },
       }, data, box);
     });
@@ -59,7 +61,7 @@ idlewave.charts = () => {
     const select = byId("without-topology");
     const end = (c) => c.points.length ? c.points[c.points.length - 1].slowdown.value : -1;
     prediction.curves.forEach((c) => select.append(element("option", label(c.topology), { value: c.topology })));
-    select.value = prediction.curves.reduce((a, b) => end(b) > end(a) ? b : a).topology;
+    select.value = prediction.curves.reduce((a, b) => end(b) >= end(a) ? b : a).topology;
     const of = (curves) => points(curves.find((c) => c.topology === select.value));
     lines("chart-without", () => [{ name: "all sources", points: of(prediction.curves), color: color("ink") },
       ...prediction.without.map((w, i) => ({ name: "without " + w.name, points: of(w.curves), color: palette(i), dash: [8, 5] }))], inRanks);

@@ -91,13 +91,17 @@ idlewave.canvas = (canvas, height) => {
 idlewave.drawings = [];
 idlewave.redraw = () => { idlewave.colors.clear(); idlewave.drawings.forEach((draw) => draw()); };
 
+/** Headings stand over their columns: to the left over text. */
+idlewave.align = (table) => {
+  const first = table.tBodies[0].rows[0];
+  if (first) [...first.cells].forEach((c, i) => { if (c.classList.contains("text")) table.tHead.rows[0].cells[i].classList.add("text"); });
+};
+
 idlewave.sortable = (table) => {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
   heads.forEach((head, column) => {
     const button = idlewave.element("button", head.textContent, { type: "button" });
     head.replaceChildren(button);
-    const sample = body.rows[0] && body.rows[0].cells[column];
-    if (sample && sample.classList.contains("text")) head.classList.add("text");
     button.addEventListener("click", () => {
       const was = head.getAttribute("aria-sort");
       const key = (row) => row.cells[column].dataset.key;

@@ -37,8 +37,16 @@ idlewave.slowest = (canvas, map) => {
     for (let row = 0; row < map.rows; row += every) g.fillText("rank " + firstRank(row), MARGIN - 8, (row + .5) * rowHeight);
     g.textAlign = "left";
     g.fillText("step 0", MARGIN, area.height + AXIS / 2);
+    scale(g, low, high, MARGIN + area.width / 2, area.height + AXIS / 2);
     g.textAlign = "right";
     g.fillText(idlewave.count(map.steps), width - 2, area.height + AXIS / 2);
+  };
+  const scale = (g, low, high, middle, y) => {
+    const mix = (s) => "rgb(" + low.map((l, k) => Math.round(l + (high[k] - l) * s)) + ")";
+    for (let i = 0; i < 60; i++) { g.fillStyle = mix(Math.sqrt(i / 59)); g.fillRect(middle - 60 + 2 * i, y - 5, 2, 10); }
+    g.fillStyle = idlewave.color("soft");
+    g.textAlign = "right"; g.fillText("never last", middle - 66, y);
+    g.textAlign = "left"; g.fillText("always", middle + 66, y);
   };
   canvas.addEventListener("pointermove", (event) => {
     const column = Math.floor((event.offsetX - MARGIN) / area.width * map.columns);

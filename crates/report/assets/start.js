@@ -2,6 +2,7 @@
 /* Puts the parts together: what needs only the findings first, then what has to be unpacked. */
 (async () => {
   const { byId } = idlewave;
+  document.querySelectorAll("main table").forEach(idlewave.align);
   document.querySelectorAll("table.sortable").forEach(idlewave.sortable);
   idlewave.theme();
   idlewave.charts();

@@ -41,6 +41,9 @@ idlewave.timeline = (data) => {
     g.textBaseline = "middle";
     g.clearRect(0, 0, width, total);
     drawAxis(g, w, total);
+    const edge = (t) => Math.max(area.left, Math.min(area.left + area.width, x(t)));
+    g.fillStyle = color("band");
+    g.fillRect(edge(w.step[0]), AXIS - 4, edge(w.step[1]) - edge(w.step[0]), total - AXIS);
     for (const row of rows) {
       g.fillStyle = color(row.marked ? "ink" : "soft");
       g.font = (row.marked ? "700 " : "") + "12px system-ui, sans-serif";
@@ -50,22 +53,20 @@ idlewave.timeline = (data) => {
       g.beginPath();
       g.rect(area.left, row.y, area.width, row.height);
       g.clip();
-      g.fillStyle = color("faint");
-      g.fillRect(area.left, row.y, area.width, row.height);
       drawRow(g, w, row);
       g.restore();
     }
-    // The late step lies over everything, so that its edges can be compared with the rows.
+    // The edges of the late step lie over everything, so that they can be compared with the rows.
     g.save();
     g.beginPath();
     g.rect(area.left, 0, area.width, total);
     g.clip();
     const [a, b] = [x(w.step[0]), x(w.step[1])];
-    g.fillStyle = color("band");
-    g.fillRect(a, AXIS - 4, b - a, total - AXIS);
-    g.strokeStyle = color("task");
+    g.fillStyle = color("accent");
+    g.fillRect(a, AXIS - 7, b - a, 3);
+    g.strokeStyle = color("accent");
     g.setLineDash([4, 3]);
-    for (const edge of [a, b]) { g.beginPath(); g.moveTo(edge, AXIS - 6); g.lineTo(edge, total - 4); g.stroke(); }
+    for (const px of [a, b]) { g.beginPath(); g.moveTo(px, AXIS - 6); g.lineTo(px, total - 4); g.stroke(); }
     g.restore();
     report(w);
   };

@@ -91,6 +91,27 @@ pub(crate) fn plain(text: &str) -> String {
         })
 }
 
+/// Units that stay on the line of their number.
+const UNITS: [&str; 10] = ["ns", "us", "ms", "s", "%", "k", "M", "G", "CPUs", "ranks"];
+
+/// The text with `blank` in place of the blanks between a number and its unit, so that no line ends there.
+pub(crate) fn kept(text: &str, blank: char) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            let unit = word.trim_end_matches(|c: char| ".,;:)".contains(c));
+            let after_number = out.ends_with(|c: char| c.is_ascii_digit());
+            out.push(if after_number && UNITS.contains(&unit) {
+                blank
+            } else {
+                ' '
+            });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 /// At most `width` characters of ASCII text; what was cut shows as "..".
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

@@ -1,6 +1,6 @@
 //! Lines for a terminal of a given width: sections, wrapped text, commands and tables.
 
-use crate::number::fit;
+use crate::number::{fit, kept};
 
 /// How a line stands out where colour is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Screen {
     /// Text in as many lines as it takes: the first begins with `first`, the others with as many blanks.
     pub(crate) fn wrap(&mut self, style: Style, first: &str, text: &str) {
         let indent = " ".repeat(first.chars().count());
-        for (i, part) in broken(&with_units(text), self.width - indent.len())
+        for (i, part) in broken(&kept(text, KEPT), self.width - indent.len())
             .iter()
             .enumerate()
         {
@@ -120,27 +120,6 @@ impl Screen {
             put(Style::Plain, &mut row.iter().map(String::as_str));
         }
     }
-}
-
-/// Units that stay on the line of their number.
-const UNITS: [&str; 9] = ["ns", "us", "ms", "s", "%", "k", "M", "G", "CPUs"];
-
-/// Marks the blank between a number and its unit, so that no line ends between them.
-fn with_units(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !out.is_empty() {
-            let unit = word.trim_end_matches(|c: char| ".,;:)".contains(c));
-            let after_number = out.ends_with(|c: char| c.is_ascii_digit());
-            out.push(if after_number && UNITS.contains(&unit) {
-                KEPT
-            } else {
-                ' '
-            });
-        }
-        out.push_str(word);
-    }
-    out
 }
 
 /// Stands for a blank at which no line is broken; foreign text cannot contain it, since it is escaped.

@@ -1,6 +1,6 @@
 //! The machine, how busy others kept it, how it was watched and what is missing.
 
-use super::markup::{absent, caption, escape, number, section, table};
+use super::markup::{absent, barred, caption, cell, escape, number, section, table};
 use crate::facts;
 use crate::number::{count, percent, three_digits};
 use crate::text::mode_name;
@@ -40,11 +40,13 @@ pub(super) fn contamination(findings: &Findings) -> String {
             .iter()
             .enumerate()
             .map(|(i, (name, ns))| {
+                let path = format!("contamination.top_tasks.{i}.1");
+                let time = number(&path, ns, &Nanos::from_nanos(*ns).to_string());
+                let bar = barred("g-task", *ns as f64 / most as f64, &time);
                 format!(
-                    "<tr><th scope=\"row\">{}</th><td class=\"barred\"><span class=\"meter g-task\" style=\"width:{:.2}%\"></span>{}</td></tr>\n",
+                    "<tr><th scope=\"row\">{}</th>{}</tr>\n",
                     escape(name),
-                    *ns as f64 * 100.0 / most as f64,
-                    number(&format!("contamination.top_tasks.{i}.1"), ns, &Nanos::from_nanos(*ns).to_string())
+                    cell(ns, &bar)
                 )
             })
             .collect();

@@ -61,6 +61,14 @@ pub(super) fn cell(key: impl Display, content: &str) -> String {
     format!("<td data-key=\"{key}\">{content}</td>")
 }
 
+/// The content of a cell: a bar that shows how much of the most it is, and the number.
+pub(super) fn barred(group: &str, part: f64, content: &str) -> String {
+    let width = part * 100.0;
+    format!(
+        "<div class=\"barred\"><span class=\"track\"><i class=\"{group}\" style=\"width:{width:.2}%\"></i></span>{content}</div>"
+    )
+}
+
 /// A table that scrolls sideways by itself where the page is narrow.
 pub(super) fn table(class: &str, header: &[(&str, &str)], rows: &str) -> String {
     let mut head = String::new();

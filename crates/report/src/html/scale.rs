@@ -13,7 +13,7 @@ pub(super) fn section(findings: &Findings) -> String {
     };
     let mut body = format!(
         "<p>Slow-down of a program that computes {} per step, if every CPU of a larger machine had the noise \
-         measured here. {}.</p>\n",
+         measured here. Method: {}.</p>\n",
         number(
             "prediction.granularity",
             prediction.granularity.get(),
@@ -43,13 +43,13 @@ fn charts(prediction: &Prediction) -> String {
         out.push_str(
             "<div class=\"figure\"><h3>All sources, by topology</h3><div class=\"chart\" id=\"chart-curves\"></div>\
              <p class=\"caption\">Bands are 95 % intervals. Look for the number of ranks at which a curve leaves \
-             the floor: from there on somebody is always late. Both scales are logarithmic.</p></div>\n",
+             the floor: from there on somebody is always late. Both scales are logarithmic; what is below 0.01 % is drawn there.</p></div>\n",
         );
     }
     if !prediction.without.is_empty() {
         out.push_str(
-            "<div class=\"figure\"><h3>Without one source</h3><p class=\"choice\"><label>Topology \
-             <select id=\"without-topology\"></select></label></p><div class=\"chart\" id=\"chart-without\"></div>\
+            "<div class=\"figure\"><h3>Without one source \
+             <select id=\"without-topology\" aria-label=\"Topology\"></select></h3><div class=\"chart\" id=\"chart-without\"></div>\
              <p class=\"caption\">The lower a dashed curve lies below the full one, the more removing that source \
              brings at this size.</p></div>\n",
         );

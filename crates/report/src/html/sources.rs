@@ -1,6 +1,6 @@
 //! The table of sources, ranked, with bars.
 
-use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
+use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
 use crate::number::{count, percent, three_digits, time_f64};
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, SourceFinding};
@@ -81,11 +81,7 @@ pub(super) const fn group(kind: SourceKind) -> &'static str {
 fn row(i: usize, s: &SourceFinding, most: u64) -> String {
     let path = |field: &str| format!("sources.{i}.{field}");
     let dash = || cell(-1, "&ndash;");
-    let width = if most == 0 {
-        0.0
-    } else {
-        s.lost.as_f64() * 100.0 / most as f64
-    };
+    let part = s.lost.as_f64() / most.max(1) as f64;
     let detail = s
         .detail
         .as_ref()
@@ -101,12 +97,8 @@ fn row(i: usize, s: &SourceFinding, most: u64) -> String {
         key = escape(&s.name.to_lowercase()),
         name = escape(&s.name),
     );
-    out.push_str(&format!(
-        "<td data-key=\"{}\" class=\"barred\"><span class=\"meter {}\" style=\"width:{width:.2}%\"></span>{}</td>",
-        s.lost.get(),
-        group(s.kind),
-        number(&path("lost"), s.lost.get(), &s.lost.to_string())
-    ));
+    let lost = number(&path("lost"), s.lost.get(), &s.lost.to_string());
+    out.push_str(&cell(s.lost.get(), &barred(group(s.kind), part, &lost)));
     out.push_str(&cell(
         s.late_steps,
         &number(&path("late_steps"), s.late_steps, &count(s.late_steps)),

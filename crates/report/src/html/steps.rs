@@ -111,9 +111,9 @@ pub(super) fn slowest(maps: &[Slowest], findings: &Findings) -> String {
         return in_section("slowest", "Slowest rank of every step", &absent(why));
     }
     let mut body = caption(
-        "Left to right the steps of a run, top to bottom the ranks; the darker a cell, the more often that \
-         rank arrived last there. Even grey means no rank is slower than the others. A dark row is load \
-         imbalance or a busy CPU, a dark spot a single disturbance, a diagonal something that goes round the ranks.",
+        "Left to right the steps of a run, top to bottom the ranks; the stronger the colour, the more often that \
+         rank arrived last there. An even tone means that no rank is slower than the others. A strong row is load \
+         imbalance or a busy CPU, a spot a single disturbance, a diagonal something that goes round the ranks.",
     );
     for (i, map) in shown {
         let run = findings.lockstep.iter().position(|l| l.phase == map.phase);

@@ -2,7 +2,7 @@
 
 use super::markup::{absent, escape, number, section};
 use crate::facts;
-use crate::number::{count, percent, ranks, three_digits};
+use crate::number::{count, kept, percent, ranks, three_digits};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Findings, LockstepFindings};
 
@@ -78,11 +78,16 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
         escape(&facts::blame_sentence(findings))
     ));
     match facts::scale_sentence(findings) {
-        Some(text) => body.push_str(&format!("<p>{}</p>\n", escape(&text))),
+        Some(text) => body.push_str(&format!("<p>{}</p>\n", prose(&text))),
         None => body.push_str("<p>Nothing was measured to predict from, so there is no word on larger machines.</p>\n"),
     }
     body.push_str("</div>\n");
     section("verdict", "Verdict", &body)
+}
+
+/// Escaped text whose numbers stay with their units.
+fn prose(text: &str) -> String {
+    escape(&kept(text, '\u{a0}'))
 }
 
 fn alarm(html: &str) -> String {
@@ -101,7 +106,7 @@ fn run_tile(i: usize, run: &LockstepFindings) -> String {
         number(&path("slowdown.value"), s.value, &percent(s.value))
     );
     let sub = format!(
-        "{} to {}; {} of {} steps late, {} ranks",
+        "slower than undisturbed ({} to {}); {} of {} steps late, {} ranks",
         number(&path("slowdown.low"), s.low, &percent(s.low)),
         number(&path("slowdown.high"), s.high, &percent(s.high)),
         number(&path("late_steps"), run.late_steps, &count(run.late_steps)),
@@ -174,7 +179,7 @@ fn scale_tile(findings: &Findings) -> String {
         )
     );
     let sub = format!(
-        "predicted at {} ranks ({})",
+        "slower, predicted at {} ranks ({})",
         number(&path("ranks"), point.ranks, &ranks(point.ranks)),
         topology.label()
     );
@@ -198,8 +203,8 @@ pub(super) fn advice(findings: &Findings) -> String {
             .map(|c| format!("<pre><code>{}</code></pre>", escape(c)));
         body.push_str(&format!(
             "<li><strong>{}</strong><p>{}</p>{}</li>\n",
-            escape(&advice.action),
-            escape(&advice.reason),
+            prose(&advice.action),
+            prose(&advice.reason),
             command.unwrap_or_default()
         ));
     }
