@@ -1,0 +1,100 @@
+//! Writes the seed corpora of both targets: `cargo run --bin seeds`, from this directory.
+
+use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
+use idlewave_run::tables::{Burst, Bursts, Detour, Detours, Source, Sources};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{RunWriter, Table};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+fn main() -> io::Result<()> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    page_seeds(&corpus.join("page"))?;
+    bundle_seeds(&corpus.join("bundle"))
+}
+
+fn page_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let events = [
+        (1000, Payload::switch((7, "rank"), 0, (9, "crond"))),
+        (1100, Payload::waking(9, 7, "rank", 0)),
+        (1101, Payload::migrate(9, 7, 0, 1)),
+        (1200, Payload::number("local_timer_entry", 9, 236)),
+        (1210, Payload::irq_entry(9, 24, "eth0")),
+        (1212, Payload::nmi(9, 1)),
+        (1220, Payload::number("irq_handler_exit", 9, 24)),
+        (1230, Payload::number("local_timer_exit", 9, 236)),
+        (1300, Payload::fault(9)),
+        (1400, Payload::fork(9, 10, "child")),
+        (2000, Payload::switch((9, "crond"), 1, (0, "swapper/0"))),
+    ];
+    let seed = |event: &str, bytes: &[u8]| {
+        let mut seed = format_text(event).into_bytes();
+        seed.push(0);
+        seed.extend(header_page_text(512).into_bytes());
+        seed.push(0);
+        seed.extend(bytes);
+        seed
+    };
+    for event in ["sched_switch", "irq_handler_entry", "sched_waking", "nmi_handler"] {
+        fs::write(dir.join(event), seed(event, &pages(512, &events)))?;
+    }
+    let mut page = PageWriter::new(512, 5);
+    page.extend_time(1 << 30);
+    page.event((1 << 30) + 9, events[0].1.bytes());
+    page.stamp(1 << 40);
+    page.discarded(3, 16);
+    page.event((1 << 40) + 9, &[7; 200]);
+    page.end_padding();
+    let bytes = page.missed(Some(12)).finish();
+    fs::write(dir.join("every_record"), seed("softirq_entry", &bytes))
+}
+
+fn bundle_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let scratch = tempfile::tempdir()?;
+    let path = scratch.path().join("run");
+    let mut out = RunWriter::create(&path, empty_manifest()).map_err(io::Error::other)?;
+    let (mut bursts, mut detours, mut sources) =
+        (Bursts::default(), Detours::default(), Sources::default());
+    for i in 0..5 {
+        bursts.push(Burst {
+            node: NodeId::new(0),
+            cpu: Cpu::new(0),
+            pid: Pid::new(i),
+            begin_ns: u64::from(i) * 10,
+            end_ns: u64::from(i) * 10 + 9,
+            end_reason: 1,
+            certain: true,
+        });
+        detours.push(Detour {
+            phase: 0,
+            cpu: Cpu::new(0),
+            rank: None,
+            begin_ns: u64::from(i),
+            length: Nanos::from_nanos(700),
+        });
+        sources.push(Source {
+            id: i,
+            kind: 2,
+            name: format!("eth{i}"),
+        });
+    }
+    out.write_table(&bursts).map_err(io::Error::other)?;
+    out.write_table(&detours).map_err(io::Error::other)?;
+    out.write_table(&sources).map_err(io::Error::other)?;
+    out.close(None).map_err(io::Error::other)?;
+    let run = fs::read(path.join("run.json"))?;
+    for table in ["bursts", "detours", "sources"] {
+        let bytes = fs::read(path.join(format!("{table}.arrow")))?;
+        // With the manifest that fits it, and as a table whose writer was killed.
+        for flags in [1, 0] {
+            let seed = [&[flags], &run[..], &[0], b"{}", &[0], &bytes[..]].concat();
+            fs::write(dir.join(format!("{table}{flags}")), seed)?;
+        }
+    }
+    let findings = [&[3], &run[..], &[0], b"{\"sources\":[]}", &[0]].concat();
+    fs::write(dir.join("findings"), findings)
+}
