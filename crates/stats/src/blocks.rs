@@ -1,19 +1,21 @@
 //! Mean of an autocorrelated series with an interval from block means.
 //!
-//! Definition: the series is cut into blocks of successive values; the block means are treated as independent and
-//! normal, and Student's t on them gives the 95 % interval. Blocks differ in size by one value at most, and each is
-//! weighted by its size, so that `mean` is the plain mean of all values.
+//! Definition: the series is cut into blocks of successive values; the block means are treated as
+//! independent and normal, and Student's t on them gives the 95 % interval. Blocks differ in size
+//! by one value at most, and each is weighted by its size, so that `mean` is the plain mean of all
+//! values.
 //!
-//! Assumptions: blocks are longer than the correlation of the series (a speed level that lasts longer than a
-//! block breaks this, and the interval is then too narrow), and no trend runs through the whole series.
-//! Bias: none in the mean; the interval is too narrow if successive blocks depend on each other positively.
+//! Assumptions: blocks are longer than the correlation of the series (a speed level that lasts
+//! longer than a block breaks this, and the interval is then too narrow), and no trend runs through
+//! the whole series. Bias: none in the mean; the interval is too narrow if successive blocks depend
+//! on each other positively.
 //!
 //! Reference: Law, *Simulation Modeling and Analysis*, batch means.
 
 use crate::distributions::student_quantile;
 
-/// Blocks for a series of a study: enough for a t quantile of 2.09, few enough that a block outlasts ticks and
-/// daemons' bursts (half a second of a ten-second phase).
+/// Blocks for a series of a study: enough for a t quantile of 2.09, few enough that a block
+/// outlasts ticks and daemons' bursts (half a second of a ten-second phase).
 pub const BLOCKS: usize = 20;
 
 /// A mean with its 95 % interval.
@@ -21,12 +23,13 @@ pub const BLOCKS: usize = 20;
 pub struct BlockMean {
     /// Mean of all values, in their unit; 0 if there was none.
     pub mean: f64,
-    /// Half width of the 95 % interval. A single block says nothing about spread: the half width is then the
-    /// magnitude of the mean, that is, 100 %.
+    /// Half width of the 95 % interval. A single block says nothing about spread: the half width is
+    /// then the magnitude of the mean, that is, 100 %.
     pub half_width: f64,
 }
 
-/// Mean of `values`, in order of time, with a 95 % interval over `blocks` blocks (fewer if there are fewer values).
+/// Mean of `values`, in order of time, with a 95 % interval over `blocks` blocks (fewer if there
+/// are fewer values).
 pub fn mean(values: &[f64], blocks: usize) -> BlockMean {
     let n = values.len();
     if n == 0 {

@@ -2,8 +2,8 @@
 //!
 //! Reference: Killick, Fearnhead and Eckley, J. Am. Stat. Assoc. 107 (2012) 1590.
 
-/// Indices at which a new segment begins, the first excluded. A segment has at least `shortest` >= 1 values; every
-/// further segment must lower the sum of squares by more than `penalty`.
+/// Indices at which a new segment begins, the first excluded. A segment has at least `shortest` >=
+/// 1 values; every further segment must lower the sum of squares by more than `penalty`.
 pub fn change_points(values: &[f64], penalty: f64, shortest: usize) -> Vec<usize> {
     let n = values.len();
     let shortest = shortest.max(1);

@@ -1,7 +1,8 @@
 //! Normal, chi-squared, Student and binomial distributions, and the expected maximum of normals.
 //!
-//! Quantiles are found by bisection of the distribution function, which is slow (microseconds) and cannot fail.
-//! Probabilities are in `0..=1`; a quantile of 0 or 1 is the end of the support, possibly infinite.
+//! Quantiles are found by bisection of the distribution function, which is slow (microseconds) and
+//! cannot fail. Probabilities are in `0..=1`; a quantile of 0 or 1 is the end of the support,
+//! possibly infinite.
 
 use crate::special::{LN_SMALLEST, beta_inc, erfc, gamma_p, gamma_q, ln_gamma};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
@@ -93,10 +94,11 @@ pub fn binomial_upper_tail(k: u64, n: u64, p: f64) -> f64 {
     }
 }
 
-/// Natural logarithm of [`binomial_upper_tail`], also where the tail itself is too small for a number.
+/// Natural logarithm of [`binomial_upper_tail`], also where the tail itself is too small for a
+/// number.
 ///
-/// Far in the tail (k well above n p) the sum is bounded by its first term over 1 minus the ratio of
-/// the first two, which is from above: the evidence is never overstated.
+/// Far in the tail (k well above n p) the sum is bounded by its first term over 1 minus the ratio
+/// of the first two, which is from above: the evidence is never overstated.
 pub fn ln_binomial_upper_tail(k: u64, n: u64, p: f64) -> f64 {
     if k == 0 {
         return 0.0;
@@ -119,10 +121,11 @@ pub fn ln_binomial_upper_tail(k: u64, n: u64, p: f64) -> f64 {
     }
 }
 
-/// Expected maximum of `n` >= 1 independent standard normals, by quadrature of n x phi(x) Phi(x)^(n-1).
+/// Expected maximum of `n` >= 1 independent standard normals, by quadrature of n x phi(x)
+/// Phi(x)^(n-1).
 ///
-/// Simpson's rule around the mode, relative error below 1e-6 up to n = 1e12. The often quoted sqrt(2 ln n)
-/// is 12 % too high at n = 8192.
+/// Simpson's rule around the mode, relative error below 1e-6 up to n = 1e12. The often quoted
+/// sqrt(2 ln n) is 12 % too high at n = 8192.
 pub fn expected_max_normal(n: u64) -> f64 {
     if n <= 1 {
         return 0.0;

@@ -1,9 +1,10 @@
 //! Histogram on logarithmic bins with exact integer edges.
 //!
-//! Edges: values below 16 have a bin each; from there on every octave `2^e..2^(e+1)` is cut into 16 equal bins, so a
-//! bin is at most 1/16 (6.25 %) wide relative to its lower edge. Edges do not depend on the data: histograms
-//! of ranks, nodes and runs add up bin by bin. Every `u64` has a bin. The relative error of a value
-//! read back as the lower edge is at most 6.25 %, always downwards.
+//! Edges: values below 16 have a bin each; from there on every octave `2^e..2^(e+1)` is cut into 16
+//! equal bins, so a bin is at most 1/16 (6.25 %) wide relative to its lower edge. Edges do not
+//! depend on the data: histograms of ranks, nodes and runs add up bin by bin. Every `u64` has a
+//! bin. The relative error of a value read back as the lower edge is at most 6.25 %, always
+//! downwards.
 //!
 //! Reference: the layout of HdrHistogram, with 4 bits of precision.
 
@@ -69,7 +70,8 @@ impl LogHistogram {
     }
 }
 
-/// Lower and upper edge of the bin of `value`: `lower <= value < upper`; `None` if the upper edge is 2^64.
+/// Lower and upper edge of the bin of `value`: `lower <= value < upper`; `None` if the upper edge
+/// is 2^64.
 pub fn edges(value: u64) -> (u64, Option<u64>) {
     let bin = bin(value);
     (

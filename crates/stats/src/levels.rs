@@ -1,15 +1,16 @@
-//! Speed levels of a duration series: the same work takes 9.07, 11.4 or 22.4 us for tens or hundreds of
-//! milliseconds on end, as frequency, a busy hardware thread or the host changes.
+//! Speed levels of a duration series: the same work takes 9.07, 11.4 or 22.4 us for tens or
+//! hundreds of milliseconds on end, as frequency, a busy hardware thread or the host changes.
 //!
-//! Definition: the series is cut into windows of 5 ms (10 ms for a whole minute) with the median of each, which detours
-//! do not move. The logarithms of the medians, cleared of lone outliers by a running median of three, are cut by
-//! PELT with penalty 3 ln(n) sigma^2, sigma from the median absolute difference of successive windows.
-//! Segments whose medians are less than 3 % apart are one level. A level's duration is the median of all
-//! its quanta; a switch is placed at the quantum that best divides the two levels.
+//! Definition: the series is cut into windows of 5 ms (10 ms for a whole minute) with the median of
+//! each, which detours do not move. The logarithms of the medians, cleared of lone outliers by a
+//! running median of three, are cut by PELT with penalty 3 ln(n) sigma^2, sigma from the median
+//! absolute difference of successive windows. Segments whose medians are less than 3 % apart are
+//! one level. A level's duration is the median of all its quanta; a switch is placed at the quantum
+//! that best divides the two levels.
 //!
-//! Assumptions: a level holds for more than two windows; faster switching is seen as one level at the more frequent
-//! speed. Bias: the median lies above the undisturbed duration by a fraction of the scatter if most quanta are
-//! disturbed; a slow drift comes out as a staircase.
+//! Assumptions: a level holds for more than two windows; faster switching is seen as one level at
+//! the more frequent speed. Bias: the median lies above the undisturbed duration by a fraction of
+//! the scatter if most quanta are disturbed; a slow drift comes out as a staircase.
 //!
 //! Reference: Killick, Fearnhead and Eckley, J. Am. Stat. Assoc. 107 (2012) 1590.
 
@@ -60,8 +61,8 @@ impl Levels {
         self.levels.first().map(|l| l.duration)
     }
 
-    /// Duration of the quantum on the level that held at `time`; before the first quantum that of the first level, after
-    /// the last that of the last. `None` for an empty series.
+    /// Duration of the quantum on the level that held at `time`; before the first quantum that of
+    /// the first level, after the last that of the last. `None` for an empty series.
     pub fn at(&self, time: u64) -> Option<u64> {
         let after = self.segments.partition_point(|s| s.end < time);
         self.segments
@@ -81,7 +82,8 @@ impl Levels {
     }
 }
 
-/// Finds the levels of a series of `durations` (nanoseconds) with the times at which they ended, in order of time.
+/// Finds the levels of a series of `durations` (nanoseconds) with the times at which they ended, in
+/// order of time.
 ///
 /// If the slices differ in length, what is beyond the shorter one is left out.
 pub fn segment(ends: &[u64], durations: &[u64]) -> Levels {
@@ -139,7 +141,8 @@ fn stays(windows: &[Window], durations: &[u64]) -> Vec<Stay> {
         .collect()
 }
 
-/// Median of each value and its two neighbours; removes lone outliers and leaves steps where they are.
+/// Median of each value and its two neighbours; removes lone outliers and leaves steps where they
+/// are.
 fn running_median(values: &[f64]) -> Vec<f64> {
     (0..values.len())
         .map(|i| {
@@ -215,11 +218,12 @@ fn join(stays: &mut Vec<Stay>) {
     });
 }
 
-/// Quanta on either side of a switch among which its place is looked for: two windows of fast quanta.
+/// Quanta on either side of a switch among which its place is looked for: two windows of fast
+/// quanta.
 const LOOK_AROUND: usize = 4096;
 
-/// Index in `low..high` of the first quantum of the later level, such that the fewest quanta are on the wrong side of the
-/// geometric mean of the levels; `guess` if it divides as well as any.
+/// Index in `low..high` of the first quantum of the later level, such that the fewest quanta are on
+/// the wrong side of the geometric mean of the levels; `guess` if it divides as well as any.
 fn divide(
     durations: &[u64],
     low: usize,
@@ -233,7 +237,8 @@ fn divide(
     let limit = (before as f64 * after as f64).sqrt() as u64;
     // Longer ones are detours, which say nothing of the level.
     let detour = before.max(after).saturating_mul(2);
-    // Of a quantum that moves from the later to the earlier side: +1 if it looks like the later level.
+    // Of a quantum that moves from the later to the earlier side: +1 if it looks like the later
+    // level.
     let cost = |d: u64| match d {
         d if d > detour => 0,
         d if (d > limit) == (after > before) => 1_i64,

@@ -2,7 +2,8 @@ use super::*;
 use crate::testing::Random;
 use proptest::prelude::*;
 
-/// Quanta on three levels in turn with stays of 50 to 500 ms, detours added: ends, durations, switches (time, level).
+/// Quanta on three levels in turn with stays of 50 to 500 ms, detours added: ends, durations,
+/// switches (time, level).
 fn three_levels(seed: u64, span: u64) -> (Vec<u64>, Vec<u64>, Vec<(u64, f64)>) {
     let mut random = Random::new(seed);
     let (mut ends, mut durations, mut switches) = (Vec::new(), Vec::new(), Vec::new());

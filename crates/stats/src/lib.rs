@@ -1,8 +1,8 @@
 //! Estimators with intervals: quantiles, rates, histograms, speed levels, periodicity.
 //!
-//! Pure functions of their input: no clock, no files, no randomness; equal input gives equal bytes. They come after
-//! the run bundle and before explanation and rendering. Every module says what it estimates, what it assumes, in
-//! which direction it is biased, and where the method comes from.
+//! Pure functions of their input: no clock, no files, no randomness; equal input gives equal bytes.
+//! They come after the run bundle and before explanation and rendering. Every module says what it
+//! estimates, what it assumes, in which direction it is biased, and where the method comes from.
 
 pub mod blocks;
 pub mod distributions;

@@ -1,26 +1,30 @@
 //! Quantiles with distribution-free intervals from order statistics.
 //!
-//! Definition: the q-quantile is interpolated between the two nearest order statistics (type 7 of Hyndman and Fan;
-//! for the median, the mean of the two middle values). The interval runs from the l-th to the u-th smallest
-//! value, where l is the largest rank with P(B < l) <= 2.5 % and u the smallest with P(B < u) >= 97.5 % for B
-//! binomial with n trials of probability q. It holds for any distribution.
+//! Definition: the q-quantile is interpolated between the two nearest order statistics (type 7 of
+//! Hyndman and Fan; for the median, the mean of the two middle values). The interval runs from the
+//! l-th to the u-th smallest value, where l is the largest rank with P(B < l) <= 2.5 % and u the
+//! smallest with P(B < u) >= 97.5 % for B binomial with n trials of probability q. It holds for any
+//! distribution.
 //!
-//! Assumptions: independent values; autocorrelated series give intervals that are too narrow. Bias: coverage is
-//! 95 % or a little more, never less, except where n is too small for a two-sided 95 % interval at all (n < 6 for the
-//! median): then the extremes are given, and `method` says what they cover.
+//! Assumptions: independent values; autocorrelated series give intervals that are too narrow. Bias:
+//! coverage is 95 % or a little more, never less, except where n is too small for a two-sided 95 %
+//! interval at all (n < 6 for the median): then the extremes are given, and `method` says what they
+//! cover.
 //!
-//! Reference: David and Nagaraja, *Order Statistics*, section 7.1; Hyndman and Fan, Am. Stat. 50 (1996) 361.
+//! Reference: David and Nagaraja, *Order Statistics*, section 7.1; Hyndman and Fan, Am. Stat. 50
+//! (1996) 361.
 
 use crate::distributions::binomial_cdf;
 use idlewave_run::findings::Estimate;
 
-/// Median of `values`, in any order, with its 95 % interval; all zero, with `n` = 0, if there are none.
+/// Median of `values`, in any order, with its 95 % interval; all zero, with `n` = 0, if there are
+/// none.
 pub fn median(values: &[u64]) -> Estimate {
     quantile(values, 0.5)
 }
 
-/// Quantile `q`, clamped to `0..=1`, of `values`, in any order, with its 95 % interval; all zero, with `n` = 0, if
-/// there are none.
+/// Quantile `q`, clamped to `0..=1`, of `values`, in any order, with its 95 % interval; all zero,
+/// with `n` = 0, if there are none.
 pub fn quantile(values: &[u64], q: f64) -> Estimate {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

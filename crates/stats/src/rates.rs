@@ -1,11 +1,12 @@
 //! Rate of rare events with the exact Poisson interval.
 //!
 //! Definition: count over time; the interval is that of Garwood, from the chi-squared quantiles
-//! chi2(2.5 %, 2n) / 2 and chi2(97.5 %, 2n + 2) / 2 over time. Without any event the interval is one-sided: with
-//! 95 % confidence the rate is below -ln(0.05) / T = 2.996 / T ("none seen in 10 s" only says "fewer than 0.3 per second").
+//! chi2(2.5 %, 2n) / 2 and chi2(97.5 %, 2n + 2) / 2 over time. Without any event the interval is
+//! one-sided: with 95 % confidence the rate is below -ln(0.05) / T = 2.996 / T ("none seen in 10 s"
+//! only says "fewer than 0.3 per second").
 //!
-//! Assumptions: independent events at a constant rate. Bias: none in the rate; the interval covers at least 95 %, but it is
-//! too narrow for events in bursts and too wide for periodic ones.
+//! Assumptions: independent events at a constant rate. Bias: none in the rate; the interval covers
+//! at least 95 %, but it is too narrow for events in bursts and too wide for periodic ones.
 //!
 //! Reference: Garwood, Biometrika 28 (1936) 437.
 

@@ -1,7 +1,7 @@
 //! Special functions: log-gamma, incomplete gamma and beta, error function.
 //!
-//! Written here because the distributions of this crate need five functions only, and they are needed
-//! on the oldest compiler that idlewave supports.
+//! Written here because the distributions of this crate need five functions only, and they are
+//! needed on the oldest compiler that idlewave supports.
 //!
 //! Source: Abramowitz and Stegun, *Handbook of Mathematical Functions*, chapters 6, 7 and 26; the
 //! continued fractions are evaluated by the method of Lentz. Relative error: a few 1e-14 for small
@@ -19,7 +19,8 @@ fn terms(parameter: f64) -> usize {
     200 + (20.0 * parameter.max(0.0).sqrt()) as usize
 }
 
-/// Natural logarithm of the gamma function for `x > 0` (A&S 6.1.41 after shifting `x` to 10 or more).
+/// Natural logarithm of the gamma function for `x > 0` (A&S 6.1.41 after shifting `x` to 10 or
+/// more).
 pub fn ln_gamma(x: f64) -> f64 {
     let mut shifted = x;
     let mut product = 1.0;
@@ -57,7 +58,8 @@ pub fn gamma_p(a: f64, x: f64) -> f64 {
     }
 }
 
-/// Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation in the tail.
+/// Regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation in the
+/// tail.
 pub fn gamma_q(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         1.0

@@ -1,12 +1,13 @@
 //! Tests of hypotheses: which rank is the last one more often than by chance.
 //!
-//! Definition: if all ranks are alike, the number of steps in which a given one of N ranks arrives last is binomial
-//! with probability 1/N. Each rank's count is tested against the exact upper tail; the false discovery rate over all
-//! ranks is held at 5 % by the procedure of Benjamini and Hochberg.
+//! Definition: if all ranks are alike, the number of steps in which a given one of N ranks arrives
+//! last is binomial with probability 1/N. Each rank's count is tested against the exact upper tail;
+//! the false discovery rate over all ranks is held at 5 % by the procedure of Benjamini and
+//! Hochberg.
 //!
-//! Assumptions: independent steps. A noise event that spans several steps, or a rank that stays last because it was late
-//! once, breaks this: look at the run length of the same last rank too. Bias: with dependent steps,
-//! too many ranks are flagged.
+//! Assumptions: independent steps. A noise event that spans several steps, or a rank that stays
+//! last because it was late once, breaks this: look at the run length of the same last rank too.
+//! Bias: with dependent steps, too many ranks are flagged.
 //!
 //! Reference: Benjamini and Hochberg, J. R. Stat. Soc. B 57 (1995) 289.
 
@@ -15,8 +16,8 @@ use crate::distributions::binomial_upper_tail;
 /// False discovery rate.
 const RATE: f64 = 0.05;
 
-/// Ranks that were last significantly more often than by chance, in rising order; `last_counts[r]` is how often rank
-/// `r` was the last.
+/// Ranks that were last significantly more often than by chance, in rising order; `last_counts[r]`
+/// is how often rank `r` was the last.
 pub fn slow_ranks(last_counts: &[u64]) -> Vec<u32> {
     let ranks = last_counts.len();
     if ranks < 2 {
@@ -36,8 +37,8 @@ pub fn slow_ranks(last_counts: &[u64]) -> Vec<u32> {
     found
 }
 
-/// Indices of the hypotheses to reject so that the expected share of false rejections is at most `rate`, smallest
-/// probability first (Benjamini and Hochberg).
+/// Indices of the hypotheses to reject so that the expected share of false rejections is at most
+/// `rate`, smallest probability first (Benjamini and Hochberg).
 pub fn discoveries(probabilities: &[f64], rate: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|&a, &b| {

@@ -1,16 +1,18 @@
-//! Warm-up: when did a duration series settle? The first quarter second is often 1.5 to 2 times slower, because
-//! frequency, caches or the scheduler's load balance start from elsewhere.
+//! Warm-up: when did a duration series settle? The first quarter second is often 1.5 to 2 times
+//! slower, because frequency, caches or the scheduler's load balance start from elsewhere.
 //!
-//! Definition: windows of 5 ms with the median of each. The later spread is the range from the 5th to the 95th
-//! percentile of the windows in the second half of the time, widened by 3 %. A window outside it counts +1, one
-//! inside -1; the warm-up is the beginning with the largest sum, if it starts with a window outside and has two
-//! such windows at least. If it lasts over 40 % of the time, the series never settled.
+//! Definition: windows of 5 ms with the median of each. The later spread is the range from the 5th
+//! to the 95th percentile of the windows in the second half of the time, widened by 3 %. A window
+//! outside it counts +1, one inside -1; the warm-up is the beginning with the largest sum, if it
+//! starts with a window outside and has two such windows at least. If it lasts over 40 % of the
+//! time, the series never settled.
 //!
-//! Assumptions: the second half is steady or switches among levels that it all shows. A level that occurs only at the
-//! beginning cannot be told from a warm-up. Resolution: one window; shorter warm-ups are not seen.
+//! Assumptions: the second half is steady or switches among levels that it all shows. A level that
+//! occurs only at the beginning cannot be told from a warm-up. Resolution: one window; shorter
+//! warm-ups are not seen.
 //!
-//! Reference: the transient of a simulation output is cut in the same spirit; see Law, *Simulation Modeling and
-//! Analysis*, section 9.5.1.
+//! Reference: the transient of a simulation output is cut in the same spirit; see Law, *Simulation
+//! Modeling and Analysis*, section 9.5.1.
 
 use crate::windows::{Window, windows};
 use idlewave_run::findings::WarmUp;
@@ -21,10 +23,11 @@ const WIDER: f64 = 0.03;
 /// With fewer windows nothing can be said.
 const WINDOWS_NEEDED: usize = 20;
 
-/// Verdict on the beginning of a series of `durations` (nanoseconds) with the times at which they ended, in order of time.
+/// Verdict on the beginning of a series of `durations` (nanoseconds) with the times at which they
+/// ended, in order of time.
 ///
-/// A series of less than 20 windows (100 ms) is too short to have settled: `settled_after` is `None`, `ratio` 1.
-/// If the series never settled, `ratio` compares its halves.
+/// A series of less than 20 windows (100 ms) is too short to have settled: `settled_after` is
+/// `None`, `ratio` 1. If the series never settled, `ratio` compares its halves.
 pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
     let windows = windows(ends, durations);
     if windows.len() < WINDOWS_NEEDED {
@@ -48,7 +51,8 @@ pub fn verdict(ends: &[u64], durations: &[u64]) -> WarmUp {
     } else {
         0
     };
-    // Windows beyond the middle are inside by definition: a series that settles near it was still moving.
+    // Windows beyond the middle are inside by definition: a series that settles near it was still
+    // moving.
     let never = 5 * warm >= 4 * middle;
     let warm = warm.min(middle);
     if warm == 0 {

@@ -1,4 +1,5 @@
-//! Cuts a duration series into short windows of time with a median each; speed levels and warm-up start from it.
+//! Cuts a duration series into short windows of time with a median each; speed levels and warm-up
+//! start from it.
 
 /// A window holds at least this much time, nanoseconds ...
 const AT_LEAST_NS: u64 = 5_000_000;
@@ -22,7 +23,8 @@ pub struct Window {
     pub median: u64,
 }
 
-/// Windows of a series in order of time. A remainder too short for a window is joined to the last one.
+/// Windows of a series in order of time. A remainder too short for a window is joined to the last
+/// one.
 pub fn windows(ends: &[u64], durations: &[u64]) -> Vec<Window> {
     let n = ends.len().min(durations.len());
     if n == 0 {

@@ -1,4 +1,5 @@
-//! The comb under a peak of the periodogram: which events lie on it, its exact period, and its fundamental.
+//! The comb under a peak of the periodogram: which events lie on it, its exact period, and its
+//! fundamental.
 
 use super::thin::thinned;
 use crate::distributions::student_quantile;
@@ -9,7 +10,8 @@ const HALF_WIDTHS: [f64; 10] = [
 ];
 /// A peak is looked at as up to this harmonic of the true comb.
 const HIGHEST_HARMONIC: usize = 64;
-/// Parts of a tooth's width in each of which the same number of events stays when a comb is taken out.
+/// Parts of a tooth's width in each of which the same number of events stays when a comb is taken
+/// out.
 const PARTS: usize = 16;
 /// Half width of a tooth's core, in median distances from its middle: 4 standard deviations.
 const CORE: f64 = 6.0;
@@ -17,7 +19,8 @@ const CORE: f64 = 6.0;
 const SEGMENTS: usize = 6;
 /// Share of the events of the widest tooth that the chosen one must hold.
 const ENOUGH: f64 = 0.96;
-/// How uneven the teeth of the finer comb must be for the coarser one: 1.5 if one in three is empty.
+/// How uneven the teeth of the finer comb must be for the coarser one: 1.5 if one in three is
+/// empty.
 const CONCENTRATION: f64 = 1.4;
 
 /// A comb found in events.
@@ -38,8 +41,8 @@ pub struct Comb {
 }
 
 impl Comb {
-    /// The comb in `times`, which are in rising order, near a frequency; the regression on the events of the
-    /// comb corrects it.
+    /// The comb in `times`, which are in rising order, near a frequency; the regression on the
+    /// events of the comb corrects it.
     pub fn near(times: &[f64], frequency: f64, cycles_needed: f64) -> Option<Self> {
         let (comb, distance) = fitted(times, 1.0 / frequency)?;
         let span = times.last()? - times.first()?;
@@ -66,21 +69,24 @@ impl Comb {
         self.nearest(time).1.abs() <= self.half_width
     }
 
-    /// Distance of teeth by least squares of time on tooth number, with the half width of its 95 % interval.
+    /// Distance of teeth by least squares of time on tooth number, with the half width of its 95 %
+    /// interval.
     fn regression(&self, times: &[f64]) -> Option<(f64, f64)> {
         let mut on: Vec<(f64, f64)> = times
             .iter()
             .map(|&t| self.nearest(t))
             .filter(|p| p.1.abs() <= self.half_width)
             .collect();
-        let mut offs: Vec<f64> = on.iter().map(|p| p.1.abs()).collect();
+        let mut offs: Vec<f64> = on.iter().map(|p| p.1).collect();
         if offs.is_empty() {
             return None;
         }
         // A wide tooth holds foreign events at its edges, which would turn the line.
         let middle = offs.len() / 2;
+        let centre = *offs.select_nth_unstable_by(middle, f64::total_cmp).1;
+        offs.iter_mut().for_each(|off| *off = (*off - centre).abs());
         let core = CORE * *offs.select_nth_unstable_by(middle, f64::total_cmp).1;
-        on.retain(|p| p.1.abs() <= core);
+        on.retain(|p| (p.1 - centre).abs() <= core);
         let n = on.len() as f64;
         if on.len() < 3 {
             return None;
@@ -101,8 +107,9 @@ impl Comb {
         Some((self.period * (1.0 + xy / xx), self.period * half_width))
     }
 
-    /// How many periods of this comb make one of the true comb. A comb has equal power at all its harmonics, and the periodogram
-    /// may have shown any of them: then teeth are empty in a regular way.
+    /// How many periods of this comb make one of the true comb. A comb has equal power at all its
+    /// harmonics, and the periodogram may have shown any of them: then teeth are empty in a regular
+    /// way.
     fn teeth_per_period(&self, times: &[f64], most: f64) -> usize {
         let times = thinned(times);
         let teeth: Vec<i64> = times
@@ -133,8 +140,8 @@ impl Comb {
         best.1
     }
 
-    /// Takes the comb out of `times`. As many events stay on its teeth as lie there by chance, evenly over a tooth's
-    /// width, so that neither a comb nor its negative is left.
+    /// Takes the comb out of `times`. As many events stay on its teeth as lie there by chance,
+    /// evenly over a tooth's width, so that neither a comb nor its negative is left.
     pub fn peel(&self, times: &[f64]) -> Vec<f64> {
         let part = |time: f64| {
             let off = self.nearest(time).1 / self.half_width;
@@ -161,8 +168,9 @@ impl Comb {
     }
 }
 
-/// How uneven the teeth are, by pairs of events from different segments of time: a comb that keeps its phase uses the
-/// same teeth throughout. The least of the values for segments one, two and three apart, 1 for chance.
+/// How uneven the teeth are, by pairs of events from different segments of time: a comb that keeps
+/// its phase uses the same teeth throughout. The least of the values for segments one, two and
+/// three apart, 1 for chance.
 fn lasting(parts: &[Vec<f64>]) -> f64 {
     (1..=SEGMENTS / 2)
         .map(|apart| {

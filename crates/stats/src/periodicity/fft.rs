@@ -4,8 +4,8 @@
 
 use std::f64::consts::TAU;
 
-/// Power |X_j|^2 of the first half (`0..n/2`) of the discrete Fourier transform of the real `values`, whose length n
-/// is made a power of two, at least 4, by appending zeros.
+/// Power |X_j|^2 of the first half (`0..n/2`) of the discrete Fourier transform of the real
+/// `values`, whose length n is made a power of two, at least 4, by appending zeros.
 pub fn power(values: &[f64]) -> Vec<f64> {
     // Two real values make one complex one; the transform of half the length is then untangled.
     let n = values.len().next_power_of_two().max(4);

@@ -1,17 +1,20 @@
-//! Regular gaps: evidence for events that come back a fixed time after the last one. A task that sleeps 50 ms
-//! and then works for a while keeps no phase, and the periodogram loses it; its gaps are alike all the same.
+//! Regular gaps: evidence for events that come back a fixed time after the last one. A task that
+//! sleeps 50 ms and then works for a while keeps no phase, and the periodogram loses it; its gaps
+//! are alike all the same.
 //!
-//! Definition: for gaps between an event and the next, the one after that, up to the fourth, the value g is sought with
-//! the most gaps within +-w of it (w = 1, 3, 10, 20 %) compared with those within +-3 w. Any smooth
-//! distribution of gaps has a third of the latter in the former; the evidence is -ln of the binomial tail, divided
-//! by the lag because overlapping gaps depend on each other.
+//! Definition: for gaps between an event and the next, the one after that, up to the fourth, the
+//! value g is sought with the most gaps within +-w of it (w = 1, 3, 10, 20 %) compared with those
+//! within +-3 w. Any smooth distribution of gaps has a third of the latter in the former; the
+//! evidence is -ln of the binomial tail, divided by the lag because overlapping gaps depend on each
+//! other.
 
 use super::spectrum::ALPHA;
 use crate::distributions::ln_binomial_upper_tail;
 use crate::quantiles::quantile_of_sorted;
 use idlewave_run::findings::{Estimate, Periodicity};
 
-/// The widest is for gaps to the next event only: sums of random gaps have a broad maximum themselves.
+/// The widest is for gaps to the next event only: sums of random gaps have a broad maximum
+/// themselves.
 const HALF_WIDTHS: [f64; 4] = [0.01, 0.03, 0.1, 0.2];
 const LAGS: usize = 4;
 /// More gaps than this are thinned.

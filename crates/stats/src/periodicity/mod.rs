@@ -1,21 +1,23 @@
 //! Periods in event times: which events come back, how often, and how many of all belong to them.
 //!
-//! Definition: two kinds of evidence, each relative to its own threshold for a false alarm in one call of a thousand.
-//! 1. The event periodogram ([`spectrum`]): peaks of |sum exp(2 pi i f t)|^2 / n over the median around them, against
-//!    ln(M / alpha). Under a peak, the events are folded; those on the densest tooth are regressed on their tooth
-//!    number, which gives the period with its interval. A harmonic is told from the fundamental by regularly empty
-//!    teeth. The comb is taken out and the search repeated, so that several periods are found.
-//! 2. Regular gaps ([`gaps`]), which need no phase that lasts. Where both find the same period, the stronger evidence
-//!    counts, and the estimate of the one that explains more events.
+//! Definition: two kinds of evidence, each relative to its own threshold for a false alarm in one
+//! call of a thousand.
+//! 1. The event periodogram ([`spectrum`]): peaks of |sum exp(2 pi i f t)|^2 / n over the median
+//!    around them, against    ln(M / alpha). Under a peak, the events are folded; those on the
+//!    densest tooth are regressed on their tooth    number, which gives the period with its
+//!    interval. A harmonic is told from the fundamental by regularly empty    teeth. The comb is
+//!    taken out and the search repeated, so that several periods are found.
+//! 2. Regular gaps ([`gaps`]), which need no phase that lasts. Where both find the same period, the
+//!    stronger evidence    counts, and the estimate of the one that explains more events.
 //!
-//! Assumptions: at least 8 periods in the time watched, up to 32 times the mean rate of events, and above about 8 times the
-//! width of a time bin (0.5 ms in half a minute) where there are thousands of events. Holes, missing and
-//! foreign events cost power only. Bias: the interval of a comb assumes independent deviations
-//! from the teeth and is too narrow where they wander; the share counts foreign events on
-//! a tooth as many as lie beside it.
+//! Assumptions: at least 8 periods in the time watched, up to 32 times the mean rate of events, and
+//! above about 8 times the width of a time bin (0.5 ms in half a minute) where there are thousands
+//! of events. Holes, missing and foreign events cost power only. Bias: the interval of a comb
+//! assumes independent deviations from the teeth and is too narrow where they wander; the share
+//! counts foreign events on a tooth as many as lie beside it.
 //!
-//! Reference: Mardia and Jupp, *Directional Statistics* (Rayleigh test); Buccheri et al., Astron. Astrophys. 128
-//! (1983) 245 (periodogram of event times).
+//! Reference: Mardia and Jupp, *Directional Statistics* (Rayleigh test); Buccheri et al., Astron.
+//! Astrophys. 128 (1983) 245 (periodogram of event times).
 
 mod comb;
 mod fft;
@@ -38,11 +40,13 @@ const IDLE: usize = 2;
 const TRIES: usize = 4;
 /// Relative distance within which two periods are the same.
 const SAME: f64 = 0.01;
-/// Events closer than this are one that was cut in two (nanoseconds), and closer than this part of the median gap.
+/// Events closer than this are one that was cut in two (nanoseconds), and closer than this part of
+/// the median gap.
 const CUT_NS: u64 = 200_000;
 const CUT_PART: u64 = 20;
 
-/// Periods of events at `times` (nanoseconds, in any order), strongest evidence first; all are significant.
+/// Periods of events at `times` (nanoseconds, in any order), strongest evidence first; all are
+/// significant.
 pub fn periods(times: &[u64]) -> Vec<Periodicity> {
     let times = events(times);
     let mut found = combs(&times);
@@ -125,8 +129,8 @@ fn strongest(range: &Range, times: &[f64]) -> Option<(Comb, f64)> {
         })
 }
 
-/// Whether a comb is news. Further teeth of a period that is known add to its share; weak harmonics of it
-/// are its shape, not another period.
+/// Whether a comb is news. Further teeth of a period that is known add to its share; weak harmonics
+/// of it are its shape, not another period.
 fn join_comb(found: &mut Vec<Periodicity>, next: Periodicity) -> bool {
     for known in found.iter_mut() {
         let ratio = next.period.value / known.period.value;
@@ -162,7 +166,8 @@ fn join_gap(found: &mut Vec<Periodicity>, gap: Periodicity) {
     if of_longer || (gap.share < 0.5 && !found.is_empty()) {
         return;
     }
-    // Timers that fire on the ticks of a clock only show the tick as their comb, but come back later.
+    // Timers that fire on the ticks of a clock only show the tick as their comb, but come back
+    // later.
     found.retain(|k| {
         let ticks = gap.period.value / k.period.value;
         ticks < 1.5 || !same(ticks / ticks.round())

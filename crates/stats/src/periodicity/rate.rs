@@ -1,9 +1,10 @@
 //! The slowly varying rate of events, so that holes and changes of rate do not look like periods.
 //!
-//! Time without events that is far longer than usual gaps is a hole: the events there were not seen, and the rate is 0.
-//! What is left is cut where the rate changes for long, by change points in the counts of 256 bins (square roots, which
-//! have variance 1/4 for Poisson counts). A piece between changes is at least an eighth of the time watched, as long as
-//! the longest period that is looked for, so that no period is taken for a change.
+//! Time without events that is far longer than usual gaps is a hole: the events there were not
+//! seen, and the rate is 0. What is left is cut where the rate changes for long, by change points
+//! in the counts of 256 bins (square roots, which have variance 1/4 for Poisson counts). A piece
+//! between changes is at least an eighth of the time watched, as long as the longest period that is
+//! looked for, so that no period is taken for a change.
 
 use super::spectrum::CYCLES_NEEDED;
 use crate::change_points::change_points;
@@ -26,7 +27,8 @@ pub struct Piece {
     pub rate: f64,
 }
 
-/// Rate of events at `times`, in rising order, within `0..span`: pieces in order of time; there is none in a hole.
+/// Rate of events at `times`, in rising order, within `0..span`: pieces in order of time; there is
+/// none in a hole.
 pub fn pieces(times: &[f64], span: f64) -> Vec<Piece> {
     let holes = holes(times, span);
     let hidden: f64 = holes.iter().map(|h| h.1 - h.0).sum();
@@ -133,8 +135,8 @@ pub fn expected(pieces: &[Piece], bins: usize, span: f64) -> Vec<f64> {
     counts
 }
 
-/// Fourier transform of the rate within `from..to` at frequency `f`: real and imaginary part of its integral with
-/// exp(2 pi i f t).
+/// Fourier transform of the rate within `from..to` at frequency `f`: real and imaginary part of its
+/// integral with exp(2 pi i f t).
 pub fn transform(pieces: &[Piece], from: f64, to: f64, f: f64) -> (f64, f64) {
     pieces.iter().fold((0.0, 0.0), |(re, im), p| {
         let (begin, end) = (p.begin.max(from), p.end.min(to));

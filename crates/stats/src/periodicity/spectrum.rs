@@ -1,8 +1,8 @@
 //! Event (Rayleigh) periodogram P(f) = |sum exp(2 pi i f t_k)|^2 / n of event times.
 //!
-//! All frequencies are looked at on finely binned times by one fast Fourier transform, whose cost does not depend on
-//! the number of events; what is found is then computed again from the exact times, so that binning costs
-//! a little sensitivity at high frequencies and no accuracy.
+//! All frequencies are looked at on finely binned times by one fast Fourier transform, whose cost
+//! does not depend on the number of events; what is found is then computed again from the exact
+//! times, so that binning costs a little sensitivity at high frequencies and no accuracy.
 
 use super::fft;
 use super::rate::{self, Piece};
@@ -12,13 +12,16 @@ use std::f64::consts::{LN_2, TAU};
 pub const ALPHA: f64 = 1e-3;
 /// Fewer cycles than this in the time watched are not called a period.
 pub const CYCLES_NEEDED: f64 = 8.0;
-/// Highest frequency looked at, in mean event rates: a comb that lacks up to this many teeth for one that is there.
+/// Highest frequency looked at, in mean event rates: a comb that lacks up to this many teeth for
+/// one that is there.
 const RATES: f64 = 32.0;
 /// Most bins of time: 114 us for half a minute.
 const MOST_BINS: usize = 1 << 18;
-/// Share of the bin rate up to which frequencies are looked at; binning takes 19 % of the power there.
+/// Share of the bin rate up to which frequencies are looked at; binning takes 19 % of the power
+/// there.
 const BAND: f64 = 0.25;
-/// Segments of the span in the exact sum; a frequency half a cycle away turns by 1.4 degrees in half of one.
+/// Segments of the span in the exact sum; a frequency half a cycle away turns by 1.4 degrees in
+/// half of one.
 const SEGMENTS: usize = 64;
 /// Frequencies whose median power is their background, at least; more at high frequencies.
 const BACKGROUND_BINS: usize = 128;
@@ -58,7 +61,8 @@ impl Range {
         })
     }
 
-    /// Frequencies to look at more closely, in cycles per span, with power over background; most promising first.
+    /// Frequencies to look at more closely, in cycles per span, with power over background; most
+    /// promising first.
     pub fn candidates(&self, times: &[f64], rate: &[Piece], most: usize) -> Vec<(f64, f64)> {
         let mut counts = rate::expected(rate, self.bins, self.span);
         counts.iter_mut().for_each(|c| *c = -*c);
@@ -90,8 +94,8 @@ impl Range {
             .collect()
     }
 
-    /// Median power of the frequencies around each, over that of an exponential distribution: 1 for independent
-    /// events, more for bursts and uneven rates.
+    /// Median power of the frequencies around each, over that of an exponential distribution: 1 for
+    /// independent events, more for bursts and uneven rates.
     fn background(&self, power: &[f64]) -> Vec<f64> {
         let mut background = vec![1.0; power.len()];
         let mut from = self.low;
@@ -111,8 +115,8 @@ impl Range {
 
     /// The peak of the exact periodogram near `cycles` per span: its place and power.
     ///
-    /// The sum is taken once, at `cycles`, in segments of the span; turned against each other, they give it at
-    /// frequencies less than a cycle away, too.
+    /// The sum is taken once, at `cycles`, in segments of the span; turned against each other, they
+    /// give it at frequencies less than a cycle away, too.
     pub fn refine(&self, times: &[f64], rate: &[Piece], cycles: f64) -> (f64, f64) {
         let length = self.span / SEGMENTS as f64;
         let f = cycles / self.span;
@@ -195,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_250_hz_comb_in_poisson_events_has_the_published_power() {
-        // 2500 events of the comb with 20 us of jitter among 3000 others in 10 s: n R^2 is about 1136.
+        // 2500 events of the comb with 20 us of jitter among 3000 others in 10 s: n R^2 is about
+        // 1136.
         let mut random = Random::new(2);
         let mut times: Vec<f64> = (0..3000).map(|_| 10.0 * random.uniform()).collect();
         times.extend((0..2500).map(|i| f64::from(i) * 0.004 + 20e-6 * random.normal()));

@@ -113,14 +113,14 @@ fn bursts_at_random_times_have_no_period() {
 #[test]
 fn uneven_watching_of_random_events_has_no_period() {
     let mut alarms = 0;
-    for seed in 0..20 {
+    for seed in 0..8 {
         let random = &mut Random::new(seed);
         let hole = 1e12 + (3.0 + 10.0 * random.uniform()) * SECOND;
         let mut times = poisson(random, 16_000, 20.0 * SECOND);
         times.retain(|&t| (t as f64) < hole || t as f64 > hole + 4.0 * SECOND);
         alarms += usize::from(!periods(&times).is_empty());
     }
-    assert!(alarms <= 1, "{alarms} of 20");
+    assert_eq!(alarms, 0, "of 8");
 }
 
 #[test]

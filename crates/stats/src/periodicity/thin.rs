@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-/// Events that are kept, at least half of them; enough for any period that a comb of a tenth of the events shows.
+/// Events that are kept, at least half of them; enough for any period that a comb of a tenth of the
+/// events shows.
 const KEPT: usize = 20_000;
 
-/// All of `times`, or a part that an arbitrary but fixed rule picks from each stretch of them. A regular rule would give
-/// the rest a period of its own.
+/// All of `times`, or a part that an arbitrary but fixed rule picks from each stretch of them. A
+/// regular rule would give the rest a period of its own.
 pub fn thinned(times: &[f64]) -> Cow<'_, [f64]> {
     let step = (times.len() / KEPT).max(1) as u64;
     if step == 1 {
