@@ -246,15 +246,15 @@ fn divide(
     };
     let mut best = (0, guess);
     let mut sum = 0;
-    for i in guess..high {
-        sum += cost(durations[i]);
+    for (i, &d) in (guess..high).zip(&durations[guess..high]) {
+        sum += cost(d);
         if sum < best.0 {
             best = (sum, i + 1);
         }
     }
     sum = 0;
-    for i in (low..guess).rev() {
-        sum -= cost(durations[i]);
+    for (i, &d) in (low..guess).zip(&durations[low..guess]).rev() {
+        sum -= cost(d);
         if sum < best.0 {
             best = (sum, i);
         }

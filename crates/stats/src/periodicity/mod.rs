@@ -2,17 +2,16 @@
 //!
 //! Definition: two kinds of evidence, each relative to its own threshold for a false alarm in one
 //! call of a thousand.
-//! 1. The event periodogram ([`spectrum`]): peaks of |sum exp(2 pi i f t)|^2 / n over the median
-//!    around them, against    ln(M / alpha). Under a peak, the events are folded; those on the
-//!    densest tooth are regressed on their tooth    number, which gives the period with its
-//!    interval. A harmonic is told from the fundamental by regularly empty    teeth. The comb is
+//! 1. The event periodogram (`spectrum`): peaks of |sum exp(2 pi i f t)|^2 / n over the median
+//!    around them, against ln(M / alpha). Under a peak, the events are folded; those on the
+//!    densest tooth are regressed on their tooth number, which gives the period with its
+//!    interval. A harmonic is told from the fundamental by regularly empty teeth. The comb is
 //!    taken out and the search repeated, so that several periods are found.
-//! 2. Regular gaps ([`gaps`]), which need no phase that lasts. Where both find the same period, the
-//!    stronger evidence    counts, and the estimate of the one that explains more events.
+//! 2. Regular gaps (`gaps`), which need no phase that lasts. Where both find the same period, the
+//!    stronger evidence counts, and the estimate of the one that explains more events.
 //!
 //! Assumptions: at least 8 periods in the time watched, up to 32 times the mean rate of events, and
-//! above about 8 times the width of a time bin (0.5 ms in half a minute) where there are thousands
-//! of events. Holes, missing and foreign events cost power only. Bias: the interval of a comb
+//! above 4 time bins (0.5 ms in half a minute) where there are thousands of events. Holes, missing and foreign events cost power only. Bias: the interval of a comb
 //! assumes independent deviations from the teeth and is too narrow where they wander; the share
 //! counts foreign events on a tooth as many as lie beside it.
 //!
