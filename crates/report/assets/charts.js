@@ -30,9 +30,14 @@ idlewave.charts = () => {
         for (let i = 0; i < 2; i++) series.push({ label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "u-edge" });
         bands.push({ series: [at + 1, at + 2], fill: l.color + "26" });
       }
-      const axis = { stroke: color("soft"), grid: { stroke: color("faint"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui, sans-serif" };
-      const decade = (v) => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
-      const decades = (format) => ({ filter: (u, at) => at.map((v) => decade(v) ? v : null), values: (u, at) => at.map((v) => v === null ? "" : format(v)) });
+            const decade = (v) => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
+      const filter = (u, at) => at.map((v) => decade(v) ? v : null);
+      const decades = (format, size) => ({
+        stroke: color("soft"), font: "12px system-ui, sans-serif", size, filter,
+        grid: { stroke: color("faint"), width: 1, filter }, ticks: { stroke: color("line"), width: 1, size: 5, filter },
+        values: (u, at) => at.map((v) => v === null ? "" : format(v)),
+      });
+      const shares = (v) => (v >= 100 ? ranks(Math.round(v * 100)) : Number((v * 100).toPrecision(3))) + " %";
       const hooks = mark ? { draw: [(u) => {
         const px = Math.round(u.valToPos(mark, "x", true));
         u.ctx.save();
@@ -44,7 +49,7 @@ idlewave.charts = () => {
       plot = new uPlot({
         width: box.clientWidth, height: 300, series, bands, hooks,
         scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-        axes: [{ ...axis, ...decades(xText.tick), size: 32 }, { ...axis, ...decades((v) => (v >= 100 ? ranks(Math.round(v * 100)) : Number((v * 100).toPrecision(3))) + " %"), size: 62 }],
+        axes: [decades(xText.tick, 32), decades(shares, 62)],
         padding: [8, 26, 0, 0],
         cursor: { drag: { x: true, y: false } }, legend: { live: true },
       }, data, box);
@@ -69,7 +74,7 @@ idlewave.charts = () => {
   }
   if (byId("chart-granularity")) {
     lines("chart-granularity", () => prediction.by_granularity.map((c, i) => ({
-      name: label(c.topology) + ", " + ranks(c.ranks) + " ranks", points: c.points, color: palette(i),
+      name: label(c.topology), points: c.points, color: palette(i),
     })), inTime, prediction.granularity);
   }
 
@@ -111,12 +116,12 @@ idlewave.charts = () => {
     }));
     if (seen.length === 1) list.forEach((k, i) => { k.rate = seen[0].detours.classes[i].per_second; k.share = seen[0].detours.classes[i].share; });
     const grid = element("div", undefined, { class: "classes" }), most = Math.max(...list.map((k) => k.rate)) || 1;
-    for (const head of ["length", "detours per second and CPU", "share of stolen time"]) grid.append(element("span", head, { class: "head" }));
+    for (const head of ["length", "per second", "of stolen time"]) grid.append(element("span", head, { class: "head" }));
     list.forEach((k, i) => {
       grid.append(element("span", k.name, { class: "label" }));
       const value = (x, width, text, group, field) => {
         const cell = element("span", undefined, { class: "value" }), bar = element("i", undefined, { class: group });
-        bar.style.width = width * 100 + "%";
+        bar.style.width = "calc((100% - 66px) * " + width + ")";
         const number = element("data", text, { class: "n", value: x });
         if (choice.value !== "all") number.dataset.path = "cpus." + choice.value + ".detours.classes." + i + "." + field;
         cell.append(bar, number);

@@ -59,11 +59,7 @@ idlewave.histogram = (box, series, marks) => {
 
   if (shown.length > 1) {
     const legend = idlewave.element("p", undefined, { class: "legend" });
-    for (const s of shown) {
-      const swatch = idlewave.element("i", "", { class: "swatch" });
-      swatch.style.background = s.color;
-      legend.append(swatch, s.name);
-    }
+    shown.forEach((s) => legend.append(idlewave.legend(s.name, s.color)));
     box.append(legend);
   }
   canvas.addEventListener("pointermove", (event) => {

@@ -63,6 +63,14 @@ idlewave.element = (name, text, attributes) => {
   return e;
 };
 
+/** An entry of a legend. */
+idlewave.legend = (name, fill) => {
+  const entry = idlewave.element("span"), swatch = idlewave.element("i", "", { class: "swatch" });
+  swatch.style.background = fill;
+  entry.append(swatch, name);
+  return entry;
+};
+
 /** A canvas in device pixels; returns its context in CSS pixels. */
 idlewave.canvas = (canvas, height) => {
   const width = canvas.clientWidth, dense = window.devicePixelRatio || 1;

@@ -37,7 +37,7 @@ idlewave.slowest = (canvas, map) => {
     for (let row = 0; row < map.rows; row += every) g.fillText("rank " + firstRank(row), MARGIN - 8, (row + .5) * rowHeight);
     g.textAlign = "left";
     g.fillText("step 0", MARGIN, area.height + AXIS / 2);
-    scale(g, low, high, MARGIN + area.width / 2, area.height + AXIS / 2);
+    if (area.width > 440) scale(g, low, high, MARGIN + area.width / 2, area.height + AXIS / 2);
     g.textAlign = "right";
     g.fillText(idlewave.count(map.steps), width - 2, area.height + AXIS / 2);
   };

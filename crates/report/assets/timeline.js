@@ -177,11 +177,7 @@ idlewave.timeline = (data) => {
     kinds.forEach((k) => items.push([REGIONS[k] || "region", color(REGIONS[k] || "faint")]));
     if (w.detours.row.length) items.push(["detour", color("detour")]);
     box.replaceChildren();
-    for (const [name, fill] of items) {
-      const swatch = element("i", "", { class: "swatch" });
-      swatch.style.background = fill;
-      box.append(swatch, name);
-    }
+    items.forEach(([name, fill]) => box.append(idlewave.legend(name, fill)));
   };
 
   const parts = () => {

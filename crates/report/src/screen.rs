@@ -189,7 +189,7 @@ mod tests {
             "50 ms".to_owned(),
         ];
         let mut wide = Screen::new(40, false);
-        wide.table(&["name", "stolen", "period"], &[row.clone()]);
+        wide.table(&["name", "stolen", "period"], std::slice::from_ref(&row));
         assert_eq!(
             wide.into_text(),
             "  name                stolen  period\n  kworker/0:1-events  1.2 ms   50 ms\n"

@@ -1,5 +1,8 @@
 //! The terminal summary of whole runs.
 
+// The exception for tests does not reach the helpers of an integration test.
+#![allow(clippy::unwrap_used)]
+
 use idlewave_report::render_text;
 use idlewave_report::testing::{Synthetic, bare_findings};
 use idlewave_run::findings::Findings;

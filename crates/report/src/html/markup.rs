@@ -26,9 +26,21 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// JSON that may stand inside a `script` element: no `<`, so neither `</script` nor `<!--`.
+/// JSON that may stand inside a `script` element: no `<`, so neither `</script` nor `<!--`; and no
+/// mark that reorders the text of whoever reads the source.
 pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
-    Ok(serde_json::to_string(value)?.replace('<', "\\u003c"))
+    let text = serde_json::to_string(value)?;
+    Ok(text
+        .chars()
+        .fold(String::with_capacity(text.len()), |mut out, c| {
+            // Outside of strings JSON has none of these, and all of them fit one \u escape.
+            if c == '<' || is_invisible(c) {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            } else {
+                out.push(c);
+            }
+            out
+        }))
 }
 
 /// A number of the findings: what is shown, with the exact value and its path in findings.json, so

@@ -54,16 +54,17 @@ fn charts(prediction: &Prediction) -> String {
              brings at this size.</p></div>\n",
         );
     }
-    if prediction
+    if let Some(shown) = prediction
         .by_granularity
         .iter()
-        .any(|c| !c.points.is_empty())
+        .find(|c| !c.points.is_empty())
     {
-        out.push_str(
-            "<div class=\"figure\"><h3>By granularity, at most ranks</h3><div class=\"chart\" id=\"chart-granularity\"></div>\
+        out.push_str(&format!(
+            "<div class=\"figure\"><h3>By granularity, {} ranks</h3><div class=\"chart\" id=\"chart-granularity\"></div>\
              <p class=\"caption\">More computation between two exchanges absorbs noise. Read off how much \
              your program needs for the slow-down you can bear; the upright line is the granularity measured here.</p></div>\n",
-        );
+            ranks(shown.ranks)
+        ));
     }
     out + "</div>\n"
 }

@@ -51,10 +51,12 @@ pub(super) fn section(findings: &Findings) -> String {
     in_section("sources", "Who costs time", &body)
 }
 
-const LEGEND: &str = "<p class=\"legend\"><i class=\"swatch g-task\"></i>programs \
-     <i class=\"swatch g-interrupt\"></i>interrupts <i class=\"swatch g-scheduling\"></i>scheduling and memory \
-     <i class=\"swatch g-hardware\"></i>speed and hypervisor <i class=\"swatch g-own\"></i>the recording itself \
-     <i class=\"swatch g-unnamed\"></i>not explained</p>\n";
+const LEGEND: &str = "<p class=\"legend\"><span><i class=\"swatch g-task\"></i>programs</span>\
+     <span><i class=\"swatch g-interrupt\"></i>interrupts</span>\
+     <span><i class=\"swatch g-scheduling\"></i>scheduling and memory</span>\
+     <span><i class=\"swatch g-hardware\"></i>speed and hypervisor</span>\
+     <span><i class=\"swatch g-own\"></i>the recording itself</span>\
+     <span><i class=\"swatch g-unnamed\"></i>not explained</span></p>\n";
 
 /// Colour group of a class.
 pub(super) const fn group(kind: SourceKind) -> &'static str {

@@ -70,12 +70,12 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     for run in &findings.lockstep {
         body.push_str(&format!(
             "<p>{}</p>\n",
-            escape(&facts::lockstep_sentence(run))
+            prose(&facts::lockstep_sentence(run))
         ));
     }
     body.push_str(&format!(
         "<p>{}</p>\n",
-        escape(&facts::blame_sentence(findings))
+        prose(&facts::blame_sentence(findings))
     ));
     match facts::scale_sentence(findings) {
         Some(text) => body.push_str(&format!("<p>{}</p>\n", prose(&text))),
@@ -101,10 +101,7 @@ fn tile(label: &str, value: &str, sub: &str) -> String {
 fn run_tile(i: usize, run: &LockstepFindings) -> String {
     let path = |field: &str| format!("lockstep.{i}.{field}");
     let s = &run.slowdown;
-    let value = format!(
-        "{} slower",
-        number(&path("slowdown.value"), s.value, &percent(s.value))
-    );
+    let value = number(&path("slowdown.value"), s.value, &percent(s.value));
     let sub = format!(
         "slower than undisturbed ({} to {}); {} of {} steps late, {} ranks",
         number(&path("slowdown.low"), s.low, &percent(s.low)),
@@ -170,13 +167,10 @@ fn scale_tile(findings: &Findings) -> String {
     };
     let p = prediction.curves[c].points.len() - 1;
     let path = |field: &str| format!("prediction.curves.{c}.points.{p}.{field}");
-    let value = format!(
-        "{} slower",
-        number(
-            &path("slowdown.value"),
-            point.slowdown.value,
-            &percent(point.slowdown.value)
-        )
+    let value = number(
+        &path("slowdown.value"),
+        point.slowdown.value,
+        &percent(point.slowdown.value),
     );
     let sub = format!(
         "slower, predicted at {} ranks ({})",
