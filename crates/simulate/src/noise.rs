@@ -204,11 +204,11 @@ impl Draws {
 
     #[inline(always)]
     fn fill_body(&mut self, lengths: &LengthTable, words: [[u64; LANES]; 4]) {
-        for lane in 0..LANES {
-            self.gaps[lane] = exponential(words[0][lane], words[1][lane]);
+        for (gap, (&high, &low)) in self.gaps.iter_mut().zip(words[0].iter().zip(&words[1])) {
+            *gap = exponential(high, low);
         }
-        for lane in 0..LANES {
-            self.lengths[lane] = lengths.draw(words[2][lane], words[3][lane]);
+        for (length, (&high, &low)) in self.lengths.iter_mut().zip(words[2].iter().zip(&words[3])) {
+            *length = lengths.draw(high, low);
         }
     }
 }

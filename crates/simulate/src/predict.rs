@@ -264,7 +264,7 @@ impl Base<'_> {
                 .iter()
                 .zip(&fields)
                 .filter_map(|(&work, field)| {
-                    let rungs = plan::single(topology, ranks, field, plan::GRANULARITY_BUDGET)?;
+                    let rungs = plan::single(topology, ranks, field)?;
                     Some((
                         work,
                         jobs.add(self.job_at(work, topology, field.clone(), rungs)),

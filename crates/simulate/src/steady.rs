@@ -31,6 +31,17 @@ pub(crate) struct Rung {
     pub cost: u64,
 }
 
+impl Rung {
+    /// The same with fewer steps.
+    pub(crate) fn shortened(self, steps: u64) -> Self {
+        Rung {
+            steps,
+            cost: (self.cost as f64 * steps as f64 / self.steps as f64) as u64,
+            ..self
+        }
+    }
+}
+
 /// What noise adds to a step on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delay {

@@ -3,8 +3,8 @@
 use crate::noise::NoiseField;
 use crate::plan::RANKS;
 use crate::steady::Rung;
-use idlewave_run::NoiseProfile;
 use idlewave_run::findings::Topology;
+use idlewave_run::{NoiseProfile, NoiseSource};
 use idlewave_units::Nanos;
 
 /// How it was computed.
@@ -63,9 +63,7 @@ pub(crate) fn caveats(profile: &NoiseProfile) -> Vec<String> {
             ));
         }
     }
-    let seen = |s: &&idlewave_run::NoiseSource| {
-        s.rate_per_s > 0.0 && s.lengths.iter().any(|b| b.count > 0)
-    };
+    let seen = |s: &&NoiseSource| s.rate_per_s > 0.0 && s.lengths.iter().any(|b| b.count > 0);
     if !profile.sources.iter().any(|s| seen(&s)) {
         out.push(
             "the profile has no events: every slow-down is zero because no noise was seen"
@@ -115,34 +113,51 @@ pub(crate) fn few_events<'a>(
     caveats: &mut Vec<String>,
 ) {
     for &(topology, job) in curves {
-        let Some(last) = rungs(job).last() else {
-            continue;
-        };
-        let (ranks, steps) = (last.ranks as f64, last.steps as f64);
-        // Rank-steps from which a rank can be reached within the run.
-        let reach = match topology {
-            Topology::Ring1d => steps * steps,
-            Topology::Torus2d => 2.0 / 3.0 * steps.powi(3),
-            Topology::Torus3d => steps.powi(4) / 3.0,
-            Topology::Barrier => f64::INFINITY,
-        };
-        let cells = reach.min(ranks * steps);
-        let rare: Vec<&str> = profile
-            .sources
-            .iter()
-            .filter(|s| {
-                s.rate_per_s > 0.0 && s.rate_per_s * profile.work.as_secs_f64() * cells < 10.0
-            })
-            .map(|s| s.name.as_str())
-            .collect();
+        let mut points: Vec<String> = Vec::new();
+        let mut rare: Vec<&str> = Vec::new();
+        for rung in rungs(job) {
+            let few = |s: &&NoiseSource| {
+                let events = s.rate_per_s * profile.work.as_secs_f64() * reached(topology, rung);
+                s.rate_per_s > 0.0 && events < FEW
+            };
+            let names: Vec<&str> = profile
+                .sources
+                .iter()
+                .filter(few)
+                .map(|s| s.name.as_str())
+                .collect();
+            if !names.is_empty() {
+                points.push(rung.ranks.to_string());
+            }
+            for name in names {
+                if !rare.contains(&name) {
+                    rare.push(name);
+                }
+            }
+        }
         if !rare.is_empty() {
             caveats.push(format!(
-                "{} at {} ranks: fewer than 10 events of {} reach a rank within the steps simulated; there the true \
-                 uncertainty exceeds the interval",
+                "{} at {} ranks: fewer than {FEW} events of some sources ({}) decide a point; its true uncertainty \
+                 exceeds the interval",
                 topology.label(),
-                last.ranks,
+                points.join(", "),
                 rare.join(", ")
             ));
         }
     }
+}
+
+/// Fewer events than this are few.
+const FEW: f64 = 20.0;
+
+/// Rank-steps that can have delayed one rank within a run: those in its past, but no more than there are.
+fn reached(topology: Topology, rung: &Rung) -> f64 {
+    let steps = rung.steps as f64;
+    let past = match topology {
+        Topology::Ring1d => steps.powi(2),
+        Topology::Torus2d => 2.0 / 3.0 * steps.powi(3),
+        Topology::Torus3d => steps.powi(4) / 3.0,
+        Topology::Barrier => f64::INFINITY,
+    };
+    past.min(rung.ranks as f64 * steps)
 }

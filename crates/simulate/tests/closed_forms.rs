@@ -1,0 +1,283 @@
+//! The engine against exact results: hand arithmetic, order statistics, last-passage percolation.
+
+use idlewave_run::findings::Topology;
+use idlewave_run::{LengthBin, NoiseSource, SourceKind};
+use idlewave_simulate::{Graph, mean_delay, step};
+use idlewave_units::Nanos;
+
+const WORK: Nanos = Nanos::from_micros(100);
+
+/// `per_step` events per rank-step.
+fn source(per_step: f64, lengths: Vec<LengthBin>) -> NoiseSource {
+    NoiseSource {
+        kind: SourceKind::Task,
+        name: "x".into(),
+        rate_per_s: per_step / WORK.as_secs_f64(),
+        events: 1,
+        watched: Nanos::from_secs(1),
+        period: None,
+        lengths,
+    }
+}
+
+fn fixed(per_step: f64, length_ns: u64) -> NoiseSource {
+    source(
+        per_step,
+        vec![LengthBin {
+            length_ns,
+            count: 1,
+        }],
+    )
+}
+
+/// A small counter-based generator of its own, so that the plain engine shares nothing with the fast one.
+fn uniform(a: u64, b: u64) -> f64 {
+    let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.wrapping_mul(0xD1B5_4A32_D192_ED03);
+    for _ in 0..2 {
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+    }
+    ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
+/// Mean advance per step and rank of the plain engine after a transient, in nanoseconds.
+fn plain(graph: &Graph, transient: u64, steps: u64, noise: impl Fn(u32, u64) -> u64) -> f64 {
+    let mut times = vec![0; graph.ranks() as usize];
+    let mut begin = 0;
+    for k in 0..transient + steps {
+        if k == transient {
+            begin = times.iter().sum();
+        }
+        step(graph, &mut times, 0, 0, |rank| noise(rank, k));
+    }
+    let end: u64 = times.iter().sum();
+    (end - begin) as f64 / times.len() as f64 / steps as f64
+}
+
+fn close(seen: f64, expected: f64, relative: f64) {
+    assert!(
+        (seen / expected - 1.0).abs() < relative,
+        "{seen} instead of {expected}"
+    );
+}
+
+#[test]
+fn without_noise_a_step_takes_work_and_communication() {
+    let mut times = vec![0; 50];
+    for k in 1..=20 {
+        step(&Graph::ring(50), &mut times, 700, 30, |_| 0);
+        assert!(times.iter().all(|&t| t == 730 * k));
+    }
+}
+
+#[test]
+fn exponential_work_and_one_neighbour_cost_twice_the_mean() {
+    let mean = 1e6;
+    let seen = plain(&Graph::one_sided_ring(1_000), 1_000, 6_000, |rank, k| {
+        (-mean * uniform(u64::from(rank), k).ln()) as u64
+    });
+    close(seen, 2.0 * mean, 0.01);
+}
+
+#[test]
+fn rare_noise_costs_the_square_root_of_its_rate_with_one_neighbour() {
+    let (q, length) = (1e-3, 1_000_000u64);
+    let seen = plain(&Graph::one_sided_ring(12_000), 1_500, 6_000, |rank, k| {
+        u64::from(uniform(u64::from(rank), k) < q) * length
+    });
+    close(seen, length as f64 * q.sqrt(), 0.02);
+}
+
+#[test]
+fn rare_noise_costs_the_square_root_of_twice_its_rate_with_two_neighbours() {
+    let (q, length) = (1e-3, 1_000_000);
+    // A ring in one piece, and one in tiles.
+    for (ranks, steps) in [(8_000, 8_000), (40_000, 4_000)] {
+        let delay =
+            mean_delay(Topology::Ring1d, ranks, &[fixed(q, length)], WORK, steps, 3).unwrap();
+        close(delay.mean_ns, length as f64 * (2.0 * q).sqrt(), 0.02);
+        assert!(delay.half_width_ns < 0.03 * delay.mean_ns, "{delay:?}");
+    }
+}
+
+#[test]
+fn a_barrier_costs_the_probability_that_anyone_is_hit() {
+    let length = 5_000;
+    for (ranks, q) in [(10, 1e-3f64), (1_000, 1e-3), (50_000, 1e-5), (5_000, 1e-2)] {
+        // Bernoulli with p = 1 - exp(-q): D (1 - (1 - p)^P). Two hits on one rank cost 2 D, and so on: one term for
+        // each number of hits, 1 - F(n)^P with F Poisson's.
+        let (mut term, mut below, mut expected) = ((-q).exp(), 0.0, 0.0);
+        for n in 1..8 {
+            below += term;
+            term *= q / f64::from(n);
+            expected += 1.0 - f64::powi(below, ranks as i32);
+        }
+        let delay = mean_delay(
+            Topology::Barrier,
+            ranks,
+            &[fixed(q, length)],
+            WORK,
+            60_000,
+            9,
+        )
+        .unwrap();
+        let expected = expected * length as f64;
+        close(
+            delay.mean_ns,
+            expected,
+            0.02 + 0.08 * f64::from(u8::from(ranks == 10)),
+        );
+        assert!(
+            (delay.mean_ns - expected).abs() < 1.8 * delay.half_width_ns,
+            "{delay:?}"
+        );
+        if q * q * f64::from(ranks) < 0.01 {
+            let bernoulli = length as f64 * (1.0 - (-q * f64::from(ranks)).exp());
+            close(expected, bernoulli, 0.001);
+        }
+    }
+}
+
+#[test]
+fn rare_noise_at_a_barrier_follows_its_law_in_ranks_rate_and_granularity() {
+    // E[step] = g + L (1 - exp(-P rate g)) with L = 5 us: g in us, P, events per second, the delay in ns.
+    for (micros, ranks, rate_per_s, expected) in [
+        (100, 500, 0.1, 24.938f64),
+        (100, 2_000, 1.0, 906.346),
+        (1_000, 500, 0.1, 243.853),
+    ] {
+        let source = NoiseSource {
+            rate_per_s,
+            ..fixed(1.0, 5_000)
+        };
+        let work = Nanos::from_micros(micros);
+        let delay = mean_delay(Topology::Barrier, ranks, &[source], work, 2_000_000, 2).unwrap();
+        let error = (delay.mean_ns - expected).abs();
+        assert!(
+            error < 1.8 * delay.half_width_ns && error < 0.03 * expected,
+            "{delay:?}"
+        );
+    }
+}
+
+#[test]
+fn a_barrier_with_exponential_lengths_grows_with_the_harmonic_number() {
+    // Every rank is hit about once or more: N ~ Poisson(1) hits of equal weight on quantiles of the exponential.
+    // Then E[max] is the integral of 1 - F^P with F from N = 0, 1, 2, ...: gamma distributions.
+    let mean = 100_000.0f64;
+    let lengths = (0..4_000)
+        .map(|i| LengthBin {
+            length_ns: (-mean * ((f64::from(i) + 0.5) / 4_000.0).ln()) as u64,
+            count: 1,
+        })
+        .collect();
+    let ranks = 64;
+    let delay = mean_delay(
+        Topology::Barrier,
+        ranks,
+        &[source(1.0, lengths)],
+        WORK,
+        40_000,
+        4,
+    )
+    .unwrap();
+    let below = |x: f64| {
+        let (mut poisson, mut tail_term, mut tail, mut sum) =
+            ((-1.0f64).exp(), (-x).exp(), 0.0, 0.0);
+        sum += poisson; // no hit
+        for n in 1..30 {
+            poisson /= f64::from(n);
+            tail += tail_term;
+            tail_term *= x / f64::from(n);
+            sum += poisson * (1.0 - tail);
+        }
+        sum
+    };
+    let width = 1e-3;
+    let expected: f64 = (0..40_000)
+        .map(|i| (1.0 - below((f64::from(i) + 0.5) * width).powi(ranks as i32)) * width)
+        .sum();
+    close(delay.mean_ns, mean * expected, 0.01);
+}
+
+#[test]
+fn the_slowest_of_exponential_ranks_takes_the_harmonic_number() {
+    // One exponential disturbance for every rank in every step, all waiting for all.
+    let (ranks, mean) = (40u32, 1e6);
+    let all = Graph::new(ranks, |_| 0..ranks);
+    let seen = plain(&all, 0, 20_000, |rank, k| {
+        (-mean * uniform(u64::from(rank), k).ln()) as u64
+    });
+    let harmonic: f64 = (1..=ranks).map(|i| 1.0 / f64::from(i)).sum();
+    close(seen, mean * harmonic, 0.01);
+}
+
+#[test]
+fn an_idle_wave_moves_one_rank_per_step_and_two_annihilate() {
+    let (ranks, delay, work, comm) = (101u32, 5_000u64, 300, 20);
+    let graph = Graph::ring(ranks);
+    let mut times = vec![0; ranks as usize];
+    for k in 1..=60u64 {
+        let hit = |rank: u32| {
+            if k == 1 && (rank == 20 || rank == 60) {
+                delay
+            } else {
+                0
+            }
+        };
+        step(&graph, &mut times, work, comm, hit);
+        let late = |rank: u32| times[rank as usize] - k * (work + comm);
+        for rank in 0..ranks {
+            let distance = |from: u32| {
+                let d = rank.abs_diff(from);
+                u64::from(d.min(ranks - d))
+            };
+            // Constant amplitude, also where both have passed: the later of the two, never their sum.
+            let reached = distance(20).min(distance(60)) <= k;
+            assert_eq!(
+                late(rank),
+                if reached { delay } else { 0 },
+                "rank {rank} step {k}"
+            );
+        }
+    }
+}
+
+#[test]
+fn relabelling_ranks_relabels_times_and_nothing_else() {
+    let ranks = 97u32;
+    let new = |rank: u32| (rank * 35 + 11) % ranks;
+    let old = |label: u32| (0..ranks).find(|&r| new(r) == label).unwrap();
+    let graph = Graph::ring(ranks);
+    let relabelled = Graph::new(ranks, |label| {
+        let r = old(label);
+        [new((r + 1) % ranks), new((r + ranks - 1) % ranks)]
+    });
+    let noise = |rank: u32, k: u64| (1e6 * uniform(u64::from(rank), k).powi(8)) as u64;
+    let (mut a, mut b) = (vec![0; ranks as usize], vec![0; ranks as usize]);
+    for k in 0..200 {
+        step(&graph, &mut a, 100, 7, |rank| noise(rank, k));
+        step(&relabelled, &mut b, 100, 7, |label| noise(old(label), k));
+    }
+    for rank in 0..ranks {
+        assert_eq!(a[rank as usize], b[new(rank) as usize]);
+    }
+}
+
+#[test]
+fn three_ranks_on_a_ring_are_a_barrier() {
+    let sources = [fixed(0.2, 900), fixed(0.01, 40_000)];
+    let ring = mean_delay(Topology::Ring1d, 3, &sources, WORK, 200_000, 5).unwrap();
+    let barrier = mean_delay(Topology::Barrier, 3, &sources, WORK, 200_000, 6).unwrap();
+    assert!((ring.mean_ns - barrier.mean_ns).abs() < ring.half_width_ns + barrier.half_width_ns);
+}
+
+#[test]
+fn one_rank_alone_pays_what_is_stolen() {
+    let sources = [fixed(0.2, 900), fixed(0.01, 40_000)];
+    for topology in Topology::ALL {
+        let delay = mean_delay(topology, 1, &sources, WORK, 400_000, 5).unwrap();
+        close(delay.mean_ns, 0.2 * 900.0 + 0.01 * 40_000.0, 0.05);
+    }
+}
