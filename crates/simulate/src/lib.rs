@@ -21,6 +21,6 @@ mod text;
 
 pub use error::SimulateError;
 pub use general::{Graph, step};
-pub use predict::{MOST_REMOVED, MeasuredRun, PredictConfig, predict};
+pub use predict::{MOST_REMOVED, MeasuredRun, PredictConfig, predict, predict_with_effort};
 pub use shape::Shape;
 pub use steady::{Delay, mean_delay};

@@ -1,8 +1,9 @@
 //! From a measured noise profile to what it costs at scale.
 
 use crate::noise::NoiseField;
+use crate::plan::Plan;
 use crate::steady::{Delay, Meter, Rung, check_rates, climb};
-use crate::{SimulateError, plan, text};
+use crate::{SimulateError, text};
 use idlewave_run::findings::{
     Curve, CurvePoint, Estimate, GranularityCurve, Prediction, PredictionCheck, Topology, WhatIf,
 };
@@ -81,15 +82,38 @@ pub fn predict(
     stop: &AtomicBool,
     progress: &dyn Fn(f64),
 ) -> Result<Prediction, SimulateError> {
+    predict_with_effort(profile, config, 1.0, stop, progress)
+}
+
+/// [`predict`] with more or fewer simulated steps: `effort` above 0 multiplies its budget of about 15 s of one core of 2023.
+///
+/// # Errors
+/// As [`predict`]; with a small effort fewer events are too many.
+pub fn predict_with_effort(
+    profile: &NoiseProfile,
+    config: &PredictConfig,
+    effort: f64,
+    stop: &AtomicBool,
+    progress: &dyn Fn(f64),
+) -> Result<Prediction, SimulateError> {
     check(profile, config)?;
     progress(0.0);
-    let base = Base { profile, config };
+    let base = Base {
+        plan: Plan { effort },
+        profile,
+        config,
+    };
     let mut jobs = Jobs::default();
     let mut caveats = text::caveats(profile);
     let all = base.field(profile.work, None);
     let curves: Vec<(Topology, usize)> = Topology::ALL
         .into_iter()
-        .map(|t| (t, jobs.add(base.job(t, all.clone(), plan::curve(t, &all)))))
+        .map(|t| {
+            (
+                t,
+                jobs.add(base.job(t, all.clone(), base.plan.curve(t, &all))),
+            )
+        })
         .collect();
     for (topology, job) in &curves {
         text::missing_points(*topology, jobs.0[*job].rungs.len(), &all, &mut caveats);
@@ -215,6 +239,7 @@ fn check(profile: &NoiseProfile, config: &PredictConfig) -> Result<(), SimulateE
 }
 
 struct Base<'a> {
+    plan: Plan,
     profile: &'a NoiseProfile,
     config: &'a PredictConfig,
 }
@@ -255,7 +280,7 @@ impl Base<'_> {
         let fields = works.map(|work| self.field(work, None));
         let mut curves = Vec::new();
         for topology in [Topology::Torus3d, Topology::Barrier] {
-            let Some((ranks, kept)) = plan::largest_granularity(topology, &fields) else {
+            let Some((ranks, kept)) = self.plan.grain_ranks(topology, &fields) else {
                 caveats.push(text::no_granularity(topology));
                 continue;
             };
@@ -264,7 +289,7 @@ impl Base<'_> {
                 .iter()
                 .zip(&fields)
                 .filter_map(|(&work, field)| {
-                    let rungs = plan::single(topology, ranks, field)?;
+                    let rungs = self.plan.grain(topology, ranks, field)?;
                     Some((
                         work,
                         jobs.add(self.job_at(work, topology, field.clone(), rungs)),
@@ -281,11 +306,12 @@ impl Base<'_> {
             Coupling::Barrier => Topology::Barrier,
         };
         let field = self.field(run.work, None);
-        let rung = plan::rung(topology, u64::from(run.ranks), &field, plan::CHECK_BUDGET).ok_or(
-            SimulateError::TooManyEvents {
+        let rung = self
+            .plan
+            .check(topology, u64::from(run.ranks), &field)
+            .ok_or(SimulateError::TooManyEvents {
                 per_step: field.events_per_step(),
-            },
-        )?;
+            })?;
         Ok(jobs.add(self.job_at(run.work, topology, field, vec![rung])))
     }
 }

@@ -1,5 +1,7 @@
 //! The engine against exact results: hand arithmetic, order statistics, last-passage percolation.
 
+#![allow(clippy::unwrap_used)]
+
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
 use idlewave_simulate::{Graph, mean_delay, step};

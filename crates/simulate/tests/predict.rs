@@ -1,8 +1,10 @@
 //! Predictions as a whole: determinism, degenerate profiles, what is said aloud.
 
+#![allow(clippy::unwrap_used)]
+
 use idlewave_run::findings::{Estimate, Prediction, Topology};
 use idlewave_run::{Coupling, LengthBin, NoiseProfile, NoiseSource, SourceKind};
-use idlewave_simulate::{MeasuredRun, PredictConfig, SimulateError, predict};
+use idlewave_simulate::{MeasuredRun, PredictConfig, SimulateError, predict_with_effort};
 use idlewave_units::Nanos;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -31,18 +33,20 @@ fn profile(sources: Vec<NoiseSource>, work: Nanos) -> NoiseProfile {
     }
 }
 
+/// A thousandth and more of the usual steps: what is tested here does not depend on precision.
+const EFFORT: f64 = 2e-3;
+
 fn run(profile: &NoiseProfile, config: &PredictConfig) -> Result<Prediction, SimulateError> {
-    predict(profile, config, &AtomicBool::new(false), &|_| {})
+    predict_with_effort(profile, config, EFFORT, &AtomicBool::new(false), &|_| {})
 }
 
 fn two_sources() -> (NoiseProfile, PredictConfig) {
-    // Coarse and dense: few steps, so that the test is quick.
     let p = profile(
         vec![
             source("often", 2_000.0, 20_000),
             source("rarely", 100.0, 500_000),
         ],
-        Nanos::from_millis(100),
+        Nanos::from_millis(1),
     );
     let estimate = Estimate {
         value: 0.1,
@@ -98,7 +102,7 @@ fn every_part_is_filled_and_what_is_missing_is_said() {
         let more = curve.points.windows(2).all(|w| w[0].ranks < w[1].ranks);
         assert!(more && curve.points[0].ranks == 64);
     }
-    // 210 events per rank and step cannot be had for a million ranks.
+    // 2.1 events per rank and step cannot be had for a million ranks with this effort.
     assert!(
         prediction
             .caveats
@@ -117,8 +121,8 @@ fn every_part_is_filled_and_what_is_missing_is_said() {
         );
     }
     for curve in &prediction.by_granularity {
-        assert_eq!(curve.points.len(), 9);
-        assert!(curve.points[0].1.value > curve.points[8].1.value);
+        let (first, last) = (curve.points.first().unwrap(), curve.points.last().unwrap());
+        assert!(curve.points.len() > 5 && first.1.value > last.1.value);
     }
     assert_eq!(prediction.by_granularity.len(), 2);
 }
@@ -159,7 +163,7 @@ fn a_profile_without_sources_predicts_exactly_nothing_and_says_why() {
     for sources in [vec![], vec![silent], vec![source("never", 0.0, 5)]] {
         let prediction = run(&profile(sources, Nanos::from_micros(20)), &config).unwrap();
         for curve in &prediction.curves {
-            assert_eq!(curve.points.len(), 8);
+            assert!(!curve.points.is_empty());
             for point in &curve.points {
                 let s = &point.slowdown;
                 assert_eq!((s.value, s.low, s.high), (0.0, 0.0, 0.0));
@@ -224,13 +228,13 @@ fn a_source_that_takes_more_than_the_whole_cpu_is_said_aloud() {
 fn progress_rises_to_one_and_stopping_stops() {
     let (p, config) = two_sources();
     let seen = RefCell::new(Vec::new());
-    predict(&p, &config, &AtomicBool::new(false), &|share| {
+    predict_with_effort(&p, &config, EFFORT, &AtomicBool::new(false), &|share| {
         seen.borrow_mut().push(share)
     })
     .unwrap();
     let seen = seen.into_inner();
     assert_eq!((seen.first(), seen.last()), (Some(&0.0), Some(&1.0)));
     assert!(seen.windows(2).all(|w| w[0] <= w[1]));
-    let stopped = predict(&p, &config, &AtomicBool::new(true), &|_| {});
+    let stopped = predict_with_effort(&p, &config, EFFORT, &AtomicBool::new(true), &|_| {});
     assert_eq!(stopped, Err(SimulateError::Stopped));
 }
