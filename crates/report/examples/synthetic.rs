@@ -1,18 +1,37 @@
 //! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
-//! `cargo run -p idlewave-report --example synthetic -- DIR`.
+//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS]`. No ranks: a run in which nothing was measured.
 
-use idlewave_report::testing::Synthetic;
+use idlewave_report::testing::{Synthetic, bare_findings};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{RunReader, RunWriter};
 use std::error::Error;
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path: PathBuf = std::env::args_os()
-        .nth(1)
-        .ok_or("usage: synthetic DIR")?
+    let mut arguments = std::env::args().skip(1);
+    let path: PathBuf = arguments
+        .next()
+        .ok_or("usage: synthetic DIR [RANKS]")?
         .into();
-    let (run, findings) = Synthetic::default().write(&path)?;
-    let page = idlewave_report::render_html(&run, &findings)?;
-    std::fs::write(path.join("report.html"), page)?;
+    let ranks = arguments.next().map_or(Ok(2), |a| a.parse())?;
+    let (run, findings) = if ranks == 0 {
+        RunWriter::create(&path, empty_manifest())?.close(None)?;
+        let run = RunReader::open(&path)?;
+        run.write_findings(&bare_findings())?;
+        (run, bare_findings())
+    } else {
+        // About the same number of rows for any number of ranks.
+        Synthetic {
+            ranks,
+            iterations: 24_000 / u64::from(ranks),
+            ..Synthetic::default()
+        }
+        .write(&path)?
+    };
+    std::fs::write(
+        path.join("report.html"),
+        idlewave_report::render_html(&run, &findings)?,
+    )?;
     print!(
         "{}",
         idlewave_report::render_text(run.manifest(), &findings, 80, false)

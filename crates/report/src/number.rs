@@ -1,15 +1,28 @@
 //! How numbers and foreign names are written: three significant digits, always with a unit, ASCII only.
 
-use idlewave_units::Nanos;
-
-/// A duration estimated in nanoseconds, which may carry a fraction: "2.5 ns", "21.3 us".
+/// A duration estimated in nanoseconds, which may carry a fraction: "2.5 ns", "21.3 us". Written as
+/// [`idlewave_units::Nanos`] writes itself, but rounded once only.
 pub(crate) fn time_f64(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "" };
-    match ns.abs() {
-        n if n < 100.0 => format!("{sign}{} ns", three_digits(n)),
-        // Nanos::MAX is 584 years; the conversion saturates there.
-        n => format!("{sign}{}", Nanos::from_nanos(n.round() as u64)),
+    let magnitude = ns.abs();
+    if magnitude < 999.5 {
+        return format!("{sign}{} ns", three_digits(magnitude));
     }
+    let mut value = magnitude / 1e3;
+    let mut unit = "us";
+    for next in ["ms", "s"] {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1e3;
+        unit = next;
+    }
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{sign}{value:.decimals$} {unit}")
 }
 
 /// Three significant digits without needless zeros: 0.05, 1.23, 21.3, 850, 12345.
@@ -125,6 +138,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_units::Nanos;
     use proptest::prelude::*;
 
     #[test]
@@ -133,6 +147,7 @@ mod tests {
             (0.0, "0 ns"),
             (2.5, "2.5 ns"),
             (850.4, "850 ns"),
+            (3_074.6, "3.07 us"),
             (21_340.0, "21.3 us"),
             (-1_500.0, "-1.50 us"),
             (12_345_678.0, "12.3 ms"),
@@ -165,6 +180,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn whole_nanoseconds_read_the_same_in_both_forms(ns in 1_000u64..4_000_000_000_000) {
+            prop_assert_eq!(time_f64(ns as f64), Nanos::from_nanos(ns).to_string());
+        }
+
         #[test]
         fn no_name_can_leave_its_line_or_its_alphabet(name in ".*", width in 0usize..40) {
             let shown = fit(&plain(&name), width);

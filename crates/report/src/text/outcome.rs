@@ -177,9 +177,12 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     }
     screen.table(&header, &rows);
     absorbed(screen, prediction);
-    if !prediction.caveats.is_empty() {
-        let caveats: Vec<String> = prediction.caveats.iter().map(|c| plain(c)).collect();
-        screen.wrap(Style::Quiet, "  ", &format!("but: {}", caveats.join("; ")));
+    if let Some(caveat) = prediction.caveats.first() {
+        let more = match prediction.caveats.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and {n} more caveats: see the report page)"),
+        };
+        screen.wrap(Style::Quiet, "  ", &format!("but {}{more}", plain(caveat)));
     }
 }
 
