@@ -1,5 +1,7 @@
 //! The real tracer of this machine. Where it may not be used the tests say so and end.
 
+#![allow(clippy::unwrap_used)]
+
 use idlewave_capture::tracefs::{Instance, TraceConfig, TraceSession, Tracefs, clean_stale};
 use idlewave_ftrace::{RawCapture, pages_path};
 use idlewave_units::{Cpu, CpuSet, Pid};
@@ -93,6 +95,8 @@ fn a_recording_leaves_pages_formats_and_no_instance() {
         );
         assert_eq!(capture.stats_of(*cpu).unwrap().bytes, bytes);
     }
+    let header = std::fs::read_to_string(raw.join("header_page")).unwrap();
+    assert!(header.contains("timestamp") && header.contains("commit") && header.contains("data"));
     let format = std::fs::read_to_string(raw.join("formats/sched/sched_switch")).unwrap();
     assert!(format.contains("prev_pid"));
 }

@@ -9,6 +9,7 @@ use idlewave_run::TraceCost;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Pid};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Buffer of one CPU: half a second of 100,000 events per second.
@@ -79,7 +80,7 @@ impl TraceSession {
         let raw_dir = config.raw_dir.clone();
         fs::create_dir_all(&raw_dir).map_err(TraceError::io("create", &raw_dir))?;
         let header = header_page_path(&raw_dir);
-        fs::write(&header, instance_header(&tracefs)?).map_err(TraceError::io("write", &header))?;
+        fs::write(&header, header_page(&tracefs)?).map_err(TraceError::io("write", &header))?;
         for &(system, event) in EVENTS {
             save_format(&tracefs, &raw_dir, system, event)?;
         }
@@ -236,10 +237,15 @@ impl TraceSession {
     }
 }
 
-/// `header_page` is the same for all instances and lies in the top directory only.
-fn instance_header(tracefs: &Tracefs) -> Result<Vec<u8>, TraceError> {
+/// `header_page` is the same for all instances and lies in the top directory only. The kernel gives it to
+/// the first read of an open file and nothing to the next, so that it must be asked for at once.
+fn header_page(tracefs: &Tracefs) -> Result<Vec<u8>, TraceError> {
+    const ROOM: usize = 64 << 10;
     let path = tracefs.root().join("events/header_page");
-    fs::read(&path).map_err(TraceError::io("read", &path))
+    let mut text = vec![0; ROOM];
+    let length = fs::File::open(&path).and_then(|mut file| file.read(&mut text));
+    text.truncate(length.map_err(TraceError::io("read", &path))?);
+    Ok(text)
 }
 
 /// Copies a format file; an event that this kernel lacks is left out.
