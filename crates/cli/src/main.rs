@@ -1,1 +1,103 @@
-fn main() {}
+//! The `idlewave` command: a thin front over the library crates.
+
+mod args;
+mod exit;
+mod progress;
+mod signals;
+
+use args::{Cli, Command, ExplainArgs, ReportArgs, StudyArgs};
+use clap::Parser;
+use exit::{Exit, Failure};
+use idlewave_study::{Analysis, Stop, StudyOptions, analyse, render, study, summary};
+use progress::Bars;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let stop = match signals::stop_on_signals() {
+        Ok(stop) => stop,
+        Err(failure) => return report_failure(&failure),
+    };
+    let done = match cli.command {
+        Command::Study(args) => run_study(args, &stop),
+        Command::Explain(args) => run_explain(&args, &stop),
+        Command::Report(args) => run_report(&args, &stop),
+    };
+    match (done, stop.signal()) {
+        (Err(failure), None) => report_failure(&failure),
+        (Err(failure), Some(signal)) => {
+            let _ = report_failure(&failure);
+            Exit::Signal(signal).into()
+        }
+        (Ok(()), Some(signal)) => Exit::Signal(signal).into(),
+        (Ok(()), None) => Exit::Done.into(),
+    }
+}
+
+/// One line: what failed and why; a second one: what to do next.
+fn report_failure(failure: &Failure) -> ExitCode {
+    eprintln!("idlewave: failed to {}", failure.what);
+    if let Some(next) = &failure.next {
+        eprintln!("next step: {next}");
+    }
+    failure.exit.into()
+}
+
+fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
+    let json = args.json;
+    let color = use_color(json);
+    let options: StudyOptions = args.into_options()?;
+    let bars = Bars::new(!json);
+    let analysis = study(&options, stop, &bars);
+    bars.finish();
+    let analysis = analysis?;
+    print_findings(&analysis, json, color)?;
+    if !json {
+        println!(
+            "report: {}",
+            analysis.run.path().join("report.html").display()
+        );
+    }
+    Ok(())
+}
+
+fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
+    let bars = Bars::new(!args.json);
+    let analysis = analyse(&args.run, &stop.flag, &bars);
+    bars.finish();
+    print_findings(&analysis?, args.json, use_color(args.json))
+}
+
+fn run_report(args: &ReportArgs, stop: &Stop) -> Result<(), Failure> {
+    let bars = Bars::new(true);
+    let page = render(&args.run, args.output.as_deref(), &stop.flag, &bars);
+    bars.finish();
+    println!("{}", page?.display());
+    Ok(())
+}
+
+fn print_findings(analysis: &Analysis, json: bool, color: bool) -> Result<(), Failure> {
+    let text = summary(analysis, json, terminal_width(), color)?;
+    // A reader that closes the pipe early has what it wanted.
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Io, format!("write the summary: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn use_color(json: bool) -> bool {
+    !json && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Columns of the terminal, 80 where there is none.
+fn terminal_width() -> usize {
+    const UNKNOWN: usize = 80;
+    std::env::var("COLUMNS")
+        .ok()
+        .and_then(|c| c.parse().ok())
+        .unwrap_or(UNKNOWN)
+        .clamp(60, 160)
+}

@@ -1,5 +1,7 @@
 //! One way through the house: a crate imports only crates above it in this list.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -28,7 +30,11 @@ fn imports() -> BTreeMap<String, Vec<String>> {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs this test, so it can be run");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
     metadata["packages"]
@@ -56,8 +62,12 @@ fn every_crate_imports_only_what_is_upstream_of_it() {
     for (name, imported) in &imports {
         let own = place(name).unwrap_or_else(|| panic!("{name} has no place in the order"));
         for other in imported {
-            let theirs = place(other).unwrap_or_else(|| panic!("{other} has no place in the order"));
-            assert!(theirs < own, "{name} imports {other}, which is not upstream of it");
+            let theirs =
+                place(other).unwrap_or_else(|| panic!("{other} has no place in the order"));
+            assert!(
+                theirs < own,
+                "{name} imports {other}, which is not upstream of it"
+            );
         }
     }
 }

@@ -98,6 +98,7 @@ pub fn last_ranks(series: &[RankSeries]) -> Vec<u32> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_range_loop)] // Iteration and rank are indices of the recurrence.
 mod tests {
     use super::*;
     use proptest::prelude::*;

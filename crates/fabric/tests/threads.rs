@@ -1,5 +1,7 @@
 //! The fabric over threads keeps every promise, with a CPU per rank and without.
 
+#![allow(clippy::unwrap_used)]
+
 use idlewave_fabric::{Fabric, FabricError, Tag, Waiting, conformance, world};
 use idlewave_units::Rank;
 

@@ -1,5 +1,7 @@
 //! A bundle is whole, or it says what it lacks: whatever happened to its writer or its files.
 
+#![allow(clippy::unwrap_used)]
+
 use idlewave_run::tables::{Detour, Detours, Quanta, Regions, Table};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Incomplete, RunError, RunReader, RunState, RunWriter, is_run};

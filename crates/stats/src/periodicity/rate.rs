@@ -14,7 +14,7 @@ const BINS: usize = 256;
 /// With fewer events, an uneven rate shows no power.
 const EVENTS_NEEDED: usize = 128;
 /// A hole is longer than this many 99th percentiles of the gaps.
-const HOLE: f64 = 5.0;
+const HOLE: f64 = 5e9;
 
 /// A stretch of time with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,101 @@
+//! The command line.
+
+use crate::exit::{Exit, Failure};
+use clap::{Args, Parser, Subcommand};
+use idlewave_study::StudyOptions;
+use idlewave_units::{CpuSet, Nanos};
+use std::path::PathBuf;
+
+/// Keeps parallel programs in step: measures what interrupts them, names the culprit of every
+/// delay, and predicts what the delays cost at scale.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 done, 2 wrong usage, 3 not possible on this machine, \
+    4 reading or writing failed, 5 no readable run, 128+N ended by signal N, 1 anything else."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure this machine, explain every late step by name, predict, and write a report (under a minute)
+    Study(StudyArgs),
+    /// Explain a recorded run again, from its bundle alone
+    Explain(ExplainArgs),
+    /// Write the HTML report of a run again, from its bundle alone
+    Report(ReportArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave study
+  sudo idlewave study -o before --duration 60s
+  idlewave study --cpus 2-5 --work 100us
+  idlewave study --json > findings.json")]
+pub struct StudyArgs {
+    /// Directory for the run; must not exist [default: idlewave-study-<date>-<time>]
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Time to measure, from 2s to 1h; the analysis comes on top
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    duration: Nanos,
+    /// Ranks of the lockstep runs [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    ranks: Option<u32>,
+    /// Computation of one iteration, from 2us to 1s
+    #[arg(long, default_value = "20us", value_name = "TIME")]
+    work: Nanos,
+    /// CPUs to measure, as in 0-3,8 [default: all that are allowed]
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<CpuSet>,
+    /// Do not record the kernel's view (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+    /// Seed of the prediction
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl StudyArgs {
+    pub fn into_options(self) -> Result<StudyOptions, Failure> {
+        if self.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+            return Err(Failure::new(Exit::Usage, "read --cpus: the list is empty")
+                .with_next("give at least one CPU, as in --cpus 0"));
+        }
+        Ok(StudyOptions {
+            output: self.output,
+            duration: self.duration,
+            ranks: self.ranks,
+            work: self.work,
+            cpus: self.cpus,
+            trace: !self.no_trace,
+            seed: self.seed,
+            command: std::env::args().collect(),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The run, a directory made by `idlewave study`
+    pub run: PathBuf,
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The run, a directory made by `idlewave study`
+    pub run: PathBuf,
+    /// Where to write the page [default: report.html in the run]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

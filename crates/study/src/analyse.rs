@@ -1,0 +1,158 @@
+//! From a recorded bundle to its findings.
+
+use crate::lock::Lock;
+use crate::{Progress, StudyError, salvage};
+use idlewave_explain::advice::advise;
+use idlewave_explain::{Explanation, explain};
+use idlewave_run::findings::Findings;
+use idlewave_run::{Coupling, PhaseKind, RunError, RunReader, SourceKind};
+use idlewave_simulate::{MOST_REMOVED, MeasuredRun, PredictConfig, SimulateError, predict};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// A bundle with its findings.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The bundle.
+    pub run: RunReader,
+    /// Its findings; they are in the bundle too, unless it cannot be written.
+    pub findings: Findings,
+}
+
+/// Explains a bundle from its own data alone, and writes findings and late steps into it. The same bundle
+/// gives the same bytes. One whose writer was killed is made whole first.
+///
+/// # Errors
+/// No bundle, damage, a newer schema, another process at work on it, or `stop` became true.
+pub fn analyse(
+    path: &Path,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<Analysis, StudyError> {
+    // A path that is no bundle is said to be none rather than one that cannot be locked.
+    RunReader::open(path)?;
+    let lock = Lock::take(path)?;
+    analyse_locked(path, &lock, stop, progress)
+}
+
+/// The same for a caller that holds the lock.
+pub fn analyse_locked(
+    path: &Path,
+    _lock: &Lock,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<Analysis, StudyError> {
+    let run = salvage::open(path, stop, progress)?;
+    progress.part("explaining every late step");
+    let Explanation {
+        mut findings,
+        late_steps,
+        late_parts,
+        ..
+    } = explain(&run, stop)?;
+    progress.part("predicting a million ranks");
+    add_prediction(&run, &mut findings, stop, progress)?;
+    if let Some(node) = run.manifest().nodes.first() {
+        findings.advice = advise(&findings, &node.host);
+    }
+    let write = |run: RunReader| -> Result<RunReader, RunError> {
+        let mut out = run.into_writer();
+        out.write_table(&late_steps)?;
+        out.write_table(&late_parts)?;
+        out.save()?;
+        let run = RunReader::open(path)?;
+        run.write_findings(&findings)?;
+        Ok(run)
+    };
+    match write(run) {
+        Ok(run) => Ok(Analysis { run, findings }),
+        Err(error) if may_not_write(&error) => {
+            progress
+                .note("note: the bundle cannot be written, so the findings are shown and not kept");
+            Ok(Analysis {
+                run: RunReader::open(path)?,
+                findings,
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn may_not_write(error: &RunError) -> bool {
+    matches!(error, RunError::Io { source, .. }
+        if matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
+}
+
+/// Sources that somebody could remove. The others are not events of the machine.
+fn is_removable(kind: SourceKind) -> bool {
+    !matches!(
+        kind,
+        SourceKind::SlowLevel | SourceKind::Unexplained | SourceKind::Rank | SourceKind::Blocked
+    )
+}
+
+fn add_prediction(
+    run: &RunReader,
+    findings: &mut Findings,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), StudyError> {
+    if findings.lockstep.is_empty() {
+        return Ok(());
+    }
+    let couplings = run.manifest().phases.iter().map(|phase| match phase.kind {
+        PhaseKind::Lockstep { coupling, .. } => coupling,
+        _ => Coupling::Neighbours,
+    });
+    let couplings: Vec<Coupling> = couplings.collect();
+    let in_profile = |kind: SourceKind, name: &str| {
+        findings
+            .profile
+            .sources
+            .iter()
+            .any(|s| s.kind == kind && s.name == name)
+    };
+    let worst = findings
+        .sources
+        .iter()
+        .filter(|s| is_removable(s.kind) && in_profile(s.kind, &s.name));
+    let config = PredictConfig {
+        seed: run.manifest().seed,
+        remove: worst
+            .take(MOST_REMOVED)
+            .map(|s| (s.kind, s.name.clone()))
+            .collect(),
+        measured: findings
+            .lockstep
+            .iter()
+            .map(|l| MeasuredRun {
+                name: l.name.clone(),
+                coupling: couplings
+                    .get(l.phase as usize)
+                    .copied()
+                    .unwrap_or(Coupling::Neighbours),
+                ranks: l.ranks,
+                work: findings.profile.work,
+                slowdown: l.slowdown.clone(),
+            })
+            .collect(),
+    };
+    match predict(&findings.profile, &config, stop, &|share| {
+        progress.at(share)
+    }) {
+        Ok(prediction) => findings.prediction = Some(prediction),
+        Err(SimulateError::Stopped) => {
+            return Err(StudyError::Interrupted {
+                kept: "the bundle is as it was recorded".to_owned(),
+            });
+        }
+        Err(error) => findings.losses.enter(
+            format!("the prediction: {error}"),
+            1,
+            "what the noise costs at scale is not known",
+            "measure longer, or on fewer CPUs",
+        ),
+    }
+    Ok(())
+}

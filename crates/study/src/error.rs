@@ -1,0 +1,172 @@
+//! Why a study, or the analysis of one, ended without its result.
+
+use idlewave_capture::host::CaptureError;
+use idlewave_capture::tracefs::TraceError;
+use idlewave_clock::ClockError;
+use idlewave_explain::ExplainError;
+use idlewave_ftrace::FtraceError;
+use idlewave_report::ReportError;
+use idlewave_run::RunError;
+use idlewave_simulate::SimulateError;
+use idlewave_workloads::WorkloadError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a study, or the analysis of one, ended without its result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// An option cannot be carried out as it stands.
+    #[error("use {option}: {reason}")]
+    Option {
+        /// The option with its value.
+        option: String,
+        /// What does not fit.
+        reason: String,
+        /// What would.
+        next: String,
+    },
+    /// This machine, or this user's rights on it, do not allow the measurement.
+    #[error("measure this machine: {reason}")]
+    NotPossible {
+        /// Why.
+        reason: String,
+        /// What would help.
+        next: String,
+    },
+    /// The bundle belongs to a process that is at work on it.
+    #[error("open {0}: another idlewave is at work on it")]
+    Busy(PathBuf),
+    /// The bundle's raw capture cannot be decoded.
+    #[error(transparent)]
+    Damaged(FtraceError),
+    /// A file beside the bundle could not be read or written.
+    #[error("{action} {path}: {source}")]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Reading or writing the bundle failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The kernel's view could not be recorded to its end.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A measurement failed.
+    #[error(transparent)]
+    Workload(WorkloadError),
+    /// The run could not be explained.
+    #[error(transparent)]
+    Explain(ExplainError),
+    /// The prediction failed.
+    #[error("predict: {0}")]
+    Predict(SimulateError),
+    /// The report could not be made.
+    #[error(transparent)]
+    Report(ReportError),
+    /// The work was ended on request before there was a result.
+    #[error("finish: interrupted; {kept}")]
+    Interrupted {
+        /// What there is to be read all the same.
+        kept: String,
+    },
+}
+
+impl StudyError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| StudyError::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// What the user can do about it, one line.
+    pub fn next_step(&self) -> Option<String> {
+        let text = match self {
+            StudyError::Option { next, .. } | StudyError::NotPossible { next, .. } => {
+                return Some(next.clone());
+            }
+            StudyError::Busy(_) => "wait until it has finished, then try again",
+            StudyError::Damaged(_) => {
+                "copy the bundle again from where it was recorded, or record anew"
+            }
+            StudyError::Io { .. } => "choose a place that you may write with -o",
+            StudyError::Trace(e) if e.is_disk_full() => {
+                "free some space, or choose another place with -o; what was recorded is readable"
+            }
+            StudyError::Trace(_) => "try again with --no-trace",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl From<CaptureError> for StudyError {
+    fn from(error: CaptureError) -> Self {
+        StudyError::NotPossible {
+            reason: error.to_string(),
+            next: "allow at least one CPU for this process, as with taskset -c 0".to_owned(),
+        }
+    }
+}
+
+impl From<ClockError> for StudyError {
+    fn from(error: ClockError) -> Self {
+        StudyError::NotPossible {
+            reason: error.to_string(),
+            next: "choose another clock source in /sys/devices/system/clocksource".to_owned(),
+        }
+    }
+}
+
+impl From<WorkloadError> for StudyError {
+    fn from(error: WorkloadError) -> Self {
+        match error {
+            WorkloadError::Run(error) => StudyError::Run(error),
+            WorkloadError::Pin { .. } => StudyError::NotPossible {
+                reason: error.to_string(),
+                next: "give CPUs that this process may use with --cpus".to_owned(),
+            },
+            other => StudyError::Workload(other),
+        }
+    }
+}
+
+impl From<ExplainError> for StudyError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Run(error) => StudyError::Run(error),
+            ExplainError::Interrupted => StudyError::Interrupted {
+                kept: "the bundle is as it was".to_owned(),
+            },
+            other => StudyError::Explain(other),
+        }
+    }
+}
+
+impl From<FtraceError> for StudyError {
+    fn from(error: FtraceError) -> Self {
+        match error {
+            FtraceError::Run(error) => StudyError::Run(error),
+            other => StudyError::Damaged(other),
+        }
+    }
+}
+
+impl From<ReportError> for StudyError {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Run(error) => StudyError::Run(error),
+            other => StudyError::Report(other),
+        }
+    }
+}

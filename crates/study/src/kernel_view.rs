@@ -1,0 +1,271 @@
+//! The kernel's view of the measurement: the best that this machine allows, and what is missing with it.
+
+use crate::StudyError;
+use idlewave_capture::capabilities::capabilities;
+use idlewave_capture::perf::{PerfError, SwitchRecorder};
+use idlewave_capture::proc::{ProcSnapshot, tasks};
+use idlewave_capture::tracefs::{TraceConfig, TraceSession};
+use idlewave_clock::monotonic_ns;
+use idlewave_run::tables::{Bursts, Sources, Table, Task, Tasks, task_kind};
+use idlewave_run::{
+    RunError, RunWriter, TableWriter, TraceCost, TraceMode, TraceSheet, Unavailable,
+};
+use idlewave_units::{CpuSet, NodeId, Pid};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const NODE: NodeId = NodeId::new(0);
+
+/// A recording of the kernel's view.
+pub struct KernelView {
+    way: Way,
+    unavailable: Vec<Unavailable>,
+}
+
+enum Way {
+    Tracefs(Box<TraceSession>),
+    /// Own switches if perf allows them, and counters of /proc.
+    Proc(Box<ProcView>),
+    Off,
+}
+
+struct ProcView {
+    cpus: CpuSet,
+    begin_ns: u64,
+    before: ProcSnapshot,
+    /// Of the phase under way.
+    switches: Option<SwitchRecorder>,
+    /// Opened with the first switches.
+    bursts: Option<TableWriter<Bursts>>,
+    may_record_switches: bool,
+    lost: u64,
+    names: BTreeMap<Pid, (String, u8)>,
+}
+
+impl KernelView {
+    /// Nothing is recorded: the user wants it so.
+    pub fn off() -> Self {
+        let unavailable = Unavailable {
+            what: "names of what took the CPU".to_owned(),
+            why: "switched off by --no-trace".to_owned(),
+            allow: Some("idlewave study".to_owned()),
+        };
+        Self {
+            way: Way::Off,
+            unavailable: vec![unavailable],
+        }
+    }
+
+    /// Starts the best recording that is allowed.
+    ///
+    /// # Errors
+    /// The tracer is there and allowed, but fails: a full disk.
+    pub fn start(root: &Path, bundle: &Path, cpus: &CpuSet) -> Result<Self, StudyError> {
+        let config = TraceConfig {
+            raw_dir: bundle.join("raw"),
+            cpus: cpus.clone(),
+        };
+        let refused = match TraceSession::start(root, &config) {
+            Ok(session) => {
+                return Ok(Self {
+                    way: Way::Tracefs(Box::new(session)),
+                    unavailable: Vec::new(),
+                });
+            }
+            Err(error) => match error.unavailable() {
+                Some(refused) => refused,
+                None => return Err(error.into()),
+            },
+        };
+        let capabilities = capabilities(root);
+        let mut unavailable = capabilities.unavailable;
+        if capabilities.tracing {
+            // It looked possible; the attempt knows better.
+            unavailable.insert(0, refused);
+        }
+        let view = ProcView {
+            cpus: cpus.clone(),
+            begin_ns: monotonic_ns(),
+            before: ProcSnapshot::take(root, cpus),
+            switches: None,
+            bursts: None,
+            may_record_switches: capabilities.switches,
+            lost: 0,
+            names: BTreeMap::new(),
+        };
+        Ok(Self {
+            way: Way::Proc(Box::new(view)),
+            unavailable,
+        })
+    }
+
+    /// How it records.
+    pub fn mode(&self) -> TraceMode {
+        match &self.way {
+            Way::Tracefs(_) => TraceMode::Tracefs,
+            Way::Proc(view) if view.may_record_switches => TraceMode::PerfSwitch,
+            Way::Proc(_) => TraceMode::Counters,
+            Way::Off => TraceMode::Off,
+        }
+    }
+
+    /// Measuring threads stand ready: they are named, and from now on watched more closely.
+    ///
+    /// # Errors
+    /// The tracer refuses.
+    pub fn watch(
+        &mut self,
+        threads: &[Pid],
+        names: &[String],
+        ranks: bool,
+    ) -> Result<(), StudyError> {
+        let kind = if ranks {
+            task_kind::RANK
+        } else {
+            task_kind::OWN
+        };
+        match &mut self.way {
+            Way::Tracefs(session) => {
+                for (&pid, name) in threads.iter().zip(names) {
+                    session.note(pid, name, ranks);
+                }
+                if ranks {
+                    session.watch_faults(threads)?;
+                }
+            }
+            Way::Proc(view) => {
+                for (&pid, name) in threads.iter().zip(names) {
+                    view.names.insert(pid, (name.clone(), kind));
+                }
+                if view.may_record_switches {
+                    match SwitchRecorder::open(threads) {
+                        Ok(recorder) => {
+                            view.names.insert(
+                                recorder.reader(),
+                                ("idlewave-perf".to_owned(), task_kind::OWN),
+                            );
+                            view.switches = Some(recorder);
+                        }
+                        Err(error) => {
+                            view.may_record_switches = false;
+                            self.unavailable.push(refused(&error));
+                        }
+                    }
+                }
+            }
+            Way::Off => {}
+        }
+        Ok(())
+    }
+
+    /// The measuring threads have ended.
+    ///
+    /// # Errors
+    /// The table cannot be written.
+    pub fn unwatch(&mut self, out: &RunWriter) -> Result<(), RunError> {
+        let Way::Proc(view) = &mut self.way else {
+            return Ok(());
+        };
+        let Some(recorder) = view.switches.take() else {
+            return Ok(());
+        };
+        let records = recorder.stop(NODE);
+        view.lost += records.lost;
+        let bursts = match &mut view.bursts {
+            Some(bursts) => bursts,
+            none => none.insert(out.table::<Bursts>()?),
+        };
+        bursts.extend(&records.bursts)
+    }
+
+    /// Whether the recording gave up by itself; [`stop`](Self::stop) then tells why.
+    pub fn has_failed(&self) -> bool {
+        matches!(&self.way, Way::Tracefs(session) if session.has_failed())
+    }
+
+    /// Ends the recording and writes what it has in memory.
+    ///
+    /// # Errors
+    /// The kernel's view could not be written to its end.
+    pub fn stop(self, root: &Path, out: &mut RunWriter) -> Result<TraceSheet, StudyError> {
+        let mode = self.mode();
+        let mut cost = TraceCost::default();
+        match self.way {
+            Way::Tracefs(session) => cost = session.stop()?.cost,
+            Way::Proc(view) => view.write(root, out)?,
+            Way::Off => {}
+        }
+        Ok(TraceSheet {
+            mode,
+            unavailable: self.unavailable,
+            cost,
+        })
+    }
+}
+
+fn refused(error: &PerfError) -> Unavailable {
+    Unavailable {
+        what: "when the measuring threads were off their CPU".to_owned(),
+        why: error.to_string(),
+        allow: error.allow().map(str::to_owned),
+    }
+}
+
+impl ProcView {
+    fn write(self, root: &Path, out: &mut RunWriter) -> Result<(), RunError> {
+        let after = ProcSnapshot::take(root, &self.cpus);
+        let mut sources = Sources::default();
+        let (times, counters) =
+            self.before
+                .difference(&after, NODE, self.begin_ns, monotonic_ns(), &mut sources);
+        let own = Pid::new(std::process::id());
+        let mut rows: BTreeMap<Pid, Task> = BTreeMap::new();
+        for task in tasks(root) {
+            let kind = match task.kernel {
+                true => task_kind::KERNEL,
+                false if task.process == own => task_kind::OWN,
+                false => task_kind::USER,
+            };
+            let process = Some(task.process);
+            rows.insert(
+                task.pid,
+                Task {
+                    node: NODE,
+                    pid: task.pid,
+                    process,
+                    name: task.name,
+                    kind,
+                },
+            );
+        }
+        for (pid, (name, kind)) in self.names {
+            rows.insert(
+                pid,
+                Task {
+                    node: NODE,
+                    pid,
+                    process: Some(own),
+                    name,
+                    kind,
+                },
+            );
+        }
+        let mut tasks = Tasks::default();
+        for task in rows.into_values() {
+            tasks.push(task);
+        }
+        if let Some(bursts) = self.bursts {
+            out.finish_table(bursts)?;
+        }
+        out.manifest.losses.enter(
+            "switch records of measuring threads",
+            self.lost,
+            "some of the time off the CPU is not seen and counts as unexplained",
+            "let fewer things wake up on the measured CPUs, or record with root's rights",
+        );
+        out.write_table(&tasks)?;
+        out.write_table(&sources)?;
+        out.write_table(&times)?;
+        out.write_table(&counters)
+    }
+}

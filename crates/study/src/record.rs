@@ -1,0 +1,190 @@
+//! The recording: from the options to a bundle that is complete but not yet explained.
+
+mod phases;
+mod tables;
+
+use crate::analyse::{Analysis, analyse_locked};
+use crate::date::Utc;
+use crate::kernel_view::KernelView;
+use crate::lock::Lock;
+use crate::plan::Plan;
+use crate::show::write_report;
+use crate::{Progress, Stop, StudyError, StudyOptions};
+use idlewave_capture::host::{allowed_cpus, read_host};
+use idlewave_capture::proc::ContaminationMeter;
+use idlewave_clock::{Calibration, Counter, Readings, with_source};
+use idlewave_run::{
+    Contamination, Incomplete, Ledger, Manifest, NodeSheet, RankSheet, RunState, RunWriter,
+    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+};
+use idlewave_units::{Nanos, NodeId};
+use idlewave_workloads::fibonacci;
+use phases::Phases;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tables::Recording;
+
+/// Rounds in which the speed of the CPU is looked for, and the pause between them: a CPU stays on a slow
+/// level for up to half a second.
+const SPEED_ROUNDS: u32 = 8;
+const SPEED_PAUSE: Duration = Duration::from_millis(60);
+
+/// Measures this machine and explains what was measured.
+///
+/// # Errors
+/// See [`StudyError`]. Whatever happens, the bundle holds what was recorded until then, and nothing
+/// outside of it stays changed.
+pub fn study(
+    options: &StudyOptions,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Analysis, StudyError> {
+    let root = Path::new("/");
+    let plan = Plan::of(options, &allowed_cpus()?)?;
+    let path = match &options.output {
+        Some(path) => path.clone(),
+        None => PathBuf::from(format!("idlewave-study-{}", Utc::now().for_file())),
+    };
+    progress.part("looking at the machine");
+    let counter = Counter::choose(root);
+    let readings = counter.measure()?;
+    let calibration = Calibration::begin(counter);
+    let manifest = manifest(options, &plan, root, &calibration, readings);
+    let out = RunWriter::create(&path, manifest)?;
+    let lock = Lock::take(&path)?;
+    let recorded = record(
+        options,
+        &plan,
+        root,
+        calibration,
+        readings,
+        out,
+        stop,
+        progress,
+    );
+    if let Err(error) = recorded {
+        if !path.join("run.json").exists() {
+            // The very first write failed: an empty directory is no run.
+            let _ = std::fs::remove_dir(&path);
+        }
+        return Err(error);
+    }
+    if stop.is_requested() {
+        return Err(StudyError::Interrupted {
+            kept: format!(
+                "what was recorded is in {0}; to see it: idlewave explain {0}",
+                path.display()
+            ),
+        });
+    }
+    let analysis = analyse_locked(&path, &lock, &stop.flag, progress)?;
+    progress.part("writing the report");
+    write_report(&analysis, &path.join("report.html"))?;
+    Ok(analysis)
+}
+
+fn manifest(
+    options: &StudyOptions,
+    plan: &Plan,
+    root: &Path,
+    calibration: &Calibration,
+    readings: Readings,
+) -> Manifest {
+    let node = NodeId::new(0);
+    Manifest {
+        schema: SchemaVersion::CURRENT,
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        state: RunState::Recording,
+        incomplete: None,
+        command: options.command.clone(),
+        started: Utc::now().rfc3339(),
+        seed: options.seed,
+        nodes: vec![NodeSheet {
+            node,
+            host: read_host(root),
+            clock: calibration.sheet(readings),
+            trace: TraceSheet {
+                mode: TraceMode::Off,
+                unavailable: Vec::new(),
+                cost: TraceCost::default(),
+            },
+            contamination: Contamination::default(),
+        }],
+        phases: Vec::new(),
+        ranks: plan
+            .ranks()
+            .map(|(rank, cpu)| RankSheet {
+                rank,
+                node,
+                cpu: Some(cpu),
+                threads: Vec::new(),
+            })
+            .collect(),
+        losses: Ledger::default(),
+        tables: Vec::new(),
+    }
+}
+
+/// Steps of work that take `time` at the CPU's fastest, at least one.
+fn work_steps(counter: Counter, calibration: &Calibration, time: Nanos) -> u64 {
+    let counts = (0..SPEED_ROUNDS)
+        .map(|round| {
+            if round > 0 {
+                std::thread::sleep(SPEED_PAUSE);
+            }
+            with_source!(counter, s => fibonacci::counts_per_thousand_steps(s))
+        })
+        .fold(f64::INFINITY, f64::min);
+    let ns = counts * 1e9 / calibration.counts_per_second();
+    ((time.as_f64() * 1_000.0 / ns).round() as u64).max(1)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn record(
+    options: &StudyOptions,
+    plan: &Plan,
+    root: &Path,
+    calibration: Calibration,
+    readings: Readings,
+    out: RunWriter,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<(), StudyError> {
+    let view = match options.trace {
+        true => KernelView::start(root, out.path(), &plan.cpus)?,
+        false => KernelView::off(),
+    };
+    let meter = ContaminationMeter::start(root);
+    let mut recording = Recording::new(out, view, stop, progress)?;
+    recording.note_mode()?;
+    let counter = calibration.counter();
+    let mut phases = Phases {
+        plan,
+        readings,
+        work: options.work,
+        work_steps: work_steps(counter, &calibration, options.work),
+        quantum_steps: 0,
+        calibration,
+    };
+    phases.quantum_steps = scaled(phases.work_steps, options.work, plan.quantum);
+    let measured = phases.run(&mut recording);
+    let calibration = phases.calibration;
+    let node = &mut recording.out.manifest.nodes[0];
+    node.contamination = meter.finish();
+    node.clock = calibration.sheet(readings);
+    let incomplete = match (&measured, stop.signal()) {
+        (Err(error), _) => Some(Incomplete::Error(error.to_string())),
+        (Ok(()), Some(signal)) => Some(Incomplete::Signal(signal)),
+        (Ok(()), None) if stop.is_requested() => {
+            Some(Incomplete::Error("ended on request".to_owned()))
+        }
+        (Ok(()), None) => None,
+    };
+    let closed = recording.close(root, incomplete);
+    measured.and(closed)
+}
+
+fn scaled(steps: u64, time: Nanos, wanted: Nanos) -> u64 {
+    let scaled = u128::from(steps) * u128::from(wanted.get()) / u128::from(time.get().max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
+}

@@ -1,0 +1,87 @@
+//! A bundle before its analysis: what a killed writer left is made whole, raw captures become tables.
+
+use crate::{Progress, StudyError};
+use idlewave_ftrace::{capture_path, decode_capture};
+use idlewave_run::tables::{Bursts, Detours, Quanta, Regions, Table};
+use idlewave_run::{Incomplete, RunReader, RunState, RunWriter};
+use idlewave_units::NodeId;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Opens a bundle for analysis. The caller holds its lock, so that one in state `recording` has no living writer.
+pub fn open(
+    path: &Path,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<RunReader, StudyError> {
+    let run = RunReader::open(path)?;
+    let raw = path.join("raw");
+    let has_raw = capture_path(&raw).is_file();
+    let killed = run.manifest().state == RunState::Recording;
+    let decoded = run.manifest().tables.iter().any(|t| t.name == Bursts::NAME);
+    if !killed && (decoded || !has_raw) {
+        return Ok(run);
+    }
+    let mut out = run.into_writer();
+    if killed {
+        progress.part("gathering what a killed recording left");
+        make_whole(&mut out, has_raw)?;
+    }
+    if has_raw {
+        progress.part("decoding the kernel's view");
+        let summary = decode_capture(&raw, NodeId::new(0), &mut out, stop, &|share| {
+            progress.at(share)
+        });
+        let summary = match summary {
+            Ok(summary) => summary,
+            Err(error) => {
+                // Without the entry the next analysis decodes again.
+                out.manifest.tables.retain(|t| t.name != Bursts::NAME);
+                return Err(error.into());
+            }
+        };
+        if summary.stopped || stop.load(Ordering::Relaxed) {
+            return Err(StudyError::Interrupted {
+                kept: format!("to go on: idlewave explain {}", path.display()),
+            });
+        }
+        out.manifest.losses.append(summary.losses);
+        out.save()?;
+    }
+    Ok(RunReader::open(path)?)
+}
+
+/// Ends the tables of a killed writer and its last phase, and marks the run.
+fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), StudyError> {
+    // The last moment seen of each phase.
+    let mut ends = vec![0_u64; out.manifest.phases.len()];
+    let mut see = |phase: u32, end_ns: u64| {
+        if let Some(end) = ends.get_mut(phase as usize) {
+            *end = (*end).max(end_ns);
+        }
+    };
+    out.salvage::<Detours>(|rows| {
+        for row in rows.rows() {
+            see(row.phase, row.begin_ns + row.length.get());
+        }
+    })?;
+    out.salvage::<Quanta>(|rows| {
+        for row in rows.rows() {
+            see(row.phase, row.begin_ns + row.duration.get());
+        }
+    })?;
+    out.salvage::<Regions>(|rows| {
+        for row in rows.rows() {
+            see(row.phase, row.end_ns);
+        }
+    })?;
+    if !has_raw {
+        out.salvage::<Bursts>(|_| ())?;
+    }
+    for (phase, end) in out.manifest.phases.iter_mut().zip(ends) {
+        if end > phase.begin_ns {
+            phase.end_ns = phase.end_ns.min(end);
+        }
+    }
+    Ok(out.close(Some(Incomplete::Killed))?)
+}
