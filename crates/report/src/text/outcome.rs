@@ -180,7 +180,7 @@ pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     if let Some(caveat) = prediction.caveats.first() {
         let more = match prediction.caveats.len() - 1 {
             0 => String::new(),
-            n => format!(" (and {n} more caveats: see the report page)"),
+            n => format!(" ({n} more on the page)"),
         };
         screen.wrap(Style::Quiet, "  ", &format!("but {}{more}", plain(caveat)));
     }
