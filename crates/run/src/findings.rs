@@ -67,7 +67,7 @@ pub struct DetourFindings {
     pub watched: Nanos,
     /// Threshold above an undisturbed turn.
     pub threshold: Nanos,
-    /// Median undisturbed turn, in clock quanta.
+    /// Mean undisturbed turn, in clock quanta.
     pub turn_quanta: f64,
     /// Detours.
     pub count: u64,
@@ -116,7 +116,7 @@ pub struct FixedWorkFindings {
     pub work_steps: u64,
     /// Repetitions.
     pub count: u64,
-    /// Undisturbed duration: lower mode of the fastest speed level.
+    /// Undisturbed duration: median on the fastest speed level.
     pub reference: Nanos,
     /// Shortest.
     pub min: Nanos,

@@ -173,7 +173,7 @@ pub struct DetourLoop {
     pub end_ns: u64,
     /// Turns of the loop.
     pub turns: u64,
-    /// Median time of an undisturbed turn, in clock quanta.
+    /// Mean time of an undisturbed turn, in clock quanta.
     pub turn_quanta: f64,
     /// Time spent writing records, excluded from the measured time.
     pub recording: Nanos,

@@ -1,0 +1,237 @@
+//! docs/run-bundle.md describes `run.json` and `findings.json` as they are: every object, its fields and their types.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_report::testing::Synthetic;
+use idlewave_run::findings::Findings;
+use idlewave_run::{
+    CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest, NoiseSource, Phase,
+    PhaseKind, SourceKind, Unavailable,
+};
+use idlewave_units::{Bytes, Cpu, Nanos};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Field and type, as the page has them, by object.
+type Objects = BTreeMap<String, Vec<(String, String)>>;
+
+fn objects() -> Objects {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run-bundle.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let json = &page[page.find("\n## run.json").unwrap()..];
+    let mut objects = Objects::new();
+    for section in json.split("\n### ").skip(1) {
+        let (name, body) = section.split_once('\n').unwrap();
+        let fields = body
+            .lines()
+            .filter(|l| l.starts_with("| `"))
+            .map(|l| l.trim_matches('|').split('|').map(str::trim).collect())
+            .map(|cells: Vec<&str>| (cells[0].trim_matches('`').to_owned(), cells[1].to_owned()))
+            .collect();
+        objects.insert(name.to_owned(), fields);
+    }
+    objects
+}
+
+/// Compares documents with the page and remembers what it has met.
+struct Check {
+    objects: Objects,
+    met: BTreeSet<String>,
+    filled: BTreeSet<(String, String)>,
+}
+
+impl Check {
+    fn object(&mut self, name: &str, value: &Value) {
+        let fields = self.objects.get(name);
+        let fields = fields
+            .unwrap_or_else(|| panic!("{name} is not described"))
+            .clone();
+        self.met.insert(name.to_owned());
+        let value = value
+            .as_object()
+            .unwrap_or_else(|| panic!("{name} is no object"));
+        if fields.is_empty() {
+            // One of several, told apart by `kind`.
+            let kind = value["kind"].as_str().unwrap();
+            return self.object(&format!("{name} {kind}"), &Value::Object(value.clone()));
+        }
+        let described: BTreeSet<&String> = fields.iter().map(|f| &f.0).collect();
+        assert_eq!(described, value.keys().collect(), "fields of {name}");
+        for (field, expected) in &fields {
+            let content = &value[field.as_str()];
+            let place = format!("{name}.{field}");
+            match (content, expected.strip_suffix(" or null")) {
+                (Value::Null, Some(_)) => continue,
+                (_, base) => self.value(&place, base.unwrap_or(expected), content),
+            }
+            self.filled.insert((name.to_owned(), field.clone()));
+        }
+    }
+
+    fn value(&mut self, place: &str, expected: &str, value: &Value) {
+        let fits = match (expected, value) {
+            ("text", Value::String(_))
+            | ("number", Value::Number(_))
+            | ("boolean", Value::Bool(_))
+            | ("text or object", Value::String(_) | Value::Object(_)) => true,
+            (_, Value::Array(items)) => {
+                if let Some(of) = expected.strip_prefix("list of ") {
+                    for item in items {
+                        self.value(place, of, item);
+                    }
+                } else {
+                    let pair = expected.strip_prefix('[').and_then(|e| e.strip_suffix(']'));
+                    let pair: Vec<&str> = pair
+                        .unwrap_or_else(|| panic!("{place}: {expected}"))
+                        .split(", ")
+                        .collect();
+                    assert_eq!(pair.len(), items.len(), "{place}");
+                    for (of, item) in pair.iter().zip(items) {
+                        self.value(place, of, item);
+                    }
+                }
+                true
+            }
+            (_, Value::Object(_)) => {
+                self.object(expected, value);
+                true
+            }
+            _ => false,
+        };
+        assert!(
+            fits,
+            "{place} is described as {expected}, and there is {value}"
+        );
+    }
+}
+
+/// A manifest in which every field has a value.
+fn full(mut manifest: Manifest) -> Manifest {
+    manifest.incomplete = Some(Incomplete::Killed);
+    manifest.losses.enter("events", 1, "consequence", "advice");
+    let phase = |kind| Phase {
+        kind,
+        begin_ns: 1,
+        end_ns: 2,
+    };
+    let detour = DetourLoop {
+        cpu: Cpu::new(0),
+        begin_ns: 1,
+        end_ns: 2,
+        turns: 3,
+        turn_quanta: 1.0,
+        recording: Nanos::ZERO,
+        not_kept: 0,
+        stolen: Nanos::ZERO,
+        involuntary_switches: Some(1),
+        moved: false,
+    };
+    manifest.phases.push(phase(PhaseKind::Detour {
+        threshold: Nanos::ZERO,
+        floor: Nanos::ZERO,
+        loops: vec![detour],
+    }));
+    manifest
+        .phases
+        .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::Lockstep {
+        coupling: Coupling::Barrier,
+        work_steps: 1,
+        work_target: Nanos::ZERO,
+        message_bytes: 1_024,
+        iterations: 1,
+        threshold: Nanos::ZERO,
+    }));
+    let node = &mut manifest.nodes[0];
+    let host = &mut node.host;
+    host.kernel_command_line = Some("quiet".to_owned());
+    host.isolated = Some("0-1".parse().unwrap());
+    host.nohz_full.clone_from(&host.isolated);
+    host.rcu_nocbs.clone_from(&host.isolated);
+    host.governor = Some("performance".to_owned());
+    host.turbo = Some(true);
+    host.irqbalance = Some(false);
+    host.transparent_huge_pages = Some("never".to_owned());
+    host.rt_runtime_us = Some(950_000);
+    host.numa_nodes = Some(1);
+    host.memory = Some(Bytes::new(1 << 30));
+    host.unreadable.push("cpufreq: none".to_owned());
+    host.cgroup_quota = Some(CgroupQuota {
+        quota: Nanos::from_millis(200),
+        period: Nanos::from_millis(100),
+    });
+    host.caches.push(idlewave_run::Cache {
+        level: 1,
+        kind: "Data".to_owned(),
+        size: Bytes::new(1 << 15),
+        shared_by: "0".parse().unwrap(),
+    });
+    host.topology.push(idlewave_run::CpuTopology {
+        cpu: Cpu::new(0),
+        core: Some(0),
+        package: Some(0),
+        numa: Some(0),
+        siblings: Some("0".parse().unwrap()),
+    });
+    node.clock.invariant = Some(true);
+    node.trace.unavailable.push(Unavailable {
+        what: "names".to_owned(),
+        why: "not permitted".to_owned(),
+        allow: Some("sudo idlewave study".to_owned()),
+    });
+    node.contamination.cpu_pressure = Some(0.1);
+    node.contamination.throttled = Some(1);
+    manifest
+}
+
+fn full_findings(mut findings: Findings, manifest: &Manifest) -> Findings {
+    findings.trace = manifest.nodes[0].trace.clone();
+    findings.contamination = manifest.nodes[0].contamination.clone();
+    findings.losses = manifest.losses.clone();
+    findings.profile.exchange = Some(Nanos::ZERO);
+    findings.profile.barrier = Some(Nanos::ZERO);
+    findings.profile.sources.push(NoiseSource {
+        kind: SourceKind::Irq,
+        name: "eth0".to_owned(),
+        rate_per_s: 1.0,
+        events: 1,
+        watched: Nanos::ZERO,
+        period: Some(Nanos::ZERO),
+        lengths: vec![LengthBin {
+            length_ns: 1,
+            count: 1,
+        }],
+    });
+    findings
+}
+
+#[test]
+fn both_documents_have_the_objects_fields_and_types_of_the_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let synthetic = Synthetic {
+        iterations: 3_000,
+        ..Synthetic::default()
+    };
+    let (run, findings) = synthetic.write(&dir.path().join("run")).unwrap();
+    let manifest = full(run.manifest().clone());
+    let findings = full_findings(findings, &manifest);
+    let mut check = Check {
+        objects: objects(),
+        met: BTreeSet::new(),
+        filled: BTreeSet::new(),
+    };
+    check.object("Manifest", &serde_json::to_value(&manifest).unwrap());
+    check.object("Findings", &serde_json::to_value(&findings).unwrap());
+
+    let described: BTreeSet<String> = check.objects.keys().cloned().collect();
+    assert_eq!(described, check.met, "objects described, objects met");
+    let fields = check
+        .objects
+        .iter()
+        .flat_map(|(o, f)| f.iter().map(move |(f, _)| (o.clone(), f.clone())));
+    let empty: Vec<(String, String)> = fields.filter(|f| !check.filled.contains(f)).collect();
+    assert!(
+        empty.is_empty(),
+        "never seen with a value, so not compared: {empty:?}"
+    );
+}
