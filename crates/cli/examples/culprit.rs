@@ -1,0 +1,190 @@
+//! A planted culprit: busy for a fixed CPU time, once per period, under a name of its own.
+//!
+//! What `idlewave study` must find, with what it really did printed at the end as one line of JSON:
+//!
+//! ```text
+//! cargo run --release -p idlewave --example culprit -- knave 500us 50ms 20s 0
+//! ```
+//!
+//! It runs like any daemon, without raised priority. Given several CPUs it visits them in turn: one
+//! run on each, moving on before it sleeps.
+
+use idlewave_units::{Cpu, CpuSet, Nanos};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
+/// Longest name the kernel keeps for a thread, without the closing zero (`TASK_COMM_LEN`).
+const NAME_BYTES: usize = 15;
+/// It ends by itself, whoever forgets it.
+const LONGEST: Nanos = Nanos::from_secs(600);
+
+/// What to do.
+struct Plan {
+    name: String,
+    length: Nanos,
+    period: Nanos,
+    duration: Nanos,
+    cpus: Vec<Cpu>,
+}
+
+/// One busy stretch, as seen from inside: CLOCK_MONOTONIC and CPU time, nanoseconds.
+struct Busy {
+    cpu: Cpu,
+    begin_ns: u64,
+    end_ns: u64,
+    ran_ns: u64,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match plan(&words).and_then(|plan| run(&plan).map(|runs| print(&plan, &runs))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("culprit: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn plan(words: &[String]) -> Result<Plan, String> {
+    let [name, length, period, duration, cpus] = words else {
+        return Err(USAGE.to_owned());
+    };
+    let time = |word: &String| {
+        word.parse::<Nanos>()
+            .map_err(|e| format!("failed to read `{word}`: {e}"))
+    };
+    let set: CpuSet = cpus
+        .parse()
+        .map_err(|e| format!("failed to read `{cpus}`: {e}"))?;
+    let plan = Plan {
+        name: name.clone(),
+        length: time(length)?,
+        period: time(period)?,
+        duration: time(duration)?,
+        cpus: set.iter().collect(),
+    };
+    if plan.name.len() > NAME_BYTES || plan.name.contains(['"', '\\', '\0']) {
+        return Err(format!("`{name}` is no name of at most {NAME_BYTES} bytes"));
+    }
+    if plan.cpus.is_empty() || plan.length >= plan.period || plan.duration > LONGEST {
+        return Err(format!(
+            "needs a CPU, a length below the period and at most {LONGEST}; {USAGE}"
+        ));
+    }
+    Ok(plan)
+}
+
+fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
+    let name = std::ffi::CString::new(plan.name.as_str()).map_err(|e| e.to_string())?;
+    // SAFETY: PR_SET_NAME reads a string that ends with a zero and lives through the call.
+    check("take its name", unsafe {
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr())
+    })?;
+    let begin = now(libc::CLOCK_MONOTONIC);
+    let end = begin + plan.duration.get();
+    let mut runs: Vec<Busy> = Vec::new();
+    let mut next = begin + plan.period.get();
+    pin(plan.cpus[0])?;
+    while next < end {
+        sleep_until(next);
+        let before = now(libc::CLOCK_THREAD_CPUTIME_ID);
+        let begin_ns = now(libc::CLOCK_MONOTONIC);
+        let ran_ns = loop {
+            let ran = now(libc::CLOCK_THREAD_CPUTIME_ID) - before;
+            if ran >= plan.length.get() {
+                break ran;
+            }
+        };
+        runs.push(Busy {
+            cpu: plan.cpus[runs.len() % plan.cpus.len()],
+            begin_ns,
+            end_ns: now(libc::CLOCK_MONOTONIC),
+            ran_ns,
+        });
+        if plan.cpus.len() > 1 {
+            pin(plan.cpus[runs.len() % plan.cpus.len()])?;
+        }
+        next += plan.period.get();
+    }
+    Ok(runs)
+}
+
+fn print(plan: &Plan, runs: &[Busy]) {
+    let ran = spread(runs.iter().map(|r| r.ran_ns).collect());
+    let took = spread(runs.iter().map(|r| r.end_ns - r.begin_ns).collect());
+    let list: Vec<String> = runs
+        .iter()
+        .map(|r| format!("[{},{},{}]", r.cpu, r.begin_ns, r.end_ns))
+        .collect();
+    println!(
+        "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}]}}",
+        plan.name,
+        plan.period.get(),
+        runs.len(),
+        list.join(",")
+    );
+}
+
+/// Minimum, median and maximum as JSON.
+fn spread(mut values: Vec<u64>) -> String {
+    values.sort_unstable();
+    match (values.first(), values.last()) {
+        (Some(min), Some(max)) => {
+            let median = values[values.len() / 2];
+            format!("{{\"min\":{min},\"median\":{median},\"max\":{max}}}")
+        }
+        _ => "null".to_owned(),
+    }
+}
+
+fn now(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec, which lives through the call; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn sleep_until(ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: reads one timespec, which lives through the call; no remainder is written.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &time,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+fn pin(cpu: Cpu) -> Result<(), String> {
+    // SAFETY: a cpu_set_t is plain bits, of which all zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu.index() >= libc::CPU_SETSIZE as usize {
+        return Err(format!("CPU {cpu} is beyond what a cpu_set_t holds"));
+    }
+    // SAFETY: the index is below CPU_SETSIZE.
+    unsafe { libc::CPU_SET(cpu.index(), &mut set) };
+    // SAFETY: reads one cpu_set_t of the size given; 0 is the calling thread.
+    check("move to its CPU", unsafe {
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set)
+    })
+}
+
+fn check(what: &str, result: libc::c_int) -> Result<(), String> {
+    match result {
+        0 => Ok(()),
+        _ => Err(format!(
+            "failed to {what}: {}",
+            std::io::Error::last_os_error()
+        )),
+    }
+}
