@@ -1,10 +1,11 @@
-//! Foreign bundles: `run.json`, `findings.json` and a table in any state. No panic, no hang, and no
+//! Foreign bundles: `run.json`, `findings.json`, a table in any state and a spill. No panic, no hang, and no
 //! file outside the bundle.
 //!
 //! Input: one byte that says which parts are taken from the input (bit 0 `run.json`, bit 1
-//! `findings.json`; else valid ones), text of both with a zero byte behind each, bytes of the tables.
+//! `findings.json`; else valid ones), text of both with a zero byte behind each, bytes of the tables and of the spill.
 #![no_main]
 
+use idlewave_run::spill::SpillReader;
 use idlewave_run::tables::{Bursts, Detours, Sources};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunState, Table};
@@ -50,8 +51,14 @@ fuzz_target!(init: std::panic::set_hook(Box::new(|_| {})), |input: &[u8]| {
     } else {
         let _ = fs::remove_file(dir.join("findings.json"));
     }
-    for name in ["bursts.arrow", "detours.arrow", "sources.arrow"] {
+    for name in ["bursts.arrow", "detours.arrow", "sources.arrow", "spill"] {
         write(name, table);
+    }
+    let mut words = Vec::new();
+    if let Ok(Some(mut spill)) = SpillReader::open(dir) {
+        while let Ok(Some(block)) = spill.next(Some(&mut words)) {
+            assert!(8 * words.len() <= table.len() && words.len() % block.kind.words() == 0);
+        }
     }
     let Ok(run) = RunReader::open(dir) else {
         return;

@@ -1,10 +1,11 @@
 //! Writes the seed corpora of both targets: `cargo run --bin seeds`, from this directory.
 
 use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
+use idlewave_run::spill::{Block, RecordKind, SpillWriter};
 use idlewave_run::tables::{Burst, Bursts, Detour, Detours, Source, Sources};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunWriter, Table};
-use idlewave_units::{Cpu, Nanos, NodeId, Pid};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -95,6 +96,20 @@ fn bundle_seeds(dir: &Path) -> io::Result<()> {
             fs::write(dir.join(format!("{table}{flags}")), seed)?;
         }
     }
+    let mut spill = SpillWriter::create(&path).map_err(io::Error::other)?;
+    for kind in [RecordKind::Iteration, RecordKind::Detour] {
+        let block = Block {
+            kind,
+            phase: 0,
+            cpu: Cpu::new(0),
+            rank: Rank::new(0),
+            counts: 1,
+            ns: 1,
+        };
+        spill.write(&block, &[5; 8]).map_err(io::Error::other)?;
+    }
+    let bytes = fs::read(path.join("spill"))?;
+    fs::write(dir.join("spill"), [&[0], &[0], &[0][..], &bytes].concat())?;
     let findings = [&[3], &run[..], &[0], b"{\"sources\":[]}", &[0]].concat();
     fs::write(dir.join("findings"), findings)
 }

@@ -84,8 +84,10 @@ impl Calibration {
     }
 
     /// Takes another pair. Readings older than this call are then converted between two pairs.
-    pub fn update(&mut self) {
-        self.push(Pair::read(self.counter));
+    pub fn update(&mut self) -> Pair {
+        let pair = Pair::read(self.counter);
+        self.push(pair);
+        pair
     }
 
     /// The counter it belongs to.

@@ -12,6 +12,7 @@ mod host;
 mod ledger;
 mod manifest;
 mod profile;
+pub mod spill;
 mod table_io;
 pub mod tables;
 #[doc(hidden)]

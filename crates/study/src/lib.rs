@@ -6,6 +6,7 @@
 mod analyse;
 mod date;
 mod error;
+mod gather;
 mod kernel_view;
 mod lock;
 mod options;

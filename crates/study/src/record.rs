@@ -180,7 +180,7 @@ fn record(
         }
         (Ok(()), None) => None,
     };
-    let closed = recording.close(root, incomplete);
+    let closed = recording.close(root, &calibration, incomplete);
     measured.and(closed)
 }
 

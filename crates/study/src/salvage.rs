@@ -1,9 +1,10 @@
 //! A bundle before its analysis: what a killed writer left is made whole, raw captures become tables.
 
+use crate::gather::gather_killed;
 use crate::{Progress, StudyError};
 use idlewave_ftrace::{capture_path, decode_capture};
-use idlewave_run::tables::{Bursts, Detours, Quanta, Regions, Table};
-use idlewave_run::{Incomplete, RunReader, RunState, RunWriter};
+use idlewave_run::tables::{Bursts, Table};
+use idlewave_run::{Incomplete, RunReader, RunState, RunWriter, spill};
 use idlewave_units::NodeId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,18 +61,14 @@ fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), StudyError> {
             *end = (*end).max(end_ns);
         }
     };
-    out.salvage::<Detours>(|rows| {
-        for row in rows.rows() {
+    gather_killed(out, |rows| {
+        for row in rows.detours.rows() {
             see(row.phase, row.begin_ns + row.length.get());
         }
-    })?;
-    out.salvage::<Quanta>(|rows| {
-        for row in rows.rows() {
+        for row in rows.quanta.rows() {
             see(row.phase, row.begin_ns + row.duration.get());
         }
-    })?;
-    out.salvage::<Regions>(|rows| {
-        for row in rows.rows() {
+        for row in rows.regions.rows() {
             see(row.phase, row.end_ns);
         }
     })?;
@@ -83,5 +80,6 @@ fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), StudyError> {
             phase.end_ns = phase.end_ns.min(end);
         }
     }
-    Ok(out.close(Some(Incomplete::Killed))?)
+    out.close(Some(Incomplete::Killed))?;
+    Ok(spill::remove(out.path())?)
 }

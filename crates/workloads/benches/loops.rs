@@ -5,7 +5,7 @@
 use divan::Bencher;
 use idlewave_clock::{Calibration, Counter, with_source};
 use idlewave_run::RunError;
-use idlewave_run::tables::{Detours, Quanta, Regions};
+use idlewave_run::spill::Block;
 use idlewave_units::{Cpu, Nanos, Pid};
 use idlewave_workloads::{Sink, detour, fibonacci::Fibonacci};
 use std::path::Path;
@@ -23,13 +23,7 @@ impl Sink for Nowhere {
     fn ready(&mut self, _: &[Pid]) -> Result<(), RunError> {
         Ok(())
     }
-    fn detours(&mut self, _: &Detours) -> Result<(), RunError> {
-        Ok(())
-    }
-    fn quanta(&mut self, _: &Quanta) -> Result<(), RunError> {
-        Ok(())
-    }
-    fn regions(&mut self, _: &Regions) -> Result<(), RunError> {
+    fn records(&mut self, _: &Block, _: &[u64]) -> Result<(), RunError> {
         Ok(())
     }
     fn tick(&mut self, _: Duration) {}

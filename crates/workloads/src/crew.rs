@@ -2,9 +2,12 @@
 
 use crate::WorkloadError;
 use crate::affinity::{pin, thread_id};
+use crate::recorder::Collector;
+use bytemuck::Pod;
+use idlewave_clock::Pair;
 use idlewave_run::RunError;
-use idlewave_run::tables::{Detours, Quanta, Regions};
-use idlewave_units::{Cpu, Pid};
+use idlewave_run::spill::{Block, RecordKind};
+use idlewave_units::{Cpu, Pid, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex};
@@ -13,18 +16,46 @@ use std::time::Duration;
 /// Time between two collections: often enough for progress and little memory, seldom enough to disturb little.
 pub const PACE: Duration = Duration::from_millis(200);
 
-/// Where the collector puts rows. All methods are called on the caller's thread.
+/// Where the collector puts records. All methods are called on the caller's thread.
 pub trait Sink {
     /// The measuring threads stand ready but have not begun.
     fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError>;
-    /// Detours, per CPU in order of time.
-    fn detours(&mut self, rows: &Detours) -> Result<(), RunError>;
-    /// Repetitions of the fixed work quantum, per CPU in order of time.
-    fn quanta(&mut self, rows: &Quanta) -> Result<(), RunError>;
-    /// Regions, per rank in order of time.
-    fn regions(&mut self, rows: &Regions) -> Result<(), RunError>;
+    /// Records of one thread, in order of time within their kind. Called while the threads measure, perhaps
+    /// on their CPUs: what it costs is noise. [`Rows`](crate::Rows) makes rows of them afterwards.
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError>;
     /// Called at every collection with the time since the begin.
     fn tick(&mut self, elapsed: Duration);
+}
+
+/// The records of one kind of one thread, on their way to the sink.
+pub struct Feed<T> {
+    pub collector: Collector<T>,
+    pub kind: RecordKind,
+    pub phase: u32,
+    pub cpu: Cpu,
+    /// 0 in phases without ranks.
+    pub rank: Rank,
+}
+
+impl<T: Pod> Feed<T> {
+    /// Hands on what there is; `pair` was read just now.
+    pub fn pass(&self, pair: Pair, sink: &mut dyn Sink) -> Result<(), RunError> {
+        let block = Block {
+            kind: self.kind,
+            phase: self.phase,
+            cpu: self.cpu,
+            rank: self.rank,
+            counts: pair.counts,
+            ns: pair.ns,
+        };
+        let mut passed = Ok(());
+        self.collector.drain(|chunk| {
+            if passed.is_ok() {
+                passed = sink.records(&block, bytemuck::cast_slice(chunk));
+            }
+        });
+        passed
+    }
 }
 
 /// One thread of the crew.

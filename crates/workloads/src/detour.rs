@@ -6,13 +6,14 @@
 //! After a record has been written the counter is read again: writing is no detour.
 
 use crate::affinity::Settled;
-use crate::crew::{self, Member};
+use crate::crew::{self, Feed, Member};
 use crate::recorder::{Recorder, channel};
 use crate::{Sink, WorkloadError};
+use bytemuck::{Pod, Zeroable};
 use idlewave_clock::{Calibration, Readings, Source, with_source};
 use idlewave_run::DetourLoop;
-use idlewave_run::tables::{Detour, Detours, Table};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_run::spill::RecordKind;
+use idlewave_units::{Cpu, Nanos, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -22,9 +23,10 @@ const TRIAL_TURNS: usize = 20_000;
 const LEAST_QUANTA: u64 = 5;
 /// The longest time for which the loop does not look at the halt flag.
 const SLICE: Duration = Duration::from_millis(20);
-/// Detours of one chunk, and chunks per CPU: room for a second of 30,000 per second.
-const CHUNK: usize = 4_096;
-const CHUNKS: usize = 8;
+/// Detours of one chunk, and chunks per CPU: room for a second of 30,000 per second, and no more than this
+/// many are lost with a killed process.
+const CHUNK: usize = 512;
+const CHUNKS: usize = 64;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -51,10 +53,11 @@ pub struct Outcome {
 }
 
 /// A gap in counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Gap {
-    begin: u64,
-    length: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Gap {
+    pub begin: u64,
+    pub length: u64,
 }
 
 /// An undisturbed turn, and the 99.9th percentile of turns, in counts.
@@ -155,11 +158,17 @@ pub fn run(
     let quanta_floor = LEAST_QUANTA * readings.quantum_counts;
     let (duration, slice) = (to_counts(params.duration), to_counts(SLICE));
 
-    let mut collectors = Vec::new();
+    let mut feeds = Vec::new();
     let mut bodies = Vec::new();
     for &cpu in &params.cpus {
         let (recorder, collector) = channel::<Gap>(CHUNKS, CHUNK);
-        collectors.push(collector);
+        feeds.push(Feed {
+            collector,
+            kind: RecordKind::Detour,
+            phase: params.phase,
+            cpu,
+            rank: Rank::new(0),
+        });
         let mut recorder: Recorder<Gap> = recorder;
         bodies.push(move || {
             let settled = Settled::begin(cpu);
@@ -183,33 +192,17 @@ pub fn run(
         })
         .collect();
     let sink = std::cell::RefCell::new(sink);
-    let mut rows = Detours::default();
     let results = crew::run(
         &members,
         bodies,
         halt,
         |threads| sink.borrow_mut().ready(threads),
         |elapsed| {
-            calibration.update();
-            rows.clear();
-            for (collector, &cpu) in collectors.iter().zip(&params.cpus) {
-                collector.drain(|gaps| {
-                    for gap in gaps {
-                        let begin_ns = calibration.to_ns(gap.begin);
-                        let end_ns = calibration.to_ns(gap.begin + gap.length);
-                        let length = Nanos::from_nanos(end_ns - begin_ns);
-                        rows.push(Detour {
-                            phase: params.phase,
-                            cpu,
-                            rank: None,
-                            begin_ns,
-                            length,
-                        });
-                    }
-                });
-            }
+            let pair = calibration.update();
             let mut sink = sink.borrow_mut();
-            sink.detours(&rows)?;
+            for feed in &feeds {
+                feed.pass(pair, *sink)?;
+            }
             sink.tick(elapsed);
             Ok(())
         },

@@ -2,18 +2,20 @@
 //!
 //! It sees what the detour loop sees and, besides, a CPU that runs slower.
 
-use crate::crew::{self, Member};
+use crate::crew::{self, Feed, Member};
 use crate::fibonacci::Fibonacci;
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
+use bytemuck::{Pod, Zeroable};
 use idlewave_clock::{Calibration, Source, with_source};
-use idlewave_run::tables::{Quanta, Quantum, Table};
-use idlewave_units::{Cpu, Nanos};
+use idlewave_run::spill::RecordKind;
+use idlewave_units::{Cpu, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Chunks per CPU, and the room of one in collections: together for several collections' time.
-const CHUNKS: usize = 4;
+/// Chunks per thread, and the share of a collection's time for which one has room: together two of them.
+pub(crate) const CHUNKS: usize = 9;
+const SHARE: u64 = 4;
 /// Least and most quanta of a chunk.
 const CHUNK: std::ops::RangeInclusive<u64> = 64..=65_536;
 
@@ -33,16 +35,17 @@ pub struct Params {
 }
 
 /// Begin and end of one quantum in counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Span {
-    begin: u64,
-    end: u64,
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Span {
+    pub begin: u64,
+    pub end: u64,
 }
 
-/// Room for a collection's time of records, within [`CHUNK`].
+/// Room for a [`SHARE`] of a collection's time of records, within [`CHUNK`].
 pub(crate) fn chunk_items(expected: Duration) -> usize {
-    let per_pace = crew::PACE.as_nanos() / expected.as_nanos().max(1) + 1;
-    (per_pace as u64).clamp(*CHUNK.start(), *CHUNK.end()) as usize
+    let per_pace = (crew::PACE.as_nanos() / expected.as_nanos().max(1) + 1) as u64;
+    (per_pace / SHARE).clamp(*CHUNK.start(), *CHUNK.end()) as usize
 }
 
 /// Repeats the quantum on all CPUs at once; returns the number of quanta that found no room.
@@ -58,11 +61,17 @@ pub fn run(
     let counter = calibration.counter();
     let duration = (params.duration.as_secs_f64() * calibration.counts_per_second()) as u64;
     let steps = params.work_steps;
-    let mut collectors = Vec::new();
+    let mut feeds = Vec::new();
     let mut bodies = Vec::new();
-    for _ in &params.cpus {
+    for &cpu in &params.cpus {
         let (mut recorder, collector) = channel::<Span>(CHUNKS, chunk_items(params.expected));
-        collectors.push(collector);
+        feeds.push(Feed {
+            collector,
+            kind: RecordKind::Quantum,
+            phase: params.phase,
+            cpu,
+            rank: Rank::new(0),
+        });
         bodies.push(move || {
             with_source!(counter, s => {
                 let mut work = Fibonacci::default();
@@ -89,31 +98,17 @@ pub fn run(
         })
         .collect();
     let sink = std::cell::RefCell::new(sink);
-    let mut rows = Quanta::default();
     let lost = crew::run(
         &members,
         bodies,
         halt,
         |threads| sink.borrow_mut().ready(threads),
         |elapsed| {
-            calibration.update();
-            rows.clear();
-            for (collector, &cpu) in collectors.iter().zip(&params.cpus) {
-                collector.drain(|spans| {
-                    for span in spans {
-                        let begin_ns = calibration.to_ns(span.begin);
-                        let duration = Nanos::from_nanos(calibration.to_ns(span.end) - begin_ns);
-                        rows.push(Quantum {
-                            phase: params.phase,
-                            cpu,
-                            begin_ns,
-                            duration,
-                        });
-                    }
-                });
-            }
+            let pair = calibration.update();
             let mut sink = sink.borrow_mut();
-            sink.quanta(&rows)?;
+            for feed in &feeds {
+                feed.pass(pair, *sink)?;
+            }
             sink.tick(elapsed);
             Ok(())
         },

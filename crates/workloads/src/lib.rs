@@ -1,8 +1,8 @@
 //! What measuring threads run: detour loop, fixed work quantum, lockstep iterations.
 //!
 //! Every workload runs one pinned thread per CPU or rank. These threads only compute, read a counter
-//! and fill preallocated chunks; the caller's thread collects the chunks a few times per second,
-//! converts counts to CLOCK_MONOTONIC and hands table rows to a [`Sink`].
+//! and fill preallocated chunks; the caller's thread hands the chunks to a [`Sink`] a few times per second.
+//! [`Rows`] makes rows of them when nothing is measured any more.
 
 mod affinity;
 mod crew;
@@ -12,7 +12,9 @@ pub mod fibonacci;
 pub mod fixed_work;
 pub mod lockstep;
 mod recorder;
+mod rows;
 
 pub use affinity::{Settled, pin};
 pub use crew::Sink;
 pub use error::WorkloadError;
+pub use rows::Rows;

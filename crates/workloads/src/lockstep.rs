@@ -7,25 +7,26 @@
 
 mod rank;
 
-use crate::crew::{self, Member};
-use crate::fixed_work::chunk_items;
+use crate::crew::{self, Feed, Member};
+use crate::detour::Gap;
+use crate::fixed_work::{CHUNKS, chunk_items};
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
 use idlewave_clock::{Calibration, with_source};
 use idlewave_fabric::{Waiting, world};
 use idlewave_run::Coupling;
-use idlewave_run::tables::{Detour, Detours, Region, Regions, Table, region_kind};
-use idlewave_units::{Bytes, Cpu, Nanos, Rank};
-use rank::{Gap, Iteration, Work};
+use idlewave_run::spill::RecordKind;
+use idlewave_units::{Cpu, Nanos, Rank};
+pub(crate) use rank::Iteration;
+use rank::Work;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// Bytes that each neighbour is sent.
 pub const MESSAGE_BYTES: usize = 1_024;
-/// Chunks of records per rank.
-const CHUNKS: usize = 6;
-/// Gaps of one chunk of records.
-const GAPS: usize = 2_048;
+/// Gaps of one chunk of records, and chunks per rank: room for a second of 30,000 per second.
+const GAPS: usize = 512;
+const GAP_CHUNKS: usize = 64;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -57,6 +58,11 @@ pub struct Outcome {
     pub lost_iterations: u64,
     /// Gaps whose records found no room.
     pub lost_gaps: u64,
+    /// From the moment at which all ranks were at work to the first at which one had ended, on
+    /// CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// See `begin_ns`.
+    pub end_ns: u64,
 }
 
 /// Runs the ranks until the time is over, the most iterations are done, or `halt` is set; all of them
@@ -92,7 +98,8 @@ pub fn run(
     };
     let last = AtomicU64::new(params.max_iterations.saturating_sub(1));
 
-    let mut collectors = Vec::new();
+    let mut iteration_feeds = Vec::new();
+    let mut gap_feeds = Vec::new();
     let mut bodies = Vec::new();
     let mut members = Vec::new();
     for (index, (mut fabric, &cpu)) in world(params.cpus.len() as u32, waiting)
@@ -102,8 +109,22 @@ pub fn run(
     {
         let (mut iterations, collected_iterations) =
             channel::<Iteration>(CHUNKS, chunk_items(params.work.to_duration()));
-        let (mut gaps, collected_gaps) = channel::<Gap>(CHUNKS, GAPS);
-        collectors.push((collected_iterations, collected_gaps));
+        let (mut gaps, collected_gaps) = channel::<Gap>(GAP_CHUNKS, GAPS);
+        let (phase, rank) = (params.phase, Rank::new(index as u32));
+        iteration_feeds.push(Feed {
+            collector: collected_iterations,
+            kind: RecordKind::Iteration,
+            phase,
+            cpu,
+            rank,
+        });
+        gap_feeds.push(Feed {
+            collector: collected_gaps,
+            kind: RecordKind::RankGap,
+            phase,
+            cpu,
+            rank,
+        });
         members.push(Member {
             name: format!("iw-rank-{index}"),
             cpu,
@@ -119,77 +140,25 @@ pub fn run(
             }
             iterations.finish();
             gaps.finish();
-            done.map(|completed| (completed, iterations.lost(), gaps.lost()))
+            done.map(|done| (done, iterations.lost(), gaps.lost()))
         });
     }
 
-    let wait_kind = match params.coupling {
-        Coupling::Neighbours => region_kind::EXCHANGE,
-        Coupling::Barrier => region_kind::BARRIER,
-    };
-    let bytes = match params.coupling {
-        Coupling::Neighbours if params.cpus.len() > 1 => Some(Bytes::new(2 * MESSAGE_BYTES as u64)),
-        _ => None,
-    };
     let sink = std::cell::RefCell::new(sink);
-    let (mut regions, mut detours) = (Regions::default(), Detours::default());
     let results = crew::run(
         &members,
         bodies,
         halt,
         |threads| sink.borrow_mut().ready(threads),
         |elapsed| {
-            calibration.update();
-            regions.clear();
-            detours.clear();
-            for (index, (iterations, gaps)) in collectors.iter().enumerate() {
-                let (rank, cpu) = (Rank::new(index as u32), params.cpus[index]);
-                iterations.drain(|chunk| {
-                    for i in chunk {
-                        let (begin_ns, arrival_ns) =
-                            (calibration.to_ns(i.begin), calibration.to_ns(i.arrival));
-                        let end_ns = calibration.to_ns(i.end);
-                        let (phase, iteration) = (params.phase, i.iteration);
-                        let kind = region_kind::COMPUTE;
-                        regions.push(Region {
-                            rank,
-                            phase,
-                            iteration,
-                            kind,
-                            begin_ns,
-                            end_ns: arrival_ns,
-                            bytes: None,
-                        });
-                        let kind = wait_kind;
-                        regions.push(Region {
-                            rank,
-                            phase,
-                            iteration,
-                            kind,
-                            begin_ns: arrival_ns,
-                            end_ns,
-                            bytes,
-                        });
-                    }
-                });
-                gaps.drain(|chunk| {
-                    for gap in chunk {
-                        let begin_ns = calibration.to_ns(gap.begin);
-                        let length =
-                            Nanos::from_nanos(calibration.to_ns(gap.begin + gap.length) - begin_ns);
-                        detours.push(Detour {
-                            phase: params.phase,
-                            cpu,
-                            rank: Some(rank),
-                            begin_ns,
-                            length,
-                        });
-                    }
-                });
-            }
+            let pair = calibration.update();
             let mut sink = sink.borrow_mut();
-            sink.regions(&regions)?;
-            sink.detours(&detours)?;
+            for feed in &iteration_feeds {
+                feed.pass(pair, *sink)?;
+            }
+            for feed in &gap_feeds {
+                feed.pass(pair, *sink)?;
+            }
             sink.tick(elapsed);
             Ok(())
         },
@@ -198,12 +167,17 @@ pub fn run(
         iterations: u64::MAX,
         lost_iterations: 0,
         lost_gaps: 0,
+        begin_ns: 0,
+        end_ns: u64::MAX,
     };
     for result in results {
-        let (completed, lost_iterations, lost_gaps) = result?;
-        outcome.iterations = outcome.iterations.min(completed);
+        let (done, lost_iterations, lost_gaps) = result?;
+        outcome.iterations = outcome.iterations.min(done.iterations);
         outcome.lost_iterations += lost_iterations;
         outcome.lost_gaps += lost_gaps;
+        outcome.begin_ns = outcome.begin_ns.max(calibration.to_ns(done.begin));
+        outcome.end_ns = outcome.end_ns.min(calibration.to_ns(done.end));
     }
+    outcome.end_ns = outcome.end_ns.max(outcome.begin_ns);
     Ok(outcome)
 }

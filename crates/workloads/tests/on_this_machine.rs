@@ -1,10 +1,12 @@
 //! The workloads on the real CPUs of this machine: what they record is consistent. No assertion is about speed.
 
 use idlewave_clock::{Calibration, Counter};
-use idlewave_run::tables::{Detours, Quanta, Regions, Table, region_kind};
-use idlewave_run::{Coupling, RunError};
+use idlewave_run::spill::Block;
+use idlewave_run::tables::{Table, region_kind};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Coupling, Phase, PhaseKind, RunError};
 use idlewave_units::{Cpu, Nanos, Pid};
-use idlewave_workloads::{Sink, detour, fixed_work, lockstep};
+use idlewave_workloads::{Rows, Sink, detour, fixed_work, lockstep};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,15 +14,7 @@ use std::time::Duration;
 #[derive(Default)]
 struct Kept {
     threads: Vec<Pid>,
-    detours: Detours,
-    quanta: Quanta,
-    regions: Regions,
-}
-
-fn extend<T: Table>(all: &mut T, rows: &T) {
-    for row in rows.rows() {
-        all.push(row);
-    }
+    blocks: Vec<(Block, Vec<u64>)>,
 }
 
 impl Sink for Kept {
@@ -28,19 +22,37 @@ impl Sink for Kept {
         self.threads = threads.to_vec();
         Ok(())
     }
-    fn detours(&mut self, rows: &Detours) -> Result<(), RunError> {
-        extend(&mut self.detours, rows);
-        Ok(())
-    }
-    fn quanta(&mut self, rows: &Quanta) -> Result<(), RunError> {
-        extend(&mut self.quanta, rows);
-        Ok(())
-    }
-    fn regions(&mut self, rows: &Regions) -> Result<(), RunError> {
-        extend(&mut self.regions, rows);
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        self.blocks.push((*block, words.to_vec()));
         Ok(())
     }
     fn tick(&mut self, _: Duration) {}
+}
+
+impl Kept {
+    /// The rows of a run whose phases are all of this kind.
+    fn rows(&self, kind: &PhaseKind, calibration: &Calibration) -> Rows {
+        let mut manifest = empty_manifest();
+        let phase = Phase {
+            kind: kind.clone(),
+            begin_ns: 0,
+            end_ns: u64::MAX,
+        };
+        manifest.phases = vec![phase; 4];
+        let mut rows = Rows::default();
+        for (block, words) in &self.blocks {
+            assert_eq!(rows.add(block, words, &manifest, calibration), 0);
+        }
+        // A block that belongs to no phase gives no rows.
+        manifest.phases.clear();
+        let mut none = Rows::default();
+        for (block, words) in &self.blocks {
+            let records = (words.len() / block.kind.words()) as u64;
+            assert_eq!(none.add(block, words, &manifest, calibration), records);
+        }
+        assert!(none.detours.is_empty() && none.quanta.is_empty() && none.regions.is_empty());
+        rows
+    }
 }
 
 /// One CPU that this process may use.
@@ -70,6 +82,12 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
     let halt = AtomicBool::new(false);
     let outcome =
         detour::run(&params, readings, &mut calibration, &halt, &mut kept).expect("a detour loop");
+    let kind = PhaseKind::Detour {
+        threshold: outcome.threshold,
+        floor: outcome.floor,
+        loops: Vec::new(),
+    };
+    let kept = kept.rows(&kind, &calibration);
     let seen = &outcome.loops[0];
     assert!(outcome.threshold >= outcome.floor);
     assert!(seen.end_ns - seen.begin_ns >= 490_000_000 && seen.turns > 1_000);
@@ -113,6 +131,7 @@ fn quanta_follow_each_other_without_overlap() {
     )
     .expect("quanta");
     assert_eq!(lost, 0);
+    let kept = kept.rows(&PhaseKind::FixedWork { work_steps: 20_000 }, &calibration);
     assert!(kept.quanta.len() > 10);
     let rows: Vec<_> = kept.quanta.rows().collect();
     assert!(
@@ -121,7 +140,19 @@ fn quanta_follow_each_other_without_overlap() {
     );
 }
 
-fn lockstep(ranks: usize, coupling: Coupling, max_iterations: u64) -> (Kept, lockstep::Outcome) {
+fn lockstep_rows(kept: &Kept, params: &lockstep::Params, calibration: &Calibration) -> Rows {
+    let kind = PhaseKind::Lockstep {
+        coupling: params.coupling,
+        work_steps: params.work_steps,
+        work_target: params.work,
+        message_bytes: 0,
+        iterations: 0,
+        threshold: params.threshold,
+    };
+    kept.rows(&kind, calibration)
+}
+
+fn lockstep(ranks: usize, coupling: Coupling, max_iterations: u64) -> (Rows, lockstep::Outcome) {
     let (mut calibration, _) = clock();
     let mut kept = Kept::default();
     let params = lockstep::Params {
@@ -142,10 +173,21 @@ fn lockstep(ranks: usize, coupling: Coupling, max_iterations: u64) -> (Kept, loc
     )
     .expect("a lockstep run");
     assert_eq!(kept.threads.len(), ranks);
-    (kept, outcome)
+    (lockstep_rows(&kept, &params, &calibration), outcome)
 }
 
-fn check(kept: &Kept, outcome: lockstep::Outcome, ranks: u32) {
+fn check(kept: &Rows, outcome: lockstep::Outcome, ranks: u32) {
+    let first = kept
+        .regions
+        .rows()
+        .filter(|r| r.iteration == 0 && r.kind == region_kind::COMPUTE);
+    assert_eq!(first.map(|r| r.begin_ns).max(), Some(outcome.begin_ns));
+    let last = kept
+        .regions
+        .rows()
+        .filter(|r| r.iteration + 1 == outcome.iterations && r.kind != region_kind::COMPUTE);
+    let end = last.map(|r| r.end_ns).min().expect("an iteration");
+    assert_eq!(outcome.end_ns, end.max(outcome.begin_ns));
     assert_eq!(outcome.lost_iterations, 0);
     assert!(outcome.iterations > 0);
     for rank in 0..ranks {
@@ -227,5 +269,6 @@ fn a_halted_run_ends_in_order() {
     };
     let outcome = lockstep::run(&params, &mut calibration, &halt, &mut kept).expect("a short run");
     assert!(halt.load(Ordering::Relaxed) && outcome.iterations < 100);
+    let kept = lockstep_rows(&kept, &params, &calibration);
     check(&kept, outcome, 2);
 }

@@ -68,7 +68,7 @@ impl Phases<'_> {
             Current {
                 names,
                 duration,
-                ..Current::default()
+                ranks: false,
             },
         );
         let kind = PhaseKind::Detour {
@@ -117,7 +117,7 @@ impl Phases<'_> {
             Current {
                 names,
                 duration,
-                ..Current::default()
+                ranks: false,
             },
         );
         let index = self.begin(
@@ -164,7 +164,6 @@ impl Phases<'_> {
                 names,
                 ranks: true,
                 duration,
-                ..Current::default()
             },
         );
         let kind = |iterations| PhaseKind::Lockstep {
@@ -188,17 +187,11 @@ impl Phases<'_> {
         };
         let halt = Arc::clone(&recording.halt);
         let outcome = lockstep::run(&params, &mut self.calibration, &halt, recording)?;
-        let spans = &recording.current.spans;
-        // All ranks were at work between the last begin and the first end.
-        let begin_ns = spans.values().map(|s| s.0).max();
-        let end_ns = spans.values().map(|s| s.1).min();
         let kind = kind(outcome.iterations);
         let manifest = &mut recording.out.manifest;
         let phase = &mut manifest.phases[index];
         phase.kind = kind;
-        if let (Some(begin_ns), Some(end_ns)) = (begin_ns, end_ns) {
-            (phase.begin_ns, phase.end_ns) = (begin_ns, end_ns.max(begin_ns));
-        }
+        (phase.begin_ns, phase.end_ns) = (outcome.begin_ns, outcome.end_ns);
         manifest.losses.enter(
             "iterations for which there was no room",
             outcome.lost_iterations,

@@ -1,12 +1,13 @@
-//! The bundle while it is written: tables, manifest, and the kernel's view beside them.
+//! The bundle while it is written: spill, manifest, and the kernel's view beside them.
 
+use crate::gather::gather;
 use crate::kernel_view::KernelView;
 use crate::{Progress, Stop, StudyError};
-use idlewave_run::tables::{Detours, Quanta, Regions, Table};
-use idlewave_run::{Incomplete, RunError, RunWriter, TableWriter};
-use idlewave_units::{Pid, Rank};
+use idlewave_clock::Calibration;
+use idlewave_run::spill::{self, Block, SpillWriter};
+use idlewave_run::{Incomplete, RunError, RunWriter};
+use idlewave_units::Pid;
 use idlewave_workloads::Sink;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,6 @@ pub struct Current {
     pub ranks: bool,
     /// Its planned time.
     pub duration: Duration,
-    /// First begin and last end of the regions of each rank.
-    pub spans: BTreeMap<Rank, (u64, u64)>,
 }
 
 /// The bundle while it is written.
@@ -32,9 +31,7 @@ pub struct Recording<'a> {
     /// Ends the workload under way.
     pub halt: Arc<AtomicBool>,
     view: KernelView,
-    detours: TableWriter<Detours>,
-    quanta: TableWriter<Quanta>,
-    regions: TableWriter<Regions>,
+    spill: SpillWriter,
     stop: &'a Stop,
     progress: &'a dyn Progress,
     /// What the tracer refused; given out when the phase has ended.
@@ -52,9 +49,7 @@ impl<'a> Recording<'a> {
             current: Current::default(),
             halt: Arc::default(),
             view,
-            detours: out.table()?,
-            quanta: out.table()?,
-            regions: out.table()?,
+            spill: SpillWriter::create(out.path())?,
             out,
             stop,
             progress,
@@ -85,22 +80,28 @@ impl<'a> Recording<'a> {
         self.refused.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the kernel's view and the tables; the bundle is whole afterwards.
-    pub fn close(mut self, root: &Path, incomplete: Option<Incomplete>) -> Result<(), StudyError> {
+    /// Ends the kernel's view and makes the tables; the bundle is whole afterwards.
+    pub fn close(
+        mut self,
+        root: &Path,
+        calibration: &Calibration,
+        incomplete: Option<Incomplete>,
+    ) -> Result<(), StudyError> {
         let viewed = self.view.stop(root, &mut self.out);
-        self.out.finish_table(self.detours)?;
-        self.out.finish_table(self.quanta)?;
-        self.out.finish_table(self.regions)?;
-        match viewed {
+        gather(&mut self.out, calibration, |_| ())?;
+        let closed = match viewed {
             Ok(sheet) => {
                 self.out.manifest.nodes[0].trace = sheet;
-                Ok(self.out.close(incomplete)?)
+                self.out.close(incomplete)?;
+                Ok(())
             }
             Err(error) => {
                 self.out.close(Some(Incomplete::Error(error.to_string())))?;
                 Err(error)
             }
-        }
+        };
+        spill::remove(self.out.path())?;
+        closed
     }
 }
 
@@ -122,45 +123,13 @@ impl Sink for Recording<'_> {
         self.out.save()
     }
 
-    fn detours(&mut self, rows: &Detours) -> Result<(), RunError> {
-        if rows.is_empty() {
-            Ok(())
-        } else {
-            self.detours.extend(rows)
-        }
-    }
-
-    fn quanta(&mut self, rows: &Quanta) -> Result<(), RunError> {
-        if rows.is_empty() {
-            Ok(())
-        } else {
-            self.quanta.extend(rows)
-        }
-    }
-
-    fn regions(&mut self, rows: &Regions) -> Result<(), RunError> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        for (&rank, (&begin, &end)) in rows.rank.iter().zip(rows.begin_ns.iter().zip(&rows.end_ns))
-        {
-            self.current.spans.entry(rank).or_insert((begin, end)).1 = end;
-        }
-        self.regions.extend(rows)
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        self.spill.write(block, words)
     }
 
     fn tick(&mut self, elapsed: Duration) {
         self.progress
             .at(elapsed.as_secs_f64() / self.current.duration.as_secs_f64().max(1e-3));
-        let flushed = self
-            .detours
-            .flush()
-            .and_then(|()| self.quanta.flush())
-            .and_then(|()| self.regions.flush());
-        if let Err(error) = flushed {
-            self.refused.get_or_insert(error.into());
-            self.halt.store(true, Ordering::Relaxed);
-        }
         if self.is_over() {
             self.halt.store(true, Ordering::Relaxed);
         }

@@ -1,7 +1,9 @@
 //! What one rank does, over any fabric and any counter.
 
 use super::MESSAGE_BYTES;
+use crate::detour::Gap;
 use crate::fibonacci::Fibonacci;
+use bytemuck::{Pod, Zeroable};
 use idlewave_clock::Source;
 use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_run::Coupling;
@@ -15,7 +17,8 @@ const LEFT: Tag = Tag(1);
 const RIGHT: Tag = Tag(2);
 
 /// One iteration in counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Iteration {
     pub iteration: u64,
     pub begin: u64,
@@ -23,11 +26,14 @@ pub struct Iteration {
     pub end: u64,
 }
 
-/// A gap in counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gap {
+/// What a rank did, in counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub iterations: u64,
+    /// Of the first iteration.
     pub begin: u64,
-    pub length: u64,
+    /// Of the last one.
+    pub end: u64,
 }
 
 /// The computation of one iteration.
@@ -138,7 +144,7 @@ impl Exchange {
     }
 }
 
-/// Runs one rank; returns the number of iterations completed.
+/// Runs one rank.
 ///
 /// The end is agreed without a message of its own: when its time is over in iteration k, rank 0 sets the
 /// last iteration to k + size. No rank can be that far ahead of rank 0 (on a ring size / 2 at most), and
@@ -149,7 +155,7 @@ pub fn run<F: Fabric, S: Source>(
     plan: &Plan<'_>,
     mut record: impl FnMut(Iteration),
     gap: impl FnMut(Gap),
-) -> Result<u64, FabricError> {
+) -> Result<Done, FabricError> {
     let Plan {
         work,
         coupling,
@@ -166,6 +172,7 @@ pub fn run<F: Fabric, S: Source>(
 
     let mut iteration = 0_u64;
     let mut begin = source.now_ordered();
+    let first = begin;
     let deadline = begin.saturating_add(plan.duration);
     let mut watch = Watch {
         source,
@@ -174,7 +181,7 @@ pub fn run<F: Fabric, S: Source>(
     };
     let (chunk_limit, chunk_usual) = (work.chunk_counts + threshold, work.chunk_counts);
     let mut decided = false;
-    loop {
+    let end = loop {
         for _ in 0..work.chunks {
             numbers.advance(work.chunk_steps);
             watch.look(chunk_limit, chunk_usual);
@@ -201,13 +208,17 @@ pub fn run<F: Fabric, S: Source>(
             plan.last.fetch_min(iteration + ahead, Ordering::AcqRel);
         }
         if iteration >= plan.last.load(Ordering::Acquire) {
-            break;
+            break end;
         }
         iteration += 1;
         begin = end;
-    }
+    };
     std::hint::black_box(numbers.value());
-    Ok(iteration + 1)
+    Ok(Done {
+        iterations: iteration + 1,
+        begin: first,
+        end,
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,364 @@
+//! The spill: what measuring threads recorded, as counter readings, in the order in which it was gathered.
+//!
+//! To turn records into rows of tables costs CPU time, and the only CPUs there are may be those being
+//! measured. So while a phase runs, its records go to one file as they are, which costs a copy; they become
+//! tables when the recording is over, and in the same way after its writer was killed.
+//!
+//! The file `spill` is a sequence of blocks. A block is a header of eight words and then its records, each
+//! of [`RecordKind::words`] words. A word is 64 bits in the byte order of the machine that recorded.
+//!
+//! | word | holds |
+//! |---|---|
+//! | 0 | the bytes `IWSPILL1` |
+//! | 1 | [`RecordKind`], as its number |
+//! | 2 | index of the phase |
+//! | 3 | CPU in the low half, rank in the high half (0 where the kind has none) |
+//! | 4 | number of records |
+//! | 5, 6 | the same moment as counter reading and as CLOCK_MONOTONIC in ns, taken after the records |
+//! | 7 | exclusive or of the words 0 to 6 |
+
+use crate::RunError;
+use idlewave_units::{Cpu, Rank};
+use std::fs::File;
+use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "spill";
+const MAGIC: u64 = u64::from_le_bytes(*b"IWSPILL1");
+const HEADER: usize = 8;
+
+/// What the records of a block are; all times in counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum RecordKind {
+    /// Of a detour loop: begin, length.
+    Detour = 1,
+    /// A fixed work quantum: begin, end.
+    Quantum = 2,
+    /// Of a lockstep run: number, begin, arrival, end.
+    Iteration = 3,
+    /// A gap in a rank's iteration: begin, length.
+    RankGap = 4,
+}
+
+impl RecordKind {
+    /// Words of one record.
+    pub const fn words(self) -> usize {
+        match self {
+            Self::Iteration => 4,
+            Self::Detour | Self::Quantum | Self::RankGap => 2,
+        }
+    }
+
+    fn of(number: u64) -> Option<Self> {
+        [Self::Detour, Self::Quantum, Self::Iteration, Self::RankGap]
+            .into_iter()
+            .find(|&kind| kind as u64 == number)
+    }
+}
+
+/// What a block says about its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// What they are.
+    pub kind: RecordKind,
+    /// Index of their phase.
+    pub phase: u32,
+    /// CPU of the thread that recorded them.
+    pub cpu: Cpu,
+    /// Its rank; 0 in phases without ranks.
+    pub rank: Rank,
+    /// A counter reading taken after the records, and the same moment in nanoseconds of CLOCK_MONOTONIC.
+    pub counts: u64,
+    /// See `counts`.
+    pub ns: u64,
+}
+
+/// Appends blocks. What a call has written survives the end of the process.
+#[derive(Debug)]
+pub struct SpillWriter {
+    file: File,
+    path: PathBuf,
+}
+
+impl SpillWriter {
+    /// Begins the spill of a bundle.
+    pub fn create(bundle: &Path) -> Result<Self, RunError> {
+        let path = bundle.join(FILE);
+        let file = File::create(&path).map_err(RunError::io("create", &path))?;
+        Ok(Self { file, path })
+    }
+
+    /// Appends `words`, whole records of `block`.
+    pub fn write(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        debug_assert_eq!(words.len() % block.kind.words(), 0);
+        if words.is_empty() {
+            return Ok(());
+        }
+        let mut header = [
+            MAGIC,
+            block.kind as u64,
+            u64::from(block.phase),
+            u64::from(block.cpu.get()) | u64::from(block.rank.get()) << 32,
+            (words.len() / block.kind.words()) as u64,
+            block.counts,
+            block.ns,
+            0,
+        ];
+        header[HEADER - 1] = check(&header);
+        let (header, words): (&[u8], &[u8]) =
+            (bytemuck::cast_slice(&header), bytemuck::cast_slice(words));
+        let all = header.len() + words.len();
+        let mut written = self
+            .file
+            .write_vectored(&[IoSlice::new(header), IoSlice::new(words)])
+            .map_err(RunError::io("write", &self.path))?;
+        // Mostly everything is written at once.
+        while written < all {
+            let rest = if written < header.len() {
+                &header[written..]
+            } else {
+                &words[written - header.len()..]
+            };
+            match self.file.write(rest) {
+                Ok(0) => {
+                    return Err(RunError::io("write", &self.path)(
+                        io::ErrorKind::WriteZero.into(),
+                    ));
+                }
+                Ok(n) => written += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(RunError::io("write", &self.path)(e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Exclusive or of all words but the last.
+fn check(header: &[u64; HEADER]) -> u64 {
+    header[..HEADER - 1].iter().fold(0, |x, word| x ^ word)
+}
+
+/// Reads blocks up to the last whole one.
+#[derive(Debug)]
+pub struct SpillReader {
+    file: BufReader<File>,
+    path: PathBuf,
+    /// Bytes not read yet.
+    left: u64,
+}
+
+impl SpillReader {
+    /// Opens the spill of a bundle; `None` if it has none.
+    pub fn open(bundle: &Path) -> Result<Option<Self>, RunError> {
+        let path = bundle.join(FILE);
+        let opened = File::open(&path).and_then(|file| {
+            let left = file.metadata()?.len();
+            Ok((file, left))
+        });
+        match opened {
+            Ok((file, left)) => Ok(Some(Self {
+                file: BufReader::with_capacity(1 << 16, file),
+                path,
+                left,
+            })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(RunError::io("read", path)(e)),
+        }
+    }
+
+    /// The next block with its records, or without them (`words` is `None`). At the end, or where the
+    /// writer was killed within a block, `None`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what stands where a block should begin is none.
+    pub fn next(&mut self, words: Option<&mut Vec<u64>>) -> Result<Option<Block>, RunError> {
+        let mut header = [0_u64; HEADER];
+        let size = size_of_val(&header) as u64;
+        if self.left < size {
+            return Ok(None);
+        }
+        self.read(bytemuck::cast_slice_mut(&mut header))?;
+        let at = self.left;
+        let kind = RecordKind::of(header[1])
+            .filter(|_| header[0] == MAGIC && header[HEADER - 1] == check(&header));
+        let (Some(kind), Ok(phase)) = (kind, u32::try_from(header[2])) else {
+            let reason = if header[0] == MAGIC.swap_bytes() {
+                "recorded on a machine of the other byte order; explain it there".to_owned()
+            } else {
+                format!("no block begins {at} bytes before its end")
+            };
+            return Err(RunError::Table {
+                path: self.path.clone(),
+                reason,
+            });
+        };
+        let bytes = header[4].saturating_mul(8 * kind.words() as u64);
+        if self.left < bytes {
+            return Ok(None);
+        }
+        match words {
+            Some(words) => {
+                // No more than the file holds.
+                words.clear();
+                words.resize((bytes / 8) as usize, 0);
+                self.read(bytemuck::cast_slice_mut(words))?;
+            }
+            None => {
+                self.file
+                    .seek_relative(bytes as i64)
+                    .map_err(RunError::io("read", &self.path))?;
+                self.left -= bytes;
+            }
+        }
+        Ok(Some(Block {
+            kind,
+            phase,
+            cpu: Cpu::new(header[3] as u32),
+            rank: Rank::new((header[3] >> 32) as u32),
+            counts: header[5],
+            ns: header[6],
+        }))
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), RunError> {
+        self.file
+            .read_exact(bytes)
+            .map_err(RunError::io("read", &self.path))?;
+        self.left -= bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Goes back to the first block.
+    pub fn rewind(&mut self) -> Result<(), RunError> {
+        let at = self
+            .file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.file.get_ref().metadata());
+        self.left = at.map_err(RunError::io("read", &self.path))?.len();
+        Ok(())
+    }
+}
+
+/// Removes the spill, if there is one: its records are in tables.
+pub fn remove(bundle: &Path) -> Result<(), RunError> {
+    let path = bundle.join(FILE);
+    match std::fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(RunError::io("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(kind: RecordKind, phase: u32) -> Block {
+        Block {
+            kind,
+            phase,
+            cpu: Cpu::new(3),
+            rank: Rank::new(7),
+            counts: 1_000,
+            ns: 2_000,
+        }
+    }
+
+    fn all(dir: &Path) -> Result<Vec<(Block, Vec<u64>)>, RunError> {
+        let mut reader = SpillReader::open(dir)?.expect("a spill");
+        let mut blocks = Vec::new();
+        let mut words = Vec::new();
+        while let Some(block) = reader.next(Some(&mut words))? {
+            blocks.push((block, words.clone()));
+        }
+        reader.rewind()?;
+        let mut heads = Vec::new();
+        while let Some(block) = reader.next(None)? {
+            heads.push(block);
+        }
+        assert!(blocks.iter().map(|b| b.0).eq(heads));
+        Ok(blocks)
+    }
+
+    fn written(dir: &Path) -> Vec<(Block, Vec<u64>)> {
+        let blocks = vec![
+            (block(RecordKind::Iteration, 2), (0..4_000).collect()),
+            (block(RecordKind::RankGap, 2), vec![5, 6]),
+            (block(RecordKind::Detour, 0), vec![u64::MAX; 20]),
+        ];
+        let mut writer = SpillWriter::create(dir).unwrap();
+        writer.write(&blocks[0].0, &blocks[0].1).unwrap();
+        writer.write(&block(RecordKind::Quantum, 1), &[]).unwrap();
+        writer.write(&blocks[1].0, &blocks[1].1).unwrap();
+        writer.write(&blocks[2].0, &blocks[2].1).unwrap();
+        blocks
+    }
+
+    #[test]
+    fn blocks_are_read_as_written_and_empty_ones_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let blocks = written(dir.path());
+        assert_eq!(all(dir.path()).unwrap(), blocks);
+        remove(dir.path()).unwrap();
+        remove(dir.path()).unwrap();
+        assert!(SpillReader::open(dir.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_its_whole_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let blocks = written(dir.path());
+        let path = dir.path().join(FILE);
+        let bytes = std::fs::read(&path).unwrap();
+        let ends: Vec<usize> = blocks
+            .iter()
+            .scan(0, |end, b| {
+                *end += 64 + 8 * b.1.len();
+                Some(*end)
+            })
+            .collect();
+        for cut in [
+            0,
+            1,
+            63,
+            64,
+            65,
+            32_063,
+            32_064,
+            32_065,
+            32_143,
+            32_144,
+            bytes.len() - 1,
+        ] {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let whole = ends.iter().filter(|&&end| end <= cut).count();
+            assert_eq!(all(dir.path()).unwrap(), blocks[..whole], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn damage_in_any_header_byte_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let blocks = written(dir.path());
+        let path = dir.path().join(FILE);
+        let bytes = std::fs::read(&path).unwrap();
+        for at in 0..64 {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &bad).unwrap();
+            let error = all(dir.path()).unwrap_err();
+            assert!(matches!(error, RunError::Table { .. }), "{at}: {error}");
+        }
+        let mut swapped = bytes.clone();
+        swapped[..8].reverse();
+        std::fs::write(&path, &swapped).unwrap();
+        assert!(
+            all(dir.path())
+                .unwrap_err()
+                .to_string()
+                .contains("byte order")
+        );
+        assert_eq!(blocks.len(), 3);
+    }
+}

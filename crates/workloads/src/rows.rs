@@ -1,0 +1,117 @@
+//! From records in counts to rows on CLOCK_MONOTONIC.
+
+use crate::detour::Gap;
+use crate::fixed_work::Span;
+use crate::lockstep::{Iteration, MESSAGE_BYTES};
+use idlewave_clock::Calibration;
+use idlewave_run::spill::{Block, RecordKind};
+use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, Regions, Table, region_kind};
+use idlewave_run::{Coupling, Manifest, PhaseKind};
+use idlewave_units::{Bytes, Nanos};
+
+/// Rows made of records.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Detours of the detour loop and gaps of ranks.
+    pub detours: Detours,
+    /// Repetitions of the fixed work quantum.
+    pub quanta: Quanta,
+    /// Computation and wait of every iteration.
+    pub regions: Regions,
+}
+
+impl Rows {
+    /// Forgets the rows, keeps the room.
+    pub fn clear(&mut self) {
+        self.detours.clear();
+        self.quanta.clear();
+        self.regions.clear();
+    }
+
+    /// Adds the rows of a block, `words`, of the run that `manifest` describes. The number of records that fit
+    /// no phase of it is returned: these are no rows.
+    #[must_use]
+    pub fn add(
+        &mut self,
+        block: &Block,
+        words: &[u64],
+        manifest: &Manifest,
+        calibration: &Calibration,
+    ) -> u64 {
+        let phase = manifest.phases.get(block.phase as usize);
+        match (block.kind, phase.map(|p| &p.kind)) {
+            (RecordKind::Detour, Some(PhaseKind::Detour { .. })) => {
+                self.detours(block, words, false, calibration);
+            }
+            (RecordKind::RankGap, Some(PhaseKind::Lockstep { .. })) => {
+                self.detours(block, words, true, calibration);
+            }
+            (RecordKind::Quantum, Some(PhaseKind::FixedWork { .. })) => {
+                for span in bytemuck::cast_slice::<u64, Span>(words) {
+                    let begin_ns = calibration.to_ns(span.begin);
+                    let end_ns = calibration.to_ns(span.end);
+                    self.quanta.push(Quantum {
+                        phase: block.phase,
+                        cpu: block.cpu,
+                        begin_ns,
+                        duration: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
+                    });
+                }
+            }
+            (RecordKind::Iteration, Some(&PhaseKind::Lockstep { coupling, .. })) => {
+                self.iterations(block, words, coupling, manifest.ranks.len(), calibration);
+            }
+            _ => return (words.len() / block.kind.words()) as u64,
+        }
+        0
+    }
+
+    fn detours(&mut self, block: &Block, words: &[u64], of_rank: bool, calibration: &Calibration) {
+        for gap in bytemuck::cast_slice::<u64, Gap>(words) {
+            let begin_ns = calibration.to_ns(gap.begin);
+            let end_ns = calibration.to_ns(gap.begin.saturating_add(gap.length));
+            self.detours.push(Detour {
+                phase: block.phase,
+                cpu: block.cpu,
+                rank: of_rank.then_some(block.rank),
+                begin_ns,
+                length: Nanos::from_nanos(end_ns.saturating_sub(begin_ns)),
+            });
+        }
+    }
+
+    fn iterations(
+        &mut self,
+        block: &Block,
+        words: &[u64],
+        coupling: Coupling,
+        ranks: usize,
+        calibration: &Calibration,
+    ) {
+        let (wait, bytes) = match coupling {
+            Coupling::Neighbours if ranks > 1 => (
+                region_kind::EXCHANGE,
+                Some(Bytes::new(2 * MESSAGE_BYTES as u64)),
+            ),
+            Coupling::Neighbours => (region_kind::EXCHANGE, None),
+            Coupling::Barrier => (region_kind::BARRIER, None),
+        };
+        for i in bytemuck::cast_slice::<u64, Iteration>(words) {
+            let arrival_ns = calibration.to_ns(i.arrival);
+            let region = |kind, begin_ns, end_ns, bytes| Region {
+                rank: block.rank,
+                phase: block.phase,
+                iteration: i.iteration,
+                kind,
+                begin_ns,
+                end_ns,
+                bytes,
+            };
+            let begin_ns = calibration.to_ns(i.begin);
+            self.regions
+                .push(region(region_kind::COMPUTE, begin_ns, arrival_ns, None));
+            let end_ns = calibration.to_ns(i.end);
+            self.regions.push(region(wait, arrival_ns, end_ns, bytes));
+        }
+    }
+}
