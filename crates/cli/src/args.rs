@@ -1,6 +1,5 @@
 //! The command line.
 
-use crate::exit::{Exit, Failure};
 use clap::{Args, Parser, Subcommand};
 use idlewave_study::StudyOptions;
 use idlewave_units::{CpuSet, Nanos};
@@ -40,14 +39,24 @@ pub struct StudyArgs {
     /// Directory for the run; must not exist [default: idlewave-study-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Time to measure, from 2s to 1h; the analysis comes on top
-    #[arg(long, default_value = "30s", value_name = "TIME")]
+    /// Time to measure, from 2s to 60min; the analysis comes on top
+    #[arg(
+        long,
+        default_value = "30s",
+        value_name = "TIME",
+        allow_hyphen_values = true
+    )]
     duration: Nanos,
-    /// Ranks of the lockstep runs [default: one per CPU]
-    #[arg(long, value_name = "N")]
+    /// Ranks of the lockstep runs, from 1 to 4096 [default: one per CPU]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
     ranks: Option<u32>,
     /// Computation of one iteration, from 2us to 1s
-    #[arg(long, default_value = "20us", value_name = "TIME")]
+    #[arg(
+        long,
+        default_value = "20us",
+        value_name = "TIME",
+        allow_hyphen_values = true
+    )]
     work: Nanos,
     /// CPUs to measure, as in 0-3,8 [default: all that are allowed]
     #[arg(long, value_name = "CPUS")]
@@ -64,12 +73,8 @@ pub struct StudyArgs {
 }
 
 impl StudyArgs {
-    pub fn into_options(self) -> Result<StudyOptions, Failure> {
-        if self.cpus.as_ref().is_some_and(CpuSet::is_empty) {
-            return Err(Failure::new(Exit::Usage, "read --cpus: the list is empty")
-                .with_next("give at least one CPU, as in --cpus 0"));
-        }
-        Ok(StudyOptions {
+    pub fn into_options(self) -> StudyOptions {
+        StudyOptions {
             output: self.output,
             duration: self.duration,
             ranks: self.ranks,
@@ -77,8 +82,10 @@ impl StudyArgs {
             cpus: self.cpus,
             trace: !self.no_trace,
             seed: self.seed,
-            command: std::env::args().collect(),
-        })
+            command: std::env::args_os()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use idlewave_run::RunError;
 use idlewave_study::StudyError;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// How the command ended.
@@ -61,46 +62,57 @@ impl Failure {
     }
 }
 
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        let (exit, next) = match &error {
-            _ if error.is_disk_full() => (
+/// What a failure with the bundle amounts to, and what to do next.
+fn judge(error: &RunError) -> (Exit, &'static str) {
+    const COPY: &str = "copy the bundle again from where it was recorded, or record anew";
+    match error {
+        RunError::Io { action, source, .. } => match (*action, source.kind()) {
+            ("read", ErrorKind::PermissionDenied) => {
+                (Exit::Io, "read it as the user who recorded it")
+            }
+            // The manifest names a file that is not there.
+            ("read", ErrorKind::NotFound) => (Exit::Bundle, COPY),
+            ("read", _) => (Exit::Io, COPY),
+            ("create", ErrorKind::NotFound) => (
                 Exit::Io,
-                "free some space, or choose another place with -o; what was recorded is readable",
+                "make the directory above it first, or choose another place with -o",
             ),
-            RunError::Io { .. } => (Exit::Io, "choose a directory that you may write with -o"),
-            RunError::Exists(_) => (Exit::Io, "choose another name with -o, or remove it"),
-            RunError::NotARun(_) => (
-                Exit::Bundle,
-                "give the directory that `idlewave study` made",
-            ),
-            RunError::NewerSchema { .. } => (
-                Exit::Bundle,
-                "use the idlewave that wrote it, or a newer one",
-            ),
-            RunError::Manifest { .. } | RunError::Table { .. } | RunError::NoTable { .. } => (
-                Exit::Bundle,
-                "copy the bundle again from where it was recorded, or record anew",
-            ),
-        };
-        Failure::new(exit, error.to_string()).with_next(next)
+            _ => (Exit::Io, "choose a directory that you may write with -o"),
+        },
+        RunError::Exists(_) => (Exit::Io, "choose another name with -o, or remove it"),
+        RunError::NotARun(path) if !path.exists() => (
+            Exit::Bundle,
+            "there is no such directory; give the one that `idlewave study` made",
+        ),
+        RunError::NotARun(_) => (
+            Exit::Bundle,
+            "give the directory that `idlewave study` made",
+        ),
+        RunError::NewerSchema { .. } => (
+            Exit::Bundle,
+            "use the idlewave that wrote it, or a newer one",
+        ),
+        RunError::Manifest { .. } | RunError::Table { .. } | RunError::NoTable { .. } => {
+            (Exit::Bundle, COPY)
+        }
     }
 }
 
 impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Self {
-        let next = error.next_step();
+        let mut next = error.next_step();
         let exit = match &error {
-            StudyError::Run(_) => {
-                let StudyError::Run(run) = error else {
-                    unreachable!("matched above")
-                };
-                return run.into();
+            StudyError::Run(run) => {
+                let (exit, usual) = judge(run);
+                next.get_or_insert(usual.to_owned());
+                exit
             }
             StudyError::Option { .. } => Exit::Usage,
             StudyError::NotPossible { .. } => Exit::NotPossible,
-            StudyError::Busy(_) | StudyError::Damaged { .. } => Exit::Bundle,
-            StudyError::Io { .. } => Exit::Io,
+            StudyError::Busy(_) | StudyError::Damaged { .. } | StudyError::Explain(_) => {
+                Exit::Bundle
+            }
+            StudyError::Io { .. } | StudyError::Trace(_) => Exit::Io,
             _ => Exit::Other,
         };
         Failure {

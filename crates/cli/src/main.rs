@@ -4,17 +4,20 @@ mod args;
 mod exit;
 mod progress;
 mod signals;
+mod usage;
 
-use args::{Cli, Command, ExplainArgs, ReportArgs, StudyArgs};
-use clap::Parser;
+use args::{Command, ExplainArgs, ReportArgs, StudyArgs};
 use exit::{Exit, Failure};
-use idlewave_study::{Analysis, Stop, StudyOptions, analyse, render, study, summary};
+use idlewave_study::{Analysis, Stop, analyse, render, study, summary};
 use progress::Bars;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match usage::parse() {
+        Ok(cli) => cli,
+        Err(failure) => return report_failure(&failure),
+    };
     let stop = match signals::stop_on_signals() {
         Ok(stop) => stop,
         Err(failure) => return report_failure(&failure),
@@ -37,29 +40,29 @@ fn main() -> ExitCode {
 
 /// One line: what failed and why; a second one: what to do next.
 fn report_failure(failure: &Failure) -> ExitCode {
-    eprintln!("idlewave: failed to {}", failure.what);
+    let mut text = format!("idlewave: failed to {}\n", failure.what);
     if let Some(next) = &failure.next {
-        eprintln!("next step: {next}");
+        text.push_str(&format!("next step: {next}\n"));
     }
+    // The exit code still tells where standard error takes nothing.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
     failure.exit.into()
 }
 
 fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let json = args.json;
     let color = use_color(json);
-    let options: StudyOptions = args.into_options()?;
+    let options = args.into_options();
     let bars = Bars::new(!json);
     let analysis = study(&options, stop, &bars);
     bars.finish();
     let analysis = analysis?;
     print_findings(&analysis, json, color)?;
-    if !json {
-        println!(
-            "report: {}",
-            analysis.run.path().join("report.html").display()
-        );
+    if json {
+        return Ok(());
     }
-    Ok(())
+    let page = analysis.run.path().join("report.html");
+    print(&format!("report: {}\n", page.display()))
 }
 
 fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
@@ -73,16 +76,20 @@ fn run_report(args: &ReportArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(true);
     let page = render(&args.run, args.output.as_deref(), &stop.flag, &bars);
     bars.finish();
-    println!("{}", page?.display());
-    Ok(())
+    print(&format!("{}\n", page?.display()))
 }
 
 fn print_findings(analysis: &Analysis, json: bool, color: bool) -> Result<(), Failure> {
-    let text = summary(analysis, json, terminal_width(), color)?;
-    // A reader that closes the pipe early has what it wanted.
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Io, format!("write the summary: {e}")))
+    print(&summary(analysis, json, terminal_width(), color)?)
+}
+
+/// Writes to standard output. A reader that closes the pipe early has what it wanted.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            let failure = Failure::new(Exit::Io, format!("write to standard output: {e}"));
+            Err(failure.with_next("send the output elsewhere; the bundle is not affected"))
         }
         _ => Ok(()),
     }

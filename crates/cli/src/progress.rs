@@ -3,6 +3,7 @@
 use idlewave_study::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
+use std::io::Write;
 
 /// Steps of a bar: enough for a smooth one, few enough to cost nothing.
 const STEPS: u64 = 1_000;
@@ -53,7 +54,8 @@ impl Progress for Bars {
         if let Some(bar) = self.current.borrow().as_ref() {
             bar.println(text);
         } else if self.visible {
-            eprintln!("{text}");
+            // Nobody is there to be told that nobody is there.
+            let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 }

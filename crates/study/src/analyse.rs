@@ -6,10 +6,16 @@ use idlewave_explain::advice::advise;
 use idlewave_explain::{Explanation, explain};
 use idlewave_run::findings::Findings;
 use idlewave_run::{Coupling, PhaseKind, RunError, RunReader, SourceKind};
-use idlewave_simulate::{MOST_REMOVED, MeasuredRun, PredictConfig, SimulateError, predict};
+use idlewave_simulate::{
+    MOST_REMOVED, MeasuredRun, PredictConfig, SimulateError, predict_with_effort,
+};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+
+/// Environment variable with the share of the usual effort to spend on the prediction, 0..=1: for tests of
+/// everything else. Findings made with it say so.
+const EFFORT: &str = "IDLEWAVE_EFFORT";
 
 /// A bundle with its findings.
 #[derive(Debug)]
@@ -92,6 +98,12 @@ fn is_removable(kind: SourceKind) -> bool {
     )
 }
 
+/// The effort asked for; the usual one if none is, or nonsense.
+fn effort() -> f64 {
+    let asked = std::env::var(EFFORT).ok().and_then(|text| text.parse().ok());
+    asked.filter(|e| *e > 0.0 && *e < 1.0).unwrap_or(1.0)
+}
+
 fn add_prediction(
     run: &RunReader,
     findings: &mut Findings,
@@ -138,9 +150,15 @@ fn add_prediction(
             })
             .collect(),
     };
-    match predict(&findings.profile, &config, stop, &|share| {
-        progress.at(share)
-    }) {
+    let effort = effort();
+    findings.losses.enter(
+        format!("simulated steps of the prediction ({EFFORT}={effort})"),
+        u64::from(effort < 1.0),
+        "the prediction is less precise than usual, or lacks points",
+        format!("unset {EFFORT}, then: idlewave explain RUN"),
+    );
+    let at = |share| progress.at(share);
+    match predict_with_effort(&findings.profile, &config, effort, stop, &at) {
         Ok(prediction) => findings.prediction = Some(prediction),
         Err(SimulateError::Stopped) => {
             return Err(StudyError::Interrupted {

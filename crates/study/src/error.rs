@@ -12,6 +12,10 @@ use idlewave_workloads::WorkloadError;
 use std::io;
 use std::path::PathBuf;
 
+/// What to do about a full disk.
+const DISK_FULL: &str = "free some space, then see with `idlewave explain RUN` what was recorded; \
+    or choose another place with -o";
+
 /// Why a study, or the analysis of one, ended without its result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,13 +100,18 @@ impl StudyError {
                 return Some(next.clone());
             }
             StudyError::Busy(_) => "wait until it has finished, then try again",
-            StudyError::Damaged(_) => {
+            StudyError::Damaged(_) | StudyError::Explain(_) => {
                 "copy the bundle again from where it was recorded, or record anew"
             }
-            StudyError::Io { .. } => "choose a place that you may write with -o",
-            StudyError::Trace(e) if e.is_disk_full() => {
-                "free some space, or choose another place with -o; what was recorded is readable"
-            }
+            StudyError::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DISK_FULL,
+                io::ErrorKind::NotFound => {
+                    "make the directory above it first, or choose another place with -o"
+                }
+                _ => "choose a place that you may write with -o",
+            },
+            StudyError::Trace(e) if e.is_disk_full() => DISK_FULL,
+            StudyError::Run(e) if e.is_disk_full() => DISK_FULL,
             StudyError::Trace(_) => "try again with --no-trace",
             _ => return None,
         };
@@ -135,6 +144,10 @@ impl From<WorkloadError> for StudyError {
             WorkloadError::Pin { .. } => StudyError::NotPossible {
                 reason: error.to_string(),
                 next: "give CPUs that this process may use with --cpus".to_owned(),
+            },
+            WorkloadError::Spawn(_) => StudyError::NotPossible {
+                reason: error.to_string(),
+                next: "use fewer --ranks, or allow more threads with ulimit -u".to_owned(),
             },
             other => StudyError::Workload(other),
         }

@@ -66,7 +66,16 @@ impl TraceError {
 
     /// Whether the disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
-        matches!(self, TraceError::Io { source, .. }
-            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge))
+        let (TraceError::Io { source, .. } | TraceError::Capture(FtraceError::Io { source, .. })) =
+            self
+        else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge
+        )
     }
 }
