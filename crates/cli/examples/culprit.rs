@@ -12,7 +12,8 @@
 use idlewave_units::{Cpu, CpuSet, Nanos};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
+const USAGE: &str =
+    "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
 /// Longest name the kernel keeps for a thread, without the closing zero (`TASK_COMM_LEN`).
 const NAME_BYTES: usize = 15;
 /// It ends by itself, whoever forgets it.
