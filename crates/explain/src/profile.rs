@@ -42,13 +42,57 @@ pub fn profile(
                 lengths: NoiseSource::bin_lengths(&lengths, LENGTHS_KEPT),
             }
         })
-        // A rank that shares its CPU with another is this run's set-up, not noise of the machine.
-        .filter(|s| s.kind != SourceKind::Rank)
+        .filter(|s| is_of_the_machine(s.kind))
         .collect();
     NoiseProfile {
         sources,
         work,
         exchange,
         barrier,
+    }
+}
+
+/// Whether a program would meet this noise when nobody measures. A rank that shares its CPU with another is
+/// this run's set-up, and recorder and tracing come and go with it.
+fn is_of_the_machine(kind: SourceKind) -> bool {
+    !matches!(
+        kind,
+        SourceKind::Rank | SourceKind::Recorder | SourceKind::Tracing
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_units::Cpu;
+
+    #[test]
+    fn the_recorder_itself_is_no_noise_of_the_machine() {
+        let mut catalog = Catalog::default();
+        let strikes: BTreeMap<_, _> = [
+            (SourceKind::Task, "crond"),
+            (SourceKind::Recorder, "idlewave"),
+            (SourceKind::Tracing, "tracing"),
+            (SourceKind::Rank, "rank"),
+        ]
+        .into_iter()
+        .map(|(kind, name)| {
+            let source = catalog.intern(kind, name);
+            let strike = |begin| Strike {
+                source,
+                cpu: Cpu::new(0),
+                begin,
+                length: 5_000,
+            };
+            (source, vec![strike(10), strike(20)])
+        })
+        .collect();
+        let watched = Nanos::from_secs(4);
+        let found = profile(&catalog, &strikes, &[], watched, Nanos::ZERO, None, None);
+        let [crond] = found.sources.as_slice() else {
+            panic!("{:?}", found.sources);
+        };
+        assert_eq!((crond.name.as_str(), crond.events), ("crond", 2));
+        assert_eq!(crond.rate_per_s, 0.5);
     }
 }

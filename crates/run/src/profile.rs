@@ -4,7 +4,8 @@ use crate::SourceKind;
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Noise of one CPU, averaged over the CPUs of a run, labelled by source.
+/// Noise of one CPU, averaged over the CPUs of a run, labelled by source: what a program would meet when nobody
+/// records, so without idlewave's own recorder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseProfile {
     /// Sources; their events are independent of each other.

@@ -4,11 +4,12 @@ use crate::lock::Lock;
 use crate::{Progress, StudyError, salvage};
 use idlewave_explain::advice::advise;
 use idlewave_explain::{Explanation, explain};
-use idlewave_run::findings::Findings;
+use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::{Coupling, PhaseKind, RunError, RunReader, SourceKind};
 use idlewave_simulate::{
     MOST_REMOVED, MeasuredRun, PredictConfig, SimulateError, predict_with_effort,
 };
+use idlewave_units::Nanos;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -100,7 +101,9 @@ fn is_removable(kind: SourceKind) -> bool {
 
 /// The effort asked for; the usual one if none is, or nonsense.
 fn effort() -> f64 {
-    let asked = std::env::var(EFFORT).ok().and_then(|text| text.parse().ok());
+    let asked = std::env::var(EFFORT)
+        .ok()
+        .and_then(|text| text.parse().ok());
     asked.filter(|e| *e > 0.0 && *e < 1.0).unwrap_or(1.0)
 }
 
@@ -159,7 +162,15 @@ fn add_prediction(
     );
     let at = |share| progress.at(share);
     match predict_with_effort(&findings.profile, &config, effort, stop, &at) {
-        Ok(prediction) => findings.prediction = Some(prediction),
+        Ok(mut prediction) => {
+            let own = |s: &SourceFinding| s.kind == SourceKind::Recorder && s.stolen > Nanos::ZERO;
+            if findings.sources.iter().any(own) {
+                prediction
+                    .caveats
+                    .push("what idlewave itself took while it recorded is left out".to_owned());
+            }
+            findings.prediction = Some(prediction);
+        }
         Err(SimulateError::Stopped) => {
             return Err(StudyError::Interrupted {
                 kept: "the bundle is as it was recorded".to_owned(),
