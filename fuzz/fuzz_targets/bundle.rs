@@ -14,13 +14,20 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A directory in memory where there is one, made once: its files are replaced by every input.
+/// A directory, made once: its files are replaced by every input. In `TMPDIR` if that is set, else in memory
+/// where there is such a place. Whoever starts the fuzzer removes it.
 fn directory() -> &'static PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let memory = std::path::Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let made = tempfile::Builder::new().prefix("idlewave-fuzz-").tempdir_in(base);
+        let base = if memory.is_dir() && std::env::var_os("TMPDIR").is_none() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let made = tempfile::Builder::new()
+            .prefix("idlewave-fuzz-")
+            .tempdir_in(base);
         made.expect("a temporary directory").keep()
     })
 }

@@ -35,10 +35,28 @@ fuzz_target!(|input: &[u8]| {
 
 fn check(tables: &CpuTables) {
     let bursts = &tables.bursts;
-    assert!(bursts.begin_ns.iter().zip(&bursts.end_ns).all(|(b, e)| b <= e));
-    assert!(bursts.end_ns.iter().zip(bursts.begin_ns.iter().skip(1)).all(|(e, b)| e <= b));
+    assert!(
+        bursts
+            .begin_ns
+            .iter()
+            .zip(&bursts.end_ns)
+            .all(|(b, e)| b <= e)
+    );
+    assert!(
+        bursts
+            .end_ns
+            .iter()
+            .zip(bursts.begin_ns.iter().skip(1))
+            .all(|(e, b)| e <= b)
+    );
     let interrupts = &tables.interrupts;
     assert!(interrupts.begin_ns.is_sorted());
-    assert!(interrupts.begin_ns.iter().zip(&interrupts.end_ns).all(|(b, e)| b <= e));
+    assert!(
+        interrupts
+            .begin_ns
+            .iter()
+            .zip(&interrupts.end_ns)
+            .all(|(b, e)| b <= e)
+    );
     assert!(tables.wakeups.time_ns.is_sorted());
 }

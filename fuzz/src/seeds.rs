@@ -39,7 +39,12 @@ fn page_seeds(dir: &Path) -> io::Result<()> {
         seed.extend(bytes);
         seed
     };
-    for event in ["sched_switch", "irq_handler_entry", "sched_waking", "nmi_handler"] {
+    for event in [
+        "sched_switch",
+        "irq_handler_entry",
+        "sched_waking",
+        "nmi_handler",
+    ] {
         fs::write(dir.join(event), seed(event, &pages(512, &events)))?;
     }
     let mut page = PageWriter::new(512, 5);
