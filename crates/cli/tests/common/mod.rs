@@ -1,0 +1,201 @@
+//! What the tests of the command share: running it with a limit, and a recorded bundle to work on.
+
+// Every test program uses a part of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A command that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The command, with a prediction that costs nothing: what is tested here does not depend on its precision.
+pub fn idlewave() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+    command
+        .env("IDLEWAVE_EFFORT", "0.0001")
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None` if a signal ended it.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts the documented form of a failure: this exit code, one line with what failed, one with the next
+    /// step, and nothing else. Returns both.
+    #[track_caller]
+    pub fn failed(&self, code: i32) -> [String; 2] {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let &[what, next] = lines.as_slice() else {
+            panic!("not one line and a next step: {self:?}")
+        };
+        let what = what.strip_prefix("idlewave: failed to ").expect(what);
+        let next = next.strip_prefix("next step: ").expect(next);
+        [what.to_owned(), next.to_owned()]
+    }
+
+    /// Asserts success.
+    #[track_caller]
+    pub fn succeeded(&self) {
+        assert_eq!(self.code, Some(0), "{self:?}");
+    }
+}
+
+/// Runs a command to its end, or fails the test where it hangs.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ended {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait(child)
+}
+
+/// Waits for a command whose outputs are piped.
+#[track_caller]
+pub fn wait(mut child: Child) -> Ended {
+    let drain = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = drain(child.stdout.take().map(|p| Box::new(p) as _));
+    let stderr = drain(child.stderr.take().map(|p| Box::new(p) as _));
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > LIMIT {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("hangs: {}", stderr.join().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Ended {
+        code: status.code(),
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    }
+}
+
+/// The short study that most tests work on: recorded once per test program, explained and reported.
+pub fn bundle() -> &'static Path {
+    static BUNDLE: OnceLock<PathBuf> = OnceLock::new();
+    BUNDLE.get_or_init(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // What test programs that have ended have left: they have no last moment to clean up in.
+        for entry in fs::read_dir(all).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let owner = name.strip_prefix("bundle-");
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let path = all.join(format!("bundle-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        run(&mut study(&path)).succeeded();
+        path
+    })
+}
+
+/// A study as short as they come, with few iterations.
+pub fn study(output: &Path) -> Command {
+    let mut command = idlewave();
+    command.args(["study", "--duration", "2s", "--work", "200us", "-o"]);
+    command.arg(output);
+    command
+}
+
+/// `explain` or `report` of a bundle.
+pub fn again(what: &str, bundle: &Path) -> Ended {
+    run(idlewave().arg(what).arg(bundle))
+}
+
+/// Copies a directory with what is in it.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// All files below a directory with their bytes, by name.
+pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Whether this process has root's rights.
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing, cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether a program is there to be started.
+pub fn has(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    version.is_ok_and(|o: Output| o.status.success())
+}
+
+/// A file system of its own at a directory; gone when dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts with the arguments of mount(8) at `target`; the reason where that is not possible.
+    pub fn new(args: &[&str], target: &Path) -> Result<Self, String> {
+        if !is_root() {
+            return Err("mounting needs root".to_owned());
+        }
+        let done = Command::new("mount").args(args).arg(target).output();
+        let done = done.map_err(|e| format!("mount: {e}"))?;
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        Ok(Self(target.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily, so that it goes away even where a failed test has left a file open.
+        let done = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(done.is_ok_and(|s| s.success()) || std::thread::panicking());
+    }
+}
