@@ -6,7 +6,7 @@ use crate::catalog::SourceId;
 use crate::edges::Extra;
 use crate::kernel::for_each;
 use crate::reference::{Reference, late_from};
-use crate::steps::{RankSeries, Step, chain, last_ranks};
+use crate::steps::{RankSeries, Step, chain, last_ranks, ring};
 use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Estimate, LockstepFindings};
 use idlewave_run::tables::{Regions, region_kind};
@@ -17,6 +17,7 @@ use idlewave_units::{Nanos, Rank};
 /// A late step with its parts.
 #[derive(Clone, Debug)]
 pub struct Late {
+    /// Its rank is the one that was disturbed: last to arrive, or last to send.
     pub step: Step,
     pub lateness: u64,
     pub parts: Vec<Part>,
@@ -130,14 +131,17 @@ pub fn analyse(
     drop(local);
     let chain = chain(&series, phase.coupling);
     let last = last_ranks(&series);
-    drop(series);
 
     let limit = late_from(&references);
     let slow_level = charger.catalog.class(SourceKind::SlowLevel);
     let unexplained = charger.catalog.class(SourceKind::Unexplained);
     let mut late = Vec::new();
     let mut small_variation: i64 = 0;
-    let mut charges: Vec<Charge> = Vec::new();
+    let mut taker = Taker {
+        phase,
+        charger,
+        charges: Vec::new(),
+    };
     let mut taken: Vec<(SourceId, u64)> = Vec::new();
     let mut by_level = 0u64;
     for step in &chain {
@@ -149,13 +153,11 @@ pub fn analyse(
             continue;
         }
         let lateness = excess as u64;
-        let rank = step.rank.index();
-        charges.clear();
         taken.clear();
-        if let Some(watch) = phase.watches.get(rank) {
-            charger.charges(watch, step.begin, step.end, &mut charges);
-            taken.extend(charges.iter().map(|c| (c.source, c.length())));
-            taken.extend(overlapping(phase.extras[rank], step.begin, step.end));
+        taker.take(step.rank.index(), step.begin, step.end, &mut taken);
+        let mut step = *step;
+        if let Some(sender) = held_back(&mut taker, &step, &series, limit, &mut taken) {
+            step.rank = sender;
         }
         let slow_by = reference.slow_by(step.end);
         let parts = split(lateness, &taken, slow_by, slow_level, unexplained);
@@ -165,7 +167,7 @@ pub fn analyse(
             .map(|p| p.ns)
             .sum::<u64>();
         late.push(Late {
-            step: *step,
+            step,
             lateness,
             parts,
         });
@@ -221,6 +223,74 @@ pub fn analyse(
         communication: step_ref.checked_sub(compute_ref).map(Nanos::from_nanos),
         slow_level_share: by_level as f64 / undisturbed.max(1) as f64,
     }))
+}
+
+/// Collects what was taken from ranks.
+struct Taker<'a, 'c> {
+    phase: &'a LockstepPhase<'a>,
+    charger: &'a mut Charger<'c>,
+    charges: Vec<Charge>,
+}
+
+impl Taker<'_, '_> {
+    /// Adds what was taken from `rank` in `begin..end`; returns how much that is.
+    fn take(&mut self, rank: usize, begin: u64, end: u64, taken: &mut Vec<(SourceId, u64)>) -> u64 {
+        let Some(watch) = self.phase.watches.get(rank).filter(|_| begin < end) else {
+            return 0;
+        };
+        let before = taken.len();
+        self.charges.clear();
+        self.charger.charges(watch, begin, end, &mut self.charges);
+        taken.extend(self.charges.iter().map(|c| (c.source, c.length())));
+        taken.extend(overlapping(self.phase.extras[rank], begin, end));
+        taken[before..].iter().map(|t| t.1).sum()
+    }
+}
+
+/// A rank interrupted between its arrival and its send holds back those that wait for its message,
+/// though it was not the last to arrive. Where the wait at the begin of `step` is longer than `limit`
+/// beyond what was taken from the waiting rank, and more was taken in it from such a sender than from the waiting rank, that sender is returned, and
+/// `taken` becomes what was taken from it until it came out of its own wait, and from the waiting rank
+/// afterwards.
+fn held_back(
+    taker: &mut Taker<'_, '_>,
+    step: &Step,
+    series: &[RankSeries],
+    limit: u64,
+    taken: &mut Vec<(SourceId, u64)>,
+) -> Option<Rank> {
+    let (k, rank) = (step.iteration as usize, step.rank.index());
+    let wait_end = series[rank].begin[k].min(step.end);
+    if k == 0 || wait_end <= step.begin {
+        return None;
+    }
+    let (ranks, coupling) = (series.len(), taker.phase.coupling);
+    let mut in_wait = Vec::new();
+    let mut most = taker.take(rank, step.begin, wait_end, &mut in_wait);
+    if (wait_end - step.begin).saturating_sub(most) <= limit {
+        // The wait is no longer than usual, apart from what was taken from the waiting rank itself.
+        return None;
+    }
+    let mut sender = None;
+    let mut candidate = Vec::new();
+    let mut consider = |j: usize| {
+        candidate.clear();
+        let until = wait_end.min(series[j].begin[k]);
+        let sum = taker.take(j, step.begin, until, &mut candidate);
+        if j != rank && sum > most {
+            most = sum;
+            sender = Some(j);
+            std::mem::swap(&mut in_wait, &mut candidate);
+        }
+    };
+    match coupling {
+        Coupling::Barrier => (0..ranks).for_each(&mut consider),
+        Coupling::Neighbours => ring(rank, ranks).into_iter().for_each(&mut consider),
+    }
+    let sender = sender?;
+    taker.take(rank, wait_end, step.end, &mut in_wait);
+    *taken = in_wait;
+    Some(Rank::new(sender as u32))
 }
 
 /// Edges and lone gaps in `begin..end`; `extras` is in order of begin.

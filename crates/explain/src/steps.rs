@@ -36,7 +36,7 @@ pub struct Step {
 }
 
 /// Ranks that `rank` waits for on a ring: itself and its two neighbours, smallest first.
-fn ring(rank: usize, ranks: usize) -> [usize; 3] {
+pub fn ring(rank: usize, ranks: usize) -> [usize; 3] {
     let mut set = [(rank + ranks - 1) % ranks, rank, (rank + 1) % ranks];
     set.sort_unstable();
     set

@@ -1,0 +1,287 @@
+//! Runs made up with known disturbances: what the explanation charges to whom is known beforehand.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_explain::explain;
+use idlewave_run::findings::{Findings, SourceFinding};
+use idlewave_run::tables::{
+    Burst, Bursts, Detour, Detours, LateSteps, Region, Regions, Table, Task, Tasks, end_reason,
+    region_kind, task_kind,
+};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Coupling, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use std::sync::atomic::AtomicBool;
+
+const WORK: u64 = 20_000;
+const SEND: u64 = 200;
+const LATENCY: u64 = 300;
+const NODE: NodeId = NodeId::new(0);
+
+/// Where in an iteration a rank loses its CPU.
+#[derive(Clone, Copy, PartialEq)]
+enum Point {
+    Computing,
+    /// After its arrival, before its message is out.
+    Sending,
+    /// After its message is out.
+    Waiting,
+}
+
+/// Task `by` takes the CPU of `rank` for `length` nanoseconds.
+struct Strike {
+    iteration: usize,
+    rank: usize,
+    point: Point,
+    length: u64,
+    by: u32,
+}
+
+#[derive(Default)]
+struct Made {
+    regions: Regions,
+    /// (begin, end, task) per rank.
+    taken: Vec<Vec<(u64, u64, u32)>>,
+    end: u64,
+}
+
+/// Runs the ranks: a rank begins its next iteration when its own message and those of the others are there.
+fn made(ranks: usize, iterations: usize, coupling: Coupling, strikes: &[Strike]) -> Made {
+    let mut made = Made {
+        taken: vec![Vec::new(); ranks],
+        ..Made::default()
+    };
+    let mut begin = vec![1_000_000_u64; ranks];
+    for k in 0..iterations {
+        let mut arrival = vec![0; ranks];
+        let mut sent = vec![0; ranks];
+        let mut free = vec![0; ranks];
+        for r in 0..ranks {
+            let mut strike = |point, at: u64| {
+                let mut all = strikes.iter();
+                let hit = all.find(|s| s.iteration == k && s.rank == r && s.point == point);
+                hit.map_or(0, |s| {
+                    made.taken[r].push((at, at + s.length, s.by));
+                    s.length
+                })
+            };
+            arrival[r] = begin[r] + WORK + strike(Point::Computing, begin[r] + WORK / 2);
+            sent[r] = arrival[r] + SEND + strike(Point::Sending, arrival[r] + SEND / 2);
+            free[r] = sent[r] + strike(Point::Waiting, sent[r] + 10);
+        }
+        for r in 0..ranks {
+            let others = match coupling {
+                Coupling::Barrier => (0..ranks).collect(),
+                Coupling::Neighbours => vec![(r + ranks - 1) % ranks, r, (r + 1) % ranks],
+            };
+            let message = others.iter().map(|&j| sent[j]).max().unwrap() + LATENCY;
+            let end = message.max(free[r]);
+            let region = |kind, begin_ns, end_ns| Region {
+                rank: Rank::new(r as u32),
+                phase: 0,
+                iteration: k as u64,
+                kind,
+                begin_ns,
+                end_ns,
+                bytes: None,
+            };
+            let compute = region(region_kind::COMPUTE, begin[r], arrival[r]);
+            made.regions.push(compute);
+            let wait = region(region_kind::EXCHANGE, arrival[r], end);
+            made.regions.push(wait);
+            begin[r] = end;
+            made.end = made.end.max(end);
+        }
+    }
+    made
+}
+
+const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// Writes the run as it would have been recorded, and explains it.
+fn explained(
+    ranks: usize,
+    iterations: usize,
+    coupling: Coupling,
+    strikes: &[Strike],
+) -> (Findings, LateSteps) {
+    let made = made(ranks, iterations, coupling, strikes);
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = empty_manifest();
+    manifest.phases.push(Phase {
+        kind: PhaseKind::Lockstep {
+            coupling,
+            work_steps: 1,
+            work_target: Nanos::from_nanos(WORK),
+            message_bytes: 1_024,
+            iterations: iterations as u64,
+            threshold: Nanos::from_nanos(1_000),
+        },
+        begin_ns: 1_000_000,
+        end_ns: made.end,
+    });
+    let mut tasks = Tasks::default();
+    let mut task = |pid, name: &str, kind| {
+        tasks.push(Task {
+            node: NODE,
+            pid,
+            process: None,
+            name: name.to_owned(),
+            kind,
+        })
+    };
+    let (mut bursts, mut detours) = (Bursts::default(), Detours::default());
+    for (i, name) in NAMES.iter().enumerate() {
+        task(Pid::new(500 + i as u32), name, task_kind::USER);
+    }
+    for (r, taken) in made.taken.iter().enumerate() {
+        let (cpu, pid) = (Cpu::new(r as u32), Pid::new(100 + r as u32));
+        task(pid, &format!("iw-rank-{r}"), task_kind::RANK);
+        manifest.ranks.push(RankSheet {
+            rank: Rank::new(r as u32),
+            node: NODE,
+            cpu: Some(cpu),
+            threads: vec![pid],
+        });
+        let mut burst = |pid, begin_ns, end_ns, end_reason| {
+            bursts.push(Burst {
+                node: NODE,
+                cpu,
+                pid,
+                begin_ns,
+                end_ns,
+                end_reason,
+                certain: true,
+            })
+        };
+        let mut from = 900_000;
+        for &(begin_ns, end_ns, by) in taken {
+            burst(pid, from, begin_ns, end_reason::PREEMPTED);
+            let by = Pid::new(500 + by);
+            burst(by, begin_ns, end_ns, end_reason::SLEEPING);
+            from = end_ns;
+            detours.push(Detour {
+                phase: 0,
+                cpu,
+                rank: Some(Rank::new(r as u32)),
+                begin_ns,
+                length: Nanos::from_nanos(end_ns - begin_ns),
+            });
+        }
+        burst(pid, from, made.end + 1_000, end_reason::SLEEPING);
+    }
+    let path = dir.path().join("run");
+    let mut out = RunWriter::create(&path, manifest).unwrap();
+    out.write_table(&tasks).unwrap();
+    out.write_table(&bursts).unwrap();
+    out.write_table(&detours).unwrap();
+    out.write_table(&made.regions).unwrap();
+    out.close(None).unwrap();
+    let run = RunReader::open(&path).unwrap();
+    let explanation = explain(&run, &AtomicBool::new(false)).unwrap();
+    (explanation.findings, explanation.late_steps)
+}
+
+fn source<'a>(findings: &'a Findings, name: &str) -> &'a SourceFinding {
+    let found = findings.sources.iter().find(|s| s.name == name);
+    found.unwrap_or_else(|| panic!("{name} is not among {:?}", findings.sources))
+}
+
+fn strike(iteration: usize, rank: usize, point: Point, length: u64, by: u32) -> Strike {
+    Strike {
+        iteration,
+        rank,
+        point,
+        length,
+        by,
+    }
+}
+
+fn check(ranks: usize, coupling: Coupling, point: Point) {
+    // Every tenth iteration one rank is struck, in turn; lengths differ by task.
+    let strikes: Vec<Strike> = (1..40)
+        .map(|i| {
+            let by = i as u32 % 3;
+            let length = 50_000 + 10_000 * u64::from(by);
+            strike(i * 10, i % ranks, point, length, by)
+        })
+        .collect();
+    let (findings, late) = explained(ranks, 450, coupling, &strikes);
+    assert_eq!(
+        late.len(),
+        strikes.len(),
+        "every strike makes one step late"
+    );
+    for (row, strike) in late.rows().zip(&strikes) {
+        assert_eq!(row.rank.index(), strike.rank, "{row:?}");
+    }
+    assert_eq!(findings.named, findings.lateness, "{:?}", findings.sources);
+    for (by, name) in NAMES.iter().enumerate() {
+        let mine = strikes.iter().filter(|s| s.by == by as u32);
+        let (n, sum) = mine.fold((0, 0), |(n, sum), s| (n + 1, sum + s.length));
+        let found = source(&findings, name);
+        assert_eq!(found.kind, SourceKind::Task);
+        assert_eq!((found.events, found.late_steps), (Some(n), n));
+        assert_eq!(found.stolen.get(), sum);
+        // What hides behind the flight of the messages waited for anyway is all that may be missing.
+        let hidden = if point == Point::Waiting { LATENCY } else { 0 };
+        assert_eq!(found.lateness.get() + n * hidden, sum, "{name}");
+    }
+}
+
+#[test]
+fn who_interrupts_the_computation_is_charged_with_all_of_it() {
+    for ranks in [2, 3, 8] {
+        check(ranks, Coupling::Neighbours, Point::Computing);
+        check(ranks, Coupling::Barrier, Point::Computing);
+    }
+}
+
+#[test]
+fn who_holds_back_a_message_is_charged_though_its_sender_had_arrived() {
+    for ranks in [2, 3, 8] {
+        check(ranks, Coupling::Neighbours, Point::Sending);
+        check(ranks, Coupling::Barrier, Point::Sending);
+    }
+}
+
+#[test]
+fn who_keeps_a_rank_beyond_its_wait_is_charged() {
+    for ranks in [2, 3, 8] {
+        check(ranks, Coupling::Neighbours, Point::Waiting);
+        check(ranks, Coupling::Barrier, Point::Waiting);
+    }
+}
+
+#[test]
+fn of_two_ranks_struck_in_the_same_step_the_longer_strike_is_charged() {
+    let strikes: Vec<Strike> = (1..20)
+        .flat_map(|i| {
+            [
+                strike(i * 10, 0, Point::Computing, 80_000, 0),
+                strike(i * 10, 1, Point::Computing, 30_000, 1),
+            ]
+        })
+        .collect();
+    let (findings, _) = explained(2, 250, Coupling::Barrier, &strikes);
+    assert_eq!(source(&findings, "alpha").lateness.get(), 19 * 80_000);
+    let beta = source(&findings, "beta");
+    assert_eq!((beta.lateness.get(), beta.stolen.get()), (0, 19 * 30_000));
+    assert_eq!(
+        beta.absorbed,
+        Some(1.0),
+        "all of it was hidden behind alpha's"
+    );
+}
+
+#[test]
+fn an_undisturbed_run_has_no_late_step() {
+    let (findings, late) = explained(3, 200, Coupling::Neighbours, &[]);
+    assert!(late.is_empty());
+    assert_eq!(findings.lateness, Nanos::ZERO);
+    // The first step of a run has nothing to wait for, so it is shorter than the others.
+    let (step, steps) = ((WORK + SEND + LATENCY) as f64, 200.0);
+    let shorter = (SEND + LATENCY) as f64 / (step * steps);
+    let slowdown = findings.lockstep[0].slowdown.value;
+    assert!((slowdown + shorter).abs() < 1e-12, "{slowdown}");
+}
