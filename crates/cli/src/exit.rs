@@ -70,8 +70,8 @@ fn judge(error: &RunError) -> (Exit, &'static str) {
             ("read", ErrorKind::PermissionDenied) => {
                 (Exit::Io, "read it as the user who recorded it")
             }
-            // The manifest names a file that is not there.
-            ("read", ErrorKind::NotFound) => (Exit::Bundle, COPY),
+            // A file that the manifest names is not there, or is no text.
+            ("read", ErrorKind::NotFound | ErrorKind::InvalidData) => (Exit::Bundle, COPY),
             ("read", _) => (Exit::Io, COPY),
             ("create", ErrorKind::NotFound) => (
                 Exit::Io,

@@ -27,21 +27,28 @@ pub struct RunWriter {
 impl RunWriter {
     /// Makes the directory, which must not exist or be empty, and writes the manifest.
     pub fn create(path: &Path, manifest: Manifest) -> Result<Self, RunError> {
-        match fs::create_dir(path) {
-            Ok(()) => {}
+        let made = match fs::create_dir(path) {
+            Ok(()) => true,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 let mut entries = fs::read_dir(path).map_err(RunError::io("create", path))?;
                 if entries.next().is_some() {
                     return Err(RunError::Exists(path.to_owned()));
                 }
+                false
             }
             Err(e) => return Err(RunError::io("create", path)(e)),
-        }
+        };
         let writer = Self {
             path: path.to_owned(),
             manifest,
         };
-        writer.save()?;
+        if let Err(error) = writer.save() {
+            if made {
+                // Best effort: an empty directory is no run, and the error itself matters more.
+                let _ = fs::remove_dir(path);
+            }
+            return Err(error);
+        }
         Ok(writer)
     }
 
@@ -68,9 +75,9 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes a table that is in memory.
+    /// Writes a table that is in memory. An older one stays if that fails.
     pub fn write_table<T: Table>(&mut self, rows: &T) -> Result<(), RunError> {
-        let mut table = self.table::<T>()?;
+        let mut table = TableWriter::<T>::replace(&self.path)?;
         table.extend(rows)?;
         self.finish_table(table)
     }

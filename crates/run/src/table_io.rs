@@ -21,21 +21,43 @@ pub struct TableWriter<T: Table> {
     writer: FileWriter<BufWriter<File>>,
     pending: T,
     rows: u64,
+    /// Written beside its place, which it takes when it is whole.
+    beside: Option<Beside>,
+}
+
+/// A file that is removed unless it takes its place.
+struct Beside(PathBuf);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It is no part of the bundle, whether it can be removed or not.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl<T: Table> TableWriter<T> {
+    /// Begins a table in its place, where what has been written survives the end of this process.
     pub(crate) fn create(directory: &Path) -> Result<Self, RunError> {
-        let file = format!("{}.arrow", T::NAME);
-        let path = directory.join(&file);
+        Self::begin(directory.join(file_name::<T>()), None)
+    }
+
+    /// Begins a table that replaces an older one when it is whole.
+    pub(crate) fn replace(directory: &Path) -> Result<Self, RunError> {
+        let path = directory.join(format!("{}.new", file_name::<T>()));
+        Self::begin(path.clone(), Some(Beside(path)))
+    }
+
+    fn begin(path: PathBuf, beside: Option<Beside>) -> Result<Self, RunError> {
         let out = File::create(&path).map_err(RunError::io("create", &path))?;
         let writer = FileWriter::try_new_buffered(out, &T::schema())
             .map_err(|e| arrow_error("write", &path, e))?;
         Ok(Self {
             path,
-            file,
+            file: file_name::<T>(),
             writer,
             pending: T::default(),
             rows: 0,
+            beside,
         })
     }
 
@@ -94,6 +116,10 @@ impl<T: Table> TableWriter<T> {
             .map_err(|e| arrow_error("write", &self.path, e))?;
         drop(out);
         let (bytes, crc32) = checksum(&self.path)?;
+        if self.beside.is_some() {
+            let place = self.path.with_file_name(&self.file);
+            std::fs::rename(&self.path, &place).map_err(RunError::io("write", place))?;
+        }
         Ok(TableEntry {
             name: T::NAME.to_owned(),
             file: self.file,
@@ -102,6 +128,10 @@ impl<T: Table> TableWriter<T> {
             crc32,
         })
     }
+}
+
+fn file_name<T: Table>() -> String {
+    format!("{}.arrow", T::NAME)
 }
 
 fn arrow_error(action: &'static str, path: &Path, error: arrow_schema::ArrowError) -> RunError {
@@ -163,7 +193,10 @@ impl<T: Table> TableReader<T> {
                 "does not match its checksum in the manifest".to_owned(),
             ));
         }
-        let file = File::open(&path).map_err(RunError::io("read", &path))?;
+        let mut file = File::open(&path).map_err(RunError::io("read", &path))?;
+        if !guard(&path, || Ok(blocks_fit(&mut file, bytes)))? {
+            return Err(damaged(&path, "is not a well-formed Arrow file"));
+        }
         let reader = guard(&path, || FileReader::try_new_buffered(file, None))?;
         Ok(Self {
             path,
@@ -211,6 +244,44 @@ impl<T: Table> TableReader<T> {
         while self.next_into(&mut table)? {}
         Ok(table)
     }
+}
+
+/// Whether all blocks that the footer of a file of `size` bytes names lie in the file: arrow-ipc allocates by these
+/// lengths, and a failed allocation ends the process.
+///
+/// A file ends with its footer, the length of the footer as 32 bits, and `ARROW1` (Arrow columnar format, "IPC File
+/// Format").
+fn blocks_fit(file: &mut File, size: u64) -> bool {
+    const TAIL: u64 = 10;
+    let mut footer = |size: u64| -> Option<Vec<u8>> {
+        let mut tail = [0; TAIL as usize];
+        file.seek(SeekFrom::Start(size.checked_sub(TAIL)?)).ok()?;
+        file.read_exact(&mut tail).ok()?;
+        let length = arrow_ipc::reader::read_footer_length(tail).ok()? as u64;
+        let begin = (size - TAIL).checked_sub(length)?;
+        let mut bytes = vec![0; length as usize];
+        file.seek(SeekFrom::Start(begin)).ok()?;
+        file.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    };
+    let Some(bytes) = footer(size) else {
+        return false;
+    };
+    let Ok(footer) = arrow_ipc::root_as_footer(&bytes) else {
+        return false;
+    };
+    let blocks = [footer.recordBatches(), footer.dictionaries()];
+    blocks.into_iter().flatten().flatten().all(|block| {
+        let parts = [
+            block.offset(),
+            block.metaDataLength().into(),
+            block.bodyLength(),
+        ];
+        let end = parts.into_iter().try_fold(0_u64, |sum, part| {
+            sum.checked_add(u64::try_from(part).ok()?)
+        });
+        end.is_some_and(|end| end <= size)
+    })
 }
 
 /// The largest metadata of one message: our widest schema takes some kilobytes.
@@ -271,8 +342,11 @@ fn guard<R>(
 ) -> Result<R, RunError> {
     match catch_unwind(AssertUnwindSafe(open)) {
         Ok(Ok(reader)) => Ok(reader),
-        Ok(Err(e)) => Err(arrow_error("read", path, e)),
-        Err(_) => Err(damaged(path, "is not a well-formed Arrow file")),
+        // The file itself has been read before: such an error is about what it holds.
+        Ok(Err(arrow_schema::ArrowError::IoError(..))) | Err(_) => {
+            Err(damaged(path, "is not a well-formed Arrow file"))
+        }
+        Ok(Err(e)) => Err(damaged(path, e.to_string())),
     }
 }
 

@@ -27,6 +27,7 @@ pub fn idlewave() -> Command {
 /// What a command said, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
+    pub pid: u32,
     /// `None` if a signal ended it.
     pub code: Option<i32>,
     pub stdout: String,
@@ -91,6 +92,7 @@ pub fn wait(mut child: Child) -> Ended {
         std::thread::sleep(Duration::from_millis(5));
     };
     Ended {
+        pid: child.id(),
         code: status.code(),
         stdout: stdout.join().unwrap(),
         stderr: stderr.join().unwrap(),
@@ -119,9 +121,13 @@ pub fn bundle() -> &'static Path {
 
 /// A study as short as they come, with few iterations.
 pub fn study(output: &Path) -> Command {
+    study_with(&["--duration=2s", "--work=200us"], output)
+}
+
+/// A study with these options.
+pub fn study_with(options: &[&str], output: &Path) -> Command {
     let mut command = idlewave();
-    command.args(["study", "--duration", "2s", "--work", "200us", "-o"]);
-    command.arg(output);
+    command.arg("study").args(options).arg("-o").arg(output);
     command
 }
 
@@ -160,6 +166,23 @@ pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
+}
+
+/// Tracefs instances that a process of this program has made.
+pub fn instances_of(pid: u32) -> Vec<PathBuf> {
+    let Ok(instances) = fs::read_dir("/sys/kernel/tracing/instances") else {
+        return Vec::new();
+    };
+    // idlewave-<PID namespace>-<process>-<its start>-<number>
+    let owner = pid.to_string();
+    let paths = instances.flatten().map(|entry| entry.path());
+    paths
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let parts: Vec<&str> = name.split('-').collect();
+            parts.len() == 5 && parts[0] == "idlewave" && parts[2] == owner
+        })
+        .collect()
 }
 
 /// Whether this process has root's rights.
