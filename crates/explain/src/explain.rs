@@ -8,7 +8,7 @@ use crate::kernel::{Kernel, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
 use crate::source_table::SourceTable;
-use crate::strikes::{Strike, strikes};
+use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
@@ -91,7 +91,9 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         if watch.rank.is_some() {
             table.add_strikes(&found);
         }
-        for strike in found {
+        for mut strike in found {
+            strike.continues = is_thread(catalog.kind(strike.source))
+                && kernel.continues(strike.cpu, strike.begin);
             by_source.entry(strike.source).or_default().push(strike);
         }
     }

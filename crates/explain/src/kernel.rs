@@ -3,10 +3,12 @@
 
 use crate::ExplainError;
 use crate::timeline::{BurstSpan, CpuTimeline, InterruptSpan};
-use idlewave_run::tables::{Bursts, Interrupts, Migrations, Table, Wakeups};
+use idlewave_run::tables::{
+    Bursts, Interrupts, Migrations, Table, Tasks, Wakeups, end_reason, task_kind,
+};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_units::{Cpu, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A burst of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Kernel {
     bursts: BTreeMap<Pid, Vec<OwnBurst>>,
     wakeups: BTreeMap<Pid, Vec<(u64, Cpu)>>,
     migrations: BTreeMap<Pid, Vec<(u64, Cpu)>>,
+    /// Where a thread went on that was moved while it ran: CPU and begin of its burst there.
+    continued: BTreeSet<(Cpu, u64)>,
 }
 
 impl Kernel {
@@ -89,8 +93,14 @@ impl Kernel {
             bursts,
             wakeups: BTreeMap::new(),
             migrations: BTreeMap::new(),
+            continued: BTreeSet::new(),
         };
+        let stoppers = stoppers(&run.read::<Tasks>()?);
+        let mut by_stopper: BTreeSet<(Pid, u64)> = BTreeSet::new();
         for_each::<Wakeups>(run, |w| {
+            if stoppers.contains(&w.waker) {
+                by_stopper.insert((w.pid, w.time_ns));
+            }
             kernel
                 .wakeups
                 .entry(w.pid)
@@ -111,6 +121,7 @@ impl Kernel {
         {
             list.sort_unstable();
         }
+        kernel.continued = continued(&kernel.bursts, &by_stopper);
         Ok(kernel)
     }
 
@@ -121,6 +132,11 @@ impl Kernel {
     /// The bursts of a thread, in order.
     pub fn bursts_of(&self, pid: Pid) -> &[OwnBurst] {
         self.bursts.get(&pid).map_or(&[], Vec::as_slice)
+    }
+    /// Whether the burst on `cpu` that begins at `begin` goes on with a thread that was moved there
+    /// while it ran.
+    pub fn continues(&self, cpu: Cpu, begin: u64) -> bool {
+        self.continued.contains(&(cpu, begin))
     }
     /// When a thread was first made runnable in `begin..=end`, and where.
     pub fn woken(&self, pid: Pid, begin: u64, end: u64) -> Option<(u64, Cpu)> {
@@ -150,6 +166,41 @@ impl Kernel {
     }
 }
 
+/// The kernel threads that move a thread which runs (`migration/N`, `kernel/sched/core.c`).
+fn stoppers(tasks: &Tasks) -> BTreeSet<Pid> {
+    tasks
+        .rows()
+        .filter(|t| t.kind == task_kind::KERNEL && t.name.starts_with("migration/"))
+        .map(|t| t.pid)
+        .collect()
+}
+
+/// Where threads went on that were moved while they ran: by the balancer, which preempts them, or by a
+/// change of their affinity, for which they wait until the stopper has moved and woken them.
+fn continued(
+    bursts: &BTreeMap<Pid, Vec<OwnBurst>>,
+    by_stopper: &BTreeSet<(Pid, u64)>,
+) -> BTreeSet<(Cpu, u64)> {
+    let mut out = BTreeSet::new();
+    for (&pid, own) in bursts {
+        for pair in own.windows(2) {
+            let (before, after) = (pair[0], pair[1]);
+            let ran_on = match before.end_reason {
+                end_reason::PREEMPTED => true,
+                end_reason::UNINTERRUPTIBLE => by_stopper
+                    .range((pid, before.end)..=(pid, after.begin))
+                    .next()
+                    .is_some(),
+                _ => false,
+            };
+            if ran_on && before.cpu != after.cpu {
+                out.insert((after.cpu, after.begin));
+            }
+        }
+    }
+    out
+}
+
 /// Fewer interrupts than this have no median worth comparing with.
 const MEDIAN_NEEDS: usize = 20;
 
@@ -170,5 +221,38 @@ pub fn for_each<T: Table>(run: &RunReader, mut f: impl FnMut(T::Row)) -> Result<
             return Ok(());
         }
         batch.rows().for_each(&mut f);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_moved_while_it_runs_goes_on_and_one_that_slept_begins_anew() {
+        let burst = |cpu, begin, end_reason| OwnBurst {
+            begin,
+            end: begin + 10,
+            cpu: Cpu::new(cpu),
+            end_reason,
+        };
+        let own = vec![
+            burst(0, 100, end_reason::PREEMPTED),
+            burst(1, 200, end_reason::UNINTERRUPTIBLE),
+            // Woken by the stopper at 220.
+            burst(0, 300, end_reason::UNINTERRUPTIBLE),
+            // Woken by its disk.
+            burst(1, 400, end_reason::SLEEPING),
+            burst(0, 500, end_reason::PREEMPTED),
+            // Preempted, but not moved.
+            burst(0, 600, end_reason::EXITED),
+        ];
+        let pid = Pid::new(7);
+        let found = continued(
+            &BTreeMap::from([(pid, own)]),
+            &BTreeSet::from([(pid, 220), (Pid::new(8), 320)]),
+        );
+        let expected = [(Cpu::new(0), 300), (Cpu::new(1), 200)];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -6,6 +6,7 @@
 //! add up to its lateness exactly; the rest makes tables of it. Everything is computed from the
 //! bundle alone, and in a fixed order: the same bundle gives the same bytes.
 
+mod activations;
 pub mod advice;
 pub mod attribute;
 pub mod catalog;

@@ -83,6 +83,7 @@ mod tests {
                 cpu: Cpu::new(0),
                 begin,
                 length: 5_000,
+                continues: false,
             };
             (source, vec![strike(10), strike(20)])
         })

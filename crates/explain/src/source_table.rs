@@ -1,5 +1,6 @@
 //! The table of sources: what each took, delayed and cost.
 
+use crate::activations::activations;
 use crate::catalog::{Catalog, SourceId};
 use crate::lockstep::Late;
 use crate::strikes::Strike;
@@ -63,8 +64,8 @@ impl SourceTable {
             .sums
             .into_iter()
             .map(|(id, sums)| {
-                let strikes = strikes.get(&id).map_or(&[][..], Vec::as_slice);
-                (id, finding(catalog, id, sums, strikes))
+                let events = activations(strikes.get(&id).map_or(&[][..], Vec::as_slice));
+                (id, finding(catalog, id, sums, &events))
             })
             .collect();
         rows.sort_by(|(_, a), (_, b)| {

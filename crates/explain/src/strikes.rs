@@ -17,9 +17,12 @@ pub struct Strike {
     pub begin: u64,
     /// Net time taken, what others took meanwhile not counted; edges included.
     pub length: u64,
+    /// Whether its thread was moved here while it ran, so that this is no new event.
+    pub continues: bool,
 }
 
-fn is_thread(kind: SourceKind) -> bool {
+/// Whether the time of a source is that of threads, which are switched to.
+pub fn is_thread(kind: SourceKind) -> bool {
     matches!(
         kind,
         SourceKind::Task
@@ -59,6 +62,7 @@ pub fn strikes(
             cpu: charge.cpu,
             begin: charge.begin,
             length: charge.length(),
+            continues: false,
         });
     }
     let recorded = out.len();
@@ -69,6 +73,7 @@ pub fn strikes(
                 cpu: watch.cpu,
                 begin: extra.begin,
                 length: extra.ns,
+                continues: false,
             });
         } else {
             add_edge(&mut out[..recorded], extra);
