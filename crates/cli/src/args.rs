@@ -10,7 +10,9 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 done, 2 wrong usage, 3 not possible on this machine, \
+    max_term_width = 80,
+    after_help = "Times are a number with ns, us, ms, s or min, as in 1.5ms. \
+    What the numbers mean: docs/method.md.\n\nExit codes: 0 done, 2 wrong usage, 3 not possible on this machine, \
     4 reading or writing failed, 5 no readable run, 128+N ended by signal N, 1 anything else."
 )]
 pub struct Cli {
@@ -33,10 +35,9 @@ pub enum Command {
 Examples:
   idlewave study
   sudo idlewave study -o before --duration 60s
-  idlewave study --cpus 2-5 --work 100us
-  idlewave study --json > findings.json")]
+  idlewave study --cpus 2-5 --work 100us --no-trace")]
 pub struct StudyArgs {
-    /// Directory for the run; must not exist [default: idlewave-study-<date>-<time>]
+    /// Directory for the run; must not exist, or be empty [default: idlewave-study-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Time to measure, from 2s to 60min; the analysis comes on top
@@ -64,10 +65,10 @@ pub struct StudyArgs {
     /// Do not record the kernel's view (causes will have no names)
     #[arg(long)]
     no_trace: bool,
-    /// Seed of the prediction
+    /// Seed of the prediction: the same one gives the same numbers
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Print the findings as JSON
+    /// Print the findings as JSON instead of the summary
     #[arg(long)]
     pub json: bool,
 }
@@ -90,15 +91,22 @@ impl StudyArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave explain before")]
 pub struct ExplainArgs {
     /// The run, a directory made by `idlewave study`
     pub run: PathBuf,
-    /// Print the findings as JSON
+    /// Print the findings as JSON instead of the summary
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave report before
+  idlewave report before -o before.html")]
 pub struct ReportArgs {
     /// The run, a directory made by `idlewave study`
     pub run: PathBuf,

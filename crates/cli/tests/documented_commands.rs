@@ -1,0 +1,229 @@
+//! What README, docs and help texts tell a user to type is run here.
+//!
+//! Convention: in a block marked `console`, lines that begin with `$ ` are commands and the others what they
+//! print, abridged. `$ idlewave ...`, with or without `sudo`, and `$ cargo run --release -- ...` are run, all
+//! in one directory, README first, with a short duration and on CPUs that this process may use. No command
+//! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Commands that are not idlewave's: this very test may be a part of them.
+const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
+/// Instead of the duration that is documented.
+const DURATION: &str = "2s";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// CHANGELOG, README, and everything below docs, in this order.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("CHANGELOG.md"), root().join("README.md")];
+    let mut directories = vec![root().join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages[2..].sort();
+    pages
+}
+
+/// Commands of the `console` blocks of a page.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("```console\n").skip(1);
+    blocks
+        .flat_map(|b| b.split("```").next().unwrap_or_default().lines())
+        .filter_map(|line| line.strip_prefix("$ "))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Commands below "Examples:" of a help text.
+fn examples(help: &str) -> Vec<String> {
+    help.lines()
+        .skip_while(|l| *l != "Examples:")
+        .skip(1)
+        .take_while(|l| l.starts_with("  "))
+        .map(|l| l.trim().to_owned())
+        .collect()
+}
+
+fn idlewave(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_idlewave"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "idlewave {}", arguments.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Subcommands, from the help.
+fn subcommands() -> Vec<String> {
+    let help = idlewave(&["--help"]);
+    help.lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .take_while(|l| !l.is_empty())
+        .filter(|l| l.starts_with("  ") && !l.starts_with("   "))
+        .map(|l| l.split_whitespace().next().unwrap().to_owned())
+        .filter(|name| name != "help")
+        .collect()
+}
+
+/// The command as it is run here, or `None` if it is not idlewave's.
+fn runnable(command: &str, allowed: &str) -> Option<String> {
+    let command = command.strip_prefix("sudo ").unwrap_or(command);
+    let arguments = command
+        .strip_prefix("idlewave ")
+        .or_else(|| command.strip_prefix("cargo run --release -- "))?;
+    let mut words: Vec<&str> = arguments.split_whitespace().collect();
+    for (option, value) in [("--duration", DURATION), ("--cpus", allowed)] {
+        if let Some(at) = words.iter().position(|w| *w == option) {
+            words[at + 1] = value;
+        }
+    }
+    if words[0] == "study" && !words.contains(&"--duration") {
+        words.splice(1..1, ["--duration", DURATION]);
+    }
+    Some(format!("idlewave {}", words.join(" ")))
+}
+
+/// CPUs of this process, as in `0-3,8`.
+fn allowed_cpus() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status
+        .lines()
+        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap().trim().to_owned()
+}
+
+#[test]
+fn every_documented_command_works() {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_idlewave")).parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::iter::once(binaries.to_owned()).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(places).unwrap();
+    let allowed = allowed_cpus();
+
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        groups.push((page.display().to_string(), commands(&text)));
+    }
+    for name in subcommands() {
+        let help = idlewave(&[&name, "--help"]);
+        groups.push((format!("{name} --help"), examples(&help)));
+    }
+
+    // One directory and no command twice: what one page records another may explain, and an analysis costs
+    // some twenty seconds of a core.
+    let dir = tempfile::tempdir().unwrap();
+    let mut done = BTreeSet::new();
+    for (place, commands) in groups {
+        for command in commands {
+            if NOT_RUN.contains(&command.as_str()) {
+                continue;
+            }
+            let line = runnable(&command, &allowed)
+                .unwrap_or_else(|| panic!("{place}: `{command}` is not known to this test"));
+            if !done.insert(line.clone()) {
+                continue;
+            }
+            let output = Command::new("sh")
+                .args(["-c", &line])
+                .current_dir(dir.path())
+                .env("PATH", &path)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{place}: `{line}` ended with {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+    }
+    let ran = done.len();
+    assert!(
+        ran >= 4,
+        "only {ran} commands found: has the convention changed?"
+    );
+}
+
+#[test]
+fn commands_in_running_text_exist() {
+    let known = subcommands();
+    let help: Vec<String> = known
+        .iter()
+        .map(|name| idlewave(&[name, "--help"]))
+        .collect();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        // Outside of blocks; every second piece between single backticks is code.
+        let prose: String = text.split("```").step_by(2).collect();
+        for code in prose.split('`').skip(1).step_by(2) {
+            let Some(arguments) = code.strip_prefix("idlewave ") else {
+                continue;
+            };
+            let mut words = arguments.split_whitespace();
+            let name = words.next().unwrap();
+            let place = known.iter().position(|k| k == name);
+            let place = place.unwrap_or_else(|| panic!("{}: `{code}`", page.display()));
+            for option in words.filter(|w| w.starts_with("--")) {
+                assert!(help[place].contains(option), "{}: `{code}`", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        for target in targets {
+            if target.contains("://") || target.ends_with("report.png") {
+                continue;
+            }
+            let file = target.split('#').next().unwrap();
+            let full = page.parent().unwrap().join(file);
+            assert!(full.exists(), "{}: {target}", page.display());
+        }
+        // Files of the repository that are named in code.
+        for code in text.split('`').skip(1).step_by(2) {
+            if code.starts_with("crates/") && !code.contains(char::is_whitespace) {
+                assert!(root().join(code).exists(), "{}: {code}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn help_fits_eighty_columns_and_names_every_command() {
+    let names = subcommands();
+    assert!(names.len() >= 3, "{names:?}");
+    for name in std::iter::once(None).chain(names.iter().map(Some)) {
+        let arguments: Vec<&str> = name
+            .map(String::as_str)
+            .into_iter()
+            .chain(["--help"])
+            .collect();
+        for line in idlewave(&arguments).lines() {
+            assert!(line.chars().count() <= 80, "{arguments:?}: {line}");
+        }
+    }
+}
