@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use idlewave_run::spill::RecordKind;
 use idlewave_run::tables::all_schemas;
 use idlewave_run::{SchemaVersion, SourceKind};
 use std::fs;
@@ -110,6 +111,23 @@ fn classes_of_sources_have_the_numbers_and_names_of_the_code() {
             ]
         })
         .collect();
+    assert_eq!(described, kinds);
+}
+
+#[test]
+fn records_of_the_spill_have_the_numbers_and_lengths_of_the_code() {
+    let page = page();
+    let described: Vec<[String; 2]> = rows(section(&page, "### Kinds of records"))
+        .iter()
+        .map(|cells| [cells[0], cells[1]].map(str::to_owned))
+        .collect();
+    let kinds = [
+        RecordKind::Detour,
+        RecordKind::Quantum,
+        RecordKind::Iteration,
+        RecordKind::RankGap,
+    ];
+    let kinds = kinds.map(|kind| [(kind as u64).to_string(), kind.words().to_string()]);
     assert_eq!(described, kinds);
 }
 
