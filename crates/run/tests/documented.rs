@@ -136,3 +136,20 @@ fn the_page_names_the_schema_version_it_describes() {
     let version = format!("Schema version {}.", SchemaVersion::CURRENT);
     assert!(page().contains(&version), "{version}");
 }
+
+#[test]
+fn every_class_is_in_the_glossary() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/glossary.md");
+    let glossary = fs::read_to_string(path).unwrap();
+    let terms: Vec<String> = rows(&glossary)
+        .iter()
+        .map(|r| r[0].to_lowercase())
+        .collect();
+    for kind in SourceKind::ALL {
+        let defined = terms
+            .iter()
+            .any(|t| t == kind.label() || t.contains(&format!("({})", kind.label())));
+        assert!(defined, "{}", kind.label());
+    }
+    assert!(terms.is_sorted(), "terms in order of the alphabet");
+}
