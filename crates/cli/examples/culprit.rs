@@ -28,11 +28,14 @@ struct Plan {
     cpus: Vec<Cpu>,
 }
 
-/// One busy stretch, as seen from inside: CLOCK_MONOTONIC and CPU time, nanoseconds.
+/// One busy stretch, as seen from inside, nanoseconds.
 struct Busy {
     cpu: Cpu,
+    /// By CLOCK_MONOTONIC.
     begin_ns: u64,
+    /// By CLOCK_MONOTONIC, before it moves on.
     end_ns: u64,
+    /// CPU time, moving on included.
     ran_ns: u64,
 }
 
@@ -91,21 +94,18 @@ fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
         sleep_until(next);
         let before = now(libc::CLOCK_THREAD_CPUTIME_ID);
         let begin_ns = now(libc::CLOCK_MONOTONIC);
-        let ran_ns = loop {
-            let ran = now(libc::CLOCK_THREAD_CPUTIME_ID) - before;
-            if ran >= plan.length.get() {
-                break ran;
-            }
-        };
-        runs.push(Busy {
-            cpu: plan.cpus[runs.len() % plan.cpus.len()],
-            begin_ns,
-            end_ns: now(libc::CLOCK_MONOTONIC),
-            ran_ns,
-        });
+        while now(libc::CLOCK_THREAD_CPUTIME_ID) - before < plan.length.get() {}
+        let end_ns = now(libc::CLOCK_MONOTONIC);
+        let place = runs.len();
         if plan.cpus.len() > 1 {
-            pin(plan.cpus[runs.len() % plan.cpus.len()])?;
+            pin(plan.cpus[(place + 1) % plan.cpus.len()])?;
         }
+        runs.push(Busy {
+            cpu: plan.cpus[place % plan.cpus.len()],
+            begin_ns,
+            end_ns,
+            ran_ns: now(libc::CLOCK_THREAD_CPUTIME_ID) - before,
+        });
         next += plan.period.get();
     }
     Ok(runs)
