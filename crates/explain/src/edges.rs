@@ -55,13 +55,20 @@ struct Matched {
 /// The gaps of all watches beside the charges of the same watches.
 #[derive(Default)]
 pub struct GapMatcher {
-    watches: Vec<Vec<Matched>>,
+    watches: Vec<(Vec<Matched>, Option<Edge>)>,
     beyond: BTreeMap<SourceKind, Vec<u64>>,
 }
 
 impl GapMatcher {
-    /// Takes the gaps of one watch, in order, and its charges, in order.
-    pub fn add(&mut self, gaps: &[Gap], charges: &[Charge], catalog: &Catalog) {
+    /// Takes the gaps of one watch, in order, and its charges, in order; `iterations` of the watched
+    /// program, if it iterates.
+    pub fn add(
+        &mut self,
+        gaps: &[Gap],
+        charges: &[Charge],
+        catalog: &Catalog,
+        iterations: Option<u64>,
+    ) {
         let mut matched = Vec::with_capacity(gaps.len());
         let mut first = 0;
         for &gap in gaps {
@@ -95,7 +102,8 @@ impl GapMatcher {
                 events,
             });
         }
-        self.watches.push(matched);
+        let own = iterations.and_then(|n| own_work(&matched, n));
+        self.watches.push((matched, own));
     }
 
     /// What the gaps of every watch (in the order of `add`) show beyond the records.
@@ -120,7 +128,7 @@ impl GapMatcher {
         };
         let hypervisor = catalog.class(SourceKind::Hypervisor);
         let mut out = Vec::with_capacity(self.watches.len());
-        for matched in self.watches {
+        for (matched, own) in self.watches {
             let mut extras = Vec::with_capacity(matched.len());
             for m in matched {
                 let beyond = m.gap.length.saturating_sub(m.recorded);
@@ -140,7 +148,11 @@ impl GapMatcher {
                     }
                 };
                 let Some(source) = m.dominating else {
-                    push(alone, beyond, true);
+                    push(
+                        alone,
+                        own.map_or(beyond, |usual| usual.excess(beyond)),
+                        true,
+                    );
                     continue;
                 };
                 let edge = edges[&catalog.kind(source)];
@@ -169,6 +181,21 @@ struct Edge {
     allowed: u64,
 }
 
+/// A gap without a record in more than one iteration of this many is no interruption.
+const OWN_WORK_SHARE: u64 = 10;
+
+/// What the program itself does without reading the counter, where that is long enough to be recorded
+/// as a gap: sending messages between CPUs that are far apart. It comes with the iterations.
+fn own_work(matched: &[Matched], iterations: u64) -> Option<Edge> {
+    let mut lengths: Vec<u64> = matched
+        .iter()
+        .filter(|m| m.dominating.is_none())
+        .map(|m| m.gap.length)
+        .collect();
+    (lengths.len() as u64 > iterations / OWN_WORK_SHARE && !lengths.is_empty())
+        .then(|| Edge::of(&mut lengths))
+}
+
 /// Edges differ by caches and by path: this much above the median is still an edge.
 const EDGE_AT_LEAST_NS: u64 = 2_000;
 
@@ -182,9 +209,42 @@ impl Edge {
         let allowed = median + EDGE_AT_LEAST_NS.max((5.0 * 1.4826 * mad as f64) as u64);
         Edge { median, allowed }
     }
+
+    /// What of `ns` is beyond the usual.
+    fn excess(self, ns: u64) -> u64 {
+        match ns <= self.allowed {
+            true => 0,
+            false => ns - self.median,
+        }
+    }
 }
 
 /// Name of a gap in which no own switch was seen, when nothing else could be.
 pub const NO_SWITCH: &str = "gap without a switch (interrupt or hypervisor)";
 /// Name of a gap when the kernel's view was not recorded.
 pub const NOT_RECORDED: &str = "gap (the kernel's view was not recorded)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_record(length: u64) -> Matched {
+        Matched {
+            gap: Gap { begin: 0, length },
+            recorded: 0,
+            dominating: None,
+            events: 0,
+        }
+    }
+
+    #[test]
+    fn a_gap_that_comes_with_the_iterations_is_the_work_of_the_program() {
+        let mut matched: Vec<Matched> = (0..50).map(|i| without_record(1_300 + i)).collect();
+        matched.push(without_record(80_000));
+        let usual = own_work(&matched, 100).expect("half of the iterations have one");
+        assert_eq!(usual.excess(1_340), 0);
+        assert_eq!(usual.excess(80_000), 80_000 - 1_325);
+        assert_eq!(own_work(&matched, 1_000), None);
+        assert_eq!(own_work(&[], 0), None);
+    }
+}

@@ -77,8 +77,12 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let event_ns = node.and_then(|n| n.trace.cost.event_ns);
     let mut matcher = GapMatcher::default();
     let gaps = gaps(run, &watches)?;
-    for (gaps, charges) in gaps.iter().zip(&charges) {
-        matcher.add(gaps, charges, &catalog);
+    for ((watch, gaps), charges) in watches.iter().zip(&gaps).zip(&charges) {
+        let iterations = match manifest.phases[watch.phase as usize].kind {
+            PhaseKind::Lockstep { iterations, .. } => Some(iterations),
+            _ => None,
+        };
+        matcher.add(gaps, charges, &catalog, iterations);
     }
     drop(gaps);
     let extras = matcher.extras(&kernel, &mut catalog, event_ns);
