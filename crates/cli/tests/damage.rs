@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Ended, again, bundle, copy, run, study};
+use common::{Ended, again, bundle, copy, study};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,11 @@ fn damage_that_the_checksum_covers_up_is_survived() {
     for name in tables(&patient.path) {
         let file = patient.file(&name);
         let good = fs::read(&file).unwrap();
-        for (what, bytes) in damages(&good) {
+        // Cut files are refused by their lengths; flipped ones by every part of the reader, or not at all.
+        let flipped = damages(&good)
+            .into_iter()
+            .filter(|(what, _)| !what.starts_with("cut"));
+        for (what, bytes) in flipped.chain([("empty".to_owned(), Vec::new())]) {
             fs::write(&file, bytes).unwrap();
             patient.enter(&name);
             let command = if name.starts_with("late_") {
@@ -293,5 +297,4 @@ fn what_a_killed_writer_left_may_be_damaged_too() {
     let patient = Patient::of(killed());
     again("explain", &patient.path).succeeded();
     assert_eq!(patient.manifest()["incomplete"], "killed");
-    let _ = run;
 }

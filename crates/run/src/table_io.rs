@@ -5,11 +5,13 @@
 use crate::{RunError, Table, TableEntry};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::FileWriter;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Rows collected before a batch is written.
 const BATCH_ROWS: usize = 16_384;
@@ -224,13 +226,12 @@ impl<T: Table> TableReader<T> {
 
     /// Appends the next batch to `table`; `Ok(false)` at the end.
     pub fn next_into(&mut self, table: &mut T) -> Result<bool, RunError> {
-        let next = catch_unwind(AssertUnwindSafe(|| self.batches.next()));
-        let batch = match next {
-            Ok(None) => return Ok(false),
-            Ok(Some(Ok(batch))) => batch,
-            Ok(Some(Err(_))) | Err(_) if self.tolerant => return Ok(false),
-            Ok(Some(Err(e))) => return Err(damaged(&self.path, e.to_string())),
-            Err(_) => return Err(damaged(&self.path, "is not a well-formed Arrow file")),
+        let batch = match caught(|| self.batches.next()) {
+            Some(None) => return Ok(false),
+            Some(Some(Ok(batch))) => batch,
+            Some(Some(Err(_))) | None if self.tolerant => return Ok(false),
+            Some(Some(Err(e))) => return Err(damaged(&self.path, e.to_string())),
+            None => return Err(damaged(&self.path, "is not a well-formed Arrow file")),
         };
         table
             .append_batch(&batch)
@@ -335,19 +336,39 @@ fn whole_messages(file: &mut File) -> io::Result<(u64, u64)> {
     Ok((begin, at))
 }
 
-/// Runs a reader of arrow-ipc, which may panic on bytes that no writer made, and turns that into an error.
+/// Opens with a reader of arrow-ipc, which may panic on bytes that no writer made, and turns that into an error.
 fn guard<R>(
     path: &Path,
     open: impl FnOnce() -> Result<R, arrow_schema::ArrowError>,
 ) -> Result<R, RunError> {
-    match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(Ok(reader)) => Ok(reader),
+    match caught(open) {
+        Some(Ok(reader)) => Ok(reader),
         // The file itself has been read before: such an error is about what it holds.
-        Ok(Err(arrow_schema::ArrowError::IoError(..))) | Err(_) => {
+        Some(Err(arrow_schema::ArrowError::IoError(..))) | None => {
             Err(damaged(path, "is not a well-formed Arrow file"))
         }
-        Ok(Err(e)) => Err(damaged(path, e.to_string())),
+        Some(Err(e)) => Err(damaged(path, e.to_string())),
     }
+}
+
+/// Runs `work`; `None` if it panics, which is then not shown to the user.
+fn caught<R>(work: impl FnOnce() -> R) -> Option<R> {
+    thread_local! {
+        static CATCHING: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !CATCHING.get() {
+                usual(info);
+            }
+        }));
+    });
+    CATCHING.set(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(work));
+    CATCHING.set(false);
+    done.ok()
 }
 
 /// Whether an I/O error says that the file is not there.
