@@ -73,7 +73,7 @@ fn rows(manifest: &Value, table: &str) -> u64 {
 
 /// Starts a study and sends it a signal; what it said, and whether the signal came before its end.
 fn ended_by(signal: i32, moment: Moment, bundle: &Path) -> (Ended, bool) {
-    let mut command = study_with(&["--duration=3s", "--work=100us"], bundle);
+    let mut command = study_with(&["--duration=2s", "--work=100us"], bundle);
     if moment == Analysis {
         // Long enough to be hit.
         command.env_remove("IDLEWAVE_EFFORT");
@@ -107,8 +107,8 @@ fn children_of(group: u32) -> Vec<PathBuf> {
 /// The host sheet, every phase, the analysis.
 const MOMENTS: [Moment; 6] = [
     Start,
-    Phase(1, 300),
-    Phase(2, 200),
+    Phase(1, 250),
+    Phase(2, 150),
     Phase(3, 300),
     Phase(4, 300),
     Analysis,
@@ -175,7 +175,7 @@ fn sigint_ends_the_study_in_order_at_any_moment() {
 
 #[test]
 fn sigterm_ends_the_study_in_order_too() {
-    ends_in_order(libc::SIGTERM, &[Phase(1, 300), Phase(3, 300)]);
+    ends_in_order(libc::SIGTERM, &[Phase(1, 250), Phase(3, 300)]);
 }
 
 #[test]
