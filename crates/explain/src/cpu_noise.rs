@@ -52,7 +52,7 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 for_each::<Quanta>(run, |q| {
                     if q.phase == index {
                         let (ends, durations) = found.entry(q.cpu).or_default();
-                        ends.push(q.begin_ns + q.duration.get());
+                        ends.push(q.begin_ns.saturating_add(q.duration.get()));
                         durations.push(q.duration.get());
                     }
                 })?;

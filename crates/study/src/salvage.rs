@@ -63,10 +63,10 @@ fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), StudyError> {
     };
     gather_killed(out, |rows| {
         for row in rows.detours.rows() {
-            see(row.phase, row.begin_ns + row.length.get());
+            see(row.phase, row.begin_ns.saturating_add(row.length.get()));
         }
         for row in rows.quanta.rows() {
-            see(row.phase, row.begin_ns + row.duration.get());
+            see(row.phase, row.begin_ns.saturating_add(row.duration.get()));
         }
         for row in rows.regions.rows() {
             see(row.phase, row.end_ns);

@@ -23,10 +23,10 @@ const TRIAL_TURNS: usize = 20_000;
 const LEAST_QUANTA: u64 = 5;
 /// The longest time for which the loop does not look at the halt flag.
 const SLICE: Duration = Duration::from_millis(20);
-/// Detours of one chunk, and chunks per CPU: room for a second of 30,000 per second, and no more than this
-/// many are lost with a killed process.
-const CHUNK: usize = 512;
-const CHUNKS: usize = 64;
+/// Gaps of one chunk, and chunks per thread: room for a second of 30,000 per second. The gaps of the last
+/// chunk are lost with a killed process.
+pub(crate) const CHUNK: usize = 64;
+pub(crate) const CHUNKS: usize = 512;
 
 /// What to measure.
 #[derive(Clone, Debug)]

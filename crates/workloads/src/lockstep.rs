@@ -8,7 +8,7 @@
 mod rank;
 
 use crate::crew::{self, Feed, Member};
-use crate::detour::Gap;
+use crate::detour::{self, Gap};
 use crate::fixed_work::{CHUNKS, chunk_items};
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
@@ -24,9 +24,6 @@ use std::time::Duration;
 
 /// Bytes that each neighbour is sent.
 pub const MESSAGE_BYTES: usize = 1_024;
-/// Gaps of one chunk of records, and chunks per rank: room for a second of 30,000 per second.
-const GAPS: usize = 512;
-const GAP_CHUNKS: usize = 64;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -109,7 +106,7 @@ pub fn run(
     {
         let (mut iterations, collected_iterations) =
             channel::<Iteration>(CHUNKS, chunk_items(params.work.to_duration()));
-        let (mut gaps, collected_gaps) = channel::<Gap>(GAP_CHUNKS, GAPS);
+        let (mut gaps, collected_gaps) = channel::<Gap>(detour::CHUNKS, detour::CHUNK);
         let (phase, rank) = (params.phase, Rank::new(index as u32));
         iteration_feeds.push(Feed {
             collector: collected_iterations,
