@@ -46,7 +46,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     };
     let manifest = run.manifest();
     let node = manifest.nodes.first();
-    let kernel = Kernel::read(run)?;
+    let mut kernel = Kernel::read(run)?;
     checked()?;
     let tasks = run.read::<Tasks>()?;
     let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
@@ -61,6 +61,11 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     }
 
     let watches = watches(run, &kernel)?;
+    let gaps = gaps(run, &watches)?;
+    for (watch, gaps) in watches.iter().zip(&gaps) {
+        kernel.fill_holes(watch, gaps);
+    }
+    checked()?;
     let throttled = node.is_some_and(|n| n.contamination.throttled.is_some_and(|t| t > 0));
     let mut charger = Charger {
         kernel: &kernel,
@@ -76,7 +81,6 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     }
     let event_ns = node.and_then(|n| n.trace.cost.event_ns);
     let mut matcher = GapMatcher::default();
-    let gaps = gaps(run, &watches)?;
     for ((watch, gaps), charges) in watches.iter().zip(&gaps).zip(&charges) {
         let iterations = match manifest.phases[watch.phase as usize].kind {
             PhaseKind::Lockstep { iterations, .. } => Some(iterations),
@@ -273,9 +277,11 @@ fn gaps(run: &RunReader, watches: &[Watch]) -> Result<Vec<Vec<Gap>>, ExplainErro
     for_each::<Detours>(run, |d| {
         let key = (d.phase, d.rank, d.rank.is_none().then_some(d.cpu));
         if let Some(&i) = place.get(&key) {
+            // Foreign bytes: no gap ends beyond what the clock can hold.
+            let begin = d.begin_ns.min(u64::MAX / 2);
             out[i].push(Gap {
-                begin: d.begin_ns,
-                length: d.length.get(),
+                begin,
+                length: d.length.get().min(u64::MAX / 4),
             });
         }
     })?;

@@ -90,6 +90,41 @@ impl CpuTimeline {
         &self.pieces
     }
 
+    /// The unrecorded stretch that ends at `end`, if there is one.
+    pub fn hole_before(&self, end: u64) -> Option<(u64, u64)> {
+        let place = self.pieces.binary_search_by_key(&end, |p| p.end).ok()?;
+        let piece = self.pieces[place];
+        (piece.actor == Actor::Unknown).then_some((piece.begin, piece.end))
+    }
+
+    /// The thread that had the CPU right before `time`, or that an interrupt had interrupted there.
+    pub fn owner_before(&self, time: u64) -> Option<Pid> {
+        let place = self.pieces.binary_search_by_key(&time, |p| p.end).ok()?;
+        self.pieces[place].owner
+    }
+
+    /// Gives the rest of the unrecorded stretch that ends at `end` to the thread that had the CPU from
+    /// `from` on, as is known from elsewhere.
+    pub fn give_hole(&mut self, from: u64, end: u64, pid: Pid) {
+        let Ok(place) = self.pieces.binary_search_by_key(&end, |p| p.end) else {
+            return;
+        };
+        let hole = self.pieces[place];
+        if hole.actor != Actor::Unknown || from >= end {
+            return;
+        }
+        let from = from.max(hole.begin);
+        self.pieces[place] = Piece {
+            begin: from,
+            actor: Actor::Thread(pid),
+            owner: Some(pid),
+            ..hole
+        };
+        if hole.begin < from {
+            self.pieces.insert(place, Piece { end: from, ..hole });
+        }
+    }
+
     /// The pieces of `begin..end`, cut to it; what lies outside the recording is [`Actor::Unknown`].
     pub fn between(&self, begin: u64, end: u64) -> impl Iterator<Item = Piece> + '_ {
         let first = self.pieces.partition_point(|p| p.end <= begin);
@@ -329,6 +364,23 @@ mod tests {
                 "6000-1001000 hv",
                 "1001000-2000000 t1"
             ]
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_hole_can_be_given_to_a_thread() {
+        let mut timeline = build(&[burst(10, 20, 1), burst(40, 50, 2)], &[]);
+        assert_eq!(timeline.hole_before(40), Some((20, 40)));
+        assert_eq!(timeline.hole_before(20), None);
+        timeline.give_hole(25, 40, Pid::new(2));
+        assert_eq!(
+            text(&timeline),
+            ["10-20 t1", "20-25 ?", "25-40 t2", "40-50 t2"]
+        );
+        timeline.give_hole(0, 25, Pid::new(1));
+        assert_eq!(
+            text(&timeline),
+            ["10-20 t1", "20-25 t1", "25-40 t2", "40-50 t2"]
         );
     }
 
