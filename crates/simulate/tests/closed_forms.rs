@@ -88,7 +88,14 @@ fn rare_noise_costs_the_square_root_of_its_rate_with_one_neighbour() {
     let seen = plain(&Graph::one_sided_ring(12_000), 1_500, 6_000, |rank, k| {
         u64::from(uniform(u64::from(rank), k) < q) * length
     });
-    close(seen, length as f64 * q.sqrt(), 0.02);
+    // sqrt(q) is the law for q -> 0. At finite q several events share a rank or a step, which geometric weights bound:
+    // sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math. Phys. 209 (2000) 437). This size scatters by 0.8 %.
+    let law = length as f64 * q.sqrt();
+    let bound = law / (1.0 - q.sqrt());
+    assert!(
+        0.98 * law < seen && seen < 1.02 * bound,
+        "{seen}: {law} to {bound}"
+    );
 }
 
 #[test]
