@@ -212,7 +212,7 @@ fn a_source_that_takes_more_than_the_whole_cpu_is_said_aloud() {
     // 2,000 per second of 600 us each.
     let p = profile(
         vec![source("greedy", 2_000.0, 600_000)],
-        Nanos::from_millis(100),
+        Nanos::from_millis(1),
     );
     let prediction = run(&p, &PredictConfig::default()).unwrap();
     assert!(
