@@ -4,6 +4,7 @@ use crate::ExplainError;
 use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::{Extra, Gap, GapMatcher};
+use crate::holes;
 use crate::kernel::{Kernel, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
@@ -63,7 +64,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let watches = watches(run, &kernel)?;
     let gaps = gaps(run, &watches)?;
     for (watch, gaps) in watches.iter().zip(&gaps) {
-        kernel.fill_holes(watch, gaps);
+        holes::fill(&mut kernel, watch, gaps);
     }
     checked()?;
     let throttled = node.is_some_and(|n| n.contamination.throttled.is_some_and(|t| t > 0));
@@ -144,7 +145,11 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         checked()?;
     }
 
-    let rows = table.finish(&mut catalog, &by_source);
+    let mut woken: BTreeMap<SourceId, Vec<u64>> = BTreeMap::new();
+    for (&pid, times) in &kernel.activations {
+        woken.entry(catalog.thread(pid)).or_default().extend(times);
+    }
+    let rows = table.finish(&mut catalog, &by_source, &mut woken);
     let place: BTreeMap<SourceId, u32> = rows
         .iter()
         .enumerate()

@@ -2,9 +2,7 @@
 //! happened to single threads.
 
 use crate::ExplainError;
-use crate::edges::Gap;
 use crate::timeline::{BurstSpan, CpuTimeline, InterruptSpan};
-use crate::watch::Watch;
 use idlewave_run::tables::{
     Bursts, Interrupts, Migrations, Table, Tasks, Wakeups, end_reason, task_kind,
 };
@@ -27,11 +25,13 @@ pub struct OwnBurst {
 pub struct Kernel {
     pub mode: TraceMode,
     pub cpus: BTreeMap<Cpu, CpuTimeline>,
-    bursts: BTreeMap<Pid, Vec<OwnBurst>>,
-    wakeups: BTreeMap<Pid, Vec<(u64, Cpu)>>,
-    migrations: BTreeMap<Pid, Vec<(u64, Cpu)>>,
+    pub(crate) bursts: BTreeMap<Pid, Vec<OwnBurst>>,
+    /// When each thread was woken to do something, not only to be moved.
+    pub activations: BTreeMap<Pid, Vec<u64>>,
+    pub(crate) wakeups: BTreeMap<Pid, Vec<(u64, Cpu)>>,
+    pub(crate) migrations: BTreeMap<Pid, Vec<(u64, Cpu)>>,
     /// Where a thread went on that was moved while it ran: CPU and begin of its burst there.
-    continued: BTreeSet<(Cpu, u64)>,
+    pub(crate) continued: BTreeSet<(Cpu, u64)>,
 }
 
 impl Kernel {
@@ -93,6 +93,7 @@ impl Kernel {
             mode,
             cpus,
             bursts,
+            activations: BTreeMap::new(),
             wakeups: BTreeMap::new(),
             migrations: BTreeMap::new(),
             continued: BTreeSet::new(),
@@ -102,6 +103,9 @@ impl Kernel {
         for_each::<Wakeups>(run, |w| {
             if stoppers.contains(&w.waker) {
                 by_stopper.insert((w.pid, w.time_ns));
+            } else {
+                let times = kernel.activations.entry(w.pid).or_default();
+                times.push(w.time_ns);
             }
             kernel
                 .wakeups
@@ -127,38 +131,6 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Fills holes after which a measuring thread is found running, from what it saw itself. If it was
-    /// off when the hole began, it was so until the end of that gap, and whoever was seen last had the
-    /// CPU until then; after that it ran. `gaps` are in order.
-    pub fn fill_holes(&mut self, watch: &Watch, gaps: &[Gap]) {
-        // Without the switches of others, their time is a hole as well.
-        if !self.sees_everything() {
-            return;
-        }
-        let Some(bursts) = self.bursts.get_mut(&watch.pid) else {
-            return;
-        };
-        for burst in bursts {
-            if burst.begin <= watch.begin || burst.begin > watch.end {
-                continue;
-            }
-            let Some(timeline) = self.cpus.get_mut(&burst.cpu) else {
-                continue;
-            };
-            let Some((begin, end)) = timeline.hole_before(burst.begin) else {
-                continue;
-            };
-            let before = gaps.partition_point(|g| g.begin <= begin).checked_sub(1);
-            let back = before.map_or(begin, |i| gaps[i].begin + gaps[i].length);
-            let from = back.max(begin).max(watch.begin).min(end);
-            timeline.give_hole(from, end, watch.pid);
-            burst.begin = from;
-            // An idle CPU is given to nobody: it would have run the thread.
-            if let Some(last) = timeline.owner_before(begin).filter(|&p| p != Pid::IDLE) {
-                timeline.give_hole(begin, from, last);
-            }
-        }
-    }
     /// Whether every switch and interrupt of the traced CPUs was recorded (but for counted losses).
     pub fn sees_everything(&self) -> bool {
         self.mode == TraceMode::Tracefs
@@ -288,48 +260,5 @@ mod tests {
         );
         let expected = [(Cpu::new(0), 300), (Cpu::new(1), 200)];
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn a_thread_found_running_after_a_hole_ran_since_its_last_gap() {
-        let (cpu, rank, daemon) = (Cpu::new(0), Pid::new(7), Pid::new(9));
-        let span = |begin, end, pid| BurstSpan { begin, end, pid };
-        let spans = vec![
-            span(0, 1000, rank),
-            // Its switch out is missing.
-            span(1000, 1100, daemon),
-            span(5000, 9000, rank),
-        ];
-        let own = |begin, end| OwnBurst {
-            begin,
-            end,
-            cpu,
-            end_reason: end_reason::PREEMPTED,
-        };
-        let mut kernel = Kernel {
-            mode: TraceMode::Tracefs,
-            cpus: BTreeMap::from([(cpu, CpuTimeline::build(spans, Vec::new(), &|_| None))]),
-            bursts: BTreeMap::from([(rank, vec![own(0, 1000), own(5000, 9000)])]),
-            wakeups: BTreeMap::new(),
-            migrations: BTreeMap::new(),
-            continued: BTreeSet::new(),
-        };
-        let watch = Watch {
-            phase: 0,
-            rank: None,
-            cpu,
-            pid: rank,
-            begin: 0,
-            end: 9000,
-        };
-        let gap = |begin, length| Gap { begin, length };
-        kernel.fill_holes(&watch, &[gap(300, 20), gap(990, 160), gap(4000, 30)]);
-        assert_eq!(kernel.bursts_of(rank)[1].begin, 1150);
-        let pieces: Vec<_> = kernel.cpus[&cpu].pieces().iter().collect();
-        let daemon_until = pieces
-            .iter()
-            .filter(|p| p.owner == Some(daemon))
-            .map(|p| p.end);
-        assert_eq!(daemon_until.max(), Some(1150));
     }
 }

@@ -14,6 +14,7 @@ mod cpu_noise;
 mod edges;
 mod error;
 mod explain;
+mod holes;
 mod kernel;
 mod lockstep;
 mod profile;

@@ -52,11 +52,13 @@ impl SourceTable {
     }
 
     /// The rows, most time lost by all ranks first; unexplained is always among them. `strikes` are
-    /// those of the whole recording, for lengths and periods.
+    /// those of the whole recording, for lengths and periods; `woken` has the times at which threads were
+    /// woken, in any order.
     pub fn finish(
         mut self,
         catalog: &mut Catalog,
         strikes: &BTreeMap<SourceId, Vec<Strike>>,
+        woken: &mut BTreeMap<SourceId, Vec<u64>>,
     ) -> Vec<(SourceId, SourceFinding)> {
         let unexplained = catalog.class(SourceKind::Unexplained);
         self.sums.entry(unexplained).or_default();
@@ -65,7 +67,9 @@ impl SourceTable {
             .into_iter()
             .map(|(id, sums)| {
                 let events = activations(strikes.get(&id).map_or(&[][..], Vec::as_slice));
-                (id, finding(catalog, id, sums, &events))
+                let woken = woken.entry(id).or_default();
+                woken.sort_unstable();
+                (id, finding(catalog, id, sums, &events, woken))
             })
             .collect();
         rows.sort_by(|(_, a), (_, b)| {
@@ -78,7 +82,13 @@ impl SourceTable {
     }
 }
 
-fn finding(catalog: &Catalog, id: SourceId, sums: Sums, strikes: &[Strike]) -> SourceFinding {
+fn finding(
+    catalog: &Catalog,
+    id: SourceId,
+    sums: Sums,
+    strikes: &[Strike],
+    woken: &[u64],
+) -> SourceFinding {
     let kind = catalog.kind(id);
     let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
     let has_events = !matches!(
@@ -96,7 +106,7 @@ fn finding(catalog: &Catalog, id: SourceId, sums: Sums, strikes: &[Strike]) -> S
         amplification: over(sums.lost),
         absorbed: over(sums.lateness).map(|share| (1.0 - share).max(0.0)),
         length: length(strikes),
-        period: period(kind, strikes),
+        period: period(kind, strikes, woken),
         cpus: sums.cpus,
         detail: detail(catalog, id),
     }
@@ -113,9 +123,10 @@ fn length(strikes: &[Strike]) -> Option<Estimate> {
     Some(quantiles::median(&lengths))
 }
 
-/// A thread comes back as one, wherever it runs; interrupts and the per-CPU copies of kernel threads
-/// have a period on each CPU, and the CPU on which it shows best speaks for all.
-fn period(kind: SourceKind, strikes: &[Strike]) -> Option<Periodicity> {
+/// A thread comes back as one, wherever it runs, and when it is woken, whether or not it then strikes a
+/// rank. Interrupts and the per-CPU copies of kernel threads have a period on each CPU, and the CPU on
+/// which it shows best speaks for all.
+fn period(kind: SourceKind, strikes: &[Strike], woken: &[u64]) -> Option<Periodicity> {
     if matches!(
         kind,
         SourceKind::RunQueueWait
@@ -130,7 +141,11 @@ fn period(kind: SourceKind, strikes: &[Strike]) -> Option<Periodicity> {
     for s in strikes {
         by_cpu.entry(s.cpu).or_default().push(s.begin);
     }
-    if matches!(kind, SourceKind::Task | SourceKind::Recorder) || by_cpu.len() == 1 {
+    let thread = matches!(kind, SourceKind::Task | SourceKind::Recorder);
+    if let Some(found) = strongest(woken).filter(|_| thread) {
+        return Some(found);
+    }
+    if thread || by_cpu.len() == 1 {
         let mut times: Vec<u64> = strikes.iter().map(|s| s.begin).collect();
         times.sort_unstable();
         if let Some(found) = strongest(&times) {
@@ -171,4 +186,36 @@ fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
         text.push_str(&format!(" and {} more", all - 4));
     }
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_strikes_every_second_time_it_is_woken_has_the_period_of_its_waking() {
+        let woken: Vec<u64> = (0..200).map(|i| i * 50_000_000).collect();
+        let source = Catalog::default().intern(SourceKind::Task, "daemon");
+        let strikes: Vec<Strike> = woken
+            .iter()
+            .step_by(2)
+            .map(|&begin| Strike {
+                source,
+                cpu: Cpu::new(0),
+                begin,
+                length: 500_000,
+                continues: false,
+            })
+            .collect();
+        let of = |kind, woken| {
+            period(kind, &strikes, woken)
+                .expect("a period")
+                .period
+                .value
+        };
+        assert!((of(SourceKind::Task, &woken) / 50e6 - 1.0).abs() < 1e-3);
+        // Never seen to be woken: what it struck is all there is. Interrupts are not woken.
+        assert!((of(SourceKind::Task, &[]) / 100e6 - 1.0).abs() < 1e-3);
+        assert!((of(SourceKind::Irq, &woken) / 100e6 - 1.0).abs() < 1e-3);
+    }
 }

@@ -27,7 +27,8 @@ mod thin;
 
 use comb::Comb;
 use idlewave_run::findings::{Estimate, Periodicity};
-use spectrum::{CYCLES_NEEDED, Range};
+use rate::CYCLES_NEEDED;
+use spectrum::Range;
 
 /// Periods reported at most.
 const MOST: usize = 4;

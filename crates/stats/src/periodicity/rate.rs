@@ -6,15 +6,16 @@
 //! between changes is at least an eighth of the time watched, as long as the longest period that is
 //! looked for, so that no period is taken for a change.
 
-use super::spectrum::CYCLES_NEEDED;
 use crate::change_points::change_points;
 use std::f64::consts::PI;
 
+/// Fewer cycles than this in the time watched are not called a period.
+pub const CYCLES_NEEDED: f64 = 8.0;
 const BINS: usize = 256;
 /// With fewer events, an uneven rate shows no power.
 const EVENTS_NEEDED: usize = 128;
 /// A hole is longer than this many 99th percentiles of the gaps.
-const HOLE: f64 = 5e9;
+const HOLE: f64 = 5.0;
 
 /// A stretch of time with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]

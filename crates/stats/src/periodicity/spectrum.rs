@@ -5,13 +5,11 @@
 //! times, so that binning costs a little sensitivity at high frequencies and no accuracy.
 
 use super::fft;
-use super::rate::{self, Piece};
+use super::rate::{self, CYCLES_NEEDED, Piece};
 use std::f64::consts::{LN_2, TAU};
 
 /// Probability that a call reports a period in events without any.
 pub const ALPHA: f64 = 1e-3;
-/// Fewer cycles than this in the time watched are not called a period.
-pub const CYCLES_NEEDED: f64 = 8.0;
 /// Highest frequency looked at, in mean event rates: a comb that lacks up to this many teeth for
 /// one that is there.
 const RATES: f64 = 32.0;
