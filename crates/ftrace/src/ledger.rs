@@ -66,7 +66,7 @@ impl Account {
     }
 }
 
-const UNCERTAIN: &str = "bursts and interrupts around each gap are marked as not certain; the time inside belongs to nobody";
+const UNCERTAIN: &str = "bursts and interrupts around each gap are marked as not certain; the time inside belongs to nobody, unless a measuring thread saw itself run";
 const BIGGER: &str = "record with a larger trace buffer, or for a shorter time";
 
 /// Enters what is missing into the summary's ledger.
