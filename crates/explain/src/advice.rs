@@ -120,13 +120,15 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
                 "pgrep -x '{name}' | xargs -r -n1 taskset -apc <other CPUs>"
             )),
         ),
+        SourceKind::KernelThread if name == "kworker" => (
+            "keep the work queues off the CPUs of the ranks".to_owned(),
+            Some("echo <mask of other CPUs> > /sys/devices/virtual/workqueue/cpumask".to_owned()),
+        ),
         SourceKind::KernelThread => (
-            format!("keep the kernel thread `{name}` off the CPUs of the ranks"),
-            Some(if name == "kworker" {
-                "echo <mask of other CPUs> > /sys/devices/virtual/workqueue/cpumask".to_owned()
-            } else {
-                "boot with isolcpus=<CPUs of the ranks> rcu_nocbs=<CPUs of the ranks>".to_owned()
-            }),
+            format!(
+                "keep the kernel thread `{name}` away: boot with isolcpus= and rcu_nocbs=<CPUs of the ranks>"
+            ),
+            None,
         ),
         SourceKind::Irq => (
             format!("move the interrupt `{name}` to another CPU"),
@@ -135,12 +137,12 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
             )),
         ),
         SourceKind::Softirq => (
-            format!("move what raises the softirq {name}"),
-            Some("grep . /proc/softirqs; move the interrupt or the task that raises it".to_owned()),
+            format!("move the interrupt or the task that raises the softirq {name}"),
+            Some("grep . /proc/softirqs".to_owned()),
         ),
         SourceKind::TimerTick => (
-            "switch the timer tick off on the CPUs of the ranks".to_owned(),
-            Some("boot with nohz_full=<CPUs of the ranks>".to_owned()),
+            "switch the timer tick off: boot with nohz_full=<CPUs of the ranks>".to_owned(),
+            None,
         ),
         SourceKind::Hypervisor => (
             "ask for CPUs that no other virtual machine uses".to_owned(),

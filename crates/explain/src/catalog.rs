@@ -42,12 +42,19 @@ impl Catalog {
             let id = catalog.intern(kind, &source.name);
             catalog.interrupts.insert(source.id, id);
         }
+        let processes: BTreeMap<Pid, String> = tasks
+            .rows()
+            .filter(|t| t.process == Some(t.pid))
+            .map(|t| (t.pid, t.name))
+            .collect();
         for task in tasks.rows() {
+            // A program is known by its own name rather than by those it gives its threads.
+            let process = task.process.and_then(|p| processes.get(&p));
             let (kind, name) = match task.kind {
                 task_kind::KERNEL => (SourceKind::KernelThread, group_name(&task.name)),
                 task_kind::RANK => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
                 task_kind::OWN => (SourceKind::Recorder, task.name.clone()),
-                _ => (SourceKind::Task, task.name.clone()),
+                _ => (SourceKind::Task, process.unwrap_or(&task.name).clone()),
             };
             let source = catalog.intern(kind, &name);
             let member = if name == task.name {
@@ -170,6 +177,35 @@ mod tests {
             ["ksoftirqd/0", "ksoftirqd/1"]
         );
         assert_ne!(id, catalog.thread(Pid::new(9)));
+    }
+
+    #[test]
+    fn threads_of_a_program_are_one_source_under_its_name() {
+        let mut tasks = Tasks::default();
+        for (pid, process, name) in [
+            (30, Some(30), "service"),
+            (31, Some(30), "worker-1"),
+            (32, Some(30), "worker-2"),
+            (40, Some(4), "orphan"),
+        ] {
+            tasks.push(Task {
+                node: NodeId::new(0),
+                pid: Pid::new(pid),
+                process: process.map(Pid::new),
+                name: name.into(),
+                kind: task_kind::USER,
+            });
+        }
+        let mut catalog = Catalog::new(&tasks, &Sources::default());
+        let id = catalog.thread(Pid::new(31));
+        assert_eq!(catalog.name(id), "service");
+        assert_eq!(id, catalog.thread(Pid::new(30)));
+        assert_eq!(
+            catalog.members(id).collect::<Vec<_>>(),
+            ["pid 30", "worker-1", "worker-2"]
+        );
+        let orphan = catalog.thread(Pid::new(40));
+        assert_eq!(catalog.name(orphan), "orphan");
     }
 
     #[test]
