@@ -4,7 +4,7 @@ use crate::WorkloadError;
 use crate::affinity::{pin, thread_id};
 use crate::recorder::Collector;
 use bytemuck::Pod;
-use idlewave_clock::Pair;
+use idlewave_clock::{Calibration, Pair};
 use idlewave_run::RunError;
 use idlewave_run::spill::{Block, RecordKind};
 use idlewave_units::{Cpu, Pid, Rank};
@@ -39,7 +39,7 @@ pub struct Feed<T> {
 
 impl<T: Pod> Feed<T> {
     /// Hands on what there is; `pair` was read just now.
-    pub fn pass(&self, pair: Pair, sink: &mut dyn Sink) -> Result<(), RunError> {
+    fn pass(&self, pair: Pair, sink: &mut dyn Sink) -> Result<(), RunError> {
         let block = Block {
             kind: self.kind,
             phase: self.phase,
@@ -58,6 +58,15 @@ impl<T: Pod> Feed<T> {
     }
 }
 
+/// Hands on what all these feeds have.
+pub fn pass_all<T: Pod>(
+    feeds: &[Feed<T>],
+    pair: Pair,
+    sink: &mut dyn Sink,
+) -> Result<(), RunError> {
+    feeds.iter().try_for_each(|feed| feed.pass(pair, sink))
+}
+
 /// One thread of the crew.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -65,6 +74,17 @@ pub struct Member {
     pub name: String,
     /// CPU to which it is bound.
     pub cpu: Cpu,
+}
+
+impl Member {
+    /// One on each CPU, named after it.
+    pub fn on_each(cpus: &[Cpu], name: &str) -> Vec<Self> {
+        let member = |&cpu| Self {
+            name: format!("{name}-{cpu}"),
+            cpu,
+        };
+        cpus.iter().map(member).collect()
+    }
 }
 
 /// Opens once: for go or for no.
@@ -100,17 +120,23 @@ impl Gate {
     }
 }
 
-/// Runs `bodies[i]` as `members[i]`. All begin after `ready` has seen their thread numbers. While they
-/// run, `collect` is called every [`PACE`], and once more when all have ended; an error of it sets `halt`,
-/// which the bodies obey. Returns what the bodies returned.
+/// Runs `bodies[i]` as `members[i]`. All begin after the sink has seen their thread numbers. While they
+/// run, `pass` hands on their records every [`PACE`], and once more when all have ended; an error of it
+/// sets `halt`, which the bodies obey. Returns what the bodies returned.
 pub fn run<R: Send>(
     members: &[Member],
     bodies: Vec<impl FnOnce() -> R + Send>,
     halt: &AtomicBool,
-    ready: impl FnOnce(&[Pid]) -> Result<(), RunError>,
-    mut collect: impl FnMut(Duration) -> Result<(), RunError>,
+    calibration: &mut Calibration,
+    sink: &mut dyn Sink,
+    pass: impl Fn(Pair, &mut dyn Sink) -> Result<(), RunError>,
 ) -> Result<Vec<R>, WorkloadError> {
     let gate = Gate::default();
+    let mut collect = |sink: &mut dyn Sink, elapsed| {
+        pass(calibration.update(), sink)?;
+        sink.tick(elapsed);
+        Ok::<(), RunError>(())
+    };
     std::thread::scope(|scope| {
         let (report, reports) = mpsc::channel();
         let (done, all_done) = mpsc::channel::<()>();
@@ -146,12 +172,12 @@ pub fn run<R: Send>(
             }
         }
         if failure.is_none() {
-            failure = ready(&ids).err().map(WorkloadError::from);
+            failure = sink.ready(&ids).err().map(WorkloadError::from);
         }
         gate.open(failure.is_none());
         let begin = std::time::Instant::now();
         while let Err(mpsc::RecvTimeoutError::Timeout) = all_done.recv_timeout(PACE) {
-            if let Err(error) = collect(begin.elapsed()) {
+            if let Err(error) = collect(sink, begin.elapsed()) {
                 halt.store(true, Ordering::Relaxed);
                 failure = failure.or(Some(error.into()));
             }
@@ -169,7 +195,7 @@ pub fn run<R: Send>(
                 }
             }
         }
-        let last = collect(begin.elapsed());
+        let last = collect(sink, begin.elapsed());
         match failure {
             Some(failure) => Err(failure),
             None => last.map(|()| results).map_err(WorkloadError::from),
@@ -180,6 +206,23 @@ pub fn run<R: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_clock::Counter;
+
+    /// Keeps whether it was told of the threads.
+    #[derive(Default)]
+    struct Told(AtomicBool);
+
+    impl Sink for &Told {
+        fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError> {
+            assert!(threads.iter().all(|&id| id != Pid::IDLE));
+            self.0.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+        fn records(&mut self, _: &Block, _: &[u64]) -> Result<(), RunError> {
+            Ok(())
+        }
+        fn tick(&mut self, _: Duration) {}
+    }
 
     fn members(n: usize) -> Vec<Member> {
         (0..n)
@@ -190,31 +233,41 @@ mod tests {
             .collect()
     }
 
+    fn run_all<R: Send>(
+        members: &[Member],
+        bodies: Vec<impl FnOnce() -> R + Send>,
+        mut told: &Told,
+    ) -> Result<Vec<R>, WorkloadError> {
+        let mut calibration = Calibration::begin(Counter::Monotonic);
+        let halt = AtomicBool::new(false);
+        run(
+            members,
+            bodies,
+            &halt,
+            &mut calibration,
+            &mut told,
+            |_, _| Ok(()),
+        )
+    }
+
     #[test]
     fn bodies_begin_after_all_are_ready_and_return_in_order() {
-        let told = AtomicBool::new(false);
-        let halt = AtomicBool::new(false);
+        let told = Told::default();
         let bodies = (0..3)
             .map(|i| {
                 let told = &told;
-                move || (i, told.load(Ordering::SeqCst))
+                move || (i, told.0.load(Ordering::SeqCst))
             })
             .collect();
-        let ready = |ids: &[Pid]| {
-            assert!(ids.iter().all(|&id| id != Pid::IDLE));
-            told.store(true, Ordering::SeqCst);
-            Ok(())
-        };
-        let results = run(&members(3), bodies, &halt, ready, |_| Ok(())).expect("a crew");
+        let results = run_all(&members(3), bodies, &told).expect("a crew");
         assert_eq!(results, [(0, true), (1, true), (2, true)]);
     }
 
     #[test]
     fn a_member_that_panics_is_an_error_and_the_others_end() {
-        let halt = AtomicBool::new(false);
         let bodies: Vec<Box<dyn FnOnce() + Send>> =
             vec![Box::new(|| panic!("on purpose")), Box::new(|| ())];
-        let failed = run(&members(2), bodies, &halt, |_| Ok(()), |_| Ok(())).expect_err("a panic");
+        let failed = run_all(&members(2), bodies, &Told::default()).expect_err("a panic");
         assert!(failed.to_string().contains("on purpose"), "{failed}");
     }
 
@@ -226,14 +279,30 @@ mod tests {
         let bodies = (0..2)
             .map(|_| || begun.store(true, Ordering::SeqCst))
             .collect();
-        let failed = run(
-            &members,
-            bodies,
-            &AtomicBool::new(false),
-            |_| Ok(()),
-            |_| Ok(()),
-        );
+        let failed = run_all(&members, bodies, &Told::default());
         assert!(matches!(failed, Err(WorkloadError::Pin { .. })));
         assert!(!begun.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_sink_that_cannot_take_records_halts_the_bodies() {
+        let halt = AtomicBool::new(false);
+        let bodies = vec![|| {
+            while !halt.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }];
+        let full = |_: Pair, _: &mut dyn Sink| Err(RunError::Exists("/nowhere".into()));
+        let mut calibration = Calibration::begin(Counter::Monotonic);
+        let told = Told::default();
+        let failed = run(
+            &members(1),
+            bodies,
+            &halt,
+            &mut calibration,
+            &mut &told,
+            full,
+        );
+        assert!(matches!(failed, Err(WorkloadError::Run(_))), "{failed:?}");
     }
 }

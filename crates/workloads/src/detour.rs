@@ -6,7 +6,7 @@
 //! After a record has been written the counter is read again: writing is no detour.
 
 use crate::affinity::Settled;
-use crate::crew::{self, Feed, Member};
+use crate::crew::{self, Feed, Member, pass_all};
 use crate::recorder::{Recorder, channel};
 use crate::{Sink, WorkloadError};
 use bytemuck::{Pod, Zeroable};
@@ -183,29 +183,13 @@ pub fn run(
             (cpu, turn, counts, recorder.lost(), settled.end())
         });
     }
-    let members: Vec<Member> = params
-        .cpus
-        .iter()
-        .map(|&cpu| Member {
-            name: format!("iw-detour-{cpu}"),
-            cpu,
-        })
-        .collect();
-    let sink = std::cell::RefCell::new(sink);
     let results = crew::run(
-        &members,
+        &Member::on_each(&params.cpus, "iw-detour"),
         bodies,
         halt,
-        |threads| sink.borrow_mut().ready(threads),
-        |elapsed| {
-            let pair = calibration.update();
-            let mut sink = sink.borrow_mut();
-            for feed in &feeds {
-                feed.pass(pair, *sink)?;
-            }
-            sink.tick(elapsed);
-            Ok(())
-        },
+        calibration,
+        sink,
+        |pair, sink| pass_all(&feeds, pair, sink),
     )?;
 
     let nanos = |counts: u64| Nanos::from_nanos(calibration.length_ns(counts).round() as u64);

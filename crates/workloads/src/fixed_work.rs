@@ -2,7 +2,7 @@
 //!
 //! It sees what the detour loop sees and, besides, a CPU that runs slower.
 
-use crate::crew::{self, Feed, Member};
+use crate::crew::{self, Feed, Member, pass_all};
 use crate::fibonacci::Fibonacci;
 use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
@@ -89,29 +89,13 @@ pub fn run(
             recorder.lost()
         });
     }
-    let members: Vec<Member> = params
-        .cpus
-        .iter()
-        .map(|&cpu| Member {
-            name: format!("iw-work-{cpu}"),
-            cpu,
-        })
-        .collect();
-    let sink = std::cell::RefCell::new(sink);
     let lost = crew::run(
-        &members,
+        &Member::on_each(&params.cpus, "iw-work"),
         bodies,
         halt,
-        |threads| sink.borrow_mut().ready(threads),
-        |elapsed| {
-            let pair = calibration.update();
-            let mut sink = sink.borrow_mut();
-            for feed in &feeds {
-                feed.pass(pair, *sink)?;
-            }
-            sink.tick(elapsed);
-            Ok(())
-        },
+        calibration,
+        sink,
+        |pair, sink| pass_all(&feeds, pair, sink),
     )?;
     Ok(lost.into_iter().sum())
 }

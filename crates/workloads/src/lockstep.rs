@@ -7,7 +7,7 @@
 
 mod rank;
 
-use crate::crew::{self, Feed, Member};
+use crate::crew::{self, Feed, Member, pass_all};
 use crate::detour::{self, Gap};
 use crate::fixed_work::{CHUNKS, chunk_items};
 use crate::recorder::channel;
@@ -141,25 +141,10 @@ pub fn run(
         });
     }
 
-    let sink = std::cell::RefCell::new(sink);
-    let results = crew::run(
-        &members,
-        bodies,
-        halt,
-        |threads| sink.borrow_mut().ready(threads),
-        |elapsed| {
-            let pair = calibration.update();
-            let mut sink = sink.borrow_mut();
-            for feed in &iteration_feeds {
-                feed.pass(pair, *sink)?;
-            }
-            for feed in &gap_feeds {
-                feed.pass(pair, *sink)?;
-            }
-            sink.tick(elapsed);
-            Ok(())
-        },
-    )?;
+    let results = crew::run(&members, bodies, halt, calibration, sink, |pair, sink| {
+        pass_all(&iteration_feeds, pair, sink)?;
+        pass_all(&gap_feeds, pair, sink)
+    })?;
     let mut outcome = Outcome {
         iterations: u64::MAX,
         lost_iterations: 0,
