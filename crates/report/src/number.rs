@@ -1,5 +1,7 @@
 //! How numbers and foreign names are written: three significant digits, always with a unit, ASCII only.
 
+use idlewave_units::Nanos;
+
 /// A duration estimated in nanoseconds, which may carry a fraction: "2.5 ns", "21.3 us". Written as
 /// [`idlewave_units::Nanos`] writes itself, but rounded once only.
 pub(crate) fn time_f64(ns: f64) -> String {
@@ -8,21 +10,7 @@ pub(crate) fn time_f64(ns: f64) -> String {
     if magnitude < 999.5 {
         return format!("{sign}{} ns", three_digits(magnitude));
     }
-    let mut value = magnitude / 1e3;
-    let mut unit = "us";
-    for next in ["ms", "s"] {
-        if value < 999.5 {
-            break;
-        }
-        value /= 1e3;
-        unit = next;
-    }
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{sign}{value:.decimals$} {unit}")
+    format!("{sign}{}", Nanos::scaled_text(magnitude))
 }
 
 /// Three significant digits without needless zeros: 0.05, 1.23, 21.3, 850, 12345.
@@ -138,7 +126,6 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_units::Nanos;
     use proptest::prelude::*;
 
     #[test]

@@ -15,6 +15,25 @@ use std::time::Duration;
 pub struct Nanos(u64);
 
 impl Nanos {
+    /// Three significant digits in us, ms or s: "21.3 us". For an estimate of 1 us and more, in nanoseconds.
+    pub fn scaled_text(ns: f64) -> String {
+        let mut value = ns / 1e3;
+        let mut unit = "us";
+        // 999.5 rounds to four digits, so it moves to the next unit.
+        for next in ["ms", "s"] {
+            if value < 999.5 {
+                break;
+            }
+            value /= 1e3;
+            unit = next;
+        }
+        let decimals = match value {
+            v if v < 9.995 => 2,
+            v if v < 99.95 => 1,
+            _ => 0,
+        };
+        format!("{value:.decimals$} {unit}")
+    }
     /// No time at all.
     pub const ZERO: Nanos = Nanos(0);
     /// The longest duration that can be written down.
@@ -96,22 +115,7 @@ impl fmt::Display for Nanos {
         let text = if self.0 < 1_000 {
             format!("{} ns", self.0)
         } else {
-            let mut value = self.0 as f64 / 1e3;
-            let mut unit = "us";
-            // 999.5 rounds to four digits, so it moves to the next unit.
-            for next in ["ms", "s"] {
-                if value < 999.5 {
-                    break;
-                }
-                value /= 1e3;
-                unit = next;
-            }
-            let decimals = match value {
-                v if v < 9.995 => 2,
-                v if v < 99.95 => 1,
-                _ => 0,
-            };
-            format!("{value:.decimals$} {unit}")
+            Self::scaled_text(self.0 as f64)
         };
         f.pad(&text)
     }
