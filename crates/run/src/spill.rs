@@ -35,7 +35,8 @@ pub enum RecordKind {
     Detour = 1,
     /// A fixed work quantum: begin, end.
     Quantum = 2,
-    /// Of a lockstep run: number, begin, arrival, end.
+    /// Of a lockstep run: begin, arrival. A rank's records follow each other from its first iteration on, and each
+    /// ends where the next begins; the last record only ends the one before.
     Iteration = 3,
     /// A gap in a rank's iteration: begin, length.
     RankGap = 4,
@@ -45,8 +46,7 @@ impl RecordKind {
     /// Words of one record.
     pub const fn words(self) -> usize {
         match self {
-            Self::Iteration => 4,
-            Self::Detour | Self::Quantum | Self::RankGap => 2,
+            Self::Detour | Self::Quantum | Self::Iteration | Self::RankGap => 2,
         }
     }
 

@@ -130,7 +130,7 @@ pub fn run(
         bodies.push(move || {
             let done = with_source!(counter, s => rank::run(
                 &mut fabric, s, &rank::Plan { work, coupling, duration, threshold, last, halt },
-                |iteration| iterations.push(iteration), |gap| gaps.push(gap),
+                |iteration| iterations.push_next(iteration), |gap| gaps.push(gap),
             ));
             if done.is_err() {
                 fabric.fail();
@@ -155,7 +155,8 @@ pub fn run(
     for result in results {
         let (done, lost_iterations, lost_gaps) = result?;
         outcome.iterations = outcome.iterations.min(done.iterations);
-        outcome.lost_iterations += lost_iterations;
+        // The record that ends the last iteration is none itself.
+        outcome.lost_iterations += lost_iterations.saturating_sub(1);
         outcome.lost_gaps += lost_gaps;
         outcome.begin_ns = outcome.begin_ns.max(calibration.to_ns(done.begin));
         outcome.end_ns = outcome.end_ns.min(calibration.to_ns(done.end));

@@ -63,6 +63,17 @@ impl<T: Copy> Recorder<T> {
         self.current.push(item);
     }
 
+    /// Records the next item of a series: after the first one that finds no room all are lost, so that the
+    /// place of an item tells its number.
+    #[inline]
+    pub fn push_next(&mut self, item: T) {
+        if self.lost > 0 {
+            self.lost += 1;
+        } else {
+            self.push(item);
+        }
+    }
+
     #[cold]
     fn exchange(&mut self) -> bool {
         let Some(empty) = self.queues.free.pop() else {
@@ -130,5 +141,21 @@ mod tests {
         let mut seen = 0;
         collector.drain(|chunk| seen += chunk.len());
         assert_eq!(seen, 30);
+    }
+
+    #[test]
+    fn a_series_has_no_hole() {
+        let (mut recorder, collector) = channel::<u64>(2, 10);
+        let mut seen = Vec::new();
+        for i in 0..100 {
+            recorder.push_next(i);
+            if i == 50 {
+                collector.drain(|chunk| seen.extend_from_slice(chunk));
+            }
+        }
+        recorder.finish();
+        collector.drain(|chunk| seen.extend_from_slice(chunk));
+        assert!(seen.iter().copied().eq(0..20));
+        assert_eq!(recorder.lost(), 80);
     }
 }

@@ -7,7 +7,8 @@ use idlewave_clock::Calibration;
 use idlewave_run::spill::{Block, RecordKind};
 use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, Regions, Table, region_kind};
 use idlewave_run::{Coupling, Manifest, PhaseKind};
-use idlewave_units::{Bytes, Nanos};
+use idlewave_units::{Bytes, Nanos, Rank};
+use std::collections::BTreeMap;
 
 /// Rows made of records.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +19,12 @@ pub struct Rows {
     pub quanta: Quanta,
     /// Computation and wait of every iteration.
     pub regions: Regions,
+    /// Per phase and rank: the number of the iteration that has not ended yet, and its record.
+    open: BTreeMap<(u32, Rank), (u64, Iteration)>,
 }
 
 impl Rows {
-    /// Forgets the rows, keeps the room.
+    /// Forgets the rows, keeps the room, and goes on where it was in each series of iterations.
     pub fn clear(&mut self) {
         self.detours.clear();
         self.quanta.clear();
@@ -96,12 +99,17 @@ impl Rows {
             Coupling::Neighbours => (region_kind::EXCHANGE, None),
             Coupling::Barrier => (region_kind::BARRIER, None),
         };
-        for i in bytemuck::cast_slice::<u64, Iteration>(words) {
+        let key = (block.phase, block.rank);
+        for &next in bytemuck::cast_slice::<u64, Iteration>(words) {
+            let number = self.open.get(&key).map_or(0, |open| open.0 + 1);
+            let Some((iteration, i)) = self.open.insert(key, (number, next)) else {
+                continue;
+            };
             let arrival_ns = calibration.to_ns(i.arrival);
             let region = |kind, begin_ns, end_ns, bytes| Region {
                 rank: block.rank,
                 phase: block.phase,
-                iteration: i.iteration,
+                iteration,
                 kind,
                 begin_ns,
                 end_ns,
@@ -110,7 +118,7 @@ impl Rows {
             let begin_ns = calibration.to_ns(i.begin);
             self.regions
                 .push(region(region_kind::COMPUTE, begin_ns, arrival_ns, None));
-            let end_ns = calibration.to_ns(i.end);
+            let end_ns = calibration.to_ns(next.begin);
             self.regions.push(region(wait, arrival_ns, end_ns, bytes));
         }
     }

@@ -16,14 +16,12 @@ const CHUNK: Nanos = Nanos::from_nanos(250);
 const LEFT: Tag = Tag(1);
 const RIGHT: Tag = Tag(2);
 
-/// One iteration in counts.
+/// One iteration in counts; it ends where the next one begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Iteration {
-    pub iteration: u64,
     pub begin: u64,
     pub arrival: u64,
-    pub end: u64,
 }
 
 /// What a rank did, in counts.
@@ -144,7 +142,7 @@ impl Exchange {
     }
 }
 
-/// Runs one rank.
+/// Runs one rank; `record` gets every iteration, and after the last one an empty one that ends it.
 ///
 /// The end is agreed without a message of its own: when its time is over in iteration k, rank 0 sets the
 /// last iteration to k + size. No rank can be that far ahead of rank 0 (on a ring size / 2 at most), and
@@ -197,12 +195,7 @@ pub fn run<F: Fabric, S: Source>(
             })?,
         }
         let end = watch.look(threshold, 0);
-        record(Iteration {
-            iteration,
-            begin,
-            arrival,
-            end,
-        });
+        record(Iteration { begin, arrival });
         if leads && !decided && (end >= deadline || plan.halt.load(Ordering::Relaxed)) {
             decided = true;
             plan.last.fetch_min(iteration + ahead, Ordering::AcqRel);
@@ -213,6 +206,10 @@ pub fn run<F: Fabric, S: Source>(
         iteration += 1;
         begin = end;
     };
+    record(Iteration {
+        begin: end,
+        arrival: end,
+    });
     std::hint::black_box(numbers.value());
     Ok(Done {
         iterations: iteration + 1,
