@@ -1,6 +1,7 @@
 //! A lock-free mailbox from one rank to one other: single producer, single consumer.
 
 use std::cell::UnsafeCell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes that one slot carries; longer messages take several.
@@ -104,6 +105,39 @@ impl Mailbox {
         );
         slot.state.store(free.wrapping_add(2), Ordering::Release);
         Some(result)
+    }
+}
+
+/// The mailboxes between all ranks of a world, each made at first use.
+pub struct Mailboxes {
+    size: u32,
+    /// From rank `s` to rank `d` at `s * size + d`.
+    boxes: Box<[OnceLock<Mailbox>]>,
+}
+
+impl Mailboxes {
+    /// Of a world of `size` ranks.
+    pub fn new(size: u32) -> Self {
+        let n = size as usize;
+        Self {
+            size,
+            boxes: (0..n * n).map(|_| OnceLock::new()).collect(),
+        }
+    }
+    /// Ranks of the world.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+    fn place(&self, from: u32, to: u32) -> usize {
+        from as usize * self.size as usize + to as usize
+    }
+    /// The mailbox from one rank to another.
+    pub fn of(&self, from: u32, to: u32) -> &Mailbox {
+        self.boxes[self.place(from, to)].get_or_init(Mailbox::new)
+    }
+    /// The mailbox from one rank to another if it was ever used.
+    pub fn get(&self, from: u32, to: u32) -> Option<&Mailbox> {
+        self.boxes[self.place(from, to)].get()
     }
 }
 

@@ -1,7 +1,6 @@
 //! One rank's messages: what is being sent, what is awaited, what came early.
 
-use crate::mailbox::SLOT_BYTES;
-use crate::threads::Shared;
+use crate::mailbox::{Mailboxes, SLOT_BYTES};
 use crate::{Delivery, FabricError, Tag};
 use idlewave_units::Rank;
 use std::collections::VecDeque;
@@ -93,7 +92,7 @@ impl Messages {
         std::mem::replace(&mut self.operations[index], Operation::Free)
     }
 
-    pub fn send(&mut self, shared: &Shared, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
+    pub fn send(&mut self, mailboxes: &Mailboxes, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
         let index = self.add(Operation::Send {
             to: to.get(),
             tag: tag.0,
@@ -102,7 +101,7 @@ impl Messages {
             begun: false,
         });
         self.sends.push_back(index);
-        self.push_sends(shared);
+        self.push_sends(mailboxes);
         index
     }
 
@@ -150,17 +149,17 @@ impl Messages {
     }
 
     /// Moves every message on as far as it goes without waiting.
-    pub fn progress(&mut self, shared: &Shared) {
+    pub fn progress(&mut self, mailboxes: &Mailboxes) {
         if !self.sends.is_empty() {
-            self.push_sends(shared);
+            self.push_sends(mailboxes);
         }
         let any = self
             .posted
             .iter()
             .any(|&p| matches!(self.operations[p], Operation::Posted { from: None, .. }));
         if any {
-            for source in 0..shared.size() {
-                self.pull(shared, source);
+            for source in 0..mailboxes.size() {
+                self.pull(mailboxes, source);
             }
             return;
         }
@@ -170,7 +169,7 @@ impl Messages {
                 from: Some(source), ..
             } = self.operations[index]
             {
-                self.pull(shared, source);
+                self.pull(mailboxes, source);
             }
             // If this one met its message, the next one has moved into its place.
             if self.posted.get(next) == Some(&index) {
@@ -179,13 +178,13 @@ impl Messages {
         }
         for source in 0..self.incoming.len() {
             if self.incoming[source].is_some() {
-                self.pull(shared, source as u32);
+                self.pull(mailboxes, source as u32);
             }
         }
     }
 
     /// Puts pieces of the sends under way into their mailboxes, per destination in order.
-    fn push_sends(&mut self, shared: &Shared) {
+    fn push_sends(&mut self, mailboxes: &Mailboxes) {
         let mut blocked: Vec<u32> = Vec::new();
         let mut next = 0;
         while let Some(&index) = self.sends.get(next) {
@@ -203,12 +202,10 @@ impl Messages {
             let mut whole = *begun && *sent == data.len();
             while !whole && !blocked.contains(to) {
                 let turn = &mut self.put[*to as usize];
-                if !shared.mailbox(self.rank, *to).put(
-                    *turn,
-                    *tag,
-                    data.len() as u64,
-                    &data[*sent..],
-                ) {
+                if !mailboxes
+                    .of(self.rank, *to)
+                    .put(*turn, *tag, data.len() as u64, &data[*sent..])
+                {
                     blocked.push(*to);
                     break;
                 }
@@ -228,9 +225,9 @@ impl Messages {
     }
 
     /// Takes the pieces out that one source has put in.
-    fn pull(&mut self, shared: &Shared, source: u32) {
+    fn pull(&mut self, mailboxes: &Mailboxes, source: u32) {
         let s = source as usize;
-        let Some(mailbox) = shared.mailbox_if_used(source, self.rank) else {
+        let Some(mailbox) = mailboxes.get(source, self.rank) else {
             return;
         };
         loop {

@@ -1,11 +1,11 @@
 //! Ranks as threads of one process, with mailboxes in shared memory.
 
-use crate::mailbox::Mailbox;
+use crate::mailbox::Mailboxes;
 use crate::matching::Messages;
 use crate::{Delivery, Fabric, FabricError, Tag};
 use idlewave_units::Rank;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// Turns of a waiting loop between two looks at whether another rank failed.
 const TURNS_PER_LOOK: u32 = 256;
@@ -27,30 +27,13 @@ pub enum Waiting {
 struct Flag(AtomicU64);
 
 /// What the ranks of one world share.
-pub(crate) struct Shared {
-    size: u32,
+struct Shared {
     waiting: Waiting,
     failed: AtomicBool,
-    /// From rank `s` to rank `d` at `s * size + d`, made at first use.
-    mailboxes: Box<[OnceLock<Mailbox>]>,
+    mailboxes: Mailboxes,
     /// Barrier: of rank `r` in round `k` at `r * rounds + k`, the number of the last barrier signalled to it.
     flags: Box<[Flag]>,
     rounds: u32,
-}
-
-impl Shared {
-    pub(crate) fn size(&self) -> u32 {
-        self.size
-    }
-    fn place(&self, from: u32, to: u32) -> usize {
-        from as usize * self.size as usize + to as usize
-    }
-    pub(crate) fn mailbox(&self, from: u32, to: u32) -> &Mailbox {
-        self.mailboxes[self.place(from, to)].get_or_init(Mailbox::new)
-    }
-    pub(crate) fn mailbox_if_used(&self, from: u32, to: u32) -> Option<&Mailbox> {
-        self.mailboxes[self.place(from, to)].get()
-    }
 }
 
 /// One rank of a world of threads. If it is dropped while its thread panics, the others' waits end with
@@ -67,10 +50,9 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
     let n = size as usize;
     let rounds = size.max(1).next_power_of_two().trailing_zeros();
     let shared = Arc::new(Shared {
-        size,
         waiting,
         failed: AtomicBool::new(false),
-        mailboxes: (0..n * n).map(|_| OnceLock::new()).collect(),
+        mailboxes: Mailboxes::new(size),
         flags: (0..n * rounds as usize).map(|_| Flag::default()).collect(),
         rounds,
     });
@@ -98,12 +80,12 @@ impl Endpoint {
     }
 
     fn check(&self, rank: Rank) -> Result<(), FabricError> {
-        if rank.get() < self.shared.size {
+        if rank.get() < self.shared.mailboxes.size() {
             return Ok(());
         }
         Err(FabricError::NoSuchRank {
             rank,
-            size: self.shared.size,
+            size: self.shared.mailboxes.size(),
         })
     }
 
@@ -138,12 +120,17 @@ impl Fabric for Endpoint {
         Rank::new(self.rank)
     }
     fn size(&self) -> u32 {
-        self.shared.size
+        self.shared.mailboxes.size()
     }
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
         self.check(to)?;
-        Ok(Sending(self.messages.send(&self.shared, to, tag, data)))
+        Ok(Sending(self.messages.send(
+            &self.shared.mailboxes,
+            to,
+            tag,
+            data,
+        )))
     }
 
     fn start_receive(
@@ -163,13 +150,13 @@ impl Fabric for Endpoint {
 
     fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
         self.look()?;
-        self.messages.progress(&self.shared);
+        self.messages.progress(&self.shared.mailboxes);
         Ok(self.messages.is_sent(sending.0))
     }
 
     fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
         self.look()?;
-        self.messages.progress(&self.shared);
+        self.messages.progress(&self.shared.mailboxes);
         Ok(self.messages.is_received(receiving.0))
     }
 
@@ -183,7 +170,7 @@ impl Fabric for Endpoint {
             if let Some(data) = self.messages.finish_send(sending.0) {
                 return Ok(data);
             }
-            self.messages.progress(&self.shared);
+            self.messages.progress(&self.shared.mailboxes);
             hook();
             self.relax(&mut turn)?;
         }
@@ -199,7 +186,7 @@ impl Fabric for Endpoint {
             if let Some(delivery) = self.messages.finish_receive(receiving.0) {
                 return delivery;
             }
-            self.messages.progress(&self.shared);
+            self.messages.progress(&self.shared.mailboxes);
             hook();
             self.relax(&mut turn)?;
         }
@@ -209,7 +196,10 @@ impl Fabric for Endpoint {
     /// for rank r - 2^k; after log2(size) rounds it has heard of all.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         self.barriers += 1;
-        let (size, rounds) = (u64::from(self.shared.size), self.shared.rounds as usize);
+        let (size, rounds) = (
+            u64::from(self.shared.mailboxes.size()),
+            self.shared.rounds as usize,
+        );
         for round in 0..rounds {
             let to = (u64::from(self.rank) + (1 << round)) % size;
             // Release: whoever sees the signal sees what this rank did before the barrier, and, because
@@ -239,6 +229,6 @@ impl Drop for Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {}", self.rank, self.shared.size)
+        write!(f, "rank {} of {}", self.rank, self.shared.mailboxes.size())
     }
 }
