@@ -35,8 +35,6 @@ pub struct Explanation {
     pub late_steps: LateSteps,
     /// Their parts.
     pub late_parts: LateParts,
-    /// Per lockstep run: the part of its slow-down that slow speed levels made.
-    pub slow_level_shares: Vec<f64>,
 }
 
 /// Explains a run from its bundle alone. Returns early, with an error, when `stop` becomes true.
@@ -206,12 +204,10 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         losses,
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
-    let slow_level_shares = runs.iter().map(|(_, a)| a.slow_level_share).collect();
     Ok(Explanation {
         findings,
         late_steps,
         late_parts,
-        slow_level_shares,
     })
 }
 

@@ -30,8 +30,6 @@ pub struct LockstepAnalysis {
     pub late: Vec<Late>,
     /// Undisturbed step beyond the computation.
     pub communication: Option<Nanos>,
-    /// Part of the slow-down that is due to slow speed levels.
-    pub slow_level_share: f64,
 }
 
 /// What the caller knows of the phase.
@@ -92,9 +90,9 @@ fn local_steps(series: &[RankSeries], coupling: Coupling) -> Vec<Vec<u64>> {
         for (r, steps) in out.iter_mut().enumerate() {
             let ready = match coupling {
                 Coupling::Barrier => all,
-                Coupling::Neighbours => [r + ranks - 1, r, r + 1]
+                Coupling::Neighbours => ring(r, ranks)
                     .into_iter()
-                    .map(|j| series[j % ranks].arrival[k - 1])
+                    .map(|j| series[j].arrival[k - 1])
                     .max()
                     .unwrap_or(0),
             };
@@ -143,7 +141,6 @@ pub fn analyse(
         charges: Vec::new(),
     };
     let mut taken: Vec<(SourceId, u64)> = Vec::new();
-    let mut by_level = 0u64;
     for step in &chain {
         let reference = &references[step.rank.index()];
         let duration = step.end - step.begin;
@@ -161,11 +158,6 @@ pub fn analyse(
         }
         let slow_by = reference.slow_by(step.end);
         let parts = split(lateness, &taken, slow_by, slow_level, unexplained);
-        by_level += parts
-            .iter()
-            .filter(|p| p.source == slow_level)
-            .map(|p| p.ns)
-            .sum::<u64>();
         late.push(Late {
             step,
             lateness,
@@ -221,7 +213,6 @@ pub fn analyse(
         findings,
         late,
         communication: step_ref.checked_sub(compute_ref).map(Nanos::from_nanos),
-        slow_level_share: by_level as f64 / undisturbed.max(1) as f64,
     }))
 }
 

@@ -56,7 +56,6 @@ pub fn analyse_locked(
         mut findings,
         late_steps,
         late_parts,
-        ..
     } = explain(&run, stop)?;
     progress.part("predicting a million ranks");
     add_prediction(&run, &mut findings, stop, progress)?;
