@@ -61,9 +61,17 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
     let watches = watches(run, &kernel)?;
     let gaps = gaps(run, &watches)?;
-    for (watch, gaps) in watches.iter().zip(&gaps) {
-        holes::fill(&mut kernel, watch, gaps);
-    }
+    let filled = watches
+        .iter()
+        .zip(&gaps)
+        .map(|(watch, gaps)| holes::fill(&mut kernel, watch, gaps))
+        .sum();
+    losses.enter(
+        "holes of the kernel trace, filled up to where a measuring thread saw itself run",
+        filled,
+        "their time is charged to the thread seen last, by inference",
+        "see Missing switches in docs/method.md before you blame that thread",
+    );
     checked()?;
     let throttled = node.is_some_and(|n| n.contamination.throttled.is_some_and(|t| t > 0));
     let mut charger = Charger {

@@ -7,15 +7,16 @@ use idlewave_units::Pid;
 
 /// Fills holes after which the measuring thread of `watch` is found running. If it was off when the hole
 /// began, it was so until the end of that gap, and whoever was seen last had the CPU until then; after
-/// that it ran. `gaps` are its own, in order.
-pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) {
+/// that it ran. `gaps` are its own, in order. Returns how many holes were charged to whoever was seen last.
+pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
     // Without the switches of others, their time is a hole as well.
     if !kernel.sees_everything() {
-        return;
+        return 0;
     }
     let Some(bursts) = kernel.bursts.get_mut(&watch.pid) else {
-        return;
+        return 0;
     };
+    let mut charged = 0;
     for burst in bursts {
         if burst.begin <= watch.begin || burst.begin > watch.end {
             continue;
@@ -34,8 +35,10 @@ pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) {
         // An idle CPU is given to nobody: it would have run the thread.
         if let Some(last) = timeline.owner_before(begin).filter(|&p| p != Pid::IDLE) {
             timeline.give_hole(begin, from, last);
+            charged += u64::from(last != watch.pid && from > begin);
         }
     }
+    charged
 }
 
 #[cfg(test)]
@@ -82,11 +85,12 @@ mod tests {
             end: 9000,
         };
         let gap = |begin, length| Gap { begin, length };
-        fill(
+        let charged = fill(
             &mut kernel,
             &watch,
             &[gap(300, 20), gap(990, 160), gap(4000, 30)],
         );
+        assert_eq!(charged, 1);
         assert_eq!(kernel.bursts_of(rank)[1].begin, 1150);
         let pieces: Vec<_> = kernel.cpus[&cpu].pieces().iter().collect();
         let daemon_until = pieces

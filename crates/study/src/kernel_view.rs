@@ -11,6 +11,7 @@ use idlewave_run::{
     RunError, RunWriter, TableWriter, TraceCost, TraceMode, TraceSheet, Unavailable,
 };
 use idlewave_units::{CpuSet, NodeId, Pid};
+use idlewave_workloads::Member;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -115,8 +116,8 @@ impl KernelView {
     /// The tracer refuses.
     pub fn watch(
         &mut self,
+        members: &[Member],
         threads: &[Pid],
-        names: &[String],
         ranks: bool,
     ) -> Result<(), StudyError> {
         let kind = if ranks {
@@ -126,16 +127,16 @@ impl KernelView {
         };
         match &mut self.way {
             Way::Tracefs(session) => {
-                for (&pid, name) in threads.iter().zip(names) {
-                    session.note(pid, name, ranks);
+                for (&pid, member) in threads.iter().zip(members) {
+                    session.note(pid, &member.name, ranks);
                 }
                 if ranks {
                     session.watch_faults(threads)?;
                 }
             }
             Way::Proc(view) => {
-                for (&pid, name) in threads.iter().zip(names) {
-                    view.names.insert(pid, (name.clone(), kind));
+                for (&pid, member) in threads.iter().zip(members) {
+                    view.names.insert(pid, (member.name.clone(), kind));
                 }
                 if view.may_record_switches {
                     match SwitchRecorder::open(threads) {

@@ -7,7 +7,7 @@ use idlewave_clock::{Calibration, Counter, with_source};
 use idlewave_run::RunError;
 use idlewave_run::spill::Block;
 use idlewave_units::{Cpu, Nanos, Pid};
-use idlewave_workloads::{Sink, detour, fibonacci::Fibonacci};
+use idlewave_workloads::{Member, Sink, detour, fibonacci::Fibonacci};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn main() {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn ready(&mut self, _: &[Pid]) -> Result<(), RunError> {
+    fn ready(&mut self, _: &[Member], _: &[Pid]) -> Result<(), RunError> {
         Ok(())
     }
     fn records(&mut self, _: &Block, _: &[u64]) -> Result<(), RunError> {

@@ -18,8 +18,8 @@ pub const PACE: Duration = Duration::from_millis(200);
 
 /// Where the collector puts records. All methods are called on the caller's thread.
 pub trait Sink {
-    /// The measuring threads stand ready but have not begun.
-    fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError>;
+    /// The measuring threads stand ready but have not begun; `threads` are the members in their order.
+    fn ready(&mut self, members: &[Member], threads: &[Pid]) -> Result<(), RunError>;
     /// Records of one thread, in order of time within their kind. Called while the threads measure, perhaps
     /// on their CPUs: what it costs is noise. [`Rows`](crate::Rows) makes rows of them afterwards.
     fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError>;
@@ -172,7 +172,7 @@ pub fn run<R: Send>(
             }
         }
         if failure.is_none() {
-            failure = sink.ready(&ids).err().map(WorkloadError::from);
+            failure = sink.ready(members, &ids).err().map(WorkloadError::from);
         }
         gate.open(failure.is_none());
         let begin = std::time::Instant::now();
@@ -213,7 +213,8 @@ mod tests {
     struct Told(AtomicBool);
 
     impl Sink for &Told {
-        fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError> {
+        fn ready(&mut self, members: &[Member], threads: &[Pid]) -> Result<(), RunError> {
+            assert_eq!(members.len(), threads.len());
             assert!(threads.iter().all(|&id| id != Pid::IDLE));
             self.0.store(true, Ordering::SeqCst);
             Ok(())

@@ -15,6 +15,6 @@ mod recorder;
 mod rows;
 
 pub use affinity::{Settled, pin};
-pub use crew::Sink;
+pub use crew::{Member, Sink};
 pub use error::WorkloadError;
 pub use rows::Rows;

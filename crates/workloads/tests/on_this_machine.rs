@@ -6,7 +6,7 @@ use idlewave_run::tables::{Table, region_kind};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Coupling, Phase, PhaseKind, RunError};
 use idlewave_units::{Cpu, Nanos, Pid};
-use idlewave_workloads::{Rows, Sink, detour, fixed_work, lockstep};
+use idlewave_workloads::{Member, Rows, Sink, detour, fixed_work, lockstep};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Kept {
 }
 
 impl Sink for Kept {
-    fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError> {
+    fn ready(&mut self, _: &[Member], threads: &[Pid]) -> Result<(), RunError> {
         self.threads = threads.to_vec();
         Ok(())
     }

@@ -61,12 +61,10 @@ impl Phases<'_> {
 
     fn detours(&mut self, recording: &mut Recording<'_>) -> Result<(), StudyError> {
         let cpus = self.cpus();
-        let names = cpus.iter().map(|cpu| format!("iw-detour-{cpu}")).collect();
         let duration = self.plan.detour;
         recording.part(
             "watching for detours on all CPUs",
             Current {
-                names,
                 duration,
                 ranks: false,
             },
@@ -110,12 +108,10 @@ impl Phases<'_> {
 
     fn fixed_work(&mut self, recording: &mut Recording<'_>) -> Result<(), StudyError> {
         let cpus = self.cpus();
-        let names = cpus.iter().map(|cpu| format!("iw-work-{cpu}")).collect();
         let duration = self.plan.fixed_work;
         recording.part(
             "timing the fixed work quantum on all CPUs",
             Current {
-                names,
                 duration,
                 ranks: false,
             },
@@ -151,8 +147,6 @@ impl Phases<'_> {
         recording: &mut Recording<'_>,
         coupling: Coupling,
     ) -> Result<(), StudyError> {
-        let ranks = self.plan.rank_cpus.len();
-        let names = (0..ranks).map(|rank| format!("iw-rank-{rank}")).collect();
         let duration = self.plan.lockstep;
         let what = match coupling {
             Coupling::Neighbours => "lockstep run with neighbour exchange",
@@ -161,7 +155,6 @@ impl Phases<'_> {
         recording.part(
             what,
             Current {
-                names,
                 ranks: true,
                 duration,
             },

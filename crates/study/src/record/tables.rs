@@ -7,7 +7,7 @@ use idlewave_clock::Calibration;
 use idlewave_run::spill::{self, Block, SpillWriter};
 use idlewave_run::{Incomplete, RunError, RunWriter};
 use idlewave_units::Pid;
-use idlewave_workloads::Sink;
+use idlewave_workloads::{Member, Sink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,6 @@ use std::time::Duration;
 /// What the phase under way is about.
 #[derive(Clone, Debug, Default)]
 pub struct Current {
-    /// Names of its threads, in the order in which they will report.
-    pub names: Vec<String>,
     /// Whether they are ranks.
     pub ranks: bool,
     /// Its planned time.
@@ -106,11 +104,8 @@ impl<'a> Recording<'a> {
 }
 
 impl Sink for Recording<'_> {
-    fn ready(&mut self, threads: &[Pid]) -> Result<(), RunError> {
-        if let Err(error) = self
-            .view
-            .watch(threads, &self.current.names, self.current.ranks)
-        {
+    fn ready(&mut self, members: &[Member], threads: &[Pid]) -> Result<(), RunError> {
+        if let Err(error) = self.view.watch(members, threads, self.current.ranks) {
             self.refused = Some(error);
             self.halt.store(true, Ordering::Relaxed);
         }
