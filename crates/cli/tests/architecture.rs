@@ -6,19 +6,24 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 19] = [
     "idlewave-units",
     "idlewave-run",
     "idlewave-stats",
     "idlewave-clock",
     "idlewave-ftrace",
+    "idlewave-mpi",
+    "idlewave-interpose",
     "idlewave-fabric",
     "idlewave-workloads",
     "idlewave-capture",
     "idlewave-explain",
     "idlewave-simulate",
     "idlewave-report",
+    "idlewave-recording",
     "idlewave-study",
+    "idlewave-measure",
+    "idlewave-record",
     "idlewave",
     "idlewave-xtask",
 ];

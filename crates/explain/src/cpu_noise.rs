@@ -61,7 +61,7 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                         fixed_work_findings(*work_steps, &ends, &durations);
                 }
             }
-            PhaseKind::Lockstep { .. } => {}
+            PhaseKind::Lockstep { .. } | PhaseKind::Recorded { .. } => {}
         }
     }
     Ok(cpus.into_values().collect())

@@ -210,6 +210,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         prediction: None,
         advice: Vec::new(),
         losses,
+        program: None,
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
     Ok(Explanation {
@@ -252,7 +253,7 @@ fn watches(run: &RunReader, kernel: &Kernel) -> Result<Vec<Watch>, ExplainError>
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. } => {}
+            PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => {}
             PhaseKind::Lockstep { .. } => {
                 for rank in &manifest.ranks {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);

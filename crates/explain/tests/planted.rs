@@ -138,6 +138,7 @@ fn explained(
         let (cpu, pid) = (Cpu::new(r as u32), Pid::new(100 + r as u32));
         task(pid, &format!("iw-rank-{r}"), task_kind::RANK);
         manifest.ranks.push(RankSheet {
+            process: None,
             rank: Rank::new(r as u32),
             node: NODE,
             cpu: Some(cpu),

@@ -5,6 +5,7 @@
 //! per (source, tag), receives matched in the order they were posted. [`threads`] carries messages
 //! through shared memory between threads of one process.
 
+mod collectives;
 pub mod conformance;
 mod error;
 mod mailbox;
@@ -16,9 +17,26 @@ use idlewave_units::Rank;
 pub use error::FabricError;
 pub use threads::{Endpoint, Waiting, world};
 
-/// Tells apart messages between the same two ranks.
+/// Tells apart messages between the same two ranks. Below [`Tag::RESERVED`]: MPI promises no more than
+/// 32,767 tags, and the last ones carry collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub u32);
+
+impl Tag {
+    /// The first tag that is not the user's.
+    pub const RESERVED: u32 = 32_512;
+}
+
+/// How values of several ranks become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// Their sum.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+}
 
 /// What a receive delivered.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,4 +123,109 @@ pub trait Fabric {
     /// # Errors
     /// Another rank failed.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError>;
+
+    /// Combines `values` element by element over all ranks; all get the result. All ranks give slices of the same
+    /// length. The result is the same on all ranks and in every run.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn allreduce(
+        &mut self,
+        values: &mut [f64],
+        reduction: Reduction,
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::allreduce(self, values, reduction, hook)
+    }
+
+    /// Combines `values` element by element over all ranks; `root` gets the result, the values of the others are
+    /// undefined afterwards.
+    ///
+    /// # Errors
+    /// `root` does not exist, or another rank failed.
+    fn reduce(
+        &mut self,
+        root: Rank,
+        values: &mut [f64],
+        reduction: Reduction,
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::reduce(self, root, values, reduction, hook)
+    }
+
+    /// Copies the `data` of `root` to all ranks, which give slices of the same length.
+    ///
+    /// # Errors
+    /// `root` does not exist, or another rank failed.
+    fn broadcast(
+        &mut self,
+        root: Rank,
+        data: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::broadcast(self, root, data, hook)
+    }
+
+    /// Sends block `i` of `send` to rank `i` and puts the one from rank `i` into block `i` of `receive`. Both are
+    /// `size` blocks of equal length.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn alltoall(
+        &mut self,
+        send: &[u8],
+        receive: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::alltoall(self, send, receive, hook)
+    }
+
+    /// Puts the `own` of rank `i` into block `i` of `all` on every rank. All give slices of the same length.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn allgather(
+        &mut self,
+        own: &[u8],
+        all: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::allgather(self, own, all, hook)
+    }
+
+    /// Sends to one rank and receives from another without blocking in between; `buffer` is where the message goes.
+    ///
+    /// # Errors
+    /// A rank does not exist, the message was longer than `capacity`, or another rank failed.
+    #[allow(clippy::too_many_arguments)]
+    fn send_receive(
+        &mut self,
+        to: Rank,
+        data: Vec<u8>,
+        from: Rank,
+        tag: Tag,
+        capacity: usize,
+        buffer: Vec<u8>,
+        hook: &mut impl FnMut(),
+    ) -> Result<(Vec<u8>, Delivery), FabricError> {
+        let receiving = self.start_receive(Some(from), tag, capacity, buffer)?;
+        let sending = self.start_send(to, tag, data)?;
+        let delivery = self.finish_receive(receiving, hook)?;
+        Ok((self.finish_send(sending, hook)?, delivery))
+    }
 }

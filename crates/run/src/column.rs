@@ -2,7 +2,7 @@
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, PrimitiveArray, StringArray,
-    types::{UInt8Type, UInt32Type, UInt64Type},
+    types::{Int32Type, UInt8Type, UInt32Type, UInt64Type},
 };
 use arrow_schema::DataType;
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
@@ -78,6 +78,13 @@ primitive_cell!(
     u8,
     UInt8Type,
     UInt8,
+    std::convert::identity,
+    std::convert::identity
+);
+primitive_cell!(
+    i32,
+    Int32Type,
+    Int32,
     std::convert::identity,
     std::convert::identity
 );

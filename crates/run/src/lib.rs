@@ -5,6 +5,7 @@
 //! and, once explained, `findings.json`. The schema is written down in docs/run-bundle.md.
 
 mod bundle;
+mod codes;
 mod column;
 mod error;
 pub mod findings;
@@ -24,8 +25,9 @@ pub use error::RunError;
 pub use host::{Cache, CgroupQuota, Contamination, CpuTopology, HostSheet};
 pub use ledger::{Ledger, Loss};
 pub use manifest::{
-    ClockSheet, Coupling, DetourLoop, Incomplete, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
-    RunState, SchemaVersion, TableEntry, TraceCost, TraceMode, TraceSheet, Unavailable,
+    Alignment, AlignmentPoint, ClockSheet, Coupling, DetourLoop, Incomplete, Manifest, NodeSheet,
+    Phase, PhaseKind, RankSheet, RunState, SchemaVersion, TableEntry, TraceCost, TraceMode,
+    TraceSheet, Unavailable,
 };
 pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use table_io::{TableReader, TableWriter};

@@ -16,7 +16,7 @@ pub struct SchemaVersion {
 
 impl SchemaVersion {
     /// What this build writes.
-    pub const CURRENT: SchemaVersion = SchemaVersion { major: 1, minor: 0 };
+    pub const CURRENT: SchemaVersion = SchemaVersion { major: 1, minor: 1 };
 }
 
 impl fmt::Display for SchemaVersion {
@@ -91,6 +91,32 @@ pub struct NodeSheet {
     pub trace: TraceSheet,
     /// How busy it was with others, over the whole recording.
     pub contamination: Contamination,
+    /// How its times were turned into those of node 0; `None` on node 0 itself, and where all nodes share a clock.
+    #[serde(default)]
+    pub alignment: Option<Alignment>,
+}
+
+/// Clock of a node against that of node 0, measured by messages through the fabric. All times in the bundle are
+/// already corrected by it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alignment {
+    /// The measurements, in order of time: mostly one at the begin and one at the end.
+    pub points: Vec<AlignmentPoint>,
+    /// Bound of the error of a corrected time, from the round trips and what drift the points cannot show.
+    pub error: Nanos,
+    /// How it was measured and what lies between the points, in words.
+    pub method: String,
+}
+
+/// One measurement of a clock against that of node 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlignmentPoint {
+    /// When, CLOCK_MONOTONIC nanoseconds of the node itself.
+    pub time_ns: u64,
+    /// What must be added to this node's clock to get node 0's, in nanoseconds.
+    pub offset_ns: i64,
+    /// The shortest round trip, half of which bounds the error.
+    pub round_trip: Nanos,
 }
 
 /// The clock that stamped the measurements of a node.
@@ -160,6 +186,14 @@ pub enum PhaseKind {
         /// Gaps longer than this inside computation or wait are recorded as detours.
         threshold: Nanos,
     },
+    /// A program was recorded; tables `calls`, `transfers`, `communicators`, `operations` and `marks` if it is an
+    /// MPI program, the kernel's view in any case.
+    Recorded {
+        /// The MPI library, as it names itself; `None` if the program never called MPI_Init.
+        library: Option<String>,
+        /// Exit code of the command, or 128 plus the signal that ended it.
+        exit_code: i32,
+    },
 }
 
 /// What one CPU's detour loop saw besides the detours themselves.
@@ -206,8 +240,12 @@ pub struct RankSheet {
     pub node: NodeId,
     /// The CPU it was bound to; `None` if it was free to move.
     pub cpu: Option<Cpu>,
-    /// Its thread, per lockstep phase in order (a phase may start new threads).
+    /// Its thread, per lockstep phase in order (a phase may start new threads). Of a recorded program: all
+    /// threads that called MPI, the one of MPI_Init first.
     pub threads: Vec<Pid>,
+    /// Its process, in a recorded program.
+    #[serde(default)]
+    pub process: Option<Pid>,
 }
 
 /// How the kernel's view of a node was recorded.

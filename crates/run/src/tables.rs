@@ -7,6 +7,8 @@ use arrow_schema::{DataType, Field, Schema};
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::Arc;
 
+pub use crate::codes::*;
+
 /// Typed columns that can be written to, and read from, a bundle.
 pub trait Table: Default {
     /// One row of the table.
@@ -283,6 +285,148 @@ tables! {
         increase: u64,
     }
 
+    /// A call of a recorded MPI program, one row per call and thread.
+    Calls of Call = "calls" {
+        /// Rank in MPI_COMM_WORLD.
+        rank: Rank,
+        /// Thread that called.
+        thread: Pid,
+        /// Row of `operations`.
+        operation: u32,
+        /// Entered at.
+        begin_ns: u64,
+        /// Left at.
+        end_ns: u64,
+        /// Row of `communicators` by its `comm`, if the call has one.
+        comm: Option<u32>,
+        /// Number of the collective in its communicator, from 0; equal on all members. Empty unless collective.
+        sequence: Option<u32>,
+        /// Root of a rooted collective, in MPI_COMM_WORLD.
+        root: Option<Rank>,
+        /// Bytes this rank contributed to a collective, self included. Empty unless collective.
+        sent: Option<Bytes>,
+        /// Bytes this rank received from a collective, self included. Empty unless collective.
+        received: Option<Bytes>,
+        /// Request that the call started, numbered per rank from 0.
+        request: Option<u64>,
+    }
+
+    /// One end of a point-to-point message of a recorded MPI program: one row per send and per receive.
+    Transfers of Transfer = "transfers" {
+        /// Rank in MPI_COMM_WORLD.
+        rank: Rank,
+        /// Thread that started it.
+        thread: Pid,
+        /// 0 send, 1 receive.
+        direction: u8,
+        /// `comm` of `communicators`.
+        comm: u32,
+        /// The other rank, in MPI_COMM_WORLD; the real one for receives from any source. Empty where it never completed.
+        peer: Option<Rank>,
+        /// Tag; the real one for receives of any tag.
+        tag: i32,
+        /// Bytes really transferred (receives: from the status). Empty where it never completed.
+        bytes: Option<Bytes>,
+        /// Begin of the call that started it.
+        posted_ns: u64,
+        /// Begin of the call that completed it: the same call for blocking operations. Empty where none did.
+        wait_ns: Option<u64>,
+        /// End of the call that completed it. Empty where none did.
+        completed_ns: Option<u64>,
+    }
+
+    /// A member of a communicator of a recorded MPI program.
+    Communicators of Communicator = "communicators" {
+        /// Number of the communicator in this run, dense from 0; 0 is MPI_COMM_WORLD.
+        comm: u32,
+        /// Rank in it. In an intercommunicator the ranks of the second group follow those of the first.
+        member: u32,
+        /// The same process in MPI_COMM_WORLD.
+        rank: Rank,
+        /// Number by which all its members know it, also those on other nodes.
+        key: u64,
+    }
+
+    /// A function of MPI that was called: what the column `operation` of `calls` refers to.
+    Operations of Operation = "operations" {
+        /// Number, dense from 0.
+        id: u32,
+        /// Name in C: MPI_Allreduce.
+        name: String,
+        /// See `operation_class`.
+        class: u8,
+    }
+
+    /// A stretch that the recorded program marked itself.
+    Marks of Mark = "marks" {
+        /// Rank in MPI_COMM_WORLD; empty if the thread's process is none.
+        rank: Option<Rank>,
+        /// Node.
+        node: NodeId,
+        /// Thread.
+        thread: Pid,
+        /// The program's name for it.
+        name: String,
+        /// Begin.
+        begin_ns: u64,
+        /// End; empty where it was never left, equal to the begin for a point in time.
+        end_ns: Option<u64>,
+    }
+
+    /// A message of a recorded MPI program, its two ends matched: written by the analysis.
+    Messages of Message = "messages" {
+        /// Sender, in MPI_COMM_WORLD.
+        from: Rank,
+        /// Receiver, in MPI_COMM_WORLD; may be the sender itself.
+        to: Rank,
+        /// `comm` of `communicators`.
+        comm: u32,
+        /// Tag.
+        tag: i32,
+        /// Bytes received.
+        bytes: Bytes,
+        /// Begin of the call that started the send.
+        sent_ns: u64,
+        /// Begin of the call that started the receive.
+        posted_ns: u64,
+        /// Begin of the call that completed the receive.
+        wait_ns: u64,
+        /// End of the call that completed the receive.
+        completed_ns: u64,
+    }
+
+    /// A wait of a rank of a recorded MPI program for another rank: written by the analysis.
+    Waits of Wait = "waits" {
+        /// The rank that waited.
+        rank: Rank,
+        /// Row of `calls` in which it waited.
+        call: u32,
+        /// See `wait_kind`.
+        kind: u8,
+        /// From when on it waited.
+        begin_ns: u64,
+        /// When the rank that it waited for was there.
+        end_ns: u64,
+        /// The rank that it waited for: the last to enter, or the sender.
+        culprit: Rank,
+        /// Wait of `culprit` from which most of this one came: row of `waits`. Empty where it began with `culprit` itself.
+        parent: Option<u32>,
+        /// Hops back to the rank on which it began; 0 if that is `culprit`.
+        hops: u32,
+    }
+
+    /// A part of a wait. The parts of a wait add up to its length exactly.
+    WaitParts of WaitPart = "wait_parts" {
+        /// Row of `waits`.
+        wait: u32,
+        /// The rank from which the time was taken: where the delay began.
+        origin: Rank,
+        /// Index into the `sources` of findings.json.
+        finding: u32,
+        /// Time charged to it.
+        time: Nanos,
+    }
+
     /// One late step of a lockstep run: written by the analysis.
     LateSteps of LateStep = "late_steps" {
         /// Index of the phase in the manifest.
@@ -308,153 +452,6 @@ tables! {
         /// Time charged to it.
         time: Nanos,
     }
-}
-
-/// Class of a source of delay. The discriminant is what the column `kind` of `sources` holds.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum SourceKind {
-    /// A user process: a daemon or another program.
-    Task = 0,
-    /// A kernel thread.
-    KernelThread = 1,
-    /// A device interrupt, by name.
-    Irq = 2,
-    /// A softirq, by vector.
-    Softirq = 3,
-    /// The local timer interrupt.
-    TimerTick = 4,
-    /// An interrupt sent by another CPU (reschedule, function call, irq_work).
-    Ipi = 5,
-    /// A non-maskable interrupt.
-    Nmi = 6,
-    /// The rank was runnable and its CPU idle or on its way: wake-up latency.
-    RunQueueWait = 7,
-    /// The rank was moved to another CPU.
-    Migration = 8,
-    /// The rank touched a page that was not mapped.
-    PageFault = 9,
-    /// The rank slept of its own accord (a futex, a voluntary switch).
-    Blocked = 10,
-    /// The CPU ran, but slower: frequency, hardware thread on the same core, memory.
-    SlowLevel = 11,
-    /// The clock jumped while the kernel recorded nothing: hypervisor or firmware, inferred by rule.
-    Hypervisor = 12,
-    /// The recorder of idlewave itself: its reader thread.
-    Recorder = 13,
-    /// Writing of trace events, by measured cost per event.
-    Tracing = 14,
-    /// Not named by any record.
-    Unexplained = 15,
-    /// Off the CPU for a reason this recording could not see (only own switches were visible).
-    OtherTask = 16,
-    /// Another rank of the same run, on the same CPU.
-    Rank = 17,
-    /// The group's CPU bandwidth limit stopped the rank.
-    Throttled = 18,
-}
-
-impl SourceKind {
-    /// All kinds, in order of their numbers.
-    pub const ALL: [SourceKind; 19] = [
-        SourceKind::Task,
-        SourceKind::KernelThread,
-        SourceKind::Irq,
-        SourceKind::Softirq,
-        SourceKind::TimerTick,
-        SourceKind::Ipi,
-        SourceKind::Nmi,
-        SourceKind::RunQueueWait,
-        SourceKind::Migration,
-        SourceKind::PageFault,
-        SourceKind::Blocked,
-        SourceKind::SlowLevel,
-        SourceKind::Hypervisor,
-        SourceKind::Recorder,
-        SourceKind::Tracing,
-        SourceKind::Unexplained,
-        SourceKind::OtherTask,
-        SourceKind::Rank,
-        SourceKind::Throttled,
-    ];
-
-    /// The number written in tables.
-    pub const fn code(self) -> u8 {
-        self as u8
-    }
-    /// The kind of a number read from a table; `None` for numbers of a newer schema.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(code)).copied()
-    }
-    /// Short name for tables: "task", "irq", "timer tick".
-    pub const fn label(self) -> &'static str {
-        match self {
-            SourceKind::Task => "task",
-            SourceKind::KernelThread => "kernel thread",
-            SourceKind::Irq => "irq",
-            SourceKind::Softirq => "softirq",
-            SourceKind::TimerTick => "timer tick",
-            SourceKind::Ipi => "ipi",
-            SourceKind::Nmi => "nmi",
-            SourceKind::RunQueueWait => "run-queue wait",
-            SourceKind::Migration => "migration",
-            SourceKind::PageFault => "page fault",
-            SourceKind::Blocked => "blocked",
-            SourceKind::SlowLevel => "slow level",
-            SourceKind::Hypervisor => "hypervisor gap",
-            SourceKind::Recorder => "recorder",
-            SourceKind::Tracing => "tracing",
-            SourceKind::Unexplained => "unexplained",
-            SourceKind::OtherTask => "other task",
-            SourceKind::Rank => "rank",
-            SourceKind::Throttled => "throttled",
-        }
-    }
-}
-
-/// Values of the column `kind` of [`Tasks`].
-pub mod task_kind {
-    /// The idle task of a CPU.
-    pub const IDLE: u8 = 0;
-    /// A kernel thread.
-    pub const KERNEL: u8 = 1;
-    /// A thread of a user process.
-    pub const USER: u8 = 2;
-    /// A rank of the run.
-    pub const RANK: u8 = 3;
-    /// A thread of idlewave that is no rank.
-    pub const OWN: u8 = 4;
-    /// Gone before its kind could be read.
-    pub const UNKNOWN: u8 = 5;
-}
-
-/// Values of the column `end_reason` of [`Bursts`].
-pub mod end_reason {
-    /// Still runnable: another thread was preferred.
-    pub const PREEMPTED: u8 = 0;
-    /// Interruptible sleep.
-    pub const SLEEPING: u8 = 1;
-    /// Uninterruptible sleep.
-    pub const UNINTERRUPTIBLE: u8 = 2;
-    /// Stopped, traced or parked.
-    pub const STOPPED: u8 = 3;
-    /// The thread ended.
-    pub const EXITED: u8 = 4;
-    /// Not seen.
-    pub const UNKNOWN: u8 = 5;
-}
-
-/// Values of the column `kind` of [`Regions`].
-pub mod region_kind {
-    /// The fixed work quantum.
-    pub const COMPUTE: u8 = 0;
-    /// Send to, receive from and wait for both neighbours.
-    pub const EXCHANGE: u8 = 1;
-    /// Wait for all ranks.
-    pub const BARRIER: u8 = 2;
 }
 
 #[cfg(test)]

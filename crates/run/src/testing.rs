@@ -39,6 +39,7 @@ pub fn empty_manifest() -> Manifest {
                 cost: TraceCost::default(),
             },
             contamination: Contamination::default(),
+            alignment: None,
         }],
         phases: Vec::new(),
         ranks: Vec::new(),

@@ -109,11 +109,13 @@ fn manifest(
                 cost: TraceCost::default(),
             },
             contamination: Contamination::default(),
+            alignment: None,
         }],
         phases: Vec::new(),
         ranks: plan
             .ranks()
             .map(|(rank, cpu)| RankSheet {
+                process: None,
                 rank,
                 node,
                 cpu: Some(cpu),

@@ -55,6 +55,7 @@ const LEGEND: &str = "<p class=\"legend\"><span><i class=\"swatch g-task\"></i>p
      <span><i class=\"swatch g-interrupt\"></i>interrupts</span>\
      <span><i class=\"swatch g-scheduling\"></i>scheduling and memory</span>\
      <span><i class=\"swatch g-hardware\"></i>speed and hypervisor</span>\
+     <span><i class=\"swatch g-program\"></i>the program itself</span>\
      <span><i class=\"swatch g-own\"></i>the recording itself</span>\
      <span><i class=\"swatch g-unnamed\"></i>not explained</span></p>\n";
 
@@ -74,6 +75,7 @@ pub(super) const fn group(kind: SourceKind) -> &'static str {
         | SourceKind::PageFault
         | SourceKind::Blocked
         | SourceKind::Throttled => "g-scheduling",
+        SourceKind::Imbalance | SourceKind::Network => "g-program",
         SourceKind::SlowLevel | SourceKind::Hypervisor => "g-hardware",
         SourceKind::Recorder | SourceKind::Tracing => "g-own",
         SourceKind::Unexplained => "g-unnamed",

@@ -24,6 +24,7 @@ pub fn bare_findings() -> Findings {
             unavailable: Vec::new(),
             cost: TraceCost::default(),
         },
+        program: None,
         contamination: Contamination::default(),
         cpus: Vec::new(),
         lockstep: Vec::new(),
@@ -69,6 +70,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
     let culprit = &manifest.nodes[0].contamination.top_tasks[0].0;
     Findings {
         trace: manifest.nodes[0].trace.clone(),
+        program: None,
         contamination: manifest.nodes[0].contamination.clone(),
         cpus: machine
             .events

@@ -268,6 +268,7 @@ impl Machine {
             .collect();
         manifest.ranks = (0..what.ranks.max(1))
             .map(|r| RankSheet {
+                process: None,
                 rank: Rank::new(r),
                 node: NODE,
                 cpu: Some(Cpu::new(r)),

@@ -1,0 +1,202 @@
+//! What the numbers in columns of codes mean.
+
+/// Class of a source of delay. The discriminant is what the column `kind` of `sources` holds.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum SourceKind {
+    /// A user process: a daemon or another program.
+    Task = 0,
+    /// A kernel thread.
+    KernelThread = 1,
+    /// A device interrupt, by name.
+    Irq = 2,
+    /// A softirq, by vector.
+    Softirq = 3,
+    /// The local timer interrupt.
+    TimerTick = 4,
+    /// An interrupt sent by another CPU (reschedule, function call, irq_work).
+    Ipi = 5,
+    /// A non-maskable interrupt.
+    Nmi = 6,
+    /// The rank was runnable and its CPU idle or on its way: wake-up latency.
+    RunQueueWait = 7,
+    /// The rank was moved to another CPU.
+    Migration = 8,
+    /// The rank touched a page that was not mapped.
+    PageFault = 9,
+    /// The rank slept of its own accord (a futex, a voluntary switch).
+    Blocked = 10,
+    /// The CPU ran, but slower: frequency, hardware thread on the same core, memory.
+    SlowLevel = 11,
+    /// The clock jumped while the kernel recorded nothing: hypervisor or firmware, inferred by rule.
+    Hypervisor = 12,
+    /// The recorder of idlewave itself: its reader thread.
+    Recorder = 13,
+    /// Writing of trace events, by measured cost per event.
+    Tracing = 14,
+    /// Not named by any record.
+    Unexplained = 15,
+    /// Off the CPU for a reason this recording could not see (only own switches were visible).
+    OtherTask = 16,
+    /// Another rank of the same run, on the same CPU.
+    Rank = 17,
+    /// The group's CPU bandwidth limit stopped the rank.
+    Throttled = 18,
+    /// Undisturbed, the rank had more to do than the one that waited for it: the program's own imbalance.
+    Imbalance = 19,
+    /// The message itself took long: both ends were there.
+    Network = 20,
+}
+
+impl SourceKind {
+    /// All kinds, in order of their numbers.
+    pub const ALL: [SourceKind; 21] = [
+        SourceKind::Task,
+        SourceKind::KernelThread,
+        SourceKind::Irq,
+        SourceKind::Softirq,
+        SourceKind::TimerTick,
+        SourceKind::Ipi,
+        SourceKind::Nmi,
+        SourceKind::RunQueueWait,
+        SourceKind::Migration,
+        SourceKind::PageFault,
+        SourceKind::Blocked,
+        SourceKind::SlowLevel,
+        SourceKind::Hypervisor,
+        SourceKind::Recorder,
+        SourceKind::Tracing,
+        SourceKind::Unexplained,
+        SourceKind::OtherTask,
+        SourceKind::Rank,
+        SourceKind::Throttled,
+        SourceKind::Imbalance,
+        SourceKind::Network,
+    ];
+
+    /// The number written in tables.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+    /// The kind of a number read from a table; `None` for numbers of a newer schema.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+    /// Short name for tables: "task", "irq", "timer tick".
+    pub const fn label(self) -> &'static str {
+        match self {
+            SourceKind::Task => "task",
+            SourceKind::KernelThread => "kernel thread",
+            SourceKind::Irq => "irq",
+            SourceKind::Softirq => "softirq",
+            SourceKind::TimerTick => "timer tick",
+            SourceKind::Ipi => "ipi",
+            SourceKind::Nmi => "nmi",
+            SourceKind::RunQueueWait => "run-queue wait",
+            SourceKind::Migration => "migration",
+            SourceKind::PageFault => "page fault",
+            SourceKind::Blocked => "blocked",
+            SourceKind::SlowLevel => "slow level",
+            SourceKind::Hypervisor => "hypervisor gap",
+            SourceKind::Recorder => "recorder",
+            SourceKind::Tracing => "tracing",
+            SourceKind::Unexplained => "unexplained",
+            SourceKind::OtherTask => "other task",
+            SourceKind::Rank => "rank",
+            SourceKind::Throttled => "throttled",
+            SourceKind::Imbalance => "imbalance",
+            SourceKind::Network => "network",
+        }
+    }
+}
+
+/// Values of the column `kind` of [`Tasks`](crate::tables::Tasks).
+pub mod task_kind {
+    /// The idle task of a CPU.
+    pub const IDLE: u8 = 0;
+    /// A kernel thread.
+    pub const KERNEL: u8 = 1;
+    /// A thread of a user process.
+    pub const USER: u8 = 2;
+    /// A rank of the run.
+    pub const RANK: u8 = 3;
+    /// A thread of idlewave that is no rank.
+    pub const OWN: u8 = 4;
+    /// Gone before its kind could be read.
+    pub const UNKNOWN: u8 = 5;
+}
+
+/// Values of the column `end_reason` of [`Bursts`](crate::tables::Bursts).
+pub mod end_reason {
+    /// Still runnable: another thread was preferred.
+    pub const PREEMPTED: u8 = 0;
+    /// Interruptible sleep.
+    pub const SLEEPING: u8 = 1;
+    /// Uninterruptible sleep.
+    pub const UNINTERRUPTIBLE: u8 = 2;
+    /// Stopped, traced or parked.
+    pub const STOPPED: u8 = 3;
+    /// The thread ended.
+    pub const EXITED: u8 = 4;
+    /// Not seen.
+    pub const UNKNOWN: u8 = 5;
+}
+
+/// Values of the column `kind` of [`Regions`](crate::tables::Regions).
+pub mod region_kind {
+    /// The fixed work quantum.
+    pub const COMPUTE: u8 = 0;
+    /// Send to, receive from and wait for both neighbours.
+    pub const EXCHANGE: u8 = 1;
+    /// Wait for all ranks.
+    pub const BARRIER: u8 = 2;
+}
+
+/// Values of the column `class` of [`Operations`](crate::tables::Operations).
+pub mod operation_class {
+    /// Neither communicates nor waits.
+    pub const OTHER: u8 = 0;
+    /// Starts a send, and completes it if it blocks.
+    pub const SEND: u8 = 1;
+    /// Starts a receive, and completes it if it blocks.
+    pub const RECEIVE: u8 = 2;
+    /// Sends and receives: MPI_Sendrecv.
+    pub const SEND_RECEIVE: u8 = 3;
+    /// Completes, or asks for, requests: the families of MPI_Wait and MPI_Test.
+    pub const COMPLETE: u8 = 4;
+    /// A blocking collective in which every member waits for every other: barrier, allreduce, alltoall, allgather.
+    pub const ALL_TO_ALL: u8 = 5;
+    /// A blocking collective in which members wait for the root: bcast, scatter.
+    pub const FROM_ROOT: u8 = 6;
+    /// A blocking collective in which the root waits for the members: reduce, gather.
+    pub const TO_ROOT: u8 = 7;
+    /// A blocking collective in which members wait for those before them: scan.
+    pub const PREFIX: u8 = 8;
+    /// Starts a collective without waiting.
+    pub const START_COLLECTIVE: u8 = 9;
+    /// Makes or frees a communicator.
+    pub const COMMUNICATOR: u8 = 10;
+    /// MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort.
+    pub const LIFE: u8 = 11;
+}
+
+/// Values of the column `direction` of [`Transfers`](crate::tables::Transfers).
+pub mod direction {
+    /// The rank sends.
+    pub const SEND: u8 = 0;
+    /// The rank receives.
+    pub const RECEIVE: u8 = 1;
+}
+
+/// Values of the column `kind` of [`Waits`](crate::tables::Waits).
+pub mod wait_kind {
+    /// The receiver was there before the sender.
+    pub const LATE_SENDER: u8 = 0;
+    /// The sender of a message that is not buffered was there before the receiver.
+    pub const LATE_RECEIVER: u8 = 1;
+    /// A collective, until its last member entered.
+    pub const COLLECTIVE: u8 = 2;
+}
