@@ -1,7 +1,7 @@
 //! Exit codes and what is said with them. The codes are documented in docs/exit-codes.md.
 
+use idlewave_recording::RecordingError;
 use idlewave_run::RunError;
-use idlewave_study::StudyError;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -98,21 +98,21 @@ fn judge(error: &RunError) -> (Exit, &'static str) {
     }
 }
 
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
+impl From<RecordingError> for Failure {
+    fn from(error: RecordingError) -> Self {
         let mut next = error.next_step();
         let exit = match &error {
-            StudyError::Run(run) => {
+            RecordingError::Run(run) => {
                 let (exit, usual) = judge(run);
                 next.get_or_insert(usual.to_owned());
                 exit
             }
-            StudyError::Option { .. } => Exit::Usage,
-            StudyError::NotPossible { .. } => Exit::NotPossible,
-            StudyError::Busy(_) | StudyError::Damaged { .. } | StudyError::Explain(_) => {
-                Exit::Bundle
-            }
-            StudyError::Io { .. } | StudyError::Trace(_) => Exit::Io,
+            RecordingError::Option { .. } => Exit::Usage,
+            RecordingError::NotPossible { .. } => Exit::NotPossible,
+            RecordingError::Busy(_)
+            | RecordingError::Damaged { .. }
+            | RecordingError::Explain(_) => Exit::Bundle,
+            RecordingError::Io { .. } | RecordingError::Trace(_) => Exit::Io,
             _ => Exit::Other,
         };
         Failure {

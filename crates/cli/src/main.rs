@@ -8,7 +8,8 @@ mod usage;
 
 use args::{Command, ExplainArgs, ReportArgs, StudyArgs};
 use exit::{Exit, Failure};
-use idlewave_study::{Analysis, Stop, analyse, render, study, summary};
+use idlewave_recording::{Analysis, Stop, analyse, render, summary};
+use idlewave_study::study;
 use progress::Bars;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;

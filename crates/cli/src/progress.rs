@@ -1,6 +1,6 @@
 //! Progress on the terminal: one bar per part of the work, on standard error.
 
-use idlewave_study::Progress;
+use idlewave_recording::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::io::Write;

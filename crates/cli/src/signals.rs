@@ -1,7 +1,7 @@
 //! SIGINT, SIGTERM and SIGHUP end the work in order; the second one ends it at once.
 
 use crate::exit::{Exit, Failure};
-use idlewave_study::Stop;
+use idlewave_recording::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Registers the handlers.

@@ -1,18 +1,15 @@
 //! The recording: from the options to a bundle that is complete but not yet explained.
 
 mod phases;
-mod tables;
 
-use crate::analyse::{Analysis, analyse_locked};
-use crate::date::Utc;
-use crate::kernel_view::KernelView;
-use crate::lock::Lock;
 use crate::plan::Plan;
-use crate::show::write_report;
-use crate::{Progress, Stop, StudyError, StudyOptions};
+use crate::{StudyError, StudyOptions};
 use idlewave_capture::host::{allowed_cpus, read_host};
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Counter, Readings, with_source};
+use idlewave_recording::{
+    Analysis, KernelView, Lock, Progress, Recording, Stop, Utc, analyse_locked, write_report,
+};
 use idlewave_run::{
     Contamination, Incomplete, Ledger, Manifest, NodeSheet, RankSheet, RunState, RunWriter,
     SchemaVersion, TraceCost, TraceMode, TraceSheet,
@@ -22,7 +19,6 @@ use idlewave_workloads::fibonacci;
 use phases::Phases;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tables::Recording;
 
 /// Rounds in which the speed of the CPU is looked for, and the pause between them: a CPU stays on a slow
 /// level for up to half a second.
@@ -154,7 +150,7 @@ fn record(
 ) -> Result<(), StudyError> {
     let view = match options.trace {
         true => KernelView::start(root, out.path(), &plan.cpus)?,
-        false => KernelView::off(),
+        false => KernelView::off("idlewave study"),
     };
     let meter = ContaminationMeter::start(root);
     let mut recording = Recording::new(out, view, stop, progress)?;

@@ -1,9 +1,9 @@
 //! The parts of a study, one after the other.
 
-use super::tables::{Current, Recording};
 use crate::StudyError;
 use crate::plan::{Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
+use idlewave_recording::{Current, Recording};
 use idlewave_run::{Coupling, Phase, PhaseKind};
 use idlewave_units::{Cpu, Nanos};
 use idlewave_workloads::{detour, fixed_work, lockstep};

@@ -2,7 +2,7 @@
 
 use crate::gather::gather;
 use crate::kernel_view::KernelView;
-use crate::{Progress, Stop, StudyError};
+use crate::{Progress, RecordingError, Stop};
 use idlewave_clock::Calibration;
 use idlewave_run::spill::{self, Block, SpillWriter};
 use idlewave_run::{Incomplete, RunError, RunWriter};
@@ -24,7 +24,9 @@ pub struct Current {
 
 /// The bundle while it is written.
 pub struct Recording<'a> {
+    /// The bundle; its manifest may be changed freely.
     pub out: RunWriter,
+    /// What is being recorded.
     pub current: Current,
     /// Ends the workload under way.
     pub halt: Arc<AtomicBool>,
@@ -33,16 +35,20 @@ pub struct Recording<'a> {
     stop: &'a Stop,
     progress: &'a dyn Progress,
     /// What the tracer refused; given out when the phase has ended.
-    refused: Option<StudyError>,
+    refused: Option<RecordingError>,
 }
 
 impl<'a> Recording<'a> {
+    /// Begins a spill in the bundle.
+    ///
+    /// # Errors
+    /// The spill cannot be made.
     pub fn new(
         out: RunWriter,
         view: KernelView,
         stop: &'a Stop,
         progress: &'a dyn Progress,
-    ) -> Result<Self, StudyError> {
+    ) -> Result<Self, RecordingError> {
         Ok(Self {
             current: Current::default(),
             halt: Arc::default(),
@@ -56,7 +62,10 @@ impl<'a> Recording<'a> {
     }
 
     /// Writes down how the kernel's view is recorded, for the case that this process is killed.
-    pub fn note_mode(&mut self) -> Result<(), StudyError> {
+    ///
+    /// # Errors
+    /// The manifest cannot be written.
+    pub fn note_mode(&mut self) -> Result<(), RecordingError> {
         self.out.manifest.nodes[0].trace.mode = self.view.mode();
         Ok(self.out.save()?)
     }
@@ -73,18 +82,24 @@ impl<'a> Recording<'a> {
     }
 
     /// A phase has ended.
-    pub fn phase_ended(&mut self) -> Result<(), StudyError> {
+    ///
+    /// # Errors
+    /// The tracer refused its threads, or their bursts cannot be written.
+    pub fn phase_ended(&mut self) -> Result<(), RecordingError> {
         self.view.unwatch(&self.out)?;
         self.refused.take().map_or(Ok(()), Err)
     }
 
     /// Ends the kernel's view and makes the tables; the bundle is whole afterwards.
+    ///
+    /// # Errors
+    /// The kernel's view or a table could not be written.
     pub fn close(
         mut self,
         root: &Path,
         calibration: &Calibration,
         incomplete: Option<Incomplete>,
-    ) -> Result<(), StudyError> {
+    ) -> Result<(), RecordingError> {
         let viewed = self.view.stop(root, &mut self.out);
         gather(&mut self.out, calibration, |_| ())?;
         let closed = match viewed {

@@ -1,6 +1,6 @@
 //! The kernel's view of the measurement: the best that this machine allows, and what is missing with it.
 
-use crate::StudyError;
+use crate::RecordingError;
 use idlewave_capture::capabilities::capabilities;
 use idlewave_capture::perf::{PerfError, SwitchRecorder};
 use idlewave_capture::proc::{ProcSnapshot, tasks};
@@ -44,12 +44,12 @@ struct ProcView {
 }
 
 impl KernelView {
-    /// Nothing is recorded: the user wants it so.
-    pub fn off() -> Self {
+    /// Nothing is recorded: the user wants it so. `command` would record it: "idlewave study".
+    pub fn off(command: &str) -> Self {
         let unavailable = Unavailable {
             what: "names of what took the CPU".to_owned(),
             why: "switched off by --no-trace".to_owned(),
-            allow: Some("idlewave study".to_owned()),
+            allow: Some(command.to_owned()),
         };
         Self {
             way: Way::Off,
@@ -61,7 +61,7 @@ impl KernelView {
     ///
     /// # Errors
     /// The tracer is there and allowed, but fails: a full disk.
-    pub fn start(root: &Path, bundle: &Path, cpus: &CpuSet) -> Result<Self, StudyError> {
+    pub fn start(root: &Path, bundle: &Path, cpus: &CpuSet) -> Result<Self, RecordingError> {
         let config = TraceConfig {
             raw_dir: bundle.join("raw"),
             cpus: cpus.clone(),
@@ -119,7 +119,7 @@ impl KernelView {
         members: &[Member],
         threads: &[Pid],
         ranks: bool,
-    ) -> Result<(), StudyError> {
+    ) -> Result<(), RecordingError> {
         let kind = if ranks {
             task_kind::RANK
         } else {
@@ -188,7 +188,7 @@ impl KernelView {
     ///
     /// # Errors
     /// The kernel's view could not be written to its end.
-    pub fn stop(self, root: &Path, out: &mut RunWriter) -> Result<TraceSheet, StudyError> {
+    pub fn stop(self, root: &Path, out: &mut RunWriter) -> Result<TraceSheet, RecordingError> {
         let mode = self.mode();
         let mut cost = TraceCost::default();
         match self.way {

@@ -1,7 +1,7 @@
 //! From a recorded bundle to its findings.
 
 use crate::lock::Lock;
-use crate::{Progress, StudyError, salvage};
+use crate::{Progress, RecordingError, salvage};
 use idlewave_explain::advice::advise;
 use idlewave_explain::{Explanation, explain};
 use idlewave_run::findings::{Findings, SourceFinding};
@@ -36,7 +36,7 @@ pub fn analyse(
     path: &Path,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Analysis, StudyError> {
+) -> Result<Analysis, RecordingError> {
     // A path that is no bundle is said to be none rather than one that cannot be locked.
     RunReader::open(path)?;
     let lock = Lock::take(path)?;
@@ -49,7 +49,7 @@ pub fn analyse_locked(
     _lock: &Lock,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Analysis, StudyError> {
+) -> Result<Analysis, RecordingError> {
     let run = salvage::open(path, stop, progress)?;
     progress.part("explaining every late step");
     let Explanation {
@@ -111,7 +111,7 @@ fn add_prediction(
     findings: &mut Findings,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<(), StudyError> {
+) -> Result<(), RecordingError> {
     if findings.lockstep.is_empty() {
         return Ok(());
     }
@@ -171,7 +171,7 @@ fn add_prediction(
             findings.prediction = Some(prediction);
         }
         Err(SimulateError::Stopped) => {
-            return Err(StudyError::Interrupted {
+            return Err(RecordingError::Interrupted {
                 kept: "the bundle is as it was recorded".to_owned(),
             });
         }

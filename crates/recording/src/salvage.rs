@@ -1,7 +1,7 @@
 //! A bundle before its analysis: what a killed writer left is made whole, raw captures become tables.
 
 use crate::gather::gather_killed;
-use crate::{Progress, StudyError};
+use crate::{Progress, RecordingError};
 use idlewave_ftrace::{capture_path, decode_capture};
 use idlewave_run::tables::{Bursts, Table};
 use idlewave_run::{Incomplete, RunReader, RunState, RunWriter, spill};
@@ -14,7 +14,7 @@ pub fn open(
     path: &Path,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<RunReader, StudyError> {
+) -> Result<RunReader, RecordingError> {
     let run = RunReader::open(path)?;
     let raw = path.join("raw");
     let has_raw = capture_path(&raw).is_file();
@@ -42,7 +42,7 @@ pub fn open(
             }
         };
         if summary.stopped || stop.load(Ordering::Relaxed) {
-            return Err(StudyError::Interrupted {
+            return Err(RecordingError::Interrupted {
                 kept: format!("to go on: idlewave explain {}", path.display()),
             });
         }
@@ -53,7 +53,7 @@ pub fn open(
 }
 
 /// Ends the tables of a killed writer and its last phase, and marks the run.
-fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), StudyError> {
+fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), RecordingError> {
     // The last moment seen of each phase.
     let mut ends = vec![0_u64; out.manifest.phases.len()];
     let mut see = |phase: u32, end_ns: u64| {

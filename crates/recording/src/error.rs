@@ -1,4 +1,4 @@
-//! Why a study, or the analysis of one, ended without its result.
+//! Why a recording, or its analysis, ended without its result.
 
 use idlewave_capture::host::CaptureError;
 use idlewave_capture::tracefs::TraceError;
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 const DISK_FULL: &str = "free some space, then see with `idlewave explain RUN` what was recorded; \
     or choose another place with -o";
 
-/// Why a study, or the analysis of one, ended without its result.
+/// Why a recording, or its analysis, ended without its result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StudyError {
+pub enum RecordingError {
     /// An option cannot be carried out as it stands.
     #[error("use {option}: {reason}")]
     Option {
@@ -80,13 +80,11 @@ pub enum StudyError {
     },
 }
 
-impl StudyError {
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+impl RecordingError {
+    /// A file beside the bundle could not be read or written; `action` is a verb.
+    pub fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| StudyError::Io {
+        move |source| RecordingError::Io {
             action,
             path,
             source,
@@ -96,90 +94,90 @@ impl StudyError {
     /// What the user can do about it, one line.
     pub fn next_step(&self) -> Option<String> {
         let text = match self {
-            StudyError::Option { next, .. } | StudyError::NotPossible { next, .. } => {
+            RecordingError::Option { next, .. } | RecordingError::NotPossible { next, .. } => {
                 return Some(next.clone());
             }
-            StudyError::Busy(_) => "wait until it has finished, then try again",
-            StudyError::Damaged(_) | StudyError::Explain(_) => {
+            RecordingError::Busy(_) => "wait until it has finished, then try again",
+            RecordingError::Damaged(_) | RecordingError::Explain(_) => {
                 "copy the bundle again from where it was recorded, or record anew"
             }
-            StudyError::Io { source, .. } => match source.kind() {
+            RecordingError::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DISK_FULL,
                 io::ErrorKind::NotFound => {
                     "make the directory above it first, or choose another place with -o"
                 }
                 _ => "choose a place that you may write with -o",
             },
-            StudyError::Trace(e) if e.is_disk_full() => DISK_FULL,
-            StudyError::Run(e) if e.is_disk_full() => DISK_FULL,
-            StudyError::Trace(_) => "try again with --no-trace",
+            RecordingError::Trace(e) if e.is_disk_full() => DISK_FULL,
+            RecordingError::Run(e) if e.is_disk_full() => DISK_FULL,
+            RecordingError::Trace(_) => "try again with --no-trace",
             _ => return None,
         };
         Some(text.to_owned())
     }
 }
 
-impl From<CaptureError> for StudyError {
+impl From<CaptureError> for RecordingError {
     fn from(error: CaptureError) -> Self {
-        StudyError::NotPossible {
+        RecordingError::NotPossible {
             reason: error.to_string(),
             next: "allow at least one CPU for this process, as with taskset -c 0".to_owned(),
         }
     }
 }
 
-impl From<ClockError> for StudyError {
+impl From<ClockError> for RecordingError {
     fn from(error: ClockError) -> Self {
-        StudyError::NotPossible {
+        RecordingError::NotPossible {
             reason: error.to_string(),
             next: "choose another clock source in /sys/devices/system/clocksource".to_owned(),
         }
     }
 }
 
-impl From<WorkloadError> for StudyError {
+impl From<WorkloadError> for RecordingError {
     fn from(error: WorkloadError) -> Self {
         match error {
-            WorkloadError::Run(error) => StudyError::Run(error),
-            WorkloadError::Pin { .. } => StudyError::NotPossible {
+            WorkloadError::Run(error) => RecordingError::Run(error),
+            WorkloadError::Pin { .. } => RecordingError::NotPossible {
                 reason: error.to_string(),
                 next: "give CPUs that this process may use with --cpus".to_owned(),
             },
-            WorkloadError::Spawn(_) => StudyError::NotPossible {
+            WorkloadError::Spawn(_) => RecordingError::NotPossible {
                 reason: error.to_string(),
                 next: "use fewer --ranks, or allow more threads with ulimit -u".to_owned(),
             },
-            other => StudyError::Workload(other),
+            other => RecordingError::Workload(other),
         }
     }
 }
 
-impl From<ExplainError> for StudyError {
+impl From<ExplainError> for RecordingError {
     fn from(error: ExplainError) -> Self {
         match error {
-            ExplainError::Run(error) => StudyError::Run(error),
-            ExplainError::Interrupted => StudyError::Interrupted {
+            ExplainError::Run(error) => RecordingError::Run(error),
+            ExplainError::Interrupted => RecordingError::Interrupted {
                 kept: "the bundle is as it was".to_owned(),
             },
-            other => StudyError::Explain(other),
+            other => RecordingError::Explain(other),
         }
     }
 }
 
-impl From<FtraceError> for StudyError {
+impl From<FtraceError> for RecordingError {
     fn from(error: FtraceError) -> Self {
         match error {
-            FtraceError::Run(error) => StudyError::Run(error),
-            other => StudyError::Damaged(other),
+            FtraceError::Run(error) => RecordingError::Run(error),
+            other => RecordingError::Damaged(other),
         }
     }
 }
 
-impl From<ReportError> for StudyError {
+impl From<ReportError> for RecordingError {
     fn from(error: ReportError) -> Self {
         match error {
-            ReportError::Run(error) => StudyError::Run(error),
-            other => StudyError::Report(other),
+            ReportError::Run(error) => RecordingError::Run(error),
+            other => RecordingError::Report(other),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What users see: the summary on the terminal and the page.
 
 use crate::analyse::{Analysis, analyse};
-use crate::{Progress, StudyError};
+use crate::{Progress, RecordingError};
 use idlewave_report::{render_html, render_text};
 use idlewave_run::RunReader;
 use std::fs;
@@ -17,7 +17,7 @@ pub fn summary(
     json: bool,
     width: usize,
     color: bool,
-) -> Result<String, StudyError> {
+) -> Result<String, RecordingError> {
     if !json {
         return Ok(render_text(
             analysis.run.manifest(),
@@ -27,7 +27,7 @@ pub fn summary(
         ));
     }
     let mut text =
-        serde_json::to_string_pretty(&analysis.findings).map_err(|e| StudyError::Io {
+        serde_json::to_string_pretty(&analysis.findings).map_err(|e| RecordingError::Io {
             action: "encode",
             path: "findings".into(),
             source: e.into(),
@@ -46,7 +46,7 @@ pub fn render(
     output: Option<&Path>,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<PathBuf, StudyError> {
+) -> Result<PathBuf, RecordingError> {
     let run = RunReader::open(path)?;
     let analysis = match run.findings()? {
         Some(findings) => Analysis { run, findings },
@@ -59,7 +59,7 @@ pub fn render(
 }
 
 /// Writes the page beside its target and renames it: readers see the old page or the new one.
-pub fn write_report(analysis: &Analysis, target: &Path) -> Result<(), StudyError> {
+pub fn write_report(analysis: &Analysis, target: &Path) -> Result<(), RecordingError> {
     let page = render_html(&analysis.run, &analysis.findings)?;
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -67,7 +67,7 @@ pub fn write_report(analysis: &Analysis, target: &Path) -> Result<(), StudyError
     if let Err(error) = fs::write(&temporary, page) {
         // The error itself matters more than what is left of the temporary file.
         let _ = fs::remove_file(&temporary);
-        return Err(StudyError::io("write", target)(error));
+        return Err(RecordingError::io("write", target)(error));
     }
-    fs::rename(&temporary, target).map_err(StudyError::io("write", target))
+    fs::rename(&temporary, target).map_err(RecordingError::io("write", target))
 }

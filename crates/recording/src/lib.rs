@@ -1,0 +1,27 @@
+//! What `study`, `measure` and `record` share: a bundle while it is written, with the kernel's view beside it, and
+//! what is made of it afterwards.
+//!
+//! [`Recording`] is the bundle under way: records go to its spill and become tables when it is closed.
+//! Everything after that reads the bundle only, through [`analyse`] and [`render`], so that doing it again
+//! gives the same bytes; what a killed writer left is made whole first.
+
+mod analyse;
+mod date;
+mod error;
+mod gather;
+mod kernel_view;
+mod lock;
+mod progress;
+mod recording;
+mod salvage;
+mod show;
+
+pub use analyse::{Analysis, analyse, analyse_locked};
+pub use date::Utc;
+pub use error::RecordingError;
+pub use gather::gather;
+pub use kernel_view::KernelView;
+pub use lock::Lock;
+pub use progress::{Progress, Quiet, Stop};
+pub use recording::{Current, Recording};
+pub use show::{render, summary, write_report};
