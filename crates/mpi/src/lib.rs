@@ -1,0 +1,3 @@
+//! MPI without `mpi.h`: the binary interfaces of the libraries as data ([`abi`]).
+
+pub mod abi;
