@@ -334,7 +334,7 @@ fn phase(index: usize, (begin_ns, end_ns): (u64, u64), iterations: u64) -> Phase
     }
 }
 
-fn host(cpus: u32) -> HostSheet {
+pub(super) fn host(cpus: u32) -> HostSheet {
     let online: idlewave_units::CpuSet = (0..cpus).map(Cpu::new).collect();
     HostSheet {
         name: "node0".to_owned(),
