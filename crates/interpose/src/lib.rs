@@ -5,3 +5,7 @@
 //! are compiled from it.
 
 pub mod ring;
+
+mod reader;
+
+pub use reader::{RingError, RingReader, RingState};

@@ -1,0 +1,252 @@
+//! The recorder's end of a ring.
+
+use crate::ring::{HEADER_BYTES, Header, MAGIC, WORDS};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// More records than this in a ring are damage: 4 GiB.
+const MOST_RECORDS: u64 = 1 << 26;
+
+/// Why a ring cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RingError {
+    /// The operating system refused.
+    #[error("read {path}: {source}")]
+    Io {
+        /// The ring.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The writer has not finished the header: try again later.
+    #[error("read {0}: the ring is being made")]
+    NotReady(PathBuf),
+    /// Not a ring.
+    #[error("read {path}: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+    },
+}
+
+/// What the header of a ring says at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingState {
+    /// Process that writes.
+    pub pid: u32,
+    /// Thread that writes.
+    pub tid: u32,
+    /// Rank in MPI_COMM_WORLD; `None` until MPI_Init has returned.
+    pub rank: Option<u32>,
+    /// Size of MPI_COMM_WORLD; `None` likewise.
+    pub size: Option<u32>,
+    /// Bits of [`crate::ring::life`].
+    pub life: u32,
+    /// See [`crate::ring::clock`].
+    pub clock: u32,
+    /// Thread level provided, 0 (single) to 3 (multiple).
+    pub thread_level: Option<u32>,
+    /// Records written since the ring was made.
+    pub written: u64,
+    /// Records dropped because the ring was full.
+    pub lost: u64,
+    /// What the MPI library calls itself.
+    pub library: Option<String>,
+}
+
+/// A ring, mapped. The file must not be cut short while it is mapped: it belongs to the recorded program, which
+/// runs as the same user.
+#[derive(Debug)]
+pub struct RingReader {
+    base: NonNull<u8>,
+    bytes: usize,
+    capacity: u64,
+    /// Records taken.
+    taken: u64,
+    path: PathBuf,
+}
+
+// SAFETY: the mapping belongs to this value alone and is read through atomics; no thread-local state is involved.
+unsafe impl Send for RingReader {}
+
+impl RingReader {
+    /// Maps a ring; reading begins behind the last record that was [released](Self::release).
+    ///
+    /// # Errors
+    /// See [`RingError`]; with `NotReady` it can be opened a moment later.
+    pub fn open(path: &Path) -> Result<Self, RingError> {
+        let io = |source| RingError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
+        if length < HEADER_BYTES as u64 {
+            return Err(RingError::NotReady(path.to_owned()));
+        }
+        let bytes = usize::try_from(length).map_err(|_| io(io::ErrorKind::FileTooLarge.into()))?;
+        let base = map(&file, bytes).map_err(io)?;
+        let mut ring = Self {
+            base,
+            bytes,
+            capacity: 0,
+            taken: 0,
+            path: path.to_owned(),
+        };
+        // Acquire: pairs with the writer's last store to the header.
+        match ring.header().magic.load(Ordering::Acquire) {
+            MAGIC => {}
+            0 => return Err(RingError::NotReady(path.to_owned())),
+            other => {
+                let reason = if other == MAGIC.swap_bytes() {
+                    "it was written in the other byte order"
+                } else {
+                    "it is no ring"
+                };
+                return Err(ring.damaged(reason));
+            }
+        }
+        let capacity = ring.header().capacity;
+        let fits = capacity.is_power_of_two()
+            && capacity <= MOST_RECORDS
+            && HEADER_BYTES as u64 + capacity * 8 * WORDS as u64 <= length;
+        if !fits {
+            return Err(ring.damaged(&format!("it cannot hold {capacity} records")));
+        }
+        ring.capacity = capacity;
+        ring.taken = ring.header().read.0.load(Ordering::Relaxed);
+        Ok(ring)
+    }
+
+    fn damaged(&self, reason: &str) -> RingError {
+        RingError::Damaged {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping holds a page at least, is aligned to a page and lives as long as `self`; every bit pattern
+        // is a `Header`, and what the writer changes meanwhile is atomic.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    fn word(&self, record: u64, word: usize) -> u64 {
+        let slot = (record & (self.capacity - 1)) as usize;
+        let offset = HEADER_BYTES + 8 * (slot * WORDS + word);
+        debug_assert!(offset + 8 <= self.bytes);
+        // SAFETY: inside the mapping (checked in `open`: all slots lie in it) and aligned to 8.
+        let cell = unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() };
+        // The acquire load of `written` ordered it.
+        cell.load(Ordering::Relaxed)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records that fit.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Records dropped so far because the ring was full.
+    pub fn lost(&self) -> u64 {
+        self.header().lost.0.load(Ordering::Relaxed)
+    }
+
+    /// Records written that have not been taken.
+    pub fn waiting(&self) -> u64 {
+        // Acquire: see `word`.
+        self.header()
+            .written
+            .0
+            .load(Ordering::Acquire)
+            .saturating_sub(self.taken)
+    }
+
+    /// What the header says now.
+    pub fn state(&self) -> RingState {
+        let header = self.header();
+        // Acquire: rank, size and library are stored before the bit.
+        let life = header.life.load(Ordering::Acquire);
+        let known = |n: u32| n.checked_sub(1);
+        let library = (life & crate::ring::life::INITIALISED != 0).then(|| {
+            let text = header.library.split(|&b| b == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).into_owned()
+        });
+        RingState {
+            pid: header.pid,
+            tid: header.tid,
+            rank: known(header.rank_plus_one.load(Ordering::Relaxed)),
+            size: Some(header.size.load(Ordering::Relaxed)).filter(|&n| n > 0),
+            life,
+            clock: header.clock,
+            thread_level: known(header.thread_level_plus_one.load(Ordering::Relaxed)),
+            written: header.written.0.load(Ordering::Acquire),
+            lost: self.lost(),
+            library,
+        }
+    }
+
+    /// Copies up to `most` records behind those taken before to the end of `words`; returns how many.
+    pub fn take(&mut self, most: u64, words: &mut Vec<u64>) -> u64 {
+        // A writer gone mad cannot make us read more than the ring holds.
+        let count = self.waiting().min(most).min(self.capacity);
+        words.reserve(count as usize * WORDS);
+        for record in self.taken..self.taken + count {
+            for word in 0..WORDS {
+                words.push(self.word(record, word));
+            }
+        }
+        self.taken += count;
+        count
+    }
+
+    /// Leaves out records that were taken by a predecessor which did not come to release them.
+    pub fn skip_to(&mut self, record: u64) {
+        self.taken = self.taken.max(record.min(self.taken + self.waiting()));
+    }
+
+    /// Gives the room of all taken records back to the writer.
+    pub fn release(&self) {
+        // Release: the copies are made before the writer may overwrite.
+        self.header().read.0.store(self.taken, Ordering::Release);
+    }
+}
+
+impl Drop for RingReader {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` returned; nobody holds a reference into it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
+}
