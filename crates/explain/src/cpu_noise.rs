@@ -61,7 +61,9 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                         fixed_work_findings(*work_steps, &ends, &durations);
                 }
             }
-            PhaseKind::Lockstep { .. } | PhaseKind::Recorded { .. } => {}
+            PhaseKind::Lockstep { .. }
+            | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Recorded { .. } => {}
         }
     }
     Ok(cpus.into_values().collect())

@@ -253,7 +253,9 @@ fn watches(run: &RunReader, kernel: &Kernel) -> Result<Vec<Watch>, ExplainError>
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => {}
+            PhaseKind::FixedWork { .. }
+            | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Recorded { .. } => {}
             PhaseKind::Lockstep { .. } => {
                 for rank in &manifest.ranks {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);

@@ -153,6 +153,12 @@ pub mod region_kind {
     pub const EXCHANGE: u8 = 1;
     /// Wait for all ranks.
     pub const BARRIER: u8 = 2;
+    /// Forces of the Lennard-Jones run: the computation alone.
+    pub const FORCE: u8 = 3;
+    /// Lists of close pairs made anew, in the Lennard-Jones run.
+    pub const REBUILD: u8 = 4;
+    /// Positions and velocities brought up to date, in the Lennard-Jones run.
+    pub const UPDATE: u8 = 5;
 }
 
 /// Values of the column `class` of [`Operations`](crate::tables::Operations).

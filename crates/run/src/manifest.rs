@@ -186,6 +186,20 @@ pub enum PhaseKind {
         /// Gaps longer than this inside computation or wait are recorded as detours.
         threshold: Nanos,
     },
+    /// Molecular dynamics of a Lennard-Jones fluid; table `regions`.
+    MolecularDynamics {
+        /// Particles of each rank at the begin.
+        particles_per_rank: u64,
+        /// Steps that every rank completed.
+        steps: u64,
+        /// Steps in which the lists of close pairs were made anew.
+        rebuilds: u64,
+        /// Close pairs in the lists of all ranks at the end.
+        pairs: u64,
+        /// Largest deviation of the total energy from its first value, over the kinetic energy at the begin; `None`
+        /// if it was not computed.
+        energy_drift: Option<f64>,
+    },
     /// A program was recorded; tables `calls`, `transfers`, `communicators`, `operations` and `marks` if it is an
     /// MPI program, the kernel's view in any case.
     Recorded {

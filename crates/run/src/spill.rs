@@ -40,6 +40,9 @@ pub enum RecordKind {
     Iteration = 3,
     /// A gap in a rank's iteration: begin, length.
     RankGap = 4,
+    /// A step of the Lennard-Jones run: begin, begin of the exchange, of the making of the list, and of the forces. Ends as
+    /// in an [`Iteration`](Self::Iteration).
+    MdStep = 5,
 }
 
 impl RecordKind {
@@ -47,13 +50,20 @@ impl RecordKind {
     pub const fn words(self) -> usize {
         match self {
             Self::Detour | Self::Quantum | Self::Iteration | Self::RankGap => 2,
+            Self::MdStep => 4,
         }
     }
 
     fn of(number: u64) -> Option<Self> {
-        [Self::Detour, Self::Quantum, Self::Iteration, Self::RankGap]
-            .into_iter()
-            .find(|&kind| kind as u64 == number)
+        [
+            Self::Detour,
+            Self::Quantum,
+            Self::Iteration,
+            Self::RankGap,
+            Self::MdStep,
+        ]
+        .into_iter()
+        .find(|&kind| kind as u64 == number)
     }
 }
 

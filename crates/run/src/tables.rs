@@ -205,7 +205,7 @@ tables! {
         to: Cpu,
     }
 
-    /// A stretch of a rank's time: one iteration has one `compute` and one `wait`.
+    /// A stretch of a rank's time: one iteration of a lockstep run has one `compute` and one wait; one of the Lennard-Jones run has `update`, `exchange`, perhaps `rebuild`, and `force`.
     Regions of Region = "regions" {
         /// Rank.
         rank: Rank,
@@ -213,7 +213,7 @@ tables! {
         phase: u32,
         /// Iteration, from 0 in each phase.
         iteration: u64,
-        /// 0 compute, 1 exchange with neighbours, 2 barrier.
+        /// 0 compute, 1 exchange with neighbours, 2 barrier; of the Lennard-Jones run: 3 forces, 4 list made anew, 5 update.
         kind: u8,
         /// Begin.
         begin_ns: u64,

@@ -22,6 +22,22 @@ pub enum WorkloadError {
     /// A measuring thread panicked: a defect of idlewave.
     #[error("finish a measurement: a measuring thread failed ({0})")]
     Panicked(String),
+    /// A box of the Lennard-Jones run is too small.
+    #[error(
+        "run molecular dynamics: a rank's box is {width} sigma wide, at least {least} are needed; give more particles per rank"
+    )]
+    NarrowBox {
+        /// Its least edge.
+        width: f64,
+        /// The least possible.
+        least: f64,
+    },
+    /// Particles of the Lennard-Jones run flew apart: a defect of idlewave.
+    #[error("run molecular dynamics: a particle left the system")]
+    Unstable,
+    /// No rank was asked for.
+    #[error("run ranks: there are none")]
+    NoRanks,
     /// A rank could not communicate.
     #[error("communicate between ranks: {0}")]
     Fabric(#[from] FabricError),

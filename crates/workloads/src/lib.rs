@@ -11,6 +11,7 @@ mod error;
 pub mod fibonacci;
 pub mod fixed_work;
 pub mod lockstep;
+pub mod md;
 mod recorder;
 mod rows;
 

@@ -3,6 +3,7 @@
 use crate::detour::Gap;
 use crate::fixed_work::Span;
 use crate::lockstep::{Iteration, MESSAGE_BYTES};
+use crate::md::Step;
 use idlewave_clock::Calibration;
 use idlewave_run::spill::{Block, RecordKind};
 use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, Regions, Table, region_kind};
@@ -21,6 +22,8 @@ pub struct Rows {
     pub regions: Regions,
     /// Per phase and rank: the number of the iteration that has not ended yet, and its record.
     open: BTreeMap<(u32, Rank), (u64, Iteration)>,
+    /// The same for steps of the Lennard-Jones run.
+    open_steps: BTreeMap<(u32, Rank), (u64, Step)>,
 }
 
 impl Rows {
@@ -63,6 +66,9 @@ impl Rows {
             }
             (RecordKind::Iteration, Some(&PhaseKind::Lockstep { coupling, .. })) => {
                 self.iterations(block, words, coupling, manifest.ranks.len(), calibration);
+            }
+            (RecordKind::MdStep, Some(PhaseKind::MolecularDynamics { .. })) => {
+                self.steps(block, words, calibration);
             }
             _ => return (words.len() / block.kind.words()) as u64,
         }
@@ -120,6 +126,36 @@ impl Rows {
                 .push(region(region_kind::COMPUTE, begin_ns, arrival_ns, None));
             let end_ns = calibration.to_ns(next.begin);
             self.regions.push(region(wait, arrival_ns, end_ns, bytes));
+        }
+    }
+
+    fn steps(&mut self, block: &Block, words: &[u64], calibration: &Calibration) {
+        let key = (block.phase, block.rank);
+        for &next in bytemuck::cast_slice::<u64, Step>(words) {
+            let number = self.open_steps.get(&key).map_or(0, |open| open.0 + 1);
+            let Some((iteration, step)) = self.open_steps.insert(key, (number, next)) else {
+                continue;
+            };
+            let edges = [
+                (region_kind::UPDATE, step.begin, step.exchange),
+                (region_kind::EXCHANGE, step.exchange, step.list),
+                (region_kind::REBUILD, step.list, step.force),
+                (region_kind::FORCE, step.force, next.begin),
+            ];
+            for (kind, begin, end) in edges {
+                // The list is not made anew in most steps.
+                if kind != region_kind::REBUILD || begin != end {
+                    self.regions.push(Region {
+                        rank: block.rank,
+                        phase: block.phase,
+                        iteration,
+                        kind,
+                        begin_ns: calibration.to_ns(begin),
+                        end_ns: calibration.to_ns(end),
+                        bytes: None,
+                    });
+                }
+            }
         }
     }
 }
