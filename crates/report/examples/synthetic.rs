@@ -1,11 +1,13 @@
 //! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
-//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS]`. No ranks: a run in which nothing was measured.
+//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring]`. 0 ranks: a run in which nothing was
+//! measured; a pattern: a recorded MPI program instead of a study.
 
-use idlewave_report::testing::{Synthetic, bare_findings};
+use idlewave_report::testing::{Synthetic, SyntheticProgram, bare_findings};
+use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -13,20 +15,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: synthetic DIR [RANKS]")?
         .into();
-    let ranks = arguments.next().map_or(Ok(2), |a| a.parse())?;
-    let (run, findings) = if ranks == 0 {
-        RunWriter::create(&path, empty_manifest())?.close(None)?;
-        let run = RunReader::open(&path)?;
-        run.write_findings(&bare_findings())?;
-        (run, bare_findings())
-    } else {
-        // About the same number of rows for any number of ranks.
-        Synthetic {
-            ranks,
-            iterations: 24_000 / u64::from(ranks),
-            ..Synthetic::default()
-        }
-        .write(&path)?
+    let what = arguments.next().unwrap_or_else(|| "2".to_owned());
+    let (run, findings) = match what.as_str() {
+        "barrier" => SyntheticProgram::barrier().write(&path)?,
+        "ring" => SyntheticProgram::ring().write(&path)?,
+        ranks => study(&path, ranks.parse()?)?,
     };
     std::fs::write(
         path.join("report.html"),
@@ -37,4 +30,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         idlewave_report::render_text(run.manifest(), &findings, 80, false)
     );
     Ok(())
+}
+
+fn study(path: &Path, ranks: u32) -> Result<(RunReader, Findings), Box<dyn Error>> {
+    Ok(if ranks == 0 {
+        RunWriter::create(path, empty_manifest())?.close(None)?;
+        let run = RunReader::open(path)?;
+        run.write_findings(&bare_findings())?;
+        (run, bare_findings())
+    } else {
+        // About the same number of rows for any number of ranks.
+        Synthetic {
+            ranks,
+            iterations: 24_000 / u64::from(ranks),
+            ..Synthetic::default()
+        }
+        .write(path)?
+    })
 }

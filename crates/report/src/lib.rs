@@ -8,6 +8,7 @@ mod facts;
 mod html;
 mod number;
 mod screen;
+mod story;
 #[doc(hidden)]
 pub mod testing;
 mod text;

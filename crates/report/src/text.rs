@@ -5,11 +5,13 @@
 
 mod machine;
 mod outcome;
+mod program;
 
 pub(crate) use machine::mode_name;
 
 use crate::facts;
 use crate::screen::{Screen, Style};
+use crate::story;
 use idlewave_run::Manifest;
 use idlewave_run::findings::Findings;
 
@@ -22,10 +24,30 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         screen.wrap(Style::Alarm, "! ", &early);
     }
     machine::contamination(&mut screen, &findings.contamination);
-    machine::noise(&mut screen, &findings.cpus);
-    outcome::lockstep(&mut screen, findings);
-    outcome::sources(&mut screen, findings);
-    outcome::prediction(&mut screen, findings);
+    let recorded = story::recorded(manifest).is_some();
+    program::headline(&mut screen, manifest, findings);
+    // What a recording does not measure is not missing from it.
+    if !recorded || !findings.cpus.is_empty() {
+        machine::noise(&mut screen, &findings.cpus);
+    }
+    if !recorded || !findings.lockstep.is_empty() {
+        outcome::lockstep(&mut screen, findings);
+    }
+    if let Some(found) = &findings.program {
+        program::ranks(&mut screen, manifest, found);
+        program::waits(&mut screen, found);
+        program::longest(&mut screen, manifest, findings, found);
+    }
+    outcome::sources(&mut screen, findings, recorded);
+    if let Some(found) = &findings.program {
+        program::waves(&mut screen, manifest, findings, found);
+        program::operations(&mut screen, found);
+        program::messages(&mut screen, found);
+        program::marks(&mut screen, found);
+    }
+    if !recorded || findings.prediction.is_some() {
+        outcome::prediction(&mut screen, findings);
+    }
     outcome::advice(&mut screen, findings);
     machine::missing(&mut screen, findings);
     machine::losses(&mut screen, manifest, findings);

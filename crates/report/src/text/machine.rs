@@ -12,9 +12,12 @@ const CPUS_SHOWN: usize = 5;
 /// Losses and missing things shown; the rest is counted.
 const ENTRIES_SHOWN: usize = 3;
 
-/// Host, kernel and clock.
+/// Nodes shown one by one; the rest is counted.
+const NODES_SHOWN: usize = 3;
+
+/// Host, kernel and clock of the nodes.
 pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
-    for node in &manifest.nodes {
+    for node in manifest.nodes.iter().take(NODES_SHOWN) {
         let host = &node.host;
         let mut line = format!(
             "{}: {} of {} CPUs",
@@ -58,7 +61,25 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
             three_digits(node.clock.quantum_ns),
             node.clock.error
         ));
+        settings.extend(
+            node.alignment
+                .as_ref()
+                .map(|a| format!("its times corrected to node 0, error {} at most", a.error)),
+        );
         screen.wrap(Style::Plain, "  ", &settings.join(", "));
+    }
+    let rest = manifest.nodes.get(NODES_SHOWN..).unwrap_or_default();
+    if !rest.is_empty() {
+        let error = rest
+            .iter()
+            .filter_map(|n| n.alignment.as_ref())
+            .map(|a| a.error)
+            .max();
+        let error = error.map_or_else(String::new, |e| format!(", clock error {e} at most"));
+        screen.line(
+            Style::Heading,
+            &format!("and {} more nodes{error}", rest.len()),
+        );
     }
 }
 

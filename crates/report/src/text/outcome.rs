@@ -83,7 +83,7 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
 }
 
 /// The table of sources, most time lost first. What is not named is always among those shown.
-pub(super) fn sources(screen: &mut Screen, findings: &Findings) {
+pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) {
     let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
     if shown.is_empty() {
         return;
@@ -96,10 +96,12 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings) {
         shown.pop();
         shown.push(unnamed);
     }
-    screen.line(
-        Style::Heading,
-        "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
-    );
+    let heading = match (recorded, &findings.program) {
+        (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
+        (true, Some(_)) => "WHO COSTS TIME (lost = waited for it by all ranks; late = waits)",
+        (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
+    };
+    screen.line(Style::Heading, heading);
     let rows: Vec<Vec<String>> = shown.iter().map(|s| source_row(s)).collect();
     screen.table(
         &[

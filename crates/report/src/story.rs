@@ -1,0 +1,346 @@
+//! What both renderings say of a recorded program: its headline, whose waits belong together, and why they were.
+
+use crate::facts::{culprit, source_name};
+use crate::number::{percent, plain};
+use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
+use idlewave_run::{Manifest, PhaseKind, SourceKind};
+use idlewave_units::{Nanos, Rank};
+use std::collections::BTreeMap;
+
+/// Below this share of the ranks' time their waiting is not worth a hunt.
+const HARDLY: f64 = 0.01;
+
+/// A recorded program, as the manifest knows it.
+pub(crate) struct Recorded<'a> {
+    /// The MPI library; `None` if the program never called MPI_Init.
+    pub library: Option<&'a str>,
+    /// Exit code of the command.
+    pub exit_code: i32,
+    /// Begin of the recording, CLOCK_MONOTONIC nanoseconds of node 0.
+    pub begin_ns: u64,
+    /// End.
+    pub end_ns: u64,
+}
+
+/// The recording of a run; `None` if the run measured something itself.
+pub(crate) fn recorded(manifest: &Manifest) -> Option<Recorded<'_>> {
+    manifest.phases.iter().find_map(|p| match &p.kind {
+        PhaseKind::Recorded { library, exit_code } => Some(Recorded {
+            library: library.as_deref(),
+            exit_code: *exit_code,
+            begin_ns: p.begin_ns,
+            end_ns: p.end_ns,
+        }),
+        _ => None,
+    })
+}
+
+/// The program's own part of the command line: what follows `--`.
+pub(crate) fn own_command(manifest: &Manifest) -> String {
+    let all = &manifest.command;
+    let own = all.iter().position(|w| w == "--").map_or(0, |i| i + 1);
+    let words: Vec<String> = all
+        .get(own..)
+        .unwrap_or_default()
+        .iter()
+        .map(|w| plain(w))
+        .collect();
+    words.join(" ")
+}
+
+/// "rank 2", with its node where there are several.
+pub(crate) fn rank_name(manifest: &Manifest, rank: Rank) -> String {
+    match node_of(manifest, rank).filter(|_| manifest.nodes.len() > 1) {
+        Some(node) => format!("rank {rank} on {}", plain(node)),
+        None => format!("rank {rank}"),
+    }
+}
+
+/// Name of the node of a rank.
+pub(crate) fn node_of(manifest: &Manifest, rank: Rank) -> Option<&str> {
+    let sheet = manifest.ranks.get(rank.get() as usize)?;
+    let node = manifest.nodes.iter().find(|n| n.node == sheet.node)?;
+    Some(&node.host.name)
+}
+
+/// "ranks 0, 1 and 3"; of many the first and how many more.
+pub(crate) fn rank_list(ranks: &[Rank]) -> String {
+    const SHOWN: usize = 6;
+    let name = |r: &[Rank]| {
+        r.iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match ranks {
+        [] => "no rank".to_owned(),
+        [one] => format!("rank {one}"),
+        [first @ .., last] if ranks.len() <= SHOWN => format!("ranks {} and {last}", name(first)),
+        _ => format!(
+            "ranks {} and {} more",
+            name(&ranks[..SHOWN - 1]),
+            ranks.len() - SHOWN + 1
+        ),
+    }
+}
+
+/// What a source does to a rank, after "rank 2, which ...".
+pub(crate) fn did(source: Option<&SourceFinding>) -> String {
+    let Some(s) = source else {
+        return "was late for a reason that is not in the table of sources".to_owned();
+    };
+    let name = plain(&s.name);
+    match s.kind {
+        SourceKind::Task | SourceKind::KernelThread | SourceKind::Rank => {
+            format!("was preempted by {name}")
+        }
+        SourceKind::OtherTask => "was preempted by a task that could not be seen".to_owned(),
+        SourceKind::Irq | SourceKind::Softirq | SourceKind::Ipi | SourceKind::Nmi => {
+            format!("was interrupted by {name}")
+        }
+        SourceKind::TimerTick => "was interrupted by the timer tick".to_owned(),
+        SourceKind::RunQueueWait => "could run but waited for its CPU".to_owned(),
+        SourceKind::Migration => "was moved to another CPU".to_owned(),
+        SourceKind::PageFault => "touched memory that was not mapped".to_owned(),
+        SourceKind::Blocked => "slept of its own accord".to_owned(),
+        SourceKind::SlowLevel => "ran on a slow CPU".to_owned(),
+        SourceKind::Hypervisor => "was stopped by the hypervisor".to_owned(),
+        SourceKind::Recorder | SourceKind::Tracing => {
+            "was held up by the recording itself".to_owned()
+        }
+        SourceKind::Unexplained => "was late for a reason that no record names".to_owned(),
+        SourceKind::Throttled => "was stopped by the CPU quota of its group".to_owned(),
+        SourceKind::Imbalance => "had more to compute".to_owned(),
+        SourceKind::Network => "was there in time: the message itself took long".to_owned(),
+    }
+}
+
+/// The rank from which most of a source's waiting came, among the waits that are listed, with its share of them.
+fn struck(program: &ProgramFindings, source: usize) -> Option<(Rank, f64)> {
+    let mut by_rank: BTreeMap<Rank, u64> = BTreeMap::new();
+    for wait in &program.latest {
+        for part in wait.parts.iter().filter(|p| p.source as usize == source) {
+            *by_rank.entry(wait.origin).or_default() += part.time.get();
+        }
+    }
+    let all: u64 = by_rank.values().sum();
+    let (rank, most) = by_rank
+        .into_iter()
+        .max_by_key(|(r, t)| (*t, std::cmp::Reverse(*r)))?;
+    Some((rank, most as f64 / all.max(1) as f64))
+}
+
+/// The one sentence to read if no other is read.
+pub(crate) fn headline(
+    manifest: &Manifest,
+    findings: &Findings,
+    program: &ProgramFindings,
+) -> String {
+    if program.waited.get() == 0 {
+        return "No rank waited for another one.".to_owned();
+    }
+    let Some(worst) = culprit(findings) else {
+        return format!(
+            "Ranks waited {} in all, and no record names why.",
+            program.waited
+        );
+    };
+    let share = percent(worst.lost.as_f64() / program.waited.as_f64());
+    let index = findings.sources.iter().position(|s| std::ptr::eq(s, worst));
+    let struck = index.and_then(|i| struck(program, i));
+    let name = source_name(worst.kind, &worst.name);
+    let whom = match struck {
+        Some((rank, part)) if part >= 0.5 => rank_name(manifest, rank),
+        Some(_) => "several ranks".to_owned(),
+        None => "ranks".to_owned(),
+    };
+    let whom = match struck {
+        Some((_, part)) if (0.5..0.95).contains(&part) => format!("{whom} most of all"),
+        _ => whom,
+    };
+    match worst.kind {
+        SourceKind::Imbalance => {
+            let verb = if matches!(struck, Some((_, p)) if p >= 0.5) {
+                "has"
+            } else {
+                "have"
+            };
+            format!(
+                "{} {verb} more to compute than the others: {share} of all waiting.",
+                capital(&whom)
+            )
+        }
+        SourceKind::Network => format!("Messages themselves took long: {share} of all waiting."),
+        _ => format!(
+            "{} held back {whom}: {share} of all waiting.",
+            capital(&name)
+        ),
+    }
+}
+
+/// Names of tasks keep their letters; only words of this program are raised.
+fn capital(text: &str) -> String {
+    if text.starts_with("rank") || text.starts_with("several") {
+        let mut letters = text.chars();
+        return letters
+            .next()
+            .map(|c| c.to_ascii_uppercase())
+            .into_iter()
+            .chain(letters)
+            .collect();
+    }
+    text.to_owned()
+}
+
+/// Shares of the time of all ranks.
+pub(crate) struct Shares {
+    pub computing: f64,
+    pub taken: f64,
+    pub waiting: f64,
+    pub communicating: f64,
+}
+
+/// The parts of the given ranks' time; `None` without any time.
+pub(crate) fn shares<'a>(ranks: impl IntoIterator<Item = &'a RankTime>) -> Option<Shares> {
+    let mut sums = [0u64; 4];
+    for r in ranks {
+        for (sum, part) in sums
+            .iter_mut()
+            .zip([r.computing, r.taken, r.waiting, r.communicating])
+        {
+            *sum = sum.saturating_add(part.get());
+        }
+    }
+    let all: u64 = sums.iter().sum();
+    let [computing, taken, waiting, communicating] = sums.map(|s| s as f64 / all.max(1) as f64);
+    (all > 0).then_some(Shares {
+        computing,
+        taken,
+        waiting,
+        communicating,
+    })
+}
+
+/// Where the ranks' time went, as a sentence; `None` without any time.
+pub(crate) fn time_sentence(program: &ProgramFindings) -> Option<String> {
+    let s = shares(&program.ranks_time)?;
+    let verdict = if s.waiting < HARDLY {
+        " There is little to gain here from removing noise."
+    } else {
+        ""
+    };
+    Some(format!(
+        "Of their time ranks computed {}, waited {} for each other, communicated {}; {} was taken from them.{verdict}",
+        percent(s.computing),
+        percent(s.waiting),
+        percent(s.communicating),
+        percent(s.taken),
+    ))
+}
+
+/// How much of the waiting has a name and how much travelled, as a sentence; `None` if nothing waited.
+pub(crate) fn charged_sentence(program: &ProgramFindings) -> Option<String> {
+    let all = program.waited.as_f64();
+    (all > 0.0).then(|| {
+        format!(
+            "{} of the waiting has a name or a class; {} reached the rank that waited through others (idle waves).",
+            percent(program.named.as_f64() / all),
+            percent(program.propagated.as_f64() / all),
+        )
+    })
+}
+
+/// Waits that one late rank caused at the same moment: one event to look at.
+pub(crate) struct Event<'a> {
+    /// The longest of them, with its index in `latest`.
+    pub first: (usize, &'a WaitFinding),
+    /// The ranks that waited, in order.
+    pub ranks: Vec<Rank>,
+}
+
+/// The listed waits, those of the same culprit that ended at the same time together; longest first.
+pub(crate) fn events(program: &ProgramFindings) -> Vec<Event<'_>> {
+    let mut index: BTreeMap<(Rank, u64, &str), usize> = BTreeMap::new();
+    let mut events: Vec<Event<'_>> = Vec::new();
+    for (i, wait) in program.latest.iter().enumerate() {
+        let key = (wait.culprit, wait.end_ns, wait.operation.as_str());
+        match index.get(&key) {
+            Some(&e) => events[e].ranks.push(wait.rank),
+            None => {
+                index.insert(key, events.len());
+                events.push(Event {
+                    first: (i, wait),
+                    ranks: vec![wait.rank],
+                });
+            }
+        }
+    }
+    for e in &mut events {
+        e.ranks.sort_unstable();
+        e.ranks.dedup();
+    }
+    events
+}
+
+/// The wave to which a wait belongs, by its index.
+pub(crate) fn wave_of(program: &ProgramFindings, wait: &WaitFinding) -> Option<usize> {
+    let is = |p: &(Rank, u32, u64, Nanos)| p.0 == wait.rank && p.2 == wait.begin_ns;
+    program.waves.iter().position(|w| w.points.iter().any(is))
+}
+
+/// Length of a wait.
+pub(crate) fn length(wait: &WaitFinding) -> Nanos {
+    Nanos::from_nanos(wait.end_ns.saturating_sub(wait.begin_ns))
+}
+
+/// "ranks 0, 1 and 3 waited up to 25.0 us in MPI_Barrier for rank 2, which was preempted by X for 24.9 us".
+pub(crate) fn event_sentence(
+    manifest: &Manifest,
+    findings: &Findings,
+    event: &Event<'_>,
+) -> String {
+    let wait = event.first.1;
+    let part = wait.parts.first();
+    let source = part.and_then(|p| findings.sources.get(p.source as usize));
+    let time = part.map_or_else(String::new, |p| format!(" ({})", p.time));
+    let up_to = if event.ranks.len() > 1 { "up to " } else { "" };
+    let mut text = format!(
+        "{} waited {up_to}{} in {} for {}",
+        rank_list(&event.ranks),
+        length(wait),
+        plain(&wait.operation),
+        rank_name(manifest, wait.culprit),
+    );
+    if wait.origin == wait.culprit {
+        text.push_str(&format!(", which {}{time}", did(source)));
+    } else {
+        let hops = match wait.hops {
+            1 => "1 hop".to_owned(),
+            n => format!("{n} hops"),
+        };
+        let origin = rank_name(manifest, wait.origin);
+        text.push_str(&format!(
+            ", which waited itself; {hops} back {origin} {}{time}",
+            did(source)
+        ));
+    }
+    text
+}
+
+/// Of a program without MPI: what kept its threads from running.
+pub(crate) fn threads_sentence(findings: &Findings) -> String {
+    let taken = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && s.stolen.get() > 0;
+    let worst = findings
+        .sources
+        .iter()
+        .filter(taken)
+        .max_by_key(|s| s.stolen);
+    match worst {
+        Some(s) => format!(
+            "What kept its threads from running most: {} ({}).",
+            source_name(s.kind, &s.name),
+            s.stolen
+        ),
+        None => "No record shows its threads kept from running.".to_owned(),
+    }
+}
