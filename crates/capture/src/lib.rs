@@ -2,6 +2,7 @@
 
 pub mod capabilities;
 pub mod host;
+pub mod owner;
 pub mod perf;
 pub mod proc;
 pub mod tracefs;

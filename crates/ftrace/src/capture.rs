@@ -80,6 +80,9 @@ pub struct RawTask {
     pub rank: bool,
     /// Whether it belongs to idlewave without being a rank.
     pub own: bool,
+    /// Whether it belongs to a recorded program; so do all that it starts.
+    #[serde(default)]
+    pub program: bool,
 }
 
 impl RawCapture {
@@ -163,6 +166,7 @@ mod tests {
                 kernel: false,
                 rank: false,
                 own: false,
+                program: false,
             }],
         }
     }

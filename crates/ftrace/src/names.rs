@@ -187,6 +187,7 @@ impl TaskBook {
             match (&known.listed, known.parent) {
                 (Some(task), _) if task.kernel => return task_kind::KERNEL,
                 (Some(task), _) if task.rank && generation == 0 => return task_kind::RANK,
+                (Some(task), _) if task.program => return task_kind::PROGRAM,
                 (Some(task), _) if task.own || task.rank => return task_kind::OWN,
                 (Some(_), _) => return task_kind::USER,
                 (None, Some(parent)) => at = parent.get(),
@@ -278,7 +279,18 @@ mod tests {
         rank.rank = true;
         let mut own = task(21, "idlewave");
         own.own = true;
-        let listed = [kernel(task(2, "kthreadd")), task(10, "sshd"), rank, own];
+        let program = |mut t: RawTask, rank| {
+            (t.program, t.rank) = (true, rank);
+            t
+        };
+        let listed = [
+            kernel(task(2, "kthreadd")),
+            task(10, "sshd"),
+            rank,
+            own,
+            program(task(22, "mpirun"), false),
+            program(task(23, "app"), true),
+        ];
         let mut book = TaskBook::new(&listed);
         let pid = Pid::new;
         let comm = |name: &str| {
@@ -290,6 +302,8 @@ mod tests {
         book.born(pid(30), pid(10), comm("child"), 4);
         book.born(pid(32), pid(2), comm("kworker"), 4);
         book.born(pid(33), pid(20), None, 4);
+        book.born(pid(34), pid(22), None, 4);
+        book.born(pid(35), pid(23), None, 4);
         book.born(pid(40), pid(41), None, 4);
         book.born(pid(41), pid(40), None, 4);
         book.see(pid(0), comm("swapper/3"), 1);
@@ -310,10 +324,14 @@ mod tests {
                 (10, "new", task_kind::USER),
                 (20, "idlewave", task_kind::RANK),
                 (21, "idlewave", task_kind::OWN),
+                (22, "mpirun", task_kind::PROGRAM),
+                (23, "app", task_kind::RANK),
                 (30, "child", task_kind::USER),
                 (31, "grandchild", task_kind::USER),
                 (32, "kworker", task_kind::KERNEL),
                 (33, "", task_kind::OWN),
+                (34, "", task_kind::PROGRAM),
+                (35, "", task_kind::PROGRAM),
                 (40, "", task_kind::UNKNOWN),
                 (41, "", task_kind::UNKNOWN),
                 (50, "stranger", task_kind::UNKNOWN),

@@ -326,6 +326,7 @@ pub fn task(pid: u32, name: &str) -> RawTask {
         kernel: false,
         rank: false,
         own: false,
+        program: false,
     }
 }
 

@@ -127,6 +127,9 @@ pub mod task_kind {
     pub const OWN: u8 = 4;
     /// Gone before its kind could be read.
     pub const UNKNOWN: u8 = 5;
+    /// A thread of the recorded program that called no MPI function: all that descends from the command, the
+    /// launcher among them.
+    pub const PROGRAM: u8 = 6;
 }
 
 /// Values of the column `end_reason` of [`Bursts`](crate::tables::Bursts).
@@ -187,6 +190,8 @@ pub mod operation_class {
     pub const COMMUNICATOR: u8 = 10;
     /// MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort.
     pub const LIFE: u8 = 11;
+    /// A blocking collective in which members wait for their neighbours alone: MPI_Neighbor_alltoall.
+    pub const NEIGHBOUR: u8 = 12;
 }
 
 /// Values of the column `direction` of [`Transfers`](crate::tables::Transfers).

@@ -43,6 +43,10 @@ pub enum RecordKind {
     /// A step of the Lennard-Jones run: begin, begin of the exchange, of the making of the list, and of the forces. Ends as
     /// in an [`Iteration`](Self::Iteration).
     MdStep = 5,
+    /// State of a program's ring: `recording` defines its words. The block's `rank` is the number of the ring.
+    RingState = 16,
+    /// Records of a program's ring, as it holds them. The block's `rank` is the number of the ring.
+    RingRecord = 17,
 }
 
 impl RecordKind {
@@ -51,6 +55,8 @@ impl RecordKind {
         match self {
             Self::Detour | Self::Quantum | Self::Iteration | Self::RankGap => 2,
             Self::MdStep => 4,
+            Self::RingState => 48,
+            Self::RingRecord => 8,
         }
     }
 
@@ -61,6 +67,8 @@ impl RecordKind {
             Self::Iteration,
             Self::RankGap,
             Self::MdStep,
+            Self::RingState,
+            Self::RingRecord,
         ]
         .into_iter()
         .find(|&kind| kind as u64 == number)

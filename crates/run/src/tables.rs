@@ -123,7 +123,7 @@ tables! {
         process: Option<Pid>,
         /// Name as the kernel knows it, at most 15 bytes; the last one if it changed.
         name: String,
-        /// 0 idle, 1 kernel thread, 2 user thread, 3 rank of the run, 4 idlewave itself (recorder and others), 5 not known.
+        /// 0 idle, 1 kernel thread, 2 user thread, 3 rank of the run, 4 idlewave itself (recorder and others), 5 not known, 6 of the recorded program without being a rank.
         kind: u8,
     }
 

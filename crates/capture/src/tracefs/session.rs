@@ -133,6 +133,32 @@ impl TraceSession {
             kernel: false,
             rank,
             own: !rank,
+            program: false,
+        };
+        self.tasks.insert(pid, task);
+    }
+
+    /// Names a process of the recorded program: it and all that it starts are [`task_kind::PROGRAM`].
+    ///
+    /// [`task_kind::PROGRAM`]: idlewave_run::tables::task_kind::PROGRAM
+    pub fn note_program(&mut self, pid: Pid, name: &str) {
+        self.note_of_program(pid, pid, name, false);
+    }
+
+    /// Names a thread of the recorded program that calls MPI.
+    pub fn note_rank(&mut self, thread: Pid, process: Pid, name: &str) {
+        self.note_of_program(thread, process, name, true);
+    }
+
+    fn note_of_program(&mut self, pid: Pid, process: Pid, name: &str, rank: bool) {
+        let task = RawTask {
+            pid,
+            process: Some(process),
+            name: name.to_owned(),
+            kernel: false,
+            rank,
+            own: false,
+            program: true,
         };
         self.tasks.insert(pid, task);
     }
@@ -223,8 +249,12 @@ impl TraceSession {
                 kernel: task.kernel,
                 rank: false,
                 own: is_own,
+                program: false,
             };
-            let known = self.tasks.get(&task.pid).is_some_and(|t| t.rank || t.own);
+            let known = self
+                .tasks
+                .get(&task.pid)
+                .is_some_and(|t| t.rank || t.own || t.program);
             if !known {
                 self.tasks.insert(task.pid, raw);
             }
