@@ -81,7 +81,7 @@ impl Domain {
         Ok(domain)
     }
 
-    fn of_particles(
+    pub fn of_particles(
         grid: Grid,
         length: Vector,
         particles: Particles,

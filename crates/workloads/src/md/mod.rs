@@ -17,6 +17,8 @@ mod halo;
 mod lattice;
 mod particles;
 mod rank;
+#[cfg(test)]
+mod tests;
 
 use crate::crew::{self, Feed, Member, pass_all};
 use crate::fixed_work::{CHUNKS, chunk_items};
