@@ -9,18 +9,19 @@ use crate::strikes::Strike;
 /// CPU belongs to the strike before it. In order of time.
 pub fn activations(strikes: &[Strike]) -> Vec<Strike> {
     let mut sorted = strikes.to_vec();
-    sorted.sort_by_key(|s| (s.begin, s.cpu));
+    sorted.sort_by_key(|s| (s.node, s.begin, s.cpu));
     let mut out: Vec<Strike> = Vec::with_capacity(sorted.len());
     // Where the source was last: a strike continues the one before it, not one long ago.
-    let mut last_cpu = None;
+    let mut last = None;
     for strike in sorted {
-        let moved = last_cpu.is_some_and(|cpu| cpu != strike.cpu);
-        last_cpu = Some(strike.cpu);
+        let moved = last.is_some_and(|(node, cpu)| node == strike.node && cpu != strike.cpu);
+        last = Some((strike.node, strike.cpu));
         match out.last_mut() {
             Some(before) if strike.continues && moved => before.length += strike.length,
             _ => out.push(strike),
         }
     }
+    out.sort_by_key(|s| s.begin);
     out
 }
 
@@ -29,11 +30,12 @@ mod tests {
     use super::*;
     use crate::catalog::Catalog;
     use idlewave_run::SourceKind;
-    use idlewave_units::Cpu;
+    use idlewave_units::{Cpu, NodeId};
 
     fn strike(cpu: u32, begin: u64, length: u64, continues: bool) -> Strike {
         Strike {
             source: Catalog::default().intern(SourceKind::Task, "culprit"),
+            node: NodeId::new(0),
             cpu: Cpu::new(cpu),
             begin,
             length,

@@ -2,7 +2,7 @@
 
 use idlewave_run::SourceKind;
 use idlewave_run::tables::{Sources, Table, Tasks, task_kind};
-use idlewave_units::Pid;
+use idlewave_units::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of a source in the catalog.
@@ -27,7 +27,7 @@ struct Thread {
 pub struct Catalog {
     entries: Vec<(SourceKind, String)>,
     by_name: BTreeMap<(SourceKind, String), SourceId>,
-    threads: BTreeMap<Pid, Thread>,
+    threads: BTreeMap<(NodeId, Pid), Thread>,
     interrupts: BTreeMap<u32, SourceId>,
     members: BTreeMap<SourceId, BTreeSet<String>>,
 }
@@ -42,14 +42,15 @@ impl Catalog {
             let id = catalog.intern(kind, &source.name);
             catalog.interrupts.insert(source.id, id);
         }
-        let processes: BTreeMap<Pid, String> = tasks
+        let processes: BTreeMap<(NodeId, Pid), String> = tasks
             .rows()
             .filter(|t| t.process == Some(t.pid))
-            .map(|t| (t.pid, t.name))
+            .map(|t| ((t.node, t.pid), t.name))
             .collect();
+        let several = tasks.node.windows(2).any(|pair| pair[0] != pair[1]);
         for task in tasks.rows() {
             // A program is known by its own name rather than by those it gives its threads.
-            let process = task.process.and_then(|p| processes.get(&p));
+            let process = task.process.and_then(|p| processes.get(&(task.node, p)));
             let (kind, name) = match task.kind {
                 task_kind::KERNEL => (SourceKind::KernelThread, group_name(&task.name)),
                 task_kind::RANK => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
@@ -57,13 +58,19 @@ impl Catalog {
                 _ => (SourceKind::Task, process.unwrap_or(&task.name).clone()),
             };
             let source = catalog.intern(kind, &name);
-            let member = if name == task.name {
+            let mut member = if name == task.name {
                 format!("pid {}", task.pid)
             } else {
                 task.name.clone()
             };
+            // The same daemon on two nodes is one source: the detail says where it is.
+            if several {
+                member.push_str(&format!(" on node {}", task.node));
+            }
             catalog.members.entry(source).or_default().insert(member);
-            catalog.threads.insert(task.pid, Thread { source });
+            catalog
+                .threads
+                .insert((task.node, task.pid), Thread { source });
         }
         catalog
     }
@@ -85,12 +92,12 @@ impl Catalog {
     }
 
     /// The source that a thread is; one of its own if the run does not name it.
-    pub fn thread(&mut self, pid: Pid) -> SourceId {
-        match self.threads.get(&pid) {
+    pub fn thread(&mut self, node: NodeId, pid: Pid) -> SourceId {
+        match self.threads.get(&(node, pid)) {
             Some(thread) => thread.source,
             None => {
                 let source = self.intern(SourceKind::Task, &format!("pid {pid}"));
-                self.threads.insert(pid, Thread { source });
+                self.threads.insert((node, pid), Thread { source });
                 source
             }
         }
@@ -154,7 +161,6 @@ fn group_name(name: &str) -> String {
 mod tests {
     use super::*;
     use idlewave_run::tables::Task;
-    use idlewave_units::NodeId;
 
     #[test]
     fn copies_of_a_kernel_thread_are_one_source_and_keep_their_names() {
@@ -169,14 +175,14 @@ mod tests {
             });
         }
         let mut catalog = Catalog::new(&tasks, &Sources::default());
-        let id = catalog.thread(Pid::new(20));
-        assert_eq!(id, catalog.thread(Pid::new(21)));
+        let id = catalog.thread(NodeId::new(0), Pid::new(20));
+        assert_eq!(id, catalog.thread(NodeId::new(0), Pid::new(21)));
         assert_eq!(catalog.name(id), "ksoftirqd");
         assert_eq!(
             catalog.members(id).collect::<Vec<_>>(),
             ["ksoftirqd/0", "ksoftirqd/1"]
         );
-        assert_ne!(id, catalog.thread(Pid::new(9)));
+        assert_ne!(id, catalog.thread(NodeId::new(0), Pid::new(9)));
     }
 
     #[test]
@@ -197,21 +203,21 @@ mod tests {
             });
         }
         let mut catalog = Catalog::new(&tasks, &Sources::default());
-        let id = catalog.thread(Pid::new(31));
+        let id = catalog.thread(NodeId::new(0), Pid::new(31));
         assert_eq!(catalog.name(id), "service");
-        assert_eq!(id, catalog.thread(Pid::new(30)));
+        assert_eq!(id, catalog.thread(NodeId::new(0), Pid::new(30)));
         assert_eq!(
             catalog.members(id).collect::<Vec<_>>(),
             ["pid 30", "worker-1", "worker-2"]
         );
-        let orphan = catalog.thread(Pid::new(40));
+        let orphan = catalog.thread(NodeId::new(0), Pid::new(40));
         assert_eq!(catalog.name(orphan), "orphan");
     }
 
     #[test]
     fn a_thread_that_the_run_does_not_name_is_a_source_of_its_own() {
         let mut catalog = Catalog::default();
-        let id = catalog.thread(Pid::new(77));
+        let id = catalog.thread(NodeId::new(0), Pid::new(77));
         assert_eq!(catalog.name(id), "pid 77");
         assert_eq!(catalog.kind(id), SourceKind::Task);
     }

@@ -5,7 +5,6 @@
 //! recorded nothing, though it was recording everything, was none of the kernel's doing.
 
 use crate::catalog::{Catalog, SourceId};
-use crate::kernel::Kernel;
 use crate::watch::Charge;
 use idlewave_run::{SourceKind, TraceMode};
 use std::collections::BTreeMap;
@@ -106,10 +105,11 @@ impl GapMatcher {
         self.watches.push((matched, own));
     }
 
-    /// What the gaps of every watch (in the order of `add`) show beyond the records.
+    /// What the gaps of every watch (in the order of `add`) show beyond the records; `modes` says how those of
+    /// its node were made, in the same order.
     pub fn extras(
         mut self,
-        kernel: &Kernel,
+        modes: &[TraceMode],
         catalog: &mut Catalog,
         event_ns: Option<f64>,
     ) -> Vec<Vec<Extra>> {
@@ -119,16 +119,18 @@ impl GapMatcher {
             .map(|(&kind, beyond)| (kind, Edge::of(beyond)))
             .collect();
         let tracing = catalog.class(SourceKind::Tracing);
-        let alone = match kernel.mode {
+        let mut alone_of = |mode: &TraceMode| match mode {
             TraceMode::Tracefs => catalog.class(SourceKind::Hypervisor),
             TraceMode::PerfSwitch => catalog.intern(SourceKind::Unexplained, NO_SWITCH),
             TraceMode::Counters | TraceMode::Off => {
                 catalog.intern(SourceKind::Unexplained, NOT_RECORDED)
             }
         };
+        let alone: Vec<SourceId> = modes.iter().map(&mut alone_of).collect();
         let hypervisor = catalog.class(SourceKind::Hypervisor);
         let mut out = Vec::with_capacity(self.watches.len());
-        for (matched, own) in self.watches {
+        for (((matched, own), mode), alone) in self.watches.into_iter().zip(modes).zip(alone) {
+            let sees_everything = *mode == TraceMode::Tracefs;
             let mut extras = Vec::with_capacity(matched.len());
             for m in matched {
                 let beyond = m.gap.length.saturating_sub(m.recorded);
@@ -156,7 +158,7 @@ impl GapMatcher {
                     continue;
                 };
                 let edge = edges[&catalog.kind(source)];
-                let (edge_ns, rest) = if beyond <= edge.allowed || !kernel.sees_everything() {
+                let (edge_ns, rest) = if beyond <= edge.allowed || !sees_everything {
                     (beyond, 0)
                 } else {
                     (edge.median, beyond - edge.median)

@@ -5,7 +5,7 @@ use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
-use crate::kernel::{Kernel, for_each};
+use crate::kernel::{Kernels, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
 use crate::source_table::SourceTable;
@@ -16,11 +16,11 @@ use idlewave_run::tables::{
     Detours, LatePart, LateParts, LateStep, LateSteps, Sources, Table, Tasks,
 };
 use idlewave_run::{
-    Contamination, Coupling, PhaseKind, RunReader, RunState, SourceKind, TraceCost, TraceMode,
-    TraceSheet,
+    Contamination, Coupling, Manifest, PhaseKind, RunReader, RunState, SourceKind, TraceCost,
+    TraceMode, TraceSheet,
 };
-use idlewave_units::{Cpu, Nanos, Pid, Rank};
-use std::collections::BTreeMap;
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Late steps written out in the findings; all are in the tables.
@@ -45,7 +45,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     };
     let manifest = run.manifest();
     let node = manifest.nodes.first();
-    let mut kernel = Kernel::read(run)?;
+    let mut kernels = Kernels::read(run)?;
     checked()?;
     let tasks = run.read::<Tasks>()?;
     let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
@@ -59,12 +59,15 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         );
     }
 
-    let watches = watches(run, &kernel)?;
+    let watches = watches(run, &kernels)?;
     let gaps = gaps(run, &watches)?;
     let filled = watches
         .iter()
         .zip(&gaps)
-        .map(|(watch, gaps)| holes::fill(&mut kernel, watch, gaps))
+        .filter_map(|(watch, gaps)| {
+            let kernel = kernels.of_mut(watch.node)?;
+            Some(holes::fill(kernel, watch, gaps))
+        })
         .sum();
     losses.enter(
         "holes of the kernel trace, filled up to where a measuring thread saw itself run",
@@ -73,11 +76,10 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         "see Missing switches in docs/method.md before you blame that thread",
     );
     checked()?;
-    let throttled = node.is_some_and(|n| n.contamination.throttled.is_some_and(|t| t > 0));
     let mut charger = Charger {
-        kernel: &kernel,
+        kernels: &kernels,
         catalog: &mut catalog,
-        throttled,
+        throttled: throttled_nodes(manifest),
     };
     let mut charges: Vec<Vec<Charge>> = Vec::with_capacity(watches.len());
     for watch in &watches {
@@ -96,7 +98,11 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         matcher.add(gaps, charges, &catalog, iterations);
     }
     drop(gaps);
-    let extras = matcher.extras(&kernel, &mut catalog, event_ns);
+    let modes: Vec<TraceMode> = watches
+        .iter()
+        .map(|w| kernels.of(w.node).map_or(TraceMode::Off, |k| k.mode))
+        .collect();
+    let extras = matcher.extras(&modes, &mut catalog, event_ns);
     checked()?;
 
     let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
@@ -108,7 +114,9 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         }
         for mut strike in found {
             strike.continues = is_thread(catalog.kind(strike.source))
-                && kernel.continues(strike.cpu, strike.begin);
+                && kernels
+                    .of(strike.node)
+                    .is_some_and(|k| k.continues(strike.cpu, strike.begin));
             by_source.entry(strike.source).or_default().push(strike);
         }
     }
@@ -126,9 +134,9 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         let own_watches: Vec<Watch> = mine.iter().map(|&i| watches[i]).collect();
         let own_extras: Vec<&[Extra]> = mine.iter().map(|&i| extras[i].as_slice()).collect();
         let mut charger = Charger {
-            kernel: &kernel,
+            kernels: &kernels,
             catalog: &mut catalog,
-            throttled,
+            throttled: throttled_nodes(manifest),
         };
         let phase = LockstepPhase {
             phase: index,
@@ -151,9 +159,15 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         checked()?;
     }
 
-    let mut woken: BTreeMap<SourceId, Vec<u64>> = BTreeMap::new();
-    for (&pid, times) in &kernel.activations {
-        woken.entry(catalog.thread(pid)).or_default().extend(times);
+    let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
+    for kernel in kernels.iter() {
+        for (&pid, times) in &kernel.activations {
+            let source = catalog.thread(kernel.node, pid);
+            woken
+                .entry((source, kernel.node))
+                .or_default()
+                .extend(times);
+        }
     }
     let rows = table.finish(&mut catalog, &by_source, &mut woken);
     let place: BTreeMap<SourceId, u32> = rows
@@ -228,28 +242,43 @@ fn no_trace() -> TraceSheet {
     }
 }
 
+/// Nodes whose kernel counted stops of our group by its bandwidth limit.
+fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
+    manifest
+        .nodes
+        .iter()
+        .filter(|n| n.contamination.throttled.is_some_and(|t| t > 0))
+        .map(|n| n.node)
+        .collect()
+}
+
 /// All measuring threads of all phases. Where a phase does not name its threads, the one that had
 /// the CPU longest is taken; without the kernel's view there is none, and pid 0 stands for it.
-fn watches(run: &RunReader, kernel: &Kernel) -> Result<Vec<Watch>, ExplainError> {
+fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainError> {
     let manifest = run.manifest();
     let mut out = Vec::new();
     let mut lockstep = 0;
+    let first = manifest.nodes.first().map_or(NodeId::new(0), |n| n.node);
     for (index, phase) in manifest.phases.iter().enumerate() {
-        let watch = |cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
-            phase: index as u32,
-            rank,
-            cpu,
-            pid,
-            begin,
-            end: end.max(begin),
-        };
+        let watch =
+            |node: NodeId, cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
+                phase: index as u32,
+                rank,
+                node,
+                cpu,
+                pid,
+                begin,
+                end: end.max(begin),
+            };
         match &phase.kind {
             PhaseKind::Detour { loops, .. } => {
                 for l in loops {
-                    let pid = kernel
-                        .dominating(l.cpu, l.begin_ns, l.end_ns)
+                    // The loops are those of the node on which the command was given.
+                    let pid = kernels
+                        .of(first)
+                        .and_then(|k| k.dominating(l.cpu, l.begin_ns, l.end_ns))
                         .unwrap_or(Pid::IDLE);
-                    out.push(watch(l.cpu, None, pid, l.begin_ns, l.end_ns));
+                    out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
@@ -261,9 +290,13 @@ fn watches(run: &RunReader, kernel: &Kernel) -> Result<Vec<Watch>, ExplainError>
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
                     let cpu = rank
                         .cpu
-                        .or_else(|| kernel.bursts_of(pid).first().map(|b| b.cpu))
+                        .or_else(|| {
+                            let bursts = kernels.of(rank.node)?.bursts_of(pid);
+                            bursts.first().map(|b| b.cpu)
+                        })
                         .unwrap_or(Cpu::new(0));
                     out.push(watch(
+                        rank.node,
                         cpu,
                         Some(rank.rank),
                         pid,

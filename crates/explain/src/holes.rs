@@ -48,8 +48,7 @@ mod tests {
     use crate::timeline::{BurstSpan, CpuTimeline};
     use idlewave_run::TraceMode;
     use idlewave_run::tables::end_reason;
-    use idlewave_units::Cpu;
-    use std::collections::{BTreeMap, BTreeSet};
+    use idlewave_units::{Cpu, NodeId};
 
     #[test]
     fn a_thread_found_running_after_a_hole_ran_since_its_last_gap() {
@@ -67,18 +66,16 @@ mod tests {
             cpu,
             end_reason: end_reason::PREEMPTED,
         };
-        let mut kernel = Kernel {
-            mode: TraceMode::Tracefs,
-            cpus: BTreeMap::from([(cpu, CpuTimeline::build(spans, Vec::new(), &|_| None))]),
-            bursts: BTreeMap::from([(rank, vec![own(0, 1000), own(5000, 9000)])]),
-            activations: BTreeMap::new(),
-            wakeups: BTreeMap::new(),
-            migrations: BTreeMap::new(),
-            continued: BTreeSet::new(),
-        };
+        let mut kernel = Kernel::empty(NodeId::new(0), TraceMode::Tracefs);
+        let timeline = CpuTimeline::build(spans, Vec::new(), &|_| None);
+        kernel.cpus.insert(cpu, timeline);
+        kernel
+            .bursts
+            .insert(rank, vec![own(0, 1000), own(5000, 9000)]);
         let watch = Watch {
             phase: 0,
             rank: None,
+            node: NodeId::new(0),
             cpu,
             pid: rank,
             begin: 0,

@@ -7,7 +7,7 @@ use idlewave_run::tables::{
     Bursts, Interrupts, Migrations, Table, Tasks, Wakeups, end_reason, task_kind,
 };
 use idlewave_run::{RunReader, TraceMode};
-use idlewave_units::{Cpu, Pid};
+use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A burst of one thread.
@@ -20,9 +20,15 @@ pub struct OwnBurst {
     pub end_reason: u8,
 }
 
-/// What the kernel recorded.
+/// What the kernels of all nodes recorded, in the order of the manifest. CPUs and thread numbers are those of a
+/// node: the same ones on another node are others.
+#[derive(Debug)]
+pub struct Kernels(BTreeMap<NodeId, Kernel>);
+
+/// What the kernel of one node recorded.
 #[derive(Debug)]
 pub struct Kernel {
+    pub node: NodeId,
     pub mode: TraceMode,
     pub cpus: BTreeMap<Cpu, CpuTimeline>,
     pub(crate) bursts: BTreeMap<Pid, Vec<OwnBurst>>,
@@ -34,25 +40,30 @@ pub struct Kernel {
     pub(crate) continued: BTreeSet<(Cpu, u64)>,
 }
 
-impl Kernel {
-    /// Reads the tables of the kernel's view; all empty where there was none.
+impl Kernels {
+    /// Reads the tables of the kernels' view; all empty where there was none. Rows of a node that the manifest
+    /// does not name are left out.
     pub fn read(run: &RunReader) -> Result<Self, ExplainError> {
-        let mode = run
+        let mut kernels: BTreeMap<NodeId, Kernel> = run
             .manifest()
             .nodes
-            .first()
-            .map_or(TraceMode::Off, |n| n.trace.mode);
-        let mut spans: BTreeMap<Cpu, (Vec<BurstSpan>, Vec<InterruptSpan>)> = BTreeMap::new();
-        let mut bursts: BTreeMap<Pid, Vec<OwnBurst>> = BTreeMap::new();
+            .iter()
+            .map(|n| (n.node, Kernel::empty(n.node, n.trace.mode)))
+            .collect();
+        let mut spans: BTreeMap<(NodeId, Cpu), (Vec<BurstSpan>, Vec<InterruptSpan>)> =
+            BTreeMap::new();
         for_each::<Bursts>(run, |b| {
+            let Some(kernel) = kernels.get_mut(&b.node) else {
+                return;
+            };
             let span = BurstSpan {
                 begin: b.begin_ns,
                 end: b.end_ns,
                 pid: b.pid,
             };
-            spans.entry(b.cpu).or_default().0.push(span);
+            spans.entry((b.node, b.cpu)).or_default().0.push(span);
             if b.pid != Pid::IDLE {
-                bursts.entry(b.pid).or_default().push(OwnBurst {
+                kernel.bursts.entry(b.pid).or_default().push(OwnBurst {
                     begin: b.begin_ns,
                     end: b.end_ns,
                     cpu: b.cpu,
@@ -60,10 +71,10 @@ impl Kernel {
                 });
             }
         })?;
-        let mut durations: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut durations: BTreeMap<(NodeId, u32), Vec<u64>> = BTreeMap::new();
         for_each::<Interrupts>(run, |i| {
             durations
-                .entry(i.source)
+                .entry((i.node, i.source))
                 .or_default()
                 .push(i.end_ns.saturating_sub(i.begin_ns));
             let span = InterruptSpan {
@@ -72,9 +83,9 @@ impl Kernel {
                 source: i.source,
                 depth: i.depth,
             };
-            spans.entry(i.cpu).or_default().1.push(span);
+            spans.entry((i.node, i.cpu)).or_default().1.push(span);
         })?;
-        let medians: BTreeMap<u32, u64> = durations
+        let medians: BTreeMap<(NodeId, u32), u64> = durations
             .into_iter()
             .filter(|(_, d)| d.len() >= MEDIAN_NEEDS)
             .map(|(source, mut d)| {
@@ -82,27 +93,23 @@ impl Kernel {
                 (source, *d.select_nth_unstable(middle).1)
             })
             .collect();
-        let cpus = spans
-            .into_iter()
-            .map(|(cpu, (b, i))| (cpu, CpuTimeline::build(b, i, &|s| medians.get(&s).copied())))
-            .collect();
-        for own in bursts.values_mut() {
-            own.sort_by_key(|b| (b.begin, b.end));
+        for ((node, cpu), (b, i)) in spans {
+            if let Some(kernel) = kernels.get_mut(&node) {
+                let timeline = CpuTimeline::build(b, i, &|s| medians.get(&(node, s)).copied());
+                kernel.cpus.insert(cpu, timeline);
+            }
         }
-        let mut kernel = Kernel {
-            mode,
-            cpus,
-            bursts,
-            activations: BTreeMap::new(),
-            wakeups: BTreeMap::new(),
-            migrations: BTreeMap::new(),
-            continued: BTreeSet::new(),
-        };
         let stoppers = stoppers(&run.read::<Tasks>()?);
-        let mut by_stopper: BTreeSet<(Pid, u64)> = BTreeSet::new();
+        let mut by_stopper: BTreeMap<NodeId, BTreeSet<(Pid, u64)>> = BTreeMap::new();
         for_each::<Wakeups>(run, |w| {
-            if stoppers.contains(&w.waker) {
-                by_stopper.insert((w.pid, w.time_ns));
+            let Some(kernel) = kernels.get_mut(&w.node) else {
+                return;
+            };
+            if stoppers.contains(&(w.node, w.waker)) {
+                by_stopper
+                    .entry(w.node)
+                    .or_default()
+                    .insert((w.pid, w.time_ns));
             } else {
                 let times = kernel.activations.entry(w.pid).or_default();
                 times.push(w.time_ns);
@@ -114,21 +121,57 @@ impl Kernel {
                 .push((w.time_ns, w.target_cpu));
         })?;
         for_each::<Migrations>(run, |m| {
-            kernel
-                .migrations
-                .entry(m.pid)
-                .or_default()
-                .push((m.time_ns, m.to));
+            if let Some(kernel) = kernels.get_mut(&m.node) {
+                let moves = kernel.migrations.entry(m.pid).or_default();
+                moves.push((m.time_ns, m.to));
+            }
         })?;
-        for list in kernel
+        for kernel in kernels.values_mut() {
+            kernel.finish(&by_stopper.remove(&kernel.node).unwrap_or_default());
+        }
+        Ok(Self(kernels))
+    }
+
+    /// That of one node; `None` if the manifest does not name it.
+    pub fn of(&self, node: NodeId) -> Option<&Kernel> {
+        self.0.get(&node)
+    }
+    /// That of one node, to be changed.
+    pub fn of_mut(&mut self, node: NodeId) -> Option<&mut Kernel> {
+        self.0.get_mut(&node)
+    }
+    /// All, in order of nodes.
+    pub fn iter(&self) -> impl Iterator<Item = &Kernel> {
+        self.0.values()
+    }
+}
+
+impl Kernel {
+    pub(crate) fn empty(node: NodeId, mode: TraceMode) -> Self {
+        Self {
+            node,
+            mode,
+            cpus: BTreeMap::new(),
+            bursts: BTreeMap::new(),
+            activations: BTreeMap::new(),
+            wakeups: BTreeMap::new(),
+            migrations: BTreeMap::new(),
+            continued: BTreeSet::new(),
+        }
+    }
+
+    fn finish(&mut self, by_stopper: &BTreeSet<(Pid, u64)>) {
+        for own in self.bursts.values_mut() {
+            own.sort_by_key(|b| (b.begin, b.end));
+        }
+        for list in self
             .wakeups
             .values_mut()
-            .chain(kernel.migrations.values_mut())
+            .chain(self.migrations.values_mut())
         {
             list.sort_unstable();
         }
-        kernel.continued = continued(&kernel.bursts, &by_stopper);
-        Ok(kernel)
+        self.continued = continued(&self.bursts, by_stopper);
     }
 
     /// Whether every switch and interrupt of the traced CPUs was recorded (but for counted losses).
@@ -173,11 +216,11 @@ impl Kernel {
 }
 
 /// The kernel threads that move a thread which runs (`migration/N`, `kernel/sched/core.c`).
-fn stoppers(tasks: &Tasks) -> BTreeSet<Pid> {
+fn stoppers(tasks: &Tasks) -> BTreeSet<(NodeId, Pid)> {
     tasks
         .rows()
         .filter(|t| t.kind == task_kind::KERNEL && t.name.starts_with("migration/"))
-        .map(|t| t.pid)
+        .map(|t| (t.node, t.pid))
         .collect()
 }
 

@@ -64,7 +64,7 @@ fn is_of_the_machine(kind: SourceKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_units::Cpu;
+    use idlewave_units::{Cpu, NodeId};
 
     #[test]
     fn the_recorder_itself_is_no_noise_of_the_machine() {
@@ -80,6 +80,7 @@ mod tests {
             let source = catalog.intern(kind, name);
             let strike = |begin| Strike {
                 source,
+                node: NodeId::new(0),
                 cpu: Cpu::new(0),
                 begin,
                 length: 5_000,

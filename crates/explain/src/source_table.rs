@@ -7,7 +7,7 @@ use crate::strikes::Strike;
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Estimate, Periodicity, SourceFinding};
 use idlewave_stats::{periodicity, quantiles};
-use idlewave_units::{Cpu, CpuSet, Nanos};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 use std::collections::BTreeMap;
 
 /// Sums for one source over all lockstep runs.
@@ -58,17 +58,21 @@ impl SourceTable {
         mut self,
         catalog: &mut Catalog,
         strikes: &BTreeMap<SourceId, Vec<Strike>>,
-        woken: &mut BTreeMap<SourceId, Vec<u64>>,
+        woken: &mut BTreeMap<(SourceId, NodeId), Vec<u64>>,
     ) -> Vec<(SourceId, SourceFinding)> {
         let unexplained = catalog.class(SourceKind::Unexplained);
         self.sums.entry(unexplained).or_default();
+        let mut by_node: BTreeMap<SourceId, Vec<&[u64]>> = BTreeMap::new();
+        for (&(id, _), times) in woken.iter_mut() {
+            times.sort_unstable();
+            by_node.entry(id).or_default().push(times);
+        }
         let mut rows: Vec<(SourceId, SourceFinding)> = self
             .sums
             .into_iter()
             .map(|(id, sums)| {
                 let events = activations(strikes.get(&id).map_or(&[][..], Vec::as_slice));
-                let woken = woken.entry(id).or_default();
-                woken.sort_unstable();
+                let woken = by_node.get(&id).map_or(&[][..], Vec::as_slice);
                 (id, finding(catalog, id, sums, &events, woken))
             })
             .collect();
@@ -87,7 +91,7 @@ fn finding(
     id: SourceId,
     sums: Sums,
     strikes: &[Strike],
-    woken: &[u64],
+    woken: &[&[u64]],
 ) -> SourceFinding {
     let kind = catalog.kind(id);
     let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
@@ -126,7 +130,7 @@ fn length(strikes: &[Strike]) -> Option<Estimate> {
 /// A thread comes back as one, wherever it runs, and when it is woken, whether or not it then strikes a
 /// rank. Interrupts and the per-CPU copies of kernel threads have a period on each CPU, and the CPU on
 /// which it shows best speaks for all.
-fn period(kind: SourceKind, strikes: &[Strike], woken: &[u64]) -> Option<Periodicity> {
+fn period(kind: SourceKind, strikes: &[Strike], woken: &[&[u64]]) -> Option<Periodicity> {
     if matches!(
         kind,
         SourceKind::RunQueueWait
@@ -136,26 +140,30 @@ fn period(kind: SourceKind, strikes: &[Strike], woken: &[u64]) -> Option<Periodi
     ) {
         return None;
     }
-    let strongest = |times: &[u64]| periodicity::periods(times).into_iter().next();
-    let mut by_cpu: BTreeMap<Cpu, Vec<u64>> = BTreeMap::new();
+    // What comes back on one node, or one CPU, says nothing of when it does on another.
+    let strongest = |all: &mut dyn Iterator<Item = &[u64]>| {
+        all.filter_map(|times| periodicity::periods(times).into_iter().next())
+            .max_by(|a, b| a.power.total_cmp(&b.power))
+    };
+    let mut by_cpu: BTreeMap<(NodeId, Cpu), Vec<u64>> = BTreeMap::new();
+    let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
     for s in strikes {
-        by_cpu.entry(s.cpu).or_default().push(s.begin);
+        by_cpu.entry((s.node, s.cpu)).or_default().push(s.begin);
+        by_node.entry(s.node).or_default().push(s.begin);
     }
     let thread = matches!(kind, SourceKind::Task | SourceKind::Recorder);
-    if let Some(found) = strongest(woken).filter(|_| thread) {
+    if let Some(found) = strongest(&mut woken.iter().copied()).filter(|_| thread) {
         return Some(found);
     }
     if thread || by_cpu.len() == 1 {
-        let mut times: Vec<u64> = strikes.iter().map(|s| s.begin).collect();
-        times.sort_unstable();
-        if let Some(found) = strongest(&times) {
+        for times in by_node.values_mut() {
+            times.sort_unstable();
+        }
+        if let Some(found) = strongest(&mut by_node.values().map(Vec::as_slice)) {
             return Some(found);
         }
     }
-    by_cpu
-        .values()
-        .filter_map(|times| strongest(times))
-        .max_by(|a, b| a.power.total_cmp(&b.power))
+    strongest(&mut by_cpu.values().map(Vec::as_slice))
 }
 
 fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
@@ -201,21 +209,22 @@ mod tests {
             .step_by(2)
             .map(|&begin| Strike {
                 source,
+                node: NodeId::new(0),
                 cpu: Cpu::new(0),
                 begin,
                 length: 500_000,
                 continues: false,
             })
             .collect();
-        let of = |kind, woken| {
+        let of = |kind, woken: &[&[u64]]| {
             period(kind, &strikes, woken)
                 .expect("a period")
                 .period
                 .value
         };
-        assert!((of(SourceKind::Task, &woken) / 50e6 - 1.0).abs() < 1e-3);
+        assert!((of(SourceKind::Task, &[&woken]) / 50e6 - 1.0).abs() < 1e-3);
         // Never seen to be woken: what it struck is all there is. Interrupts are not woken.
         assert!((of(SourceKind::Task, &[]) / 100e6 - 1.0).abs() < 1e-3);
-        assert!((of(SourceKind::Irq, &woken) / 100e6 - 1.0).abs() < 1e-3);
+        assert!((of(SourceKind::Irq, &[&woken]) / 100e6 - 1.0).abs() < 1e-3);
     }
 }

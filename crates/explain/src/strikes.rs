@@ -4,13 +4,15 @@ use crate::catalog::{Catalog, SourceId};
 use crate::edges::Extra;
 use crate::watch::{Charge, Watch};
 use idlewave_run::SourceKind;
-use idlewave_units::Cpu;
+use idlewave_units::{Cpu, NodeId};
 
 /// One interruption by one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strike {
     /// Who.
     pub source: SourceId,
+    /// Node on which it struck.
+    pub node: NodeId,
     /// Where.
     pub cpu: Cpu,
     /// Begin, nanoseconds.
@@ -59,6 +61,7 @@ pub fn strikes(
         }
         out.push(Strike {
             source: charge.source,
+            node: watch.node,
             cpu: charge.cpu,
             begin: charge.begin,
             length: charge.length(),
@@ -70,6 +73,7 @@ pub fn strikes(
         if extra.alone {
             out.push(Strike {
                 source: extra.source,
+                node: watch.node,
                 cpu: watch.cpu,
                 begin: extra.begin,
                 length: extra.ns,
@@ -104,6 +108,7 @@ mod tests {
         Watch {
             phase: 0,
             rank: None,
+            node: NodeId::new(0),
             cpu: Cpu::new(0),
             pid: Pid::new(1),
             begin: 0,

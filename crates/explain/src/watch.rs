@@ -2,11 +2,12 @@
 //! from running.
 
 use crate::catalog::{Catalog, SourceId};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Kernels};
 use crate::timeline::{Actor, Piece};
 use idlewave_run::SourceKind;
 use idlewave_run::tables::end_reason;
-use idlewave_units::{Cpu, Nanos, Pid, Rank};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use std::collections::BTreeSet;
 
 /// A rank, or a detour or work loop, for the length of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Watch {
     pub phase: u32,
     /// The rank, in a lockstep phase.
     pub rank: Option<Rank>,
+    /// The node on which it ran.
+    pub node: NodeId,
     /// The CPU it was bound to, or first ran on.
     pub cpu: Cpu,
     /// The thread.
@@ -51,19 +54,21 @@ const THROTTLED_FROM: Nanos = Nanos::from_millis(1);
 
 /// What the classification needs besides the records.
 pub struct Charger<'a> {
-    /// What the kernel recorded.
-    pub kernel: &'a Kernel,
+    /// What the kernels recorded.
+    pub kernels: &'a Kernels,
     /// Names.
     pub catalog: &'a mut Catalog,
-    /// Whether the kernel counted stops of our group by its bandwidth limit.
-    pub throttled: bool,
+    /// Nodes whose kernel counted stops of our group by its bandwidth limit.
+    pub throttled: BTreeSet<NodeId>,
 }
 
 impl Charger<'_> {
     /// Everything that kept `watch`'s thread from running in `begin..end`, in order of time.
     /// Stretches for which nothing was recorded give nothing.
     pub fn charges(&mut self, watch: &Watch, begin: u64, end: u64, out: &mut Vec<Charge>) {
-        let kernel = self.kernel;
+        let Some(kernel) = self.kernels.of(watch.node) else {
+            return;
+        };
         let bursts = kernel.bursts_of(watch.pid);
         let first = bursts.partition_point(|b| b.end <= begin);
         // The burst before decides why the thread was off at `begin`.
@@ -72,6 +77,7 @@ impl Charger<'_> {
             if let Some(p) = previous {
                 if p.end < burst.begin && p.end < end {
                     self.off_cpu(
+                        kernel,
                         watch.pid,
                         p.end,
                         p.cpu,
@@ -88,7 +94,14 @@ impl Charger<'_> {
             let (from, to) = (burst.begin.max(begin), burst.end.min(end));
             if let Some(timeline) = kernel.cpus.get(&burst.cpu) {
                 for piece in timeline.between(from, to) {
-                    self.push(watch.pid, burst.cpu, piece, SourceKind::RunQueueWait, out);
+                    self.push(
+                        kernel,
+                        watch.pid,
+                        burst.cpu,
+                        piece,
+                        SourceKind::RunQueueWait,
+                        out,
+                    );
                 }
             }
             previous = Some(burst);
@@ -99,6 +112,7 @@ impl Charger<'_> {
     #[allow(clippy::too_many_arguments)]
     fn off_cpu(
         &mut self,
+        kernel: &Kernel,
         pid: Pid,
         left: u64,
         cpu: Cpu,
@@ -107,7 +121,6 @@ impl Charger<'_> {
         window: (u64, u64),
         out: &mut Vec<Charge>,
     ) {
-        let kernel = self.kernel;
         let slept = matches!(reason, end_reason::SLEEPING | end_reason::UNINTERRUPTIBLE);
         let (runnable, mut cpu) = match kernel.woken(pid, left, back) {
             Some((time, target)) if slept => (time, target),
@@ -129,7 +142,9 @@ impl Charger<'_> {
         }
         let mut from = runnable;
         let mut idle_is = SourceKind::RunQueueWait;
-        if self.throttled && back.saturating_sub(runnable) >= THROTTLED_FROM.get() {
+        if self.throttled.contains(&kernel.node)
+            && back.saturating_sub(runnable) >= THROTTLED_FROM.get()
+        {
             idle_is = SourceKind::Throttled;
         }
         let moves: Vec<(u64, Cpu)> = kernel.moves(pid, runnable, back).collect();
@@ -141,7 +156,7 @@ impl Charger<'_> {
             if let (Some((begin, end)), Some(timeline)) = (cut(from, until), kernel.cpus.get(&cpu))
             {
                 for piece in timeline.between(begin, end) {
-                    self.push(pid, cpu, piece, idle_is, out);
+                    self.push(kernel, pid, cpu, piece, idle_is, out);
                 }
             }
             from = until;
@@ -152,8 +167,10 @@ impl Charger<'_> {
         }
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn push(
         &mut self,
+        kernel: &Kernel,
         pid: Pid,
         cpu: Cpu,
         piece: Piece,
@@ -163,10 +180,10 @@ impl Charger<'_> {
         let source = match piece.actor {
             Actor::Thread(other) if other == pid => return,
             Actor::Thread(Pid::IDLE) => self.catalog.class(idle_is),
-            Actor::Thread(other) => self.catalog.thread(other),
+            Actor::Thread(other) => self.catalog.thread(kernel.node, other),
             Actor::Interrupt(row) => self.catalog.interrupt(row),
             Actor::Hypervisor => self.catalog.class(SourceKind::Hypervisor),
-            Actor::Unknown if self.kernel.sees_everything() => {
+            Actor::Unknown if kernel.sees_everything() => {
                 self.catalog.class(SourceKind::Unexplained)
             }
             Actor::Unknown => self.catalog.intern(SourceKind::OtherTask, NOT_VISIBLE),
