@@ -15,7 +15,7 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MpiError {
     /// No library was found in any of the places.
-    #[error("open an MPI library; looked at {}", list(.0))]
+    #[error("open an MPI library: name it with --mpi-lib, or put its mpirun into the PATH; looked at {}", list(.0))]
     NoLibrary(Vec<Attempt>),
     /// The library that was asked for by name is no MPI library that is known here, or cannot be opened.
     #[error("open {} as an MPI library: {why}", library.display())]

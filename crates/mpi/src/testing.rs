@@ -146,10 +146,7 @@ fn found(candidate: Result<Installation, &'static str>) -> Option<Installation> 
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
+    Some(crate::in_path(Path::new(name))).filter(|file| file.is_absolute())
 }
 
 /// The prefix of an installation from PyPI.

@@ -1,0 +1,329 @@
+//! Where an MPI library is looked for.
+//!
+//! In this order: the file that the user names; what the target program needs; what the launcher's
+//! environment says; `../lib` beside the launcher's own executable and beside `mpirun`; the loader's
+//! directories. Where a launcher with a library of its own started this process, only libraries of that
+//! family are taken after the first two.
+
+use crate::abi::Family;
+use crate::{Launch, Needs};
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+/// Names under which MPI libraries are installed, preferred ones first.
+const NAMES: [&str; 7] = [
+    "libmpi.so.40",
+    "libmpi.so.12",
+    "libmpich.so.12",
+    "libmpi_abi.so.1",
+    "libmpi_abi.so.0",
+    "libmpi_abi.so",
+    "libmpi.so",
+];
+
+/// Variables that name the prefix of an installation.
+const PREFIXES: [&str; 8] = [
+    "OPAL_PREFIX",
+    "PMIX_PREFIX",
+    "MPI_HOME",
+    "MPI_ROOT",
+    "I_MPI_ROOT",
+    "MPICH_DIR",
+    "CRAY_MPICH_DIR",
+    "EBROOTOPENMPI",
+];
+
+/// Libraries that one program needs, itself included, that are read at most.
+const MOST_FILES: usize = 512;
+
+/// What is known of the library wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// The file that the user names (`--mpi-lib`): then nothing else is tried.
+    pub library: Option<PathBuf>,
+    /// The program whose library it shall be.
+    pub program: Option<PathBuf>,
+}
+
+/// A file or soname to open, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What is given to the loader.
+    pub file: PathBuf,
+    /// Why, as a remark after the file.
+    pub because: String,
+    /// Only a library of this family is wanted.
+    pub family: Option<Family>,
+}
+
+impl Candidate {
+    fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
+        Self {
+            file: file.into(),
+            because: because.to_owned(),
+            family,
+        }
+    }
+}
+
+/// Everything to try, in order, without duplicates.
+pub fn candidates(search: &Search) -> Vec<Candidate> {
+    if let Some(file) = &search.library {
+        return vec![Candidate::new(file, "named by the user", None)];
+    }
+    let mut found = Vec::new();
+    if let Some(program) = &search.program {
+        found.extend(needed_by(program));
+    }
+    let launch = Launch::of_this_process();
+    let family = launch.and_then(|launch| launch.launcher.family());
+    found.extend(of_environment(family));
+    found.extend(beside_launchers(family));
+    let names = NAMES.iter().filter(|name| fits(name, family));
+    found.extend(names.map(|name| Candidate::new(name, "the loader's directories", family)));
+    let mut seen = HashSet::new();
+    found.retain(|candidate| seen.insert(candidate.file.clone()));
+    found
+}
+
+/// Whether a library of that name may be of the family wanted.
+fn fits(name: &str, family: Option<Family>) -> bool {
+    match (Family::of_soname(name), family) {
+        // Any implementation may have the standard ABI.
+        (None | Some(Family::Standard), _) | (_, None) => true,
+        (Some(of_name), Some(wanted)) => of_name == wanted,
+    }
+}
+
+/// MPI libraries among all that the program needs.
+fn needed_by(program: &Path) -> Vec<Candidate> {
+    let program = crate::in_path(program);
+    let because = format!("needed by {}", program.display());
+    let mut found = Vec::new();
+    let mut to_read = VecDeque::from([program]);
+    let mut seen = HashSet::new();
+    while let Some(file) = to_read.pop_front() {
+        if seen.len() >= MOST_FILES {
+            break;
+        }
+        let Ok(needs) = Needs::of(&file) else {
+            continue;
+        };
+        for name in needs.libraries {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let place = locate(&name, &needs.directories);
+            for soname in c_library(&name) {
+                let beside = (*soname != name)
+                    .then(|| {
+                        place
+                            .as_deref()
+                            .and_then(|p| existing(p.with_file_name(soname)))
+                    })
+                    .flatten();
+                let own = (*soname == name).then(|| place.clone()).flatten();
+                let file = own.or(beside).unwrap_or_else(|| PathBuf::from(soname));
+                found.push(Candidate::new(file, &because, None));
+            }
+            to_read.extend(place);
+        }
+    }
+    found
+}
+
+/// The C library of MPI that belongs to a library of this name: itself, or that of a Fortran or C++ layer.
+fn c_library(name: &str) -> Vec<&str> {
+    let Some((stem, version)) = name.split_once(".so") else {
+        return Vec::new();
+    };
+    let is_layer = |prefixes: &[&str]| prefixes.iter().any(|prefix| stem.starts_with(prefix));
+    if Family::of_soname(name).is_some() || stem == "libmpi" {
+        vec![name]
+    } else if version == ".40" && is_layer(&["libmpi_mpifh", "libmpi_usempi", "libmpi_cxx"]) {
+        vec!["libmpi.so.40"]
+    } else if is_layer(&["libmpichfort", "libmpichcxx"]) {
+        vec!["libmpich.so.12"]
+    } else if is_layer(&["libmpifort", "libmpicxx"]) {
+        vec!["libmpi.so.12"]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The file that the loader would take: the directories that the program names, `LD_LIBRARY_PATH`, the system's.
+fn locate(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
+    if name.contains('/') {
+        return existing(PathBuf::from(name));
+    }
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let system =
+        ["lib", "usr/lib", "lib64", "usr/lib64", "usr/local/lib"].map(|d| Path::new("/").join(d));
+    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    directories
+        .iter()
+        .cloned()
+        .chain(std::env::split_paths(&path))
+        .chain([PathBuf::from(triplet)])
+        .chain(system)
+        .find_map(|directory| existing(directory.join(name)))
+}
+
+fn existing(file: PathBuf) -> Option<PathBuf> {
+    file.is_file().then_some(file)
+}
+
+fn of_environment(family: Option<Family>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    if let Some(directory) = std::env::var_os("OMPI_LIBDIR_LOC") {
+        let directory = PathBuf::from(directory);
+        found.extend(in_directory(
+            &directory,
+            "OMPI_LIBDIR_LOC of the launcher",
+            family,
+        ));
+    }
+    for name in PREFIXES {
+        if let Some(prefix) = std::env::var_os(name) {
+            found.extend(in_prefix(&PathBuf::from(prefix), name, family));
+        }
+    }
+    found
+}
+
+/// Beside the executables of the processes above this one that are launchers, and beside `mpirun`.
+fn beside_launchers(family: Option<Family>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for exe in launchers_above() {
+        let because = format!("beside {}, which started this process", exe.display());
+        found.extend(beside(&exe, &because, family));
+    }
+    for name in ["mpirun", "mpiexec"] {
+        let exe = crate::in_path(Path::new(name));
+        if exe.is_absolute() {
+            let because = format!("beside {}", exe.display());
+            found.extend(beside(&exe, &because, family));
+        }
+    }
+    found
+}
+
+fn beside(exe: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
+    let target = std::fs::canonicalize(exe).unwrap_or_else(|_| exe.to_owned());
+    let family = family.or_else(|| family_of_launcher(&target));
+    let mut found = Vec::new();
+    // Where the link stands and where it leads: either may be the installation.
+    for file in [target.as_path(), exe] {
+        if let Some(prefix) = file.parent().and_then(Path::parent) {
+            found.extend(in_prefix(prefix, because, family));
+        }
+    }
+    found
+}
+
+/// The family that a launcher's file name tells.
+fn family_of_launcher(exe: &Path) -> Option<Family> {
+    let name = exe.file_name()?.to_string_lossy();
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if has(&["openmpi", "orte", "prte"]) {
+        Some(Family::OpenMpi)
+    } else if has(&["hydra", "mpich"]) {
+        Some(Family::Mpich)
+    } else {
+        None
+    }
+}
+
+fn in_prefix(prefix: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
+    let triplet = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let directories = ["lib", "lib64", "lib/release", triplet.as_str()];
+    let candidates = directories.map(|d| in_directory(&prefix.join(d), because, family));
+    candidates.into_iter().flatten().collect()
+}
+
+fn in_directory(directory: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
+    let names = NAMES.iter().filter(|name| fits(name, family));
+    names
+        .filter_map(|name| existing(directory.join(name)))
+        .map(|file| Candidate::new(file, because, family))
+        .collect()
+}
+
+/// Executables of the processes above this one whose names are those of launchers.
+fn launchers_above() -> Vec<PathBuf> {
+    const LAUNCHERS: [&str; 6] = ["mpirun", "mpiexec", "orte", "prte", "hydra", "prun"];
+    let mut found = Vec::new();
+    let mut process = std::os::unix::process::parent_id();
+    while process > 1 && found.len() < 4 {
+        // Of another user's process the link cannot be read, but its parent can.
+        if let Ok(exe) = std::fs::read_link(format!("/proc/{process}/exe")) {
+            let name = exe.file_name().map(|n| n.to_string_lossy().into_owned());
+            if name.is_some_and(|name| LAUNCHERS.iter().any(|l| name.contains(l))) {
+                found.push(exe);
+            }
+        }
+        match parent_of(process) {
+            Some(parent) => process = parent,
+            None => break,
+        }
+    }
+    found
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may have spaces and parentheses: the fields begin after the last one.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_lead_to_their_c_library() {
+        for (layer, library) in [
+            ("libmpi.so.40", "libmpi.so.40"),
+            ("libmpi_usempif08.so.40", "libmpi.so.40"),
+            ("libmpi_mpifh.so.40", "libmpi.so.40"),
+            ("libmpichfort.so.12", "libmpich.so.12"),
+            ("libmpifort.so.12", "libmpi.so.12"),
+            ("libmpi_abi.so.1", "libmpi_abi.so.1"),
+        ] {
+            assert_eq!(c_library(layer), [library]);
+        }
+        assert!(c_library("libm.so.6").is_empty());
+        assert!(c_library("libmpiutil.so").is_empty());
+    }
+
+    #[test]
+    fn a_named_file_is_the_only_candidate() {
+        let search = Search {
+            library: Some("/nowhere/libmpi.so".into()),
+            program: Some("/bin/true".into()),
+        };
+        let files: Vec<_> = candidates(&search).into_iter().map(|c| c.file).collect();
+        assert_eq!(files, [PathBuf::from("/nowhere/libmpi.so")]);
+    }
+
+    #[test]
+    fn the_name_of_a_launcher_tells_its_family() {
+        for (exe, family) in [
+            ("/usr/bin/orterun", Some(Family::OpenMpi)),
+            ("/opt/bin/prterun", Some(Family::OpenMpi)),
+            ("/usr/bin/mpiexec.hydra", Some(Family::Mpich)),
+            ("/usr/bin/mpirun", None),
+        ] {
+            assert_eq!(family_of_launcher(Path::new(exe)), family, "{exe}");
+        }
+    }
+
+    #[test]
+    fn libraries_of_the_other_family_are_left_out() {
+        assert!(fits("libmpi.so.40", Some(Family::OpenMpi)));
+        assert!(!fits("libmpi.so.40", Some(Family::Mpich)));
+        assert!(fits("libmpi_abi.so.1", Some(Family::Mpich)));
+        assert!(fits("libmpi.so.12", None));
+    }
+}

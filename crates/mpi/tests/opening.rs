@@ -1,0 +1,167 @@
+//! Every installed library is found where each step of the search looks, opened and recognised.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_mpi::testing::{Installation, installations};
+use idlewave_mpi::{Calls, Family, Library, MpiError, Search};
+use std::path::Path;
+use std::process::Command;
+
+const INNER: &str = "IDLEWAVE_TEST_OPEN";
+
+/// Opens what the environment variable asks for and prints it: the body of a process of its own, since an MPI
+/// library cannot be closed again.
+#[test]
+fn inner_process() {
+    let Ok(what) = std::env::var(INNER) else {
+        return;
+    };
+    let path = |text: &str| Some(Path::new(text).to_owned());
+    let search = match what.split_once('=') {
+        Some(("library", file)) => Search {
+            library: path(file),
+            program: None,
+        },
+        Some(("program", file)) => Search {
+            library: None,
+            program: path(file),
+        },
+        _ => Search::default(),
+    };
+    let library = Library::open(&search).unwrap();
+    Calls::of(&library).unwrap();
+    println!(
+        "found {:?} {} {}",
+        library.family(),
+        library.file().display(),
+        library.describe()
+    );
+}
+
+fn open_in_new_process(installation: &Installation, what: &str, path: Option<&Path>) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    installation.prepare(&mut command);
+    run(command, what, path)
+}
+
+fn run(mut command: Command, what: &str, path: Option<&Path>) -> String {
+    command.args([
+        "--exact",
+        "inner_process",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env(INNER, what);
+    if let Some(directory) = path {
+        let old = std::env::var_os("PATH").unwrap();
+        let mut all = vec![directory.to_owned()];
+        all.extend(std::env::split_paths(&old));
+        command.env("PATH", std::env::join_paths(all).unwrap());
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = text
+        .lines()
+        .find_map(|line| line.split_once("found ").map(|(_, rest)| rest));
+    match found {
+        Some(found) => found.to_owned(),
+        None => panic!("{text}{}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+#[test]
+fn a_library_that_is_named_is_opened_and_recognised() {
+    for installation in installations() {
+        for (i, library) in installation.libraries.iter().enumerate() {
+            let family = if i == 0 {
+                installation.family
+            } else {
+                Family::Standard
+            };
+            let found = open_in_new_process(
+                &installation,
+                &format!("library={}", library.display()),
+                None,
+            );
+            assert!(found.starts_with(&format!("{family:?} ")), "{found}");
+            let name = if installation.family == Family::OpenMpi {
+                "Open MPI v"
+            } else {
+                "MPICH Version"
+            };
+            assert!(found.contains(name), "{found}");
+        }
+    }
+}
+
+#[test]
+fn the_library_that_a_program_needs_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("empty.c");
+    std::fs::write(
+        &source,
+        "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n",
+    )
+    .unwrap();
+    for installation in installations() {
+        let program = directory.path().join(installation.name);
+        if installation.compile_c(&source, &program).is_none() {
+            continue;
+        }
+        let found = open_in_new_process(
+            &installation,
+            &format!("program={}", program.display()),
+            None,
+        );
+        let expected = std::fs::canonicalize(&installation.libraries[0]).unwrap();
+        let file = found.split(' ').nth(1).unwrap();
+        assert_eq!(std::fs::canonicalize(file).unwrap(), expected, "{found}");
+    }
+}
+
+#[test]
+fn the_library_beside_mpirun_is_opened() {
+    for installation in installations().iter().filter(|i| i.name.ends_with('5')) {
+        let bin = installation.mpirun.parent().unwrap();
+        let found = open_in_new_process(installation, "any", Some(bin));
+        let expected = std::fs::canonicalize(&installation.libraries[0]).unwrap();
+        let file = found.split(' ').nth(1).unwrap();
+        assert_eq!(std::fs::canonicalize(file).unwrap(), expected, "{found}");
+    }
+}
+
+#[test]
+fn each_launcher_finds_its_own_library() {
+    for installation in installations() {
+        let mut command = installation.launch(1);
+        command.arg(std::env::current_exe().unwrap());
+        let found = run(command, "any", None);
+        let expected = std::fs::canonicalize(&installation.libraries[0]).unwrap();
+        let file = found.split(' ').nth(1).unwrap();
+        assert_eq!(
+            std::fs::canonicalize(file).unwrap(),
+            expected,
+            "{}: {found}",
+            installation.name
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let open = |file: &str| {
+        Library::open(&Search {
+            library: Some(file.into()),
+            program: None,
+        })
+    };
+    let missing = open("/nowhere/libmpi.so.40").unwrap_err();
+    assert!(matches!(missing, MpiError::Unusable { .. }));
+    let text = missing.to_string();
+    assert!(
+        text.contains("/nowhere/libmpi.so.40") && text.contains("No such file"),
+        "{text}"
+    );
+    let other = open("libm.so.6").unwrap_err().to_string();
+    assert!(other.contains("no known MPI library"), "{other}");
+}
