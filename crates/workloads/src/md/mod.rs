@@ -14,6 +14,7 @@ mod domain;
 mod force;
 mod grid;
 mod halo;
+mod kernel;
 mod lattice;
 mod particles;
 mod rank;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 pub use domain::{Energy, REACH, SKIN, STEP, TEMPERATURE};
 pub use force::CUTOFF;
+pub use kernel::Kernel;
 pub use lattice::CELL;
 pub use rank::{Done, Drift, Plan, Step, run as run_rank};
 
