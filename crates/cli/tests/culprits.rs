@@ -8,13 +8,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/culprit.rs"]
+mod culprit;
+
+use culprit::{Culprit, Done, Stretch, overlaps, two_cpus};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{Bursts, LateParts, LateSteps, Tasks, task_kind};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 /// Measured by every study.
 const STUDY_SECONDS: u32 = 12;
@@ -34,17 +38,6 @@ struct Planted {
     period_us: u32,
     length_us: u32,
     cpus: Vec<Cpu>,
-}
-
-/// A CPU, begin and end in nanoseconds.
-type Stretch = (Cpu, u64, u64);
-
-/// What the culprit itself says it did.
-struct Done {
-    /// Median CPU time of a run.
-    ran_ns: f64,
-    /// Every run.
-    runs: Vec<Stretch>,
 }
 
 /// What the study made of one culprit.
@@ -103,21 +96,9 @@ fn case(title: &str, planted: &[Planted]) {
 
 /// Runs the culprits and, meanwhile, a study of the two CPUs.
 fn study(run: &Path, planted: &[Planted]) -> Vec<Done> {
-    let program = culprit_program();
-    let culprits: Vec<_> = planted
+    let culprits: Vec<Culprit> = planted
         .iter()
-        .map(|p| {
-            let cpus: Vec<String> = p.cpus.iter().map(Cpu::to_string).collect();
-            Command::new(&program)
-                .arg(p.name)
-                .arg(format!("{}us", p.length_us))
-                .arg(format!("{}us", p.period_us))
-                .arg(format!("{CULPRIT_SECONDS}s"))
-                .arg(cpus.join(","))
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap()
-        })
+        .map(|p| Culprit::start(p.name, p.length_us, p.period_us, CULPRIT_SECONDS, &p.cpus))
         .collect();
     let output = Command::new(env!("CARGO_BIN_EXE_idlewave"))
         .args(["study", "--json", "--duration"])
@@ -128,33 +109,13 @@ fn study(run: &Path, planted: &[Planted]) -> Vec<Done> {
         .arg(run)
         .output()
         .unwrap();
-    let done = culprits
-        .into_iter()
-        .map(|c| Done::read(&c.wait_with_output().unwrap().stdout))
-        .collect();
+    let done = culprits.into_iter().map(Culprit::finish).collect();
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     done
-}
-
-impl Done {
-    fn read(stdout: &[u8]) -> Self {
-        let line: serde_json::Value = serde_json::from_slice(stdout).unwrap();
-        let runs = line["runs"].as_array().unwrap();
-        Self {
-            ran_ns: line["ran_ns"]["median"].as_f64().unwrap(),
-            runs: runs
-                .iter()
-                .map(|r| {
-                    let cpu = Cpu::new(r[0].as_u64().unwrap() as u32);
-                    (cpu, r[1].as_u64().unwrap(), r[2].as_u64().unwrap())
-                })
-                .collect(),
-        }
-    }
 }
 
 fn judge(run: &RunReader, findings: &Findings, planted: &Planted, done: &Done) -> Verdict {
@@ -294,16 +255,6 @@ fn strangers(run: &RunReader, culprit: &str) -> Strangers {
     Strangers(bursts)
 }
 
-/// Whether any of `list`, in order and without overlaps, lies on the CPU and in the time of `step`.
-fn overlaps(list: &[Stretch], step: &Stretch) -> bool {
-    let &(cpu, begin, end) = step;
-    let first = list.partition_point(|r| r.2 <= begin);
-    list[first..]
-        .iter()
-        .take_while(|r| r.1 < end)
-        .any(|r| r.0 == cpu)
-}
-
 /// Share of the CPUs used by others than the study and its culprits.
 fn busy_with_others(findings: &Findings, planted: &[Planted]) -> f64 {
     let cpus = f64::from(findings.contamination.cpus.max(1));
@@ -312,47 +263,6 @@ fn busy_with_others(findings: &Findings, planted: &[Planted]) -> f64 {
         .map(|p| f64::from(p.length_us) / f64::from(p.period_us) / cpus)
         .sum();
     findings.contamination.others.map_or(0.0, |o| o - own)
-}
-
-/// The example `culprit` of this package. Tests of a whole package find it built.
-fn culprit_program() -> PathBuf {
-    let idlewave = Path::new(env!("CARGO_BIN_EXE_idlewave"));
-    let program = idlewave.with_file_name("examples").join("culprit");
-    if !program.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--offline",
-                "-p",
-                "idlewave",
-                "--example",
-                "culprit",
-            ])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(
-            built.success() && program.exists(),
-            "no {}",
-            program.display()
-        );
-    }
-    program
-}
-
-/// The first two CPUs this process may use.
-fn two_cpus() -> Option<[Cpu; 2]> {
-    // SAFETY: a cpu_set_t is plain bits, of which all zero is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: writes one cpu_set_t of the size given; 0 is the calling thread.
-    if unsafe { libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set) } != 0 {
-        return None;
-    }
-    let mut allowed = (0..libc::CPU_SETSIZE as usize)
-        // SAFETY: the index is below CPU_SETSIZE.
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
-        .map(|cpu| Cpu::new(cpu as u32));
-    Some([allowed.next()?, allowed.next()?])
 }
 
 /// One test, because its studies must not disturb each other.
