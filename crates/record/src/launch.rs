@@ -1,0 +1,301 @@
+//! Where the program stands in the command line of a launcher, and the same command with something put before it or
+//! in its place.
+
+use crate::launch_options::{Values, values};
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Who starts the processes of a parallel program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launcher {
+    /// mpirun, mpiexec, orterun, prterun of Open MPI 4 and 5.
+    OpenMpi,
+    /// mpiexec of MPICH and its relatives (Hydra).
+    Hydra,
+    /// srun.
+    Slurm,
+    /// Another one, whose command line is known by the user's word only.
+    Other,
+}
+
+/// A launcher's command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Whose.
+    pub launcher: Launcher,
+    /// The programs with their arguments: one, or several separated by `:`. In rising order, none empty.
+    pub programs: Vec<Range<usize>>,
+    /// Whether a program's place was guessed, because an option before it is not known.
+    pub guessed: bool,
+}
+
+/// Why the program was not found in a launcher's command line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// There are options only, or what follows an unknown option is no program.
+    #[error(
+        "find the program in the command of {launcher}{after}; name its place yourself: `--at N`, where N counts the \
+         words before it, the launcher included"
+    )]
+    NoProgram {
+        /// The launcher as it was called.
+        launcher: String,
+        /// "after the unknown option ...", or nothing.
+        after: String,
+    },
+    /// The programs are named in a file.
+    #[error(
+        "find the programs of {launcher}: they are named in a file ({option}); write them into the command, separated \
+         by `:`"
+    )]
+    InFile {
+        /// The launcher as it was called.
+        launcher: String,
+        /// The option.
+        option: String,
+    },
+    /// `--at` is outside of the command.
+    #[error("take word {at} of the command for the program: it has {words} words")]
+    At {
+        /// What was asked for.
+        at: usize,
+        /// Words in all.
+        words: usize,
+    },
+}
+
+/// What has to be known of the machine; a trait object in tests.
+pub trait Programs {
+    /// Whether `word` can be started: a path to, or the name in PATH of, an executable file.
+    fn can_be_started(&self, word: &OsStr) -> bool;
+    /// The file that `word` finally is, links followed.
+    fn real_path(&self, word: &OsStr) -> Option<PathBuf>;
+}
+
+/// The file system and PATH of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine;
+
+impl Machine {
+    /// The executable file that `word` names, as a shell would find it.
+    pub fn find(word: &OsStr) -> Option<PathBuf> {
+        let path = Path::new(word);
+        if path.components().count() > 1 || path.is_absolute() {
+            return executable(path).then(|| path.to_owned());
+        }
+        std::env::split_paths(&std::env::var_os("PATH")?)
+            .map(|directory| directory.join(path))
+            .find(|file| executable(file))
+    }
+}
+
+fn executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+impl Programs for Machine {
+    fn can_be_started(&self, word: &OsStr) -> bool {
+        Self::find(word).is_some()
+    }
+    fn real_path(&self, word: &OsStr) -> Option<PathBuf> {
+        Self::find(word)?.canonicalize().ok()
+    }
+}
+
+/// Programs that start what follows in their own command line, so that a launcher may stand behind them.
+const PREFIXES: &str = "env timeout nice ionice taskset numactl stdbuf time setsid nohup chrt unshare salloc sudo strace";
+
+/// The launcher's command within `command`: `None` where none of its words is a known launcher.
+///
+/// `at` is the user's word for the place of the program.
+///
+/// # Errors
+/// It is a launcher, but its program cannot be found.
+pub fn find_launch(
+    command: &[OsString],
+    at: Option<usize>,
+    machine: &dyn Programs,
+) -> Result<Option<Launch>, LaunchError> {
+    let Some((place, launcher)) = find_launcher(command, machine) else {
+        return match at {
+            None => Ok(None),
+            Some(at) => given(command, at, Launcher::Other).map(Some),
+        };
+    };
+    if let Some(at) = at {
+        return given(command, at, launcher).map(Some);
+    }
+    let name = command[place].to_string_lossy().into_owned();
+    let mut launch = Launch {
+        launcher,
+        programs: Vec::new(),
+        guessed: false,
+    };
+    let mut next = place + 1;
+    while next < command.len() {
+        let (begin, guessed) = find_program(command, next, launcher, &name, machine)?;
+        let end = (begin..command.len())
+            .find(|&i| command[i] == ":")
+            .unwrap_or(command.len());
+        launch.programs.push(begin..end);
+        launch.guessed |= guessed;
+        next = end + 1;
+    }
+    if launch.programs.is_empty() {
+        return Err(LaunchError::NoProgram {
+            launcher: name,
+            after: String::new(),
+        });
+    }
+    Ok(Some(launch))
+}
+
+fn given(command: &[OsString], at: usize, launcher: Launcher) -> Result<Launch, LaunchError> {
+    if at == 0 || at >= command.len() {
+        return Err(LaunchError::At {
+            at,
+            words: command.len(),
+        });
+    }
+    let end = (at..command.len())
+        .find(|&i| command[i] == ":")
+        .unwrap_or(command.len());
+    Ok(Launch {
+        launcher,
+        programs: std::iter::once(at..end).collect(),
+        guessed: false,
+    })
+}
+
+fn find_launcher(command: &[OsString], machine: &dyn Programs) -> Option<(usize, Launcher)> {
+    let first = command.first()?;
+    if let Some(launcher) = launcher_of(first, machine) {
+        return Some((0, launcher));
+    }
+    PREFIXES
+        .split(' ')
+        .any(|prefix| base_name(first) == prefix)
+        .then_some(())?;
+    command
+        .iter()
+        .enumerate()
+        .skip(1)
+        .find_map(|(place, word)| Some((place, launcher_of(word, machine)?)))
+}
+
+fn base_name(word: &OsStr) -> String {
+    Path::new(word)
+        .file_name()
+        .unwrap_or(word)
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// `mpirun` and `mpiexec` may be anybody's: the file behind a link, or what lies beside it, tells.
+fn launcher_of(word: &OsStr, machine: &dyn Programs) -> Option<Launcher> {
+    let by_name = |name: &str| match name {
+        "orterun" | "prterun" | "mpirun.openmpi" | "mpiexec.openmpi" => Some(Launcher::OpenMpi),
+        "mpiexec.hydra" | "mpirun.mpich" | "mpiexec.mpich" => Some(Launcher::Hydra),
+        "srun" => Some(Launcher::Slurm),
+        _ => None,
+    };
+    let name = base_name(word);
+    if let Some(launcher) = by_name(&name) {
+        return Some(launcher);
+    }
+    if name != "mpirun" && name != "mpiexec" {
+        return None;
+    }
+    let Some(real) = machine.real_path(word) else {
+        return Some(Launcher::OpenMpi);
+    };
+    if let Some(launcher) = by_name(&base_name(real.as_os_str())) {
+        return Some(launcher);
+    }
+    let hydra = real.with_file_name("mpiexec.hydra");
+    Some(if machine.can_be_started(hydra.as_os_str()) {
+        Launcher::Hydra
+    } else {
+        Launcher::OpenMpi
+    })
+}
+
+/// Place of the program in the part of the command that begins at `from`, and whether it was guessed.
+fn find_program(
+    command: &[OsString],
+    from: usize,
+    launcher: Launcher,
+    name: &str,
+    machine: &dyn Programs,
+) -> Result<(usize, bool), LaunchError> {
+    let mut at = from;
+    while at < command.len() && command[at] != ":" {
+        let word = command[at].to_string_lossy();
+        if !word.starts_with('-') || word == "-" {
+            return Ok((at, false));
+        }
+        match values(launcher, &word) {
+            Values::Next(count) => at += 1 + count,
+            Values::InFile => {
+                return Err(LaunchError::InFile {
+                    launcher: name.to_owned(),
+                    option: word.into_owned(),
+                });
+            }
+            Values::Unknown => {
+                return (at + 1..command.len())
+                    .take_while(|&i| command[i] != ":")
+                    .find(|&i| {
+                        !command[i].to_string_lossy().starts_with('-')
+                            && machine.can_be_started(&command[i])
+                    })
+                    .map(|i| (i, true))
+                    .ok_or_else(|| LaunchError::NoProgram {
+                        launcher: name.to_owned(),
+                        after: format!(" after the option {word}, which is not known"),
+                    });
+            }
+        }
+    }
+    Err(LaunchError::NoProgram {
+        launcher: name.to_owned(),
+        after: String::new(),
+    })
+}
+
+impl Launch {
+    /// The command with `shim` before each program.
+    pub fn with_shim(&self, command: &[OsString], shim: &[OsString]) -> Vec<OsString> {
+        self.rewrite(command, |program, out| {
+            out.extend_from_slice(shim);
+            out.extend_from_slice(program);
+        })
+    }
+
+    /// The command with `other` in the place of each program and its arguments.
+    pub fn with_instead(&self, command: &[OsString], other: &[OsString]) -> Vec<OsString> {
+        self.rewrite(command, |_, out| out.extend_from_slice(other))
+    }
+
+    fn rewrite(
+        &self,
+        command: &[OsString],
+        mut put: impl FnMut(&[OsString], &mut Vec<OsString>),
+    ) -> Vec<OsString> {
+        let mut out = Vec::new();
+        let mut done = 0;
+        for program in &self.programs {
+            out.extend_from_slice(&command[done..program.start]);
+            put(&command[program.clone()], &mut out);
+            done = program.end;
+        }
+        out.extend_from_slice(&command[done..]);
+        out
+    }
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;
