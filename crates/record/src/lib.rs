@@ -2,6 +2,11 @@
 //!
 //! [`NodeRecorder`] records the programs of one node into a bundle and knows nothing of who started them.
 
+mod align;
+mod launch;
+mod launch_options;
 mod node;
 
+pub use align::{Correction, DRIFT_PPM, Exchange, Span, corrections};
+pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};
 pub use node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
