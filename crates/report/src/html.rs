@@ -7,6 +7,8 @@
 mod machine;
 mod markup;
 mod noise;
+mod pieces;
+mod ranks;
 mod scale;
 mod slowest;
 mod sources;
@@ -14,7 +16,7 @@ mod steps;
 mod verdict;
 mod windows;
 
-use crate::ReportError;
+use crate::{ReportError, story};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::DeflateEncoder};
 use idlewave_run::RunReader;
@@ -60,18 +62,15 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     let data = deflated(&drawn).map_err(|e| encode(&e))?;
     let exact = markup::json(findings).map_err(|e| encode(&e))?;
     let manifest = run.manifest();
-    let mut body = verdict::header(manifest);
+    let sections = sections(run, findings, &drawn);
+    let links: Vec<(&str, &str)> = sections
+        .iter()
+        .filter(|s| !s.name.is_empty())
+        .map(|s| (s.id, s.name))
+        .collect();
+    let mut body = verdict::header(manifest, &links);
     body.push_str("<main>\n");
-    body.push_str(&verdict::verdict(manifest, findings));
-    body.push_str(&verdict::advice(findings));
-    body.push_str(&sources::section(findings));
-    body.push_str(&steps::section(findings));
-    body.push_str(&scale::section(findings));
-    body.push_str(&noise::section(findings));
-    body.push_str(&steps::slowest(&drawn.slowest, findings));
-    body.push_str(&machine::contamination(findings));
-    body.push_str(&machine::hosts(manifest));
-    body.push_str(&machine::recording(manifest, findings));
+    body.extend(sections.into_iter().map(|s| s.html));
     body.push_str("</main>\n");
     body.push_str(&machine::footer(manifest, findings));
     let title = manifest
@@ -91,6 +90,54 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
         STYLE.join("\n"),
         SCRIPT.join("\n"),
     ))
+}
+
+/// A section of the page, with its name among the links at the top; none if the name is empty.
+struct Section {
+    id: &'static str,
+    name: &'static str,
+    html: String,
+}
+
+/// The sections that this kind of run has, in order.
+fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section> {
+    let manifest = run.manifest();
+    let mut all = Vec::new();
+    let mut add = |id, name, html| all.push(Section { id, name, html });
+    // What a recording does not measure is not missing from it.
+    let recorded = story::recorded(manifest).is_some();
+    let study = !recorded || !findings.lockstep.is_empty();
+    add("verdict", "Verdict", verdict::verdict(manifest, findings));
+    add("advice", "What to do", verdict::advice(findings));
+    if let Some(program) = &findings.program {
+        add("ranks", "Ranks", ranks::time(manifest, program));
+    }
+    add("sources", "Sources", sources::section(findings, recorded));
+    if study {
+        add("late", "Late steps", steps::section(findings));
+    }
+    if let Some(program) = &findings.program {
+        add("operations", "Time in MPI", ranks::operations(program));
+        add("marks", "Regions", ranks::marks(program));
+    }
+    if study || findings.prediction.is_some() {
+        add("scale", "At scale", scale::section(findings));
+    }
+    if study || !findings.cpus.is_empty() {
+        add("noise", "Noise", noise::section(findings));
+    }
+    if study {
+        let html = steps::slowest(&drawn.slowest, findings);
+        add("slowest", "Slowest rank", html);
+    }
+    add("contamination", "", machine::contamination(findings));
+    add("machine", "Machine", machine::hosts(manifest));
+    add(
+        "recording",
+        "Recording",
+        machine::recording(manifest, findings),
+    );
+    all
 }
 
 /// JSON, raw deflate (RFC 1951), base64.

@@ -1,6 +1,6 @@
 //! The map of the slowest rank: how often each rank was the last to arrive, over the run.
 
-use super::windows::for_each;
+use super::pieces::for_each;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{Regions, region_kind};
 use idlewave_run::{RunError, RunReader};

@@ -6,9 +6,15 @@ use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, SourceFinding};
 
 /// Who costs time.
-pub(super) fn section(findings: &Findings) -> String {
+pub(super) fn section(findings: &Findings, recorded: bool) -> String {
     if findings.sources.is_empty() {
-        let why = "No source was found: no lockstep run was recorded, or nothing disturbed it.";
+        let why = match recorded {
+            false => "No source was found: no lockstep run was recorded, or nothing disturbed it.",
+            true => {
+                "No source was found: nothing disturbed the program, or the kernel's view was not recorded (see \
+                 Recording below for the command that would allow it)."
+            }
+        };
         return in_section("sources", "Who costs time", &absent(why));
     }
     let most = findings
@@ -23,18 +29,25 @@ pub(super) fn section(findings: &Findings) -> String {
         .enumerate()
         .map(|(i, s)| row(i, s, most))
         .collect();
+    let (late, lateness) = match recorded {
+        false => (
+            ("Late steps", "Late steps to which it contributed most"),
+            ("Lateness", "Part of the late steps' lateness charged to it"),
+        ),
+        true => (
+            ("Waits", "Waits to which it contributed most"),
+            ("Waited", "Waiting charged to it"),
+        ),
+    };
     let header = [
         ("Source", "Task, interrupt, softirq or class of delay"),
         (
             "Lost by all ranks",
             "Lateness charged to it, times the ranks that waited",
         ),
-        ("Late steps", "Late steps to which it contributed most"),
-        ("Lateness", "Part of the late steps' lateness charged to it"),
-        (
-            "Stolen",
-            "Time it took from the CPUs of ranks during the lockstep runs",
-        ),
+        late,
+        lateness,
+        ("Stolen", "Time it took from the CPUs of ranks"),
         ("Amplification", "Time lost by all ranks over time stolen"),
         ("Absorbed", "Part of what it stole that delayed no step"),
         ("Events", "Times it struck the CPU of a rank"),

@@ -6,20 +6,9 @@ use crate::number::{count, kept, percent, ranks, three_digits};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Findings, LockstepFindings};
 
-/// Title bar with the way around the page.
-pub(super) fn header(manifest: &Manifest) -> String {
+/// Title bar with the way around the page: anchors and names of its sections.
+pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
     let host = manifest.nodes.first().map_or("", |n| n.host.name.as_str());
-    let links = [
-        ("verdict", "Verdict"),
-        ("advice", "What to do"),
-        ("sources", "Sources"),
-        ("late", "Late steps"),
-        ("scale", "At scale"),
-        ("noise", "Noise"),
-        ("slowest", "Slowest rank"),
-        ("machine", "Machine"),
-        ("recording", "Recording"),
-    ];
     let links: String = links
         .iter()
         .map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"))

@@ -3,12 +3,15 @@
 //! The tables are read once, batch by batch; only what overlaps a window is kept, and of that only the
 //! longest pieces, so that the page stays small whatever the length of the run.
 
+use super::pieces::{
+    Gathered, Index, Piece, Pieces, SourceName, TaskName, for_each, offset, source_names,
+    task_names,
+};
 use idlewave_run::findings::Findings;
-use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions, Table, Tasks};
+use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, Pid};
 use serde::Serialize;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps shown before and after a late one.
@@ -17,25 +20,6 @@ const STEPS_AROUND: u64 = 3;
 const MAX_ROWS: usize = 24;
 /// Pieces of one kind kept per window; the shortest are left out first.
 const MAX_PIECES: usize = 600;
-
-/// One row's pieces as columns: times are nanoseconds after the window's base and may be negative.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Pieces {
-    /// Row of the window.
-    row: Vec<u32>,
-    /// Task, source, or kind of region; unused for detours.
-    what: Vec<u32>,
-    /// Begin.
-    at: Vec<i64>,
-    /// Length.
-    len: Vec<u64>,
-    /// Bursts: why it ended. Interrupts: depth. Regions: iteration.
-    more: Vec<u64>,
-    /// Indices of those whose begin or end is inferred.
-    unsure: Vec<u32>,
-    /// How many were left out for being the shortest.
-    left_out: u64,
-}
 
 /// What is shown around one late step.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -56,21 +40,6 @@ pub(super) struct Window {
     detours: Pieces,
 }
 
-/// A task as the timeline names it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct TaskName {
-    name: String,
-    kind: u8,
-    pid: u32,
-}
-
-/// An interrupt as the timeline names it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct SourceName {
-    name: String,
-    kind: &'static str,
-}
-
 /// All windows, in the order of `latest`, with the names they refer to.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Windows {
@@ -87,21 +56,10 @@ struct Frame {
     /// CPU and rank to row.
     cpus: BTreeMap<u32, u32>,
     ranks: BTreeMap<u32, u32>,
-    bursts: Vec<Piece>,
-    interrupts: Vec<Piece>,
-    regions: Vec<Piece>,
-    detours: Vec<Piece>,
-    left_out: [u64; 4],
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    row: u32,
-    what: u32,
-    begin: u64,
-    end: u64,
-    more: u64,
-    certain: bool,
+    bursts: Gathered,
+    interrupts: Gathered,
+    regions: Gathered,
+    detours: Gathered,
 }
 
 /// Reads the tables of the run once and fills a window for every late step listed in the findings.
@@ -110,7 +68,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
     if frames.is_empty() {
         return Ok(Windows::default());
     }
-    let index = Index::new(&frames);
+    let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
     for_each::<Bursts>(run, |r| {
         if r.pid != Pid::IDLE {
             let piece = |row| Piece {
@@ -121,12 +79,8 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
                 more: r.end_reason.into(),
                 certain: r.certain,
             };
-            index.visit(&mut frames, r.begin_ns, r.end_ns, |f| {
-                put(
-                    &mut f.bursts,
-                    &mut f.left_out[0],
-                    f.cpus.get(&r.cpu.get()).copied().map(piece),
-                );
+            visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
+                f.bursts.put(f.cpus.get(&r.cpu.get()).copied().map(piece));
             });
         }
     })?;
@@ -139,12 +93,9 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             more: r.depth.into(),
             certain: r.certain,
         };
-        index.visit(&mut frames, r.begin_ns, r.end_ns, |f| {
-            put(
-                &mut f.interrupts,
-                &mut f.left_out[1],
-                f.cpus.get(&r.cpu.get()).copied().map(piece),
-            );
+        visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
+            f.interrupts
+                .put(f.cpus.get(&r.cpu.get()).copied().map(piece));
         });
     })?;
     for_each::<Regions>(run, |r| {
@@ -156,9 +107,9 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             more: r.iteration,
             certain: true,
         };
-        index.visit(&mut frames, r.begin_ns, r.end_ns, |f| {
+        visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
             let row = f.ranks.get(&r.rank.get()).filter(|_| f.phase == r.phase);
-            put(&mut f.regions, &mut f.left_out[2], row.copied().map(piece));
+            f.regions.put(row.copied().map(piece));
         });
     })?;
     for_each::<Detours>(run, |r| {
@@ -171,31 +122,15 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             more: 0,
             certain: true,
         };
-        index.visit(&mut frames, r.begin_ns, end, |f| {
+        visit(&index, &mut frames, r.begin_ns, end, |f| {
             let row = r
                 .rank
                 .and_then(|k| f.ranks.get(&k.get()))
                 .filter(|_| f.phase == r.phase);
-            put(&mut f.detours, &mut f.left_out[3], row.copied().map(piece));
+            f.detours.put(row.copied().map(piece));
         });
     })?;
     name(run, findings, frames)
-}
-
-/// Calls `visit` with every row of a table, one batch in memory at a time.
-pub(super) fn for_each<T: Table>(
-    run: &RunReader,
-    mut visit: impl FnMut(T::Row),
-) -> Result<(), RunError> {
-    let Some(mut reader) = run.table_if_present::<T>()? else {
-        return Ok(());
-    };
-    let mut batch = T::default();
-    while reader.next_into(&mut batch)? {
-        batch.rows().for_each(&mut visit);
-        batch.clear();
-    }
-    Ok(())
 }
 
 fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
@@ -224,115 +159,43 @@ fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
             phase: late.phase,
             cpus: cpus.into_iter().zip(0..).collect(),
             ranks: shown.into_iter().zip(0..).collect(),
-            bursts: Vec::new(),
-            interrupts: Vec::new(),
-            regions: Vec::new(),
-            detours: Vec::new(),
-            left_out: [0; 4],
+            bursts: Gathered::new(MAX_PIECES),
+            interrupts: Gathered::new(MAX_PIECES),
+            regions: Gathered::new(MAX_PIECES),
+            detours: Gathered::new(MAX_PIECES),
         });
     }
     frames
 }
 
-/// Finds the windows that a stretch of time overlaps.
-struct Index {
-    /// Union of all windows, disjoint and rising: most rows overlap none.
-    union: Vec<(u64, u64)>,
-}
-
-impl Index {
-    fn new(frames: &[Frame]) -> Self {
-        let mut spans: Vec<(u64, u64)> = frames.iter().map(|f| (f.begin, f.end)).collect();
-        spans.sort_unstable();
-        let mut union: Vec<(u64, u64)> = Vec::new();
-        for (begin, end) in spans {
-            match union.last_mut() {
-                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-                _ => union.push((begin, end)),
-            }
-        }
-        Self { union }
-    }
-
-    fn visit(&self, frames: &mut [Frame], begin: u64, end: u64, mut visit: impl FnMut(&mut Frame)) {
-        let next = self.union.partition_point(|u| u.1 <= begin);
-        if self.union.get(next).is_none_or(|u| u.0 >= end) {
-            return;
-        }
-        frames
-            .iter_mut()
-            .filter(|f| begin < f.end && f.begin < end)
-            .for_each(&mut visit);
-    }
-}
-
-/// Keeps a piece; of too many, the longest half.
-fn put(pieces: &mut Vec<Piece>, left_out: &mut u64, piece: Option<Piece>) {
-    pieces.extend(piece);
-    if pieces.len() >= 2 * MAX_PIECES {
-        shorten(pieces, left_out);
-    }
-}
-
-fn shorten(pieces: &mut Vec<Piece>, left_out: &mut u64) {
-    if pieces.len() > MAX_PIECES {
-        pieces.sort_by_key(|p| {
-            (
-                Reverse(p.end.saturating_sub(p.begin)),
-                p.begin,
-                p.row,
-                p.what,
-            )
-        });
-        *left_out += (pieces.len() - MAX_PIECES) as u64;
-        pieces.truncate(MAX_PIECES);
+/// Calls `visit` with every frame that the stretch overlaps.
+fn visit(index: &Index, frames: &mut [Frame], begin: u64, end: u64, visit: impl FnMut(&mut Frame)) {
+    if index.meets(begin, end) {
+        let over = |f: &&mut Frame| begin < f.end && f.begin < end;
+        frames.iter_mut().filter(over).for_each(visit);
     }
 }
 
 /// Replaces thread and source numbers by dense ones and looks up their names.
 fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<Windows, RunError> {
     for f in &mut frames {
-        shorten(&mut f.bursts, &mut f.left_out[0]);
-        shorten(&mut f.interrupts, &mut f.left_out[1]);
-        shorten(&mut f.regions, &mut f.left_out[2]);
-        shorten(&mut f.detours, &mut f.left_out[3]);
+        for kind in [
+            &mut f.bursts,
+            &mut f.interrupts,
+            &mut f.regions,
+            &mut f.detours,
+        ] {
+            kind.shorten();
+        }
     }
-    let dense = |of: fn(&Frame) -> &Vec<Piece>| -> BTreeMap<u32, u32> {
+    let dense = |of: fn(&Frame) -> &Gathered| -> BTreeMap<u32, u32> {
         let seen: BTreeSet<u32> = frames
             .iter()
-            .flat_map(|f| of(f).iter().map(|p| p.what))
+            .flat_map(|f| of(f).pieces.iter().map(|p| p.what))
             .collect();
         seen.into_iter().zip(0..).collect()
     };
     let (pids, ids) = (dense(|f| &f.bursts), dense(|f| &f.interrupts));
-    let mut tasks: Vec<TaskName> = pids
-        .keys()
-        .map(|&pid| TaskName {
-            name: format!("thread {pid}"),
-            kind: 5,
-            pid,
-        })
-        .collect();
-    for_each::<Tasks>(run, |t| {
-        if let Some(&i) = pids.get(&t.pid.get()) {
-            tasks[i as usize].name = t.name;
-            tasks[i as usize].kind = t.kind;
-        }
-    })?;
-    let mut sources: Vec<SourceName> = ids
-        .keys()
-        .map(|id| SourceName {
-            name: format!("source {id}"),
-            kind: "not known",
-        })
-        .collect();
-    for_each::<idlewave_run::tables::Sources>(run, |s| {
-        if let Some(&i) = ids.get(&s.id) {
-            let kind =
-                idlewave_run::SourceKind::from_code(s.kind).map_or("not known", |k| k.label());
-            sources[i as usize] = SourceName { name: s.name, kind };
-        }
-    })?;
     let windows = frames
         .into_iter()
         .zip(&findings.latest)
@@ -340,47 +203,17 @@ fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<
             base: f.begin.to_string(),
             span: f.end - f.begin,
             step: (offset(late.begin_ns, f.begin), offset(late.end_ns, f.begin)),
-            bursts: columns(f.bursts, f.begin, f.left_out[0], Some(&pids)),
-            interrupts: columns(f.interrupts, f.begin, f.left_out[1], Some(&ids)),
-            regions: columns(f.regions, f.begin, f.left_out[2], None),
-            detours: columns(f.detours, f.begin, f.left_out[3], None),
+            bursts: f.bursts.columns(f.begin, Some(&pids)),
+            interrupts: f.interrupts.columns(f.begin, Some(&ids)),
+            regions: f.regions.columns(f.begin, None),
+            detours: f.detours.columns(f.begin, None),
             cpus: f.cpus.into_keys().collect(),
             ranks: f.ranks.into_keys().collect(),
         })
         .collect();
     Ok(Windows {
         windows,
-        tasks,
-        sources,
+        tasks: task_names(run, &pids)?,
+        sources: source_names(run, &ids)?,
     })
-}
-
-fn offset(at: u64, base: u64) -> i64 {
-    at.wrapping_sub(base) as i64
-}
-
-/// In order of row and time; outer interrupts before those nested in them.
-fn columns(
-    mut pieces: Vec<Piece>,
-    base: u64,
-    left_out: u64,
-    dense: Option<&BTreeMap<u32, u32>>,
-) -> Pieces {
-    pieces.sort_by_key(|p| (p.row, p.begin, Reverse(p.end), p.what, p.more));
-    let mut out = Pieces {
-        left_out,
-        ..Pieces::default()
-    };
-    for (i, p) in pieces.iter().enumerate() {
-        out.row.push(p.row);
-        out.what
-            .push(dense.map_or(p.what, |d| d.get(&p.what).copied().unwrap_or(0)));
-        out.at.push(offset(p.begin, base));
-        out.len.push(p.end.saturating_sub(p.begin));
-        out.more.push(p.more);
-        if !p.certain {
-            out.unsure.push(i as u32);
-        }
-    }
-    out
 }

@@ -1,0 +1,203 @@
+//! What both timelines are made of: pieces of rows, kept where they overlap a window, the longest first.
+
+use idlewave_run::tables::{Sources, Table, Tasks};
+use idlewave_run::{RunError, RunReader, SourceKind};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// One row's pieces as columns: times are nanoseconds after the window's base and may be negative.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Pieces {
+    /// Row of the window.
+    pub row: Vec<u32>,
+    /// Task, source, or kind of region; unused for detours.
+    pub what: Vec<u32>,
+    /// Begin.
+    pub at: Vec<i64>,
+    /// Length.
+    pub len: Vec<u64>,
+    /// Bursts: why it ended. Interrupts: depth. Regions: iteration.
+    pub more: Vec<u64>,
+    /// Indices of those whose begin or end is inferred.
+    pub unsure: Vec<u32>,
+    /// How many were left out for being the shortest.
+    pub left_out: u64,
+}
+
+/// A task as the timeline names it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TaskName {
+    pub name: String,
+    pub kind: u8,
+    pub pid: u32,
+}
+
+/// An interrupt as the timeline names it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SourceName {
+    pub name: String,
+    pub kind: &'static str,
+}
+
+/// A piece of a row, with absolute times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub row: u32,
+    pub what: u32,
+    pub begin: u64,
+    pub end: u64,
+    pub more: u64,
+    pub certain: bool,
+}
+
+/// Calls `visit` with every row of a table, one batch in memory at a time.
+pub(super) fn for_each<T: Table>(
+    run: &RunReader,
+    mut visit: impl FnMut(T::Row),
+) -> Result<(), RunError> {
+    let Some(mut reader) = run.table_if_present::<T>()? else {
+        return Ok(());
+    };
+    let mut batch = T::default();
+    while reader.next_into(&mut batch)? {
+        batch.rows().for_each(&mut visit);
+        batch.clear();
+    }
+    Ok(())
+}
+
+/// Pieces of one kind being gathered; of too many, the longest are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Gathered {
+    pub pieces: Vec<Piece>,
+    most: usize,
+    left_out: u64,
+}
+
+impl Gathered {
+    /// Keeps `most` pieces, at least 1.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            pieces: Vec::new(),
+            most: most.max(1),
+            left_out: 0,
+        }
+    }
+
+    pub(super) fn put(&mut self, piece: Option<Piece>) {
+        self.pieces.extend(piece);
+        if self.pieces.len() >= 2 * self.most {
+            self.shorten();
+        }
+    }
+
+    /// Leaves out the shortest above the number that is kept.
+    pub(super) fn shorten(&mut self) {
+        if self.pieces.len() > self.most {
+            let length = |p: &Piece| p.end.saturating_sub(p.begin);
+            self.pieces
+                .sort_by_key(|p| (Reverse(length(p)), p.begin, p.row, p.what));
+            self.left_out += (self.pieces.len() - self.most) as u64;
+            self.pieces.truncate(self.most);
+        }
+    }
+
+    /// In order of row and time; outer interrupts before those nested in them.
+    pub(super) fn columns(mut self, base: u64, dense: Option<&BTreeMap<u32, u32>>) -> Pieces {
+        self.shorten();
+        self.pieces
+            .sort_by_key(|p| (p.row, p.begin, Reverse(p.end), p.what, p.more));
+        let mut out = Pieces {
+            left_out: self.left_out,
+            ..Pieces::default()
+        };
+        for (i, p) in self.pieces.iter().enumerate() {
+            out.row.push(p.row);
+            out.what
+                .push(dense.map_or(p.what, |d| d.get(&p.what).copied().unwrap_or(0)));
+            out.at.push(offset(p.begin, base));
+            out.len.push(p.end.saturating_sub(p.begin));
+            out.more.push(p.more);
+            if !p.certain {
+                out.unsure.push(i as u32);
+            }
+        }
+        out
+    }
+}
+
+/// Finds the windows that a stretch of time overlaps.
+pub(super) struct Index {
+    /// Union of all windows, disjoint and rising: most rows overlap none.
+    union: Vec<(u64, u64)>,
+}
+
+impl Index {
+    pub(super) fn new(spans: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut spans: Vec<(u64, u64)> = spans.collect();
+        spans.sort_unstable();
+        let mut union: Vec<(u64, u64)> = Vec::new();
+        for (begin, end) in spans {
+            match union.last_mut() {
+                Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+                _ => union.push((begin, end)),
+            }
+        }
+        Self { union }
+    }
+
+    /// Whether any window overlaps it.
+    pub(super) fn meets(&self, begin: u64, end: u64) -> bool {
+        let next = self.union.partition_point(|u| u.1 <= begin);
+        self.union.get(next).is_some_and(|u| u.0 < end)
+    }
+}
+
+/// Where `at` lies after `base`, or before it.
+pub(super) fn offset(at: u64, base: u64) -> i64 {
+    at.wrapping_sub(base) as i64
+}
+
+/// Names of the threads in `pids`, in order of their dense numbers.
+pub(super) fn task_names(
+    run: &RunReader,
+    pids: &BTreeMap<u32, u32>,
+) -> Result<Vec<TaskName>, RunError> {
+    let mut tasks: Vec<TaskName> = pids
+        .keys()
+        .map(|&pid| TaskName {
+            name: format!("thread {pid}"),
+            kind: 5,
+            pid,
+        })
+        .collect();
+    for_each::<Tasks>(run, |t| {
+        if let Some(&i) = pids.get(&t.pid.get()) {
+            tasks[i as usize].name = t.name;
+            tasks[i as usize].kind = t.kind;
+        }
+    })?;
+    Ok(tasks)
+}
+
+/// Names of the sources in `ids`, in order of their dense numbers.
+pub(super) fn source_names(
+    run: &RunReader,
+    ids: &BTreeMap<u32, u32>,
+) -> Result<Vec<SourceName>, RunError> {
+    let mut sources: Vec<SourceName> = ids
+        .keys()
+        .map(|id| SourceName {
+            name: format!("source {id}"),
+            kind: "not known",
+        })
+        .collect();
+    for_each::<Sources>(run, |s| {
+        if let Some(&i) = ids.get(&s.id) {
+            let kind = SourceKind::from_code(s.kind).map_or("not known", |k| k.label());
+            sources[i as usize] = SourceName { name: s.name, kind };
+        }
+    })?;
+    Ok(sources)
+}
