@@ -5,6 +5,10 @@ use crate::{Contamination, Ledger, NoiseProfile, SourceKind, TraceSheet};
 use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
+mod program;
+
+pub use program::*;
+
 /// An estimated number with what is needed to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -50,155 +54,6 @@ pub struct Findings {
     /// The recorded MPI program; `None` if the run recorded none.
     #[serde(default)]
     pub program: Option<ProgramFindings>,
-}
-
-/// A recorded MPI program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProgramFindings {
-    /// The MPI library, as it names itself.
-    pub library: Option<String>,
-    /// Ranks.
-    pub ranks: u32,
-    /// From the last MPI_Init left to the first MPI_Finalize entered.
-    pub total: Nanos,
-    /// Per rank: where its time went.
-    pub ranks_time: Vec<RankTime>,
-    /// Per function, most time first.
-    pub operations: Vec<OperationFinding>,
-    /// Bytes of all point-to-point messages.
-    pub message_bytes: u64,
-    /// Point-to-point messages matched.
-    pub messages: u64,
-    /// Bytes from rank to rank, as (from, to, messages, bytes), in order; self messages included.
-    pub matrix: Vec<(Rank, Rank, u64, u64)>,
-    /// Waits, most time first, by what they waited for.
-    pub waits: Vec<WaitClass>,
-    /// Time in waits, all ranks together.
-    pub waited: Nanos,
-    /// Part of it charged to a named source or class (everything but `Unexplained`).
-    pub named: Nanos,
-    /// Part of it that reached the waiting rank through at least one other: idle waves.
-    pub propagated: Nanos,
-    /// The longest waits explained, longest first, at most 100. All are in table `waits`.
-    pub latest: Vec<WaitFinding>,
-    /// Delays that travelled over at least two hops, most time lost first, at most 20.
-    pub waves: Vec<WaveFinding>,
-    /// Regions that the program marked, most time first.
-    pub marks: Vec<MarkFinding>,
-}
-
-/// Where the time of a rank of a recorded program went. The parts add up to `total` of the program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RankTime {
-    /// The rank.
-    pub rank: Rank,
-    /// Outside of MPI, on a CPU.
-    pub computing: Nanos,
-    /// Outside of MPI, taken by others (preempted, interrupted, waiting for a CPU).
-    pub taken: Nanos,
-    /// Inside MPI, waiting for another rank.
-    pub waiting: Nanos,
-    /// Inside MPI, the rest.
-    pub communicating: Nanos,
-}
-
-/// One function of MPI over all ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OperationFinding {
-    /// Name in C.
-    pub name: String,
-    /// Calls.
-    pub calls: u64,
-    /// Time in it, all ranks together.
-    pub time: Nanos,
-    /// Part of it waiting for other ranks.
-    pub waiting: Nanos,
-    /// Median time of a call.
-    pub median: Nanos,
-    /// Longest call.
-    pub max: Nanos,
-    /// Bytes sent in it (point-to-point: transferred), all ranks together.
-    pub bytes: u64,
-}
-
-/// Waits of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WaitClass {
-    /// "late sender", "late receiver", "wait at MPI_Allreduce".
-    pub name: String,
-    /// How many.
-    pub count: u64,
-    /// Time in them, all ranks together.
-    pub time: Nanos,
-}
-
-/// One wait with its explanation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WaitFinding {
-    /// Row of table `waits`.
-    pub wait: u32,
-    /// Function in which it waited, in C: MPI_Barrier.
-    pub operation: String,
-    /// "late sender", "late receiver", "wait at collective".
-    pub kind: String,
-    /// The rank that waited.
-    pub rank: Rank,
-    /// The rank that it waited for.
-    pub culprit: Rank,
-    /// CPU of the rank where the delay began, when it began.
-    pub cpu: Option<Cpu>,
-    /// The rank where most of the delay began.
-    pub origin: Rank,
-    /// Hops from there.
-    pub hops: u32,
-    /// Begin.
-    pub begin_ns: u64,
-    /// End.
-    pub end_ns: u64,
-    /// Its parts, largest first; they add up to its length exactly.
-    pub parts: Vec<LatePartFinding>,
-}
-
-/// A delay that went through the ranks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WaveFinding {
-    /// Where it began.
-    pub origin: Rank,
-    /// When the first rank began to wait.
-    pub begin_ns: u64,
-    /// Index into the `sources` of the findings: what most of it is charged to.
-    pub source: u32,
-    /// Ranks that it made wait.
-    pub ranks: u32,
-    /// Hops of the farthest.
-    pub hops: u32,
-    /// Time lost in it, all ranks together.
-    pub lost: Nanos,
-    /// Hops per second, from the ends of the waits; `None` where all came at once.
-    pub speed: Option<Estimate>,
-    /// Length of the waits one hop from the origin.
-    pub first: Nanos,
-    /// Share of its length that the wave loses per hop; negative if it grew. `None` with fewer than three hops.
-    pub decay: Option<f64>,
-    /// Its waits: rank, hops, begin, length; in order of hops.
-    pub points: Vec<(Rank, u32, u64, Nanos)>,
-}
-
-/// A region that the program marked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MarkFinding {
-    /// Its name.
-    pub name: String,
-    /// How often it was entered, over all ranks.
-    pub count: u64,
-    /// Time in it, all ranks together.
-    pub time: Nanos,
-    /// Median.
-    pub median: Nanos,
-    /// Longest.
-    pub max: Nanos,
-    /// Part of its time in which ranks waited for others.
-    pub waiting: Nanos,
 }
 
 /// Noise of one CPU.
