@@ -178,7 +178,7 @@ pub fn a_message_too_long_is_an_error<F: Fabric>(fabric: &mut F) {
         refused,
         Err(FabricError::TooLong {
             from,
-            length: 100,
+            length: Some(100),
             capacity: 99
         })
     );

@@ -14,18 +14,32 @@ pub enum FabricError {
         size: u32,
     },
     /// A message did not fit into the receive that it matched.
-    #[error(
-        "a message of {length} bytes from rank {from} does not fit into a receive of {capacity} bytes"
-    )]
+    #[error("receive a message of {} from rank {from}: there is room for {capacity} bytes", told(*length))]
     TooLong {
         /// The sender.
         from: Rank,
-        /// Its length.
-        length: usize,
+        /// Its length, bytes; `None` where the library does not tell.
+        length: Option<usize>,
         /// What the receive had room for.
         capacity: usize,
     },
     /// Another rank panicked or left while this one waited.
     #[error("another rank failed")]
     PeerFailed,
+    /// A message or an array is longer than the fabric can take.
+    #[error("send {bytes} bytes at once: MPI counts up to {}", i32::MAX)]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// MPI cannot be used, or one of its calls failed.
+    #[error(transparent)]
+    Mpi(#[from] idlewave_mpi::MpiError),
+}
+
+fn told(length: Option<usize>) -> String {
+    length.map_or_else(
+        || "more bytes".to_owned(),
+        |length| format!("{length} bytes"),
+    )
 }

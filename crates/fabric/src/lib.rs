@@ -10,11 +10,14 @@ pub mod conformance;
 mod error;
 mod mailbox;
 mod matching;
+mod meeting;
+mod nodes;
 pub mod threads;
 
 use idlewave_units::Rank;
 
 pub use error::FabricError;
+pub use nodes::Nodes;
 pub use threads::{Endpoint, Waiting, world};
 
 /// Tells apart messages between the same two ranks. Below [`Tag::RESERVED`]: MPI promises no more than
@@ -47,6 +50,17 @@ pub struct Delivery {
     pub data: Vec<u8>,
 }
 
+/// What waiting calls do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// They call their hook on every turn.
+    #[default]
+    Watched,
+    /// They are the library's own blocking calls, as an application makes them, where the fabric has such: the
+    /// hook is not called. For measurements of the library itself.
+    Blocking,
+}
+
 /// One rank's end of a fabric.
 ///
 /// Waiting calls take a hook that is called on every turn of the wait: a measuring rank watches its
@@ -61,6 +75,36 @@ pub trait Fabric {
     fn rank(&self) -> Rank;
     /// Number of ranks.
     fn size(&self) -> u32;
+
+    /// Ends all ranks' waits: for a rank that gives up. They fail with [`FabricError::PeerFailed`], or, over MPI,
+    /// the whole job ends.
+    fn fail(&self);
+
+    /// What waiting calls do from now on. A fabric without a library of its own watches always.
+    fn set_waits(&mut self, _waits: Waits) {}
+
+    /// Which ranks share a node. All ranks call it.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn nodes(&mut self) -> Result<Nodes, FabricError>;
+
+    /// Does `work` on the first `ranks` ranks, as a world of their own; the others sleep until it is done and get
+    /// `None`. All ranks call it, with no operation under way. A rank on which `work` cannot go on must
+    /// [`fail`](Self::fail).
+    ///
+    /// # Errors
+    /// There are not as many ranks, or another rank failed.
+    ///
+    /// # Panics
+    /// If it is called within such a `work`.
+    fn with_first<T>(
+        &mut self,
+        ranks: u32,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Result<Option<T>, FabricError>
+    where
+        Self: Sized;
 
     /// Starts to send `data`; the buffer comes back from [`finish_send`](Self::finish_send).
     ///

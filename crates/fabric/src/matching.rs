@@ -344,7 +344,7 @@ fn deliver(source: u32, data: Vec<u8>, capacity: usize) -> Result<Delivery, Fabr
     if data.len() > capacity {
         return Err(FabricError::TooLong {
             from,
-            length: data.len(),
+            length: Some(data.len()),
             capacity,
         });
     }

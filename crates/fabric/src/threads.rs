@@ -2,7 +2,8 @@
 
 use crate::mailbox::Mailboxes;
 use crate::matching::Messages;
-use crate::{Delivery, Fabric, FabricError, Tag};
+use crate::meeting::Meeting;
+use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
 use idlewave_units::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +35,7 @@ struct Shared {
     /// Barrier: of rank `r` in round `k` at `r * rounds + k`, the number of the last barrier signalled to it.
     flags: Box<[Flag]>,
     rounds: u32,
+    meeting: Meeting,
 }
 
 /// One rank of a world of threads. If it is dropped while its thread panics, the others' waits end with
@@ -43,26 +45,37 @@ pub struct Endpoint {
     shared: Arc<Shared>,
     messages: Messages,
     barriers: u64,
+    /// Ranks that take part: those of the world, or the first ones of it.
+    active: u32,
+    meetings: u64,
 }
 
 /// The ends of `size` ranks, to be moved into their threads.
 pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
     let n = size as usize;
-    let rounds = size.max(1).next_power_of_two().trailing_zeros();
+    let rounds = rounds_of(size);
     let shared = Arc::new(Shared {
         waiting,
         failed: AtomicBool::new(false),
         mailboxes: Mailboxes::new(size),
         flags: (0..n * rounds as usize).map(|_| Flag::default()).collect(),
         rounds,
+        meeting: Meeting::default(),
     });
     let end = |rank| Endpoint {
         rank,
         shared: Arc::clone(&shared),
         messages: Messages::new(rank, size),
         barriers: 0,
+        active: size,
+        meetings: 0,
     };
     (0..size).map(end).collect()
+}
+
+/// Rounds of a barrier.
+fn rounds_of(size: u32) -> u32 {
+    size.max(1).next_power_of_two().trailing_zeros()
 }
 
 /// A send under way.
@@ -80,13 +93,24 @@ impl Endpoint {
     }
 
     fn check(&self, rank: Rank) -> Result<(), FabricError> {
-        if rank.get() < self.shared.mailboxes.size() {
+        if rank.get() < self.active {
             return Ok(());
         }
         Err(FabricError::NoSuchRank {
             rank,
-            size: self.shared.mailboxes.size(),
+            size: self.active,
         })
+    }
+
+    /// Meets all ranks of the world asleep; gives the highest number of barriers that a rank has passed.
+    fn meet(&mut self) -> Result<u64, FabricError> {
+        self.meetings += 1;
+        let (size, shared) = (self.shared.mailboxes.size(), &self.shared);
+        let failed = || shared.failed.load(Ordering::Relaxed);
+        let met = shared
+            .meeting
+            .meet(size, self.meetings, self.barriers, failed);
+        met.ok_or(FabricError::PeerFailed)
     }
 
     fn look(&self) -> Result<(), FabricError> {
@@ -120,7 +144,46 @@ impl Fabric for Endpoint {
         Rank::new(self.rank)
     }
     fn size(&self) -> u32 {
-        self.shared.mailboxes.size()
+        self.active
+    }
+
+    fn fail(&self) {
+        Self::fail(self);
+    }
+
+    fn nodes(&mut self) -> Result<Nodes, FabricError> {
+        Ok(Nodes::single(self.active))
+    }
+
+    fn with_first<T>(
+        &mut self,
+        ranks: u32,
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Result<Option<T>, FabricError> {
+        let before = self.active;
+        assert_eq!(
+            before,
+            self.shared.mailboxes.size(),
+            "already among the first ranks"
+        );
+        if ranks == 0 || ranks > before {
+            return Err(FabricError::NoSuchRank {
+                rank: Rank::new(ranks.saturating_sub(1)),
+                size: before,
+            });
+        }
+        // A rank may leave a barrier while another one has signals of it to give. With other partners they
+        // could overwrite newer ones: nobody goes on before all have left.
+        self.meet()?;
+        let done = (self.rank < ranks).then(|| {
+            self.active = ranks;
+            let done = work(self);
+            self.active = before;
+            done
+        });
+        // No rank can pass another barrier of the world before all have read this number.
+        self.barriers = self.meet()?;
+        Ok(done)
     }
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
@@ -196,11 +259,8 @@ impl Fabric for Endpoint {
     /// for rank r - 2^k; after log2(size) rounds it has heard of all.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         self.barriers += 1;
-        let (size, rounds) = (
-            u64::from(self.shared.mailboxes.size()),
-            self.shared.rounds as usize,
-        );
-        for round in 0..rounds {
+        let (size, rounds) = (u64::from(self.active), self.shared.rounds as usize);
+        for round in 0..rounds_of(self.active) as usize {
             let to = (u64::from(self.rank) + (1 << round)) % size;
             // Release: whoever sees the signal sees what this rank did before the barrier, and, because
             // it acquired earlier rounds, what the ranks did of which it heard.
@@ -229,6 +289,6 @@ impl Drop for Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {}", self.rank, self.shared.mailboxes.size())
+        write!(f, "rank {} of {}", self.rank, self.active)
     }
 }
