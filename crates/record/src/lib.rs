@@ -5,8 +5,11 @@
 mod align;
 mod launch;
 mod launch_options;
+mod merge;
+mod merge_ids;
 mod node;
 
 pub use align::{Correction, DRIFT_PPM, Exchange, Span, corrections};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};
+pub use merge::{Front, NodeRun, host, merge, order};
 pub use node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
