@@ -11,12 +11,14 @@ mod error;
 mod mailbox;
 mod matching;
 mod meeting;
+pub mod mpi;
 mod nodes;
 pub mod threads;
 
 use idlewave_units::Rank;
 
 pub use error::FabricError;
+pub use mpi::MpiFabric;
 pub use nodes::Nodes;
 pub use threads::{Endpoint, Waiting, world};
 

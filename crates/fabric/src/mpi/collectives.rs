@@ -1,0 +1,158 @@
+//! Collectives as calls of the library: the non-blocking form with watched waits, else the blocking one.
+
+use super::fabric::{MpiFabric, count};
+use crate::{Fabric, FabricError, Reduction, Waits};
+use idlewave_mpi::{RawHandle, Slot};
+use idlewave_units::Rank;
+use std::ffi::{c_int, c_void};
+
+impl MpiFabric {
+    fn operation(&self, reduction: Reduction) -> RawHandle {
+        match reduction {
+            Reduction::Sum => self.job.handles.sum,
+            Reduction::Min => self.job.handles.min,
+            Reduction::Max => self.job.handles.max,
+        }
+    }
+
+    fn in_place(&self) -> *const c_void {
+        self.job.abi.in_place as usize as *const c_void
+    }
+
+    /// Calls the form that the waits ask for, and completes it.
+    fn collective(
+        &self,
+        name: &'static str,
+        hook: &mut impl FnMut(),
+        blocking: impl FnOnce() -> c_int,
+        start: impl FnOnce(*mut Slot) -> c_int,
+    ) -> Result<(), FabricError> {
+        if self.waits == Waits::Blocking {
+            return self.job.check(name, blocking());
+        }
+        let mut slot = Slot::default();
+        let result = start(&mut slot);
+        self.job.check(name, result)?;
+        self.complete(name, slot, hook)
+    }
+
+    pub(super) fn combine_all(
+        &self,
+        values: &mut [f64],
+        reduction: Reduction,
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        let (n, double) = (count(size_of_val(values), 8)?, self.job.handles.double);
+        let (op, comm, calls) = (
+            self.operation(reduction),
+            self.communicator,
+            &self.job.calls,
+        );
+        let (own, data) = (self.in_place(), values.as_mut_ptr().cast());
+        self.collective(
+            "MPI_Allreduce",
+            hook,
+            // SAFETY: `data` has `n` doubles; handles are of this job.
+            || unsafe { (calls.allreduce)(own, data, n, double, op, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.iallreduce)(own, data, n, double, op, comm, slot) },
+        )
+    }
+
+    pub(super) fn combine(
+        &self,
+        root: Rank,
+        values: &mut [f64],
+        reduction: Reduction,
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        let (n, double) = (count(size_of_val(values), 8)?, self.job.handles.double);
+        let (op, comm, calls) = (
+            self.operation(reduction),
+            self.communicator,
+            &self.job.calls,
+        );
+        let data: *mut c_void = values.as_mut_ptr().cast();
+        let (own, result) = match root == self.rank() {
+            true => (self.in_place(), data),
+            // The place of the result is not significant elsewhere than at the root.
+            false => (data.cast_const(), std::ptr::null_mut()),
+        };
+        let root = self.root(root)?;
+        self.collective(
+            "MPI_Reduce",
+            hook,
+            // SAFETY: `data` has `n` doubles; handles are of this job.
+            || unsafe { (calls.reduce)(own, result, n, double, op, root, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.ireduce)(own, result, n, double, op, root, comm, slot) },
+        )
+    }
+
+    pub(super) fn spread(
+        &self,
+        root: Rank,
+        data: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        let (n, byte, root) = (
+            count(data.len(), 1)?,
+            self.job.handles.byte,
+            self.root(root)?,
+        );
+        let (comm, calls) = (self.communicator, &self.job.calls);
+        let data: *mut c_void = data.as_mut_ptr().cast();
+        self.collective(
+            "MPI_Bcast",
+            hook,
+            // SAFETY: `data` has `n` bytes; handles are of this job.
+            || unsafe { (calls.bcast)(data, n, byte, root, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.ibcast)(data, n, byte, root, comm, slot) },
+        )
+    }
+
+    pub(super) fn exchange_all(
+        &self,
+        send: &[u8],
+        receive: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        assert_eq!(send.len(), receive.len(), "as much is received as is sent");
+        let (n, byte) = (
+            count(send.len() / self.size() as usize, 1)?,
+            self.job.handles.byte,
+        );
+        let (comm, calls) = (self.communicator, &self.job.calls);
+        let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
+        self.collective(
+            "MPI_Alltoall",
+            hook,
+            // SAFETY: both buffers have at least `n` bytes per rank; handles are of this job.
+            || unsafe { (calls.alltoall)(from, n, byte, to, n, byte, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.ialltoall)(from, n, byte, to, n, byte, comm, slot) },
+        )
+    }
+
+    pub(super) fn gather_all(
+        &self,
+        own: &[u8],
+        all: &mut [u8],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        let needed = own.len() * self.size() as usize;
+        assert_eq!(all.len(), needed, "there is a block for each rank");
+        let (n, byte) = (count(own.len(), 1)?, self.job.handles.byte);
+        let (comm, calls) = (self.communicator, &self.job.calls);
+        let (from, to) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
+        self.collective(
+            "MPI_Allgather",
+            hook,
+            // SAFETY: `from` has `n` bytes and `to` as many per rank; handles are of this job.
+            || unsafe { (calls.allgather)(from, n, byte, to, n, byte, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.iallgather)(from, n, byte, to, n, byte, comm, slot) },
+        )
+    }
+}
