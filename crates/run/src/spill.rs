@@ -107,6 +107,30 @@ impl SpillWriter {
         Ok(Self { file, path })
     }
 
+    /// Goes on with the spill of a killed writer behind its last whole block, or begins one.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn resume(bundle: &Path) -> Result<Self, RunError> {
+        let Some(mut reader) = SpillReader::open(bundle)? else {
+            return Self::create(bundle);
+        };
+        let all = reader.left;
+        let mut whole = 0;
+        while reader.next(None)?.is_some() {
+            whole = all - reader.left;
+        }
+        let path = bundle.join(FILE);
+        let open = || {
+            let mut file = File::options().write(true).open(&path)?;
+            file.set_len(whole)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        };
+        let file = open().map_err(RunError::io("write", &path))?;
+        Ok(Self { file, path })
+    }
+
     /// Appends `words`, whole records of `block`.
     pub fn write(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
         debug_assert_eq!(words.len() % block.kind.words(), 0);
@@ -192,8 +216,27 @@ impl SpillReader {
     /// # Errors
     /// The file cannot be read, or what stands where a block should begin is none.
     pub fn next(&mut self, words: Option<&mut Vec<u64>>) -> Result<Option<Block>, RunError> {
+        match words {
+            Some(words) => Ok(self.next_where(words, |_| true)?.map(|(block, _)| block)),
+            None => {
+                let next = self.next_where(&mut Vec::new(), |_| false)?;
+                Ok(next.map(|(block, _)| block))
+            }
+        }
+    }
+
+    /// The next block and the number of its records, with these if they are wanted; `words` is empty otherwise.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_where(
+        &mut self,
+        words: &mut Vec<u64>,
+        want: impl FnOnce(&Block) -> bool,
+    ) -> Result<Option<(Block, u64)>, RunError> {
         let mut header = [0_u64; HEADER];
         let size = size_of_val(&header) as u64;
+        words.clear();
         if self.left < size {
             return Ok(None);
         }
@@ -216,28 +259,25 @@ impl SpillReader {
         if self.left < bytes {
             return Ok(None);
         }
-        match words {
-            Some(words) => {
-                // No more than the file holds.
-                words.clear();
-                words.resize((bytes / 8) as usize, 0);
-                self.read(bytemuck::cast_slice_mut(words))?;
-            }
-            None => {
-                self.file
-                    .seek_relative(bytes as i64)
-                    .map_err(RunError::io("read", &self.path))?;
-                self.left -= bytes;
-            }
-        }
-        Ok(Some(Block {
+        let block = Block {
             kind,
             phase,
             cpu: Cpu::new(header[3] as u32),
             rank: Rank::new((header[3] >> 32) as u32),
             counts: header[5],
             ns: header[6],
-        }))
+        };
+        if want(&block) {
+            // No more than the file holds.
+            words.resize((bytes / 8) as usize, 0);
+            self.read(bytemuck::cast_slice_mut(words))?;
+        } else {
+            self.file
+                .seek_relative(bytes as i64)
+                .map_err(RunError::io("read", &self.path))?;
+            self.left -= bytes;
+        }
+        Ok(Some((block, header[4])))
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> Result<(), RunError> {
@@ -352,6 +392,11 @@ mod tests {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let whole = ends.iter().filter(|&&end| end <= cut).count();
             assert_eq!(all(dir.path()).unwrap(), blocks[..whole], "cut at {cut}");
+            let mut writer = SpillWriter::resume(dir.path()).unwrap();
+            writer.write(&blocks[1].0, &blocks[1].1).unwrap();
+            let mut expected = blocks[..whole].to_vec();
+            expected.push(blocks[1].clone());
+            assert_eq!(all(dir.path()).unwrap(), expected, "resumed at {cut}");
         }
     }
 
