@@ -123,8 +123,6 @@ pub fn merge(nodes: &[NodeRun], front: Front, path: &Path) -> Result<RunWriter, 
         row.begin_ns = clock.apply(row.begin_ns);
         row.end_ns = row.end_ns.map(|t| clock.apply(t));
     })?;
-    // Readings of clocks stay as they were read.
-    copy::<Clocks>(nodes, &mut out, |_, _, _| ())?;
     let state = out.manifest.incomplete.take();
     out.close(state)?;
     Ok(out)

@@ -21,7 +21,6 @@ struct All {
     communicators: Communicators,
     operations: Operations,
     marks: Marks,
-    clocks: Clocks,
 }
 
 impl All {
@@ -40,7 +39,6 @@ impl All {
             communicators: run.read().unwrap(),
             operations: run.read().unwrap(),
             marks: run.read().unwrap(),
-            clocks: run.read().unwrap(),
         }
     }
 
@@ -58,7 +56,6 @@ impl All {
         out.write_table(&self.communicators).unwrap();
         out.write_table(&self.operations).unwrap();
         out.write_table(&self.marks).unwrap();
-        out.write_table(&self.clocks).unwrap();
     }
 }
 
@@ -239,14 +236,6 @@ fn node(draw: &mut Draw, ranks: &[u32], world: u32) -> All {
             end_ns,
         });
     }
-    let (rank, peer) = (Rank::new(ranks[0]), Rank::new(0));
-    all.clocks.push(ClockReading {
-        rank,
-        peer,
-        sent_ns: 1,
-        received_ns: 3,
-        peer_ns: draw.time(),
-    });
     all
 }
 
@@ -367,7 +356,6 @@ fn split(merged: &All, manifest: &Manifest, at: NodeId, offset: i64) -> All {
         r.posted_ns = back(r.posted_ns);
         (r.wait_ns, r.completed_ns) = (r.wait_ns.map(back), r.completed_ns.map(back));
     });
-    take!(clocks, |r| mine(r.rank), |_: &mut ClockReading| ());
     // Numbers of its own, dense, in the order of those of the whole.
     let number = |old: u32, used: &[u32]| used.iter().position(|&u| u == old).unwrap() as u32;
     let sources: Vec<u32> = merged

@@ -373,21 +373,6 @@ tables! {
         end_ns: Option<u64>,
     }
 
-    /// A comparison of two nodes' clocks: a question of a rank to a rank of another node, and the answer. Its times are
-    /// never corrected: the alignment of the nodes is made from them.
-    Clocks of ClockReading = "clocks" {
-        /// The rank that asked, in MPI_COMM_WORLD.
-        rank: Rank,
-        /// The rank that answered.
-        peer: Rank,
-        /// Clock of the asking rank's node when the question was sent.
-        sent_ns: u64,
-        /// The same clock when the answer was there.
-        received_ns: u64,
-        /// Clock of the answering rank's node in between.
-        peer_ns: u64,
-    }
-
     /// A message of a recorded MPI program, its two ends matched: written by the analysis.
     Messages of Message = "messages" {
         /// Sender, in MPI_COMM_WORLD.
