@@ -52,7 +52,7 @@ idlewave.palette = (i) => {
 idlewave.group = (kind) => ({
   task: "task", kernel_thread: "task", other_task: "task", rank: "task",
   irq: "interrupt", softirq: "interrupt", timer_tick: "interrupt", ipi: "interrupt", nmi: "interrupt",
-  slow_level: "hardware", hypervisor: "hardware", recorder: "own", tracing: "own", unexplained: "unnamed",
+  slow_level: "hardware", hypervisor: "hardware", imbalance: "program", network: "program", recorder: "own", tracing: "own", unexplained: "unnamed",
 })[kind] || "scheduling";
 
 /** An element with text; text that comes from a run never becomes markup. */

@@ -7,6 +7,9 @@
   idlewave.theme();
   idlewave.charts();
   const drawn = await idlewave.inflate(byId("drawn").textContent);
+  if (byId("lanes")) idlewave.lanes(drawn.lanes);
+  if (byId("wave-canvas")) idlewave.waves(byId("wave-canvas"));
+  if (byId("matrix")) idlewave.matrix(byId("matrix"));
   if (byId("timeline")) idlewave.timeline(drawn.timeline);
   document.querySelectorAll("canvas.slowest").forEach((c) => idlewave.slowest(c, drawn.slowest[c.dataset.map]));
   idlewave.redraw();

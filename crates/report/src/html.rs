@@ -4,8 +4,10 @@
 //! script; the script sorts tables and draws. Its data are the findings themselves, in readable JSON,
 //! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
 
+mod lanes;
 mod machine;
 mod markup;
+mod matrix;
 mod noise;
 mod pieces;
 mod ranks;
@@ -14,7 +16,9 @@ mod slowest;
 mod sources;
 mod steps;
 mod verdict;
+mod waits;
 mod windows;
+mod windows_of_waits;
 
 use crate::{ReportError, story};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -32,10 +36,14 @@ const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 7] = [
+const SCRIPT: [&str; 11] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
+    include_str!("../assets/pane.js"),
     include_str!("../assets/timeline.js"),
+    include_str!("../assets/lanes.js"),
+    include_str!("../assets/waves.js"),
+    include_str!("../assets/matrix.js"),
     include_str!("../assets/slowest.js"),
     include_str!("../assets/histogram.js"),
     include_str!("../assets/charts.js"),
@@ -47,6 +55,7 @@ const SCRIPT: [&str; 7] = [
 struct Drawn {
     timeline: windows::Windows,
     slowest: Vec<slowest::Slowest>,
+    lanes: Option<lanes::Lanes>,
 }
 
 /// Renders the page of a run. The same run and findings give the same bytes.
@@ -57,6 +66,7 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
         slowest: slowest::collect(run, findings)?,
+        lanes: lanes::lanes(run, findings)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
     let data = deflated(&drawn).map_err(|e| encode(&e))?;
@@ -111,13 +121,25 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     add("advice", "What to do", verdict::advice(findings));
     if let Some(program) = &findings.program {
         add("ranks", "Ranks", ranks::time(manifest, program));
+        let html = waits::section(manifest, findings, program, drawn.lanes.is_some());
+        add("waits", "Waits", html);
     }
     add("sources", "Sources", sources::section(findings, recorded));
     if study {
         add("late", "Late steps", steps::section(findings));
     }
     if let Some(program) = &findings.program {
+        add(
+            "waves",
+            "Idle waves",
+            waits::waves(manifest, findings, program),
+        );
         add("operations", "Time in MPI", ranks::operations(program));
+        add(
+            "communication",
+            "Communication",
+            matrix::section(manifest, program),
+        );
         add("marks", "Regions", ranks::marks(program));
     }
     if study || findings.prediction.is_some() {
