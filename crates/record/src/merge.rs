@@ -283,7 +283,10 @@ fn phase(nodes: &[NodeRun], exit_code: i32) -> Option<Phase> {
     let (begin_ns, end_ns, library) =
         recorded.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2.or(b.2)))?;
     Some(Phase {
-        kind: PhaseKind::Recorded { library, exit_code },
+        kind: PhaseKind::Recorded {
+            library,
+            exit_code: Some(exit_code),
+        },
         begin_ns,
         end_ns,
     })

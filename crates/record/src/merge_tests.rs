@@ -243,7 +243,7 @@ fn recorded(begin_ns: u64, end_ns: u64) -> Phase {
     Phase {
         kind: PhaseKind::Recorded {
             library: Some("Open MPI v4".to_owned()),
-            exit_code: 0,
+            exit_code: Some(0),
         },
         begin_ns,
         end_ns,
@@ -571,7 +571,10 @@ fn what_one_node_lost_is_told_with_its_name_and_makes_the_whole_incomplete() {
     );
     assert!(matches!(
         merged.phases[0].kind,
-        PhaseKind::Recorded { exit_code: 7, .. }
+        PhaseKind::Recorded {
+            exit_code: Some(7),
+            ..
+        }
     ));
 }
 

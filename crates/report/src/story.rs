@@ -14,8 +14,8 @@ const HARDLY: f64 = 0.01;
 pub(crate) struct Recorded<'a> {
     /// The MPI library; `None` if the program never called MPI_Init.
     pub library: Option<&'a str>,
-    /// Exit code of the command.
-    pub exit_code: i32,
+    /// Exit code of the command, if the recorder lived to see it.
+    pub exit_code: Option<i32>,
     /// Begin of the recording, CLOCK_MONOTONIC nanoseconds of node 0.
     pub begin_ns: u64,
     /// End.

@@ -164,7 +164,7 @@ impl SyntheticProgram {
         manifest.phases = vec![Phase {
             kind: PhaseKind::Recorded {
                 library: Some("Open MPI v4.1.4".to_owned()),
-                exit_code: 0,
+                exit_code: Some(0),
             },
             begin_ns: self.begin_ns,
             end_ns: recording.span.1 + 1_000_000,

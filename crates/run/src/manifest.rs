@@ -205,8 +205,9 @@ pub enum PhaseKind {
     Recorded {
         /// The MPI library, as it names itself; `None` if the program never called MPI_Init.
         library: Option<String>,
-        /// Exit code of the command, or 128 plus the signal that ended it.
-        exit_code: i32,
+        /// Exit code of the command, or 128 plus the signal that ended it; `None` where the recorder was killed
+        /// before it ended.
+        exit_code: Option<i32>,
     },
 }
 

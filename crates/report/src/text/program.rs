@@ -50,7 +50,7 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
             facts.push(format!("recorded for {wall}"));
         }
     }
-    facts.push(format!("exit code {}", recorded.exit_code));
+    facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));
     screen.wrap(Style::Plain, "  ", &facts.join(", "));
     match &findings.program {
         Some(program) => {
