@@ -12,11 +12,7 @@ pub struct Part {
 }
 
 /// Splits `lateness` nanoseconds: first into what was `taken` from the rank in the step, then, up to
-/// `slow_by` nanoseconds, to the slow speed level, and the rest to unexplained.
-///
-/// If more was taken than the step is late (the step was otherwise faster than the reference), the
-/// parts are scaled down in proportion, whole nanoseconds by largest remainder; what is cut off was
-/// absorbed. Parts come largest first, equal ones in order of their source.
+/// `slow_by` nanoseconds, to the slow speed level, and the rest to unexplained. See [`apportion`].
 pub fn split(
     lateness: u64,
     taken: &[(SourceId, u64)],
@@ -24,44 +20,63 @@ pub fn split(
     slow_level: SourceId,
     unexplained: SourceId,
 ) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::with_capacity(taken.len() + 2);
-    let mut add = |source: SourceId, ns: u64| match parts.iter_mut().find(|p| p.source == source) {
+    apportion(lateness, taken, &[(slow_level, slow_by)], unexplained)
+        .into_iter()
+        .map(|(source, ns)| Part { source, ns })
+        .collect()
+}
+
+/// Splits `whole` nanoseconds: first into what was `taken`, then in order to each of `next` up to its
+/// nanoseconds, and what is left to `last`.
+///
+/// If more was taken than there is (the rank was otherwise faster than the reference), the
+/// parts are scaled down in proportion, whole nanoseconds by largest remainder; what is cut off was
+/// absorbed. Parts come largest first, equal ones in order of their key.
+pub fn apportion<K: Copy + Ord>(
+    whole: u64,
+    taken: &[(K, u64)],
+    next: &[(K, u64)],
+    last: K,
+) -> Vec<(K, u64)> {
+    let mut parts: Vec<(K, u64)> = Vec::with_capacity(taken.len() + next.len() + 1);
+    let mut add = |key: K, ns: u64| match parts.iter_mut().find(|p| p.0 == key) {
         _ if ns == 0 => {}
-        Some(part) => part.ns += ns,
-        None => parts.push(Part { source, ns }),
+        Some(part) => part.1 += ns,
+        None => parts.push((key, ns)),
     };
-    for &(source, ns) in taken {
-        add(source, ns);
+    for &(key, ns) in taken {
+        add(key, ns);
     }
     let sum: u64 = taken.iter().map(|t| t.1).sum();
-    if sum < lateness {
-        let rest = lateness - sum;
-        let slow = rest.min(slow_by);
-        add(slow_level, slow);
-        add(unexplained, rest - slow);
+    let mut rest = whole.saturating_sub(sum);
+    for &(key, up_to) in next {
+        let ns = rest.min(up_to);
+        add(key, ns);
+        rest -= ns;
     }
-    if sum > lateness {
-        scale(&mut parts, sum, lateness);
+    add(last, rest);
+    if sum > whole {
+        scale(&mut parts, sum, whole);
     }
-    parts.sort_by_key(|p| (std::cmp::Reverse(p.ns), p.source));
+    parts.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
     parts
 }
 
 /// Scales parts that add up to `sum` so that they add up to `target`, which is smaller.
-fn scale(parts: &mut Vec<Part>, sum: u64, target: u64) {
+fn scale<K>(parts: &mut Vec<(K, u64)>, sum: u64, target: u64) {
     let mut remainders: Vec<(u128, usize)> = Vec::with_capacity(parts.len());
     let mut left = target;
     for (i, part) in parts.iter_mut().enumerate() {
-        let product = u128::from(part.ns) * u128::from(target);
-        part.ns = (product / u128::from(sum)) as u64;
-        left -= part.ns;
+        let product = u128::from(part.1) * u128::from(target);
+        part.1 = (product / u128::from(sum)) as u64;
+        left -= part.1;
         remainders.push((product % u128::from(sum), i));
     }
     remainders.sort_by_key(|&(r, i)| (std::cmp::Reverse(r), i));
     for &(_, i) in remainders.iter().take(left as usize) {
-        parts[i].ns += 1;
+        parts[i].1 += 1;
     }
-    parts.retain(|p| p.ns > 0);
+    parts.retain(|p| p.1 > 0);
 }
 
 #[cfg(test)]

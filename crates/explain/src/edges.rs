@@ -178,7 +178,7 @@ impl GapMatcher {
 
 /// What gaps around one class of record usually have beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Edge {
+pub(crate) struct Edge {
     median: u64,
     allowed: u64,
 }
@@ -203,7 +203,7 @@ const EDGE_AT_LEAST_NS: u64 = 2_000;
 
 impl Edge {
     /// Median, and as the limit the median plus five robust standard deviations (1.4826 MAD).
-    fn of(beyond: &mut [u64]) -> Edge {
+    pub(crate) fn of(beyond: &mut [u64]) -> Edge {
         let middle = beyond.len() / 2;
         let median = *beyond.select_nth_unstable(middle).1;
         let mut off: Vec<u64> = beyond.iter().map(|b| b.abs_diff(median)).collect();
@@ -213,7 +213,7 @@ impl Edge {
     }
 
     /// What of `ns` is beyond the usual.
-    fn excess(self, ns: u64) -> u64 {
+    pub(crate) fn excess(self, ns: u64) -> u64 {
         match ns <= self.allowed {
             true => 0,
             false => ns - self.median,

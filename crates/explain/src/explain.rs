@@ -8,16 +8,18 @@ use crate::holes;
 use crate::kernel::{Kernels, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
+use crate::program::{self, Recorded};
 use crate::source_table::SourceTable;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
-    Detours, LatePart, LateParts, LateStep, LateSteps, Sources, Table, Tasks,
+    Detours, LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Sources, Table, Tasks,
+    WaitParts, Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, Manifest, PhaseKind, RunReader, RunState, SourceKind, TraceCost,
-    TraceMode, TraceSheet,
+    Contamination, Coupling, Manifest, PhaseKind, RankSheet, RunReader, RunState, SourceKind,
+    TraceCost, TraceMode, TraceSheet,
 };
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,19 @@ pub struct Explanation {
     pub late_steps: LateSteps,
     /// Their parts.
     pub late_parts: LateParts,
+    /// Tables of a recorded MPI program; `None` if the run recorded none.
+    pub program: Option<ProgramTables>,
+}
+
+/// What the analysis of a recorded MPI program gives besides its findings.
+#[derive(Debug)]
+pub struct ProgramTables {
+    /// All messages, in order of sending.
+    pub messages: Messages,
+    /// All waits long enough to be explained, in order of their ends.
+    pub waits: Waits,
+    /// Their parts.
+    pub wait_parts: WaitParts,
 }
 
 /// Explains a run from its bundle alone. Returns early, with an error, when `stop` becomes true.
@@ -64,6 +79,8 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let filled = watches
         .iter()
         .zip(&gaps)
+        // A recorded program did not watch itself run.
+        .filter(|(watch, _)| !is_recorded(manifest, watch))
         .filter_map(|(watch, gaps)| {
             let kernel = kernels.of_mut(watch.node)?;
             Some(holes::fill(kernel, watch, gaps))
@@ -86,6 +103,22 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         let mut list = Vec::new();
         charger.charges(watch, watch.begin, watch.end, &mut list);
         charges.push(list);
+        checked()?;
+    }
+    let recorded = Recorded::read(run, &mut losses)?;
+    let lanes: Vec<usize> = (0..watches.len())
+        .filter(|&i| recorded.is_some() && is_recorded(manifest, &watches[i]))
+        .collect();
+    let mut lane_charges: Vec<Vec<Charge>> = Vec::new();
+    if let Some(recorded) = &recorded {
+        lane_charges = lanes
+            .iter()
+            .map(|&i| std::mem::take(&mut charges[i]))
+            .collect();
+        recorded.drop_sleep_in_calls(&catalog, &mut lane_charges);
+        for (&i, list) in lanes.iter().zip(&lane_charges) {
+            charges[i].clone_from(list);
+        }
         checked()?;
     }
     let event_ns = node.and_then(|n| n.trace.cost.event_ns);
@@ -159,6 +192,16 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         checked()?;
     }
 
+    let program = recorded.map(|recorded| -> Result<_, ExplainError> {
+        let marks = run.read::<Marks>()?;
+        let analysis = program::analyse(recorded, &lane_charges, &marks, &mut catalog, &mut losses);
+        table.add_delays(&analysis.delays);
+        Ok(analysis)
+    });
+    let program = program.transpose()?;
+    drop(lane_charges);
+    checked()?;
+
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
     for kernel in kernels.iter() {
         for (&pid, times) in &kernel.activations {
@@ -212,14 +255,20 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         .filter(|p| !unexplained(p.source))
         .map(|p| p.ns)
         .sum();
-    let findings = Findings {
+    let delays = || program.iter().flat_map(|p| &p.delays);
+    let delayed: u64 = delays().map(|(_, d)| d.lateness).sum();
+    let delayed_named: u64 = delays()
+        .filter(|(id, _)| !unexplained(**id))
+        .map(|(_, d)| d.lateness)
+        .sum();
+    let mut findings = Findings {
         trace: node.map_or_else(no_trace, |n| n.trace.clone()),
         contamination: node.map_or_else(Contamination::default, |n| n.contamination.clone()),
         cpus: cpu_noise(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
-        lateness: Nanos::from_nanos(late().map(|l| l.lateness).sum()),
-        named: Nanos::from_nanos(named),
+        lateness: Nanos::from_nanos(late().map(|l| l.lateness).sum::<u64>() + delayed),
+        named: Nanos::from_nanos(named + delayed_named),
         profile,
         prediction: None,
         advice: Vec::new(),
@@ -227,10 +276,20 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program: None,
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
+    let program = program.map(|analysis| {
+        let (found, messages, waits, wait_parts) = analysis.finish(&place);
+        findings.program = Some(found);
+        ProgramTables {
+            messages,
+            waits,
+            wait_parts,
+        }
+    });
     Ok(Explanation {
         findings,
         late_steps,
         late_parts,
+        program,
     })
 }
 
@@ -288,13 +347,7 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
             PhaseKind::Lockstep { .. } => {
                 for rank in &manifest.ranks {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
-                    let cpu = rank
-                        .cpu
-                        .or_else(|| {
-                            let bursts = kernels.of(rank.node)?.bursts_of(pid);
-                            bursts.first().map(|b| b.cpu)
-                        })
-                        .unwrap_or(Cpu::new(0));
+                    let cpu = bound_or_first_cpu(rank, pid, kernels);
                     out.push(watch(
                         rank.node,
                         cpu,
@@ -309,6 +362,19 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
         }
     }
     Ok(out)
+}
+
+fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, kernels: &Kernels) -> Cpu {
+    let first = || {
+        let bursts = kernels.of(rank.node)?.bursts_of(pid);
+        bursts.first().map(|b| b.cpu)
+    };
+    rank.cpu.or_else(first).unwrap_or(Cpu::new(0))
+}
+
+fn is_recorded(manifest: &Manifest, watch: &Watch) -> bool {
+    let phase = manifest.phases.get(watch.phase as usize);
+    phase.is_some_and(|p| matches!(p.kind, PhaseKind::Recorded { .. }))
 }
 
 /// The gaps of every watch, in order of time.

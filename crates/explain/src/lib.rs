@@ -18,6 +18,7 @@ mod holes;
 mod kernel;
 mod lockstep;
 mod profile;
+mod program;
 pub mod reference;
 mod source_table;
 pub mod steps;
@@ -26,4 +27,4 @@ pub mod timeline;
 pub mod watch;
 
 pub use error::ExplainError;
-pub use explain::{Explanation, explain};
+pub use explain::{Explanation, ProgramTables, explain};

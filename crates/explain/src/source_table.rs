@@ -3,6 +3,7 @@
 use crate::activations::activations;
 use crate::catalog::{Catalog, SourceId};
 use crate::lockstep::Late;
+use crate::program::Delay;
 use crate::strikes::Strike;
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Estimate, Periodicity, SourceFinding};
@@ -48,6 +49,16 @@ impl SourceTable {
                 // Parts come largest first.
                 sums.late_steps += u64::from(i == 0);
             }
+        }
+    }
+
+    /// What sources did to a recorded program.
+    pub fn add_delays(&mut self, delays: &BTreeMap<SourceId, Delay>) {
+        for (&source, delay) in delays {
+            let sums = self.sums.entry(source).or_default();
+            sums.lateness += delay.lateness;
+            sums.late_steps += delay.late;
+            sums.lost += delay.lost;
         }
     }
 

@@ -1,0 +1,432 @@
+//! Where the time of every wait was lost first.
+//!
+//! A waits for B. Both were in step when last B learnt of A or A of B: at the last message from B that A had
+//! received, the last wait of B for A, or the last collective that bound them. From then until B was there, the
+//! *window*, B was held back by what the kernel took from it, by waits of its own, by calls that took longer than
+//! usual, and by its own work. The wait is split over these: what was taken, what was inherited from B's own
+//! waits and what the network took come first, scaled if they are more than the wait is long; then a slow speed
+//! level; then the undisturbed work that B had to do beyond that of A in the same window; the rest is unexplained.
+//! A part that comes through a wait of B keeps the origin that it has there: the delay has travelled one hop more.
+//! B's own waits count only where A was not waiting as well: what held both back has made neither late.
+
+use super::lanes::Program;
+use super::messages::Matched;
+use super::timing::{Segment, Timing};
+use super::waits::{RawWait, Waits};
+use crate::attribute::apportion;
+use crate::catalog::SourceId;
+use crate::watch::Charge;
+use idlewave_run::tables::operation_class as class;
+use idlewave_units::{Cpu, Rank};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+/// A part of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The rank whose time was taken.
+    pub origin: Rank,
+    pub source: SourceId,
+    pub ns: u64,
+    /// Whether it was lost on the culprit itself, not inherited.
+    pub own: bool,
+}
+
+/// A wait with its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Index into `Waits::all`.
+    pub wait: u32,
+    /// Index of the culprit's wait from which most of this one came.
+    pub parent: Option<u32>,
+    pub hops: u32,
+    /// The event with which the delay began: lane, and begin of what held it up longest.
+    pub anchor: (u32, u64),
+    /// The same for what was lost on the culprit itself.
+    pub own_anchor: u64,
+    /// CPU of the rank on which the delay began, then.
+    pub cpu: Option<Cpu>,
+    /// Range of `Origins::shares`, largest first.
+    pub shares: Range<u32>,
+}
+
+/// All waits worth explaining, in order of their ends.
+#[derive(Debug, Default)]
+pub struct Origins {
+    pub explained: Vec<Explained>,
+    pub shares: Vec<Share>,
+    /// Waits too short to be told from scatter: how many and how long.
+    pub short: (u64, u64),
+    /// Waits shorter than the error of the clocks: the same.
+    pub untrusted: (u64, u64),
+}
+
+impl Origins {
+    pub fn shares_of(&self, explained: &Explained) -> &[Share] {
+        &self.shares[explained.shares.start as usize..explained.shares.end as usize]
+    }
+}
+
+/// Numbers of the classes that are not taken from records.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes {
+    pub network: SourceId,
+    pub slow_level: SourceId,
+    pub imbalance: SourceId,
+    pub unexplained: SourceId,
+}
+
+/// Nothing shorter can be told from the scatter of clock and caches,
+const SHORTEST_NS: f64 = 1_000.0;
+/// nor less than this share of the work between two meetings,
+const WORK_SHARE: f64 = 0.05;
+/// nor this many robust standard deviations of it.
+const DEVIATIONS: f64 = 5.0;
+
+/// Collectives looked at to find one that bound two ranks, per communicator.
+const LOOK_BACK: usize = 64;
+
+/// Splits all waits. `charges` and `timings` are those of the lanes, in their order.
+pub fn explain_waits(
+    program: &Program,
+    matched: &Matched,
+    waits: &Waits,
+    charges: &[Vec<Charge>],
+    timings: &[Timing],
+    classes: Classes,
+) -> Origins {
+    let mut order: Vec<u32> = (0..waits.all.len() as u32).collect();
+    // A wait of B that lies in a window ended when B was not yet there, so it comes before the wait that the
+    // window belongs to: every wait finds those it inherits from split already, and none can inherit from itself.
+    // Errors between clocks can turn the order round; such a wait is not followed, and its share is unexplained.
+    order.sort_by_key(|&i| (waits.all[i as usize].end, waits.all[i as usize].begin, i));
+    let mut splitter = Splitter {
+        program,
+        matched,
+        waits,
+        charges,
+        timings,
+        classes,
+        done: vec![None; waits.all.len()],
+        shared: BTreeMap::new(),
+        out: Origins::default(),
+        window: Window::default(),
+    };
+    for i in order {
+        splitter.explain(i);
+    }
+    splitter.out
+}
+
+/// What held a culprit back in its window; kept to be used again.
+#[derive(Debug, Default)]
+struct Window {
+    taken: Vec<((Rank, SourceId), u64)>,
+    /// Inherited sums per wait of the culprit, by index into `explained`.
+    inherited: Vec<(u32, u64)>,
+    own: u64,
+    work: u64,
+    slow: u64,
+    variance: f64,
+    /// Longest thing taken, its begin and CPU; and the longest computation.
+    longest: (u64, u64, Option<Cpu>),
+    longest_segment: (u64, u64),
+}
+
+struct Splitter<'a> {
+    program: &'a Program,
+    matched: &'a Matched,
+    waits: &'a Waits,
+    charges: &'a [Vec<Charge>],
+    timings: &'a [Timing],
+    classes: Classes,
+    /// Per wait, its index in `out.explained`, plus 1.
+    done: Vec<Option<NonZeroU32>>,
+    /// Communicators on which both of two lanes called collectives.
+    shared: BTreeMap<(u32, u32), Vec<u32>>,
+    out: Origins,
+    window: Window,
+}
+
+impl Splitter<'_> {
+    fn explain(&mut self, index: u32) {
+        let wait = self.waits.all[index as usize];
+        let length = wait.length();
+        if length < self.program.clock_error(wait.lane, wait.culprit) {
+            self.out.untrusted.0 += 1;
+            self.out.untrusted.1 += length;
+            return;
+        }
+        if (length as f64) < SHORTEST_NS {
+            self.out.short.0 += 1;
+            self.out.short.1 += length;
+            return;
+        }
+        let from = self.in_step(&wait).min(wait.end);
+        self.look_at(&wait, from);
+        let window = &self.window;
+        let limit = SHORTEST_NS
+            .max(WORK_SHARE * window.work as f64)
+            .max(DEVIATIONS * window.variance.sqrt());
+        if (length as f64) < limit {
+            self.out.short.0 += 1;
+            self.out.short.1 += length;
+            return;
+        }
+        self.split(index, &wait, from);
+    }
+
+    /// From when on what held the culprit back made it late for the waiting rank.
+    fn in_step(&mut self, wait: &RawWait) -> u64 {
+        let program = self.program;
+        let (waiting, culprit) = (
+            &program.lanes[wait.lane as usize],
+            &program.lanes[wait.culprit as usize],
+        );
+        let mut from = culprit.calls.first().map_or(0, |c| c.end.min(wait.begin));
+        if let Some(sent) = self
+            .matched
+            .last_sent(culprit.rank, waiting.rank, wait.begin)
+        {
+            from = from.max(sent);
+        }
+        let shared = self
+            .shared
+            .entry((wait.lane, wait.culprit))
+            .or_insert_with(|| {
+                let comms = waiting.collectives.keys().copied();
+                comms
+                    .filter(|c| culprit.collectives.contains_key(c))
+                    .collect()
+            });
+        for comm in shared.iter() {
+            let calls = &waiting.collectives[comm];
+            let after = calls.partition_point(|&i| waiting.calls[i as usize].end <= wait.begin);
+            let bound = calls[..after]
+                .iter()
+                .rev()
+                .take(LOOK_BACK)
+                .filter_map(|&i| program.instance_of(&waiting.calls[i as usize]))
+                .find_map(|instance| bound_at(program, instance, wait, from));
+            from = from.max(bound.unwrap_or(0));
+        }
+        // The last wait of the culprit for the waiting rank: until it ended, it was held up by that rank.
+        let own = self.waits.within(wait.culprit, from, wait.end);
+        let held = self.waits.all[own]
+            .iter()
+            .rfind(|w| program.lanes[w.culprit as usize].rank == waiting.rank);
+        from.max(held.map_or(0, |w| w.end))
+    }
+
+    /// Fills `window` with what held the culprit back from `from` on.
+    fn look_at(&mut self, wait: &RawWait, from: u64) {
+        let window = &mut self.window;
+        window.taken.clear();
+        window.inherited.clear();
+        (window.own, window.work, window.slow, window.variance) = (0, 0, 0, 0.0);
+        (window.longest, window.longest_segment) = ((0, from, None), (0, from));
+        let b = wait.culprit;
+        let (lane, to) = (&self.program.lanes[b as usize], wait.end);
+        let (charges, timing) = (&self.charges[b as usize], &self.timings[b as usize]);
+        let mut own = |source, ns: u64, begin, cpu| {
+            if ns > 0 {
+                window.taken.push(((lane.rank, source), ns));
+                window.own += ns;
+                if ns > window.longest.0 {
+                    window.longest = (ns, begin, cpu);
+                }
+            }
+        };
+        for charge in between(charges, from, to) {
+            let (begin, end) = (charge.begin.max(from), charge.end.min(to));
+            let ns = end - begin - self.waits.time_within(b, begin, end).min(end - begin);
+            own(charge.source, ns, charge.begin, Some(charge.cpu));
+        }
+        let calls = lane.calls_within(from, to);
+        for i in calls.clone() {
+            let call = &lane.calls[i];
+            if call.end > to {
+                continue;
+            }
+            let wait_in = &self.waits.all[self.waits.within(b, call.begin, call.end)];
+            let wait_end = wait_in.last().map_or(call.begin, |w| w.end);
+            let beyond = (call.end - wait_end).saturating_sub(overlap(charges, wait_end, call.end));
+            let excess = timing
+                .excess(i, beyond)
+                .min(call.end - call.begin.max(from));
+            own(self.classes.network, excess, call.begin, None);
+        }
+        for i in calls.start..=calls.end.min(lane.calls.len().saturating_sub(1)) {
+            let Some(Segment {
+                begin,
+                net,
+                work,
+                slow,
+                spread,
+                ..
+            }) = timing.segment(lane, i, charges, from, to)
+            else {
+                continue;
+            };
+            window.work += work;
+            window.slow += slow;
+            window.variance += spread * spread;
+            if net > window.longest_segment.0 {
+                window.longest_segment = (net, begin);
+            }
+        }
+        for i in self.waits.within(b, from, to) {
+            let held = &self.waits.all[i];
+            let Some(explained) = self.done[i] else {
+                continue;
+            };
+            let (begin, end) = (held.begin.max(from), held.end.min(to));
+            let shared = self
+                .waits
+                .time_within(wait.lane, begin, end.min(wait.begin));
+            let ns = (end - begin).saturating_sub(shared);
+            window.inherited.push((explained.get() - 1, ns));
+        }
+    }
+
+    /// Undisturbed work of the waiting rank from `from` until it began to wait.
+    fn work_of_waiting(&self, wait: &RawWait, from: u64) -> u64 {
+        let lane = &self.program.lanes[wait.lane as usize];
+        let charges = &self.charges[wait.lane as usize];
+        let calls = lane.calls_within(from, wait.begin);
+        let last = calls.end.min(lane.calls.len().saturating_sub(1));
+        (calls.start..=last)
+            .filter_map(|i| {
+                self.timings[wait.lane as usize].segment(lane, i, charges, from, wait.begin)
+            })
+            .map(|s| s.work)
+            .sum()
+    }
+
+    fn split(&mut self, index: u32, wait: &RawWait, from: u64) {
+        let length = wait.length();
+        let culprit = &self.program.lanes[wait.culprit as usize];
+        let window = &mut self.window;
+        let own = window.own;
+        let recorded = window.taken.len();
+        let (mut inherited, mut most) = (0, None::<(u64, u32)>);
+        for &(explained, ns) in &window.inherited {
+            let held = &self.out.explained[explained as usize];
+            let whole = self.waits.all[held.wait as usize].length();
+            let shares = self.out.shares_of(held);
+            // Of a wait that lies partly outside, every part in proportion.
+            let mut keys: Vec<((Rank, SourceId), u64)> = shares
+                .iter()
+                .map(|s| ((s.origin, s.source), s.ns))
+                .collect();
+            if ns < whole {
+                keys = apportion(ns, &keys, &[], (culprit.rank, self.classes.unexplained));
+            }
+            window.taken.extend(keys);
+            inherited += ns;
+            if ns > 0 && most.is_none_or(|(m, _)| ns > m) {
+                most = Some((ns, explained));
+            }
+        }
+        let key = |source| (culprit.rank, source);
+        let (slow, work, longest, longest_segment) = (
+            window.slow,
+            window.work,
+            window.longest,
+            window.longest_segment,
+        );
+        let taken = std::mem::take(&mut window.taken);
+        let imbalance = work.saturating_sub(self.work_of_waiting(wait, from));
+        let rest = [
+            (key(self.classes.slow_level), slow),
+            (key(self.classes.imbalance), imbalance),
+        ];
+        let parts = apportion(length, &taken, &rest, key(self.classes.unexplained));
+        let begin = self.out.shares.len() as u32;
+        let inherited_keys: Vec<(Rank, SourceId)> = taken[recorded..].iter().map(|t| t.0).collect();
+        self.out
+            .shares
+            .extend(parts.iter().map(|&((origin, source), ns)| Share {
+                origin,
+                source,
+                ns,
+                own: origin == culprit.rank && !inherited_keys.contains(&(origin, source)),
+            }));
+        self.window.taken = taken;
+        // Of the length, this much came through waits of the culprit.
+        let all = (own + inherited).max(length).max(1);
+        let through = u128::from(inherited) * u128::from(length) / u128::from(all);
+        let parent = most
+            .filter(|_| 2 * through >= u128::from(length))
+            .map(|(_, explained)| explained);
+        let from_records = 2 * own >= length.saturating_sub(through as u64);
+        let (own_anchor, cpu) = match from_records && longest.0 > 0 {
+            true => (longest.1, longest.2.or(culprit.cpu)),
+            false => (longest_segment.1, culprit.cpu),
+        };
+        let (hops, anchor, cpu) = match parent {
+            Some(p) => {
+                let p = &self.out.explained[p as usize];
+                (p.hops + 1, p.anchor, p.cpu)
+            }
+            None => (0, (wait.culprit, own_anchor), cpu),
+        };
+        self.out.explained.push(Explained {
+            wait: index,
+            parent,
+            hops,
+            anchor,
+            own_anchor,
+            cpu,
+            shares: begin..self.out.shares.len() as u32,
+        });
+        self.done[index as usize] = NonZeroU32::new(self.out.explained.len() as u32);
+    }
+}
+
+/// When the culprit of `wait` was in step with the waiting rank by this collective, on the culprit's time line.
+fn bound_at(
+    program: &Program,
+    instance: &super::collectives::Instance,
+    wait: &RawWait,
+    at_least: u64,
+) -> Option<u64> {
+    let (waiting, culprit) = (
+        program.lanes[wait.lane as usize].rank,
+        program.lanes[wait.culprit as usize].rank,
+    );
+    let entered = || {
+        let members = program.members_of(instance).iter();
+        let mut of_culprit = members.filter(|m| program.lanes[m.0 as usize].rank == culprit);
+        of_culprit.next().map(|m| program.call(m.0, m.1).begin)
+    };
+    if instance.last_enter <= at_least {
+        // Nothing in it is later than what is known: the search can end.
+        return Some(at_least);
+    }
+    match instance.class {
+        class::ALL_TO_ALL => Some(instance.last_enter),
+        class::FROM_ROOT if instance.root == Some(culprit) => entered(),
+        class::TO_ROOT if instance.root == Some(waiting) => entered(),
+        class::PREFIX => {
+            let ranks = program.communicators.get(&instance.comm)?;
+            let lower = ranks.get(&culprit)? < ranks.get(&waiting)?;
+            lower.then(entered).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// Charges that overlap `begin..end`; they are in order and do not overlap each other.
+pub fn between(charges: &[Charge], begin: u64, end: u64) -> impl Iterator<Item = &Charge> {
+    let first = charges.partition_point(|c| c.end <= begin);
+    charges[first..].iter().take_while(move |c| c.begin < end)
+}
+
+/// Time charged in `begin..end`.
+pub fn overlap(charges: &[Charge], begin: u64, end: u64) -> u64 {
+    between(charges, begin, end)
+        .map(|c| c.end.min(end) - c.begin.max(begin))
+        .sum()
+}

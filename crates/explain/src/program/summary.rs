@@ -1,0 +1,300 @@
+//! The findings of a recorded program that are sums over its calls, messages, waits and marks.
+
+use super::analysis::Recorded;
+use super::lanes::{Lane, Program};
+use super::messages::Matched;
+use super::origins::{Explained, Origins, between};
+use super::waits::Waits;
+use crate::catalog::SourceId;
+use crate::watch::Charge;
+use idlewave_run::findings::{
+    LatePartFinding, MarkFinding, OperationFinding, ProgramFindings, RankTime, WaitClass,
+    WaitFinding,
+};
+use idlewave_run::tables::{Marks, Table, operation_class as class, wait_kind};
+use idlewave_units::{Nanos, Rank};
+use std::collections::BTreeMap;
+
+/// Waits written out in the findings; all are in the tables.
+const LATEST_KEPT: usize = 100;
+
+/// Everything but what needs the table of sources. `named` tells whether a source has a name.
+pub fn findings(
+    recorded: &Recorded,
+    waits: &Waits,
+    origins: &Origins,
+    charges: &[Vec<Charge>],
+    marks: &Marks,
+    named: &dyn Fn(SourceId) -> bool,
+) -> ProgramFindings {
+    let (program, matched) = (&recorded.program, &recorded.matched);
+    let (begin, end) = span(recorded);
+    let shares = || origins.explained.iter().flat_map(|e| origins.shares_of(e));
+    let nanos = Nanos::from_nanos;
+    let lengths = |e: &Explained| waits.all[e.wait as usize].length();
+    ProgramFindings {
+        library: recorded.library.clone(),
+        ranks: program.of_rank.len() as u32,
+        total: nanos(end - begin),
+        ranks_time: ranks_time(program, waits, charges, begin, end),
+        operations: operations(program, matched, waits),
+        message_bytes: matrix(matched).values().map(|m| m.1).sum(),
+        messages: matched.pairs.len() as u64,
+        matrix: matrix(matched)
+            .into_iter()
+            .map(|((from, to), (n, bytes))| (from, to, n, bytes))
+            .collect(),
+        waits: wait_classes(program, waits, origins),
+        waited: nanos(origins.explained.iter().map(lengths).sum()),
+        named: nanos(shares().filter(|s| named(s.source)).map(|s| s.ns).sum()),
+        propagated: nanos(shares().filter(|s| !s.own).map(|s| s.ns).sum()),
+        latest: Vec::new(),
+        waves: Vec::new(),
+        marks: mark_findings(program, waits, marks),
+    }
+}
+
+/// From the last MPI_Init left to the first MPI_Finalize entered; where a rank has none, from the begin or to the
+/// end of the phase.
+fn span(recorded: &Recorded) -> (u64, u64) {
+    let program = &recorded.program;
+    let is = |name: &str, starts: &str| name.starts_with(starts);
+    let (mut begin, mut end) = recorded.phase;
+    for lane in &program.lanes {
+        for call in &lane.calls {
+            if program.class(call) != class::LIFE {
+                continue;
+            }
+            let name = program.name(call);
+            if is(name, "MPI_Init") {
+                begin = begin.max(call.end);
+            } else if is(name, "MPI_Finalize") {
+                end = end.min(call.begin);
+            }
+        }
+    }
+    (begin.min(end), end)
+}
+
+fn ranks_time(
+    program: &Program,
+    waits: &Waits,
+    charges: &[Vec<Charge>],
+    begin: u64,
+    end: u64,
+) -> Vec<RankTime> {
+    let nanos = Nanos::from_nanos;
+    program
+        .of_rank
+        .iter()
+        .map(|(&rank, lanes)| {
+            // The thread that called MPI_Init stands for its rank.
+            let mut time = RankTime {
+                rank,
+                computing: nanos(end - begin),
+                taken: Nanos::ZERO,
+                waiting: Nanos::ZERO,
+                communicating: Nanos::ZERO,
+            };
+            let Some(&main) = lanes.first() else {
+                return time;
+            };
+            let lane = &program.lanes[main as usize];
+            let inside = time_in_calls(lane, begin, end);
+            let waiting = waits.time_within(main, begin, end);
+            let taken: u64 = between(&charges[main as usize], begin, end)
+                .map(|c| {
+                    let (from, to) = (c.begin.max(begin), c.end.min(end));
+                    to - from - time_in_calls(lane, from, to)
+                })
+                .sum();
+            time.waiting = nanos(waiting);
+            time.communicating = nanos(inside - waiting);
+            time.taken = nanos(taken);
+            time.computing = nanos(end - begin - inside - taken);
+            time
+        })
+        .collect()
+}
+
+fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
+    lane.calls[lane.calls_within(begin, end)]
+        .iter()
+        .map(|c| c.end.min(end).saturating_sub(c.begin.max(begin)))
+        .sum()
+}
+
+fn operations(program: &Program, matched: &Matched, waits: &Waits) -> Vec<OperationFinding> {
+    let mut lengths: Vec<Vec<u64>> = vec![Vec::new(); program.operations.len()];
+    let mut waiting = vec![0u64; program.operations.len()];
+    for call in program.lanes.iter().flat_map(|l| &l.calls) {
+        lengths[usize::from(call.operation)].push(call.end - call.begin);
+    }
+    for wait in &waits.all {
+        let call = program.call(wait.lane, wait.call);
+        waiting[usize::from(call.operation)] += wait.length();
+    }
+    let mut bytes: Vec<u64> = program.operations.iter().map(|o| o.sent).collect();
+    for send in &matched.sends {
+        let lane = &program.lanes[send.lane as usize];
+        if let Some(i) = lane.call_at(send.posted) {
+            bytes[usize::from(lane.calls[i as usize].operation)] += send.bytes;
+        }
+    }
+    let mut out: Vec<OperationFinding> = lengths
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, lengths)| !lengths.is_empty())
+        .map(|(i, lengths)| OperationFinding {
+            name: program.operations[i].name.clone(),
+            calls: lengths.len() as u64,
+            time: Nanos::from_nanos(lengths.iter().sum()),
+            waiting: Nanos::from_nanos(waiting[i]),
+            median: median(lengths),
+            max: Nanos::from_nanos(lengths.iter().copied().max().unwrap_or(0)),
+            bytes: bytes[i],
+        })
+        .collect();
+    out.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+    out
+}
+
+/// The upper one of two middle values.
+fn median(values: &mut [u64]) -> Nanos {
+    if values.is_empty() {
+        return Nanos::ZERO;
+    }
+    let middle = values.len() / 2;
+    Nanos::from_nanos(*values.select_nth_unstable(middle).1)
+}
+
+/// Messages and bytes from rank to rank.
+fn matrix(matched: &Matched) -> BTreeMap<(Rank, Rank), (u64, u64)> {
+    let mut out: BTreeMap<(Rank, Rank), (u64, u64)> = BTreeMap::new();
+    for &(_, r) in &matched.pairs {
+        let receive = &matched.receives[r as usize];
+        let cell = out.entry((receive.from, receive.to)).or_default();
+        *cell = (cell.0 + 1, cell.1 + receive.bytes);
+    }
+    out
+}
+
+fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        wait_kind::LATE_SENDER => "late sender",
+        wait_kind::LATE_RECEIVER => "late receiver",
+        _ => "wait at collective",
+    }
+}
+
+fn wait_classes(program: &Program, waits: &Waits, origins: &Origins) -> Vec<WaitClass> {
+    let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for explained in &origins.explained {
+        let wait = &waits.all[explained.wait as usize];
+        let name = match wait.kind {
+            wait_kind::COLLECTIVE => {
+                let call = program.call(wait.lane, wait.call);
+                format!("wait at {}", program.name(call))
+            }
+            kind => kind_name(kind).to_owned(),
+        };
+        let sum = sums.entry(name).or_default();
+        *sum = (sum.0 + 1, sum.1 + wait.length());
+    }
+    for (name, sum) in [
+        ("too short to be explained", origins.short),
+        ("shorter than the error of the clocks", origins.untrusted),
+    ] {
+        if sum.0 > 0 {
+            sums.insert(name.to_owned(), sum);
+        }
+    }
+    let mut out: Vec<WaitClass> = sums
+        .into_iter()
+        .map(|(name, (count, time))| WaitClass {
+            name,
+            count,
+            time: Nanos::from_nanos(time),
+        })
+        .collect();
+    out.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+    out
+}
+
+/// The longest waits, longest first.
+pub fn latest(
+    program: &Program,
+    waits: &Waits,
+    origins: &Origins,
+    place: &BTreeMap<SourceId, u32>,
+) -> Vec<WaitFinding> {
+    let mut order: Vec<u32> = (0..origins.explained.len() as u32).collect();
+    order.sort_by_key(|&i| {
+        let wait = origins.explained[i as usize].wait;
+        (std::cmp::Reverse(waits.all[wait as usize].length()), i)
+    });
+    order.truncate(LATEST_KEPT);
+    let finding = |i: u32| {
+        let explained = &origins.explained[i as usize];
+        let wait = &waits.all[explained.wait as usize];
+        let rank = |lane: u32| program.lanes[lane as usize].rank;
+        let (mut parts, mut by_origin) = (BTreeMap::new(), BTreeMap::new());
+        for share in origins.shares_of(explained) {
+            *parts.entry(place[&share.source]).or_insert(0) += share.ns;
+            *by_origin.entry(share.origin).or_insert(0) += share.ns;
+        }
+        let mut parts: Vec<LatePartFinding> = parts
+            .into_iter()
+            .map(|(source, ns)| LatePartFinding {
+                source,
+                time: Nanos::from_nanos(ns),
+            })
+            .collect();
+        parts.sort_by_key(|p| (std::cmp::Reverse(p.time), p.source));
+        let most = by_origin
+            .into_iter()
+            .max_by_key(|&(rank, ns)| (ns, std::cmp::Reverse(rank)));
+        WaitFinding {
+            wait: i,
+            operation: program.name(program.call(wait.lane, wait.call)).to_owned(),
+            kind: kind_name(wait.kind).to_owned(),
+            rank: rank(wait.lane),
+            culprit: rank(wait.culprit),
+            cpu: explained.cpu,
+            origin: most.map_or(rank(wait.culprit), |m| m.0),
+            hops: explained.hops,
+            begin_ns: wait.begin,
+            end_ns: wait.end,
+            parts,
+        }
+    };
+    order.into_iter().map(finding).collect()
+}
+
+fn mark_findings(program: &Program, waits: &Waits, marks: &Marks) -> Vec<MarkFinding> {
+    let mut found: BTreeMap<String, (u64, Vec<u64>, u64)> = BTreeMap::new();
+    for mark in marks.rows() {
+        let sum = found.entry(mark.name).or_default();
+        sum.0 += 1;
+        // One that was never left has no length.
+        let Some(end) = mark.end_ns.filter(|&end| end >= mark.begin_ns) else {
+            continue;
+        };
+        sum.1.push(end - mark.begin_ns);
+        let lane = mark.rank.and_then(|r| program.lane_of(r, mark.thread));
+        sum.2 += lane.map_or(0, |l| waits.time_within(l, mark.begin_ns, end));
+    }
+    let mut out: Vec<MarkFinding> = found
+        .into_iter()
+        .map(|(name, (count, mut lengths, waiting))| MarkFinding {
+            name,
+            count,
+            time: Nanos::from_nanos(lengths.iter().sum()),
+            median: median(&mut lengths),
+            max: Nanos::from_nanos(lengths.iter().copied().max().unwrap_or(0)),
+            waiting: Nanos::from_nanos(waiting),
+        })
+        .collect();
+    out.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.name.cmp(&b.name)));
+    out
+}
