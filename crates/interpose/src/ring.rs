@@ -1,7 +1,8 @@
 //! The rings between a recorded program and the recorder of its node.
 //!
 //! A ring is a file `PID.TID.ring` in the directory that `IDLEWAVE_RINGS` names, made by the preloaded library
-//! at the first MPI call, or mark, of a thread. It is one [`Header`] page and then [`Header::capacity`] records of
+//! at the first MPI call, or mark, of a thread (`PID.TID.2.ring` and so on where the number of an ended thread is
+//! used again). It is one [`Header`] page and then [`Header::capacity`] records of
 //! [`WORDS`] words. One thread writes, one process reads: the record number `n` (from 0) is at `n % capacity`;
 //! the writer stores it, then `written = n + 1` (release); the reader loads `written` (acquire), copies, then stores
 //! `read` (release). With `written - read == capacity` the new record is dropped and counted in `lost`: what the
@@ -81,6 +82,8 @@ pub mod life {
     pub const FINALISED: u32 = 4;
     /// MPI_Abort was called.
     pub const ABORTED: u32 = 8;
+    /// The program returned from main or called exit: its exit handlers ran.
+    pub const EXITED: u32 = 16;
 }
 
 /// Kinds of record: the low byte of word 2. Times are in the ring's clock. "World rank" is a rank in MPI_COMM_WORLD
@@ -98,7 +101,14 @@ pub mod life {
 /// | MARK_END | time | | number << 32 | | | | | |
 /// | MARK_POINT | time | | number << 32 | | | | | |
 /// | CLOCK | own time at send | own time at receive | | | world rank of the peer | the peer's time, in its own clock, in ns of CLOCK_MONOTONIC | own CLOCK_MONOTONIC at receive | |
-/// | LOSS | | | number << 32 | | | how many | | |
+/// | LOSS | | | number << 32, of [`loss`] | function + 1, or 0 | | how many since the last record of its kind | | |
+/// | POLLS | begin of the first | begin of the last | function of the last << 16 | | | how many | | |
+///
+/// A test or probe that finds nothing writes no record of its own: those between two records of other kinds are one
+/// POLLS record, before the record that ends them.
+///
+/// The tag of a RECEIVE that is not complete may be [`ANY_TAG`]. The completion of a collective has no peer, tag and bytes.
+/// MEMBERS of an intercommunicator are both of its groups.
 ///
 /// SEND, RECEIVE and COMPLETION follow the CALL that made them. A communicator is known by a number that is the same
 /// on all its members; its MEMBERS precede its first use on every rank.
@@ -125,7 +135,29 @@ pub mod kind {
     pub const CLOCK: u8 = 10;
     /// Something that could not be recorded, of those in [`super::loss`].
     pub const LOSS: u8 = 11;
+    /// Tests and probes that found nothing.
+    pub const POLLS: u8 = 12;
 }
+
+/// What LOSS records count.
+pub mod loss {
+    /// Calls of a function that is not followed.
+    pub const NOT_FOLLOWED: u32 = 1;
+    /// Calls that made or used a communicator with processes outside of MPI_COMM_WORLD.
+    pub const OUTSIDE_WORLD: u32 = 2;
+    /// Requests that were started but are not known: the library that preloads did not see how they were made.
+    pub const UNKNOWN_REQUEST: u32 = 3;
+    /// Marks with a name that is no pointer, or more names than [`super::MARKS`].
+    pub const MARK: u32 = 4;
+    /// Calls while MPI was not initialised by MPI_Init or MPI_Init_thread.
+    pub const NOT_INITIALISED: u32 = 5;
+}
+
+/// Tag of a receive that takes any: MPI_ANY_TAG, whatever its value in the library.
+pub const ANY_TAG: i32 = -1;
+
+/// Names of marks that a ring can have; further ones are a [`loss::MARK`].
+pub const MARKS: usize = 4_096;
 
 /// Bits of the flags.
 pub mod flags {
@@ -142,3 +174,6 @@ pub mod flags {
     /// The send waits for its receive: MPI_Ssend and its kin.
     pub const SYNCHRONOUS: u8 = 32;
 }
+
+/// Switches the comparison of clocks between nodes: `0` off, `ranks` compares every rank as if it were alone on its node.
+pub const CLOCKS_VARIABLE: &str = "IDLEWAVE_CLOCKS";

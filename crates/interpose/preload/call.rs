@@ -1,0 +1,228 @@
+//! One call of a wrapped function: its arguments in the form of the language that made it.
+
+use crate::library::{Kind, Library, invoke, symbol_anywhere};
+use crate::table::How;
+use crate::{clock, ring::flags};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Through which interface a function was called.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Form {
+    /// C.
+    C,
+    /// `mpif.h` and `use mpi`: everything by reference.
+    Mpif,
+    /// `use mpi_f08`, buffers by reference.
+    F08,
+    /// `use mpi_f08`, buffers as descriptors (TS 29113).
+    F08ts,
+}
+
+/// A wrapped function in one of its forms.
+pub struct Entry {
+    pub number: u16,
+    pub how: How,
+    pub form: Form,
+    pub large: bool,
+    names: &'static [&'static CStr],
+    real: AtomicUsize,
+}
+
+impl Entry {
+    pub const fn new(
+        number: u16,
+        how: How,
+        form: Form,
+        large: bool,
+        names: &'static [&'static CStr],
+    ) -> Self {
+        Self {
+            number,
+            how,
+            form,
+            large,
+            names,
+            real: AtomicUsize::new(0),
+        }
+    }
+
+    /// The library's own function behind it; `None` if there is none.
+    #[inline(always)]
+    pub fn real(&self) -> Option<usize> {
+        match self.real.load(Relaxed) {
+            0 => self.find(),
+            address => Some(address),
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> Option<usize> {
+        let address = self.names.iter().find_map(|name| symbol_anywhere(name))?;
+        self.real.store(address, Relaxed);
+        Some(address)
+    }
+}
+
+/// Size of a status in `u64`s, rounded up.
+pub const STATUS_WORDS: usize = crate::abi::StatusLayout::MAX_SIZE / 8;
+
+/// A call that is being recorded.
+pub struct Call<'a> {
+    pub entry: &'static Entry,
+    pub library: &'static Library,
+    pub real: usize,
+    pub arguments: &'a mut [usize],
+    pub begin: u64,
+    pub end: u64,
+    /// What the function returned.
+    pub code: i32,
+    /// Own status, in place of one that the program does not want.
+    pub status: [u64; STATUS_WORDS],
+}
+
+impl Call<'_> {
+    /// Lets the library do its work, and takes the time.
+    #[inline(always)]
+    pub fn run(&mut self) {
+        if self.entry.form == Form::C {
+            self.begin = clock::now();
+            // SAFETY: the arguments are the program's own, as many as it passed.
+            self.code = unsafe { invoke(self.real, self.arguments) };
+            self.end = clock::now();
+        } else {
+            self.run_fortran();
+        }
+    }
+
+    fn run_fortran(&mut self) {
+        let mut own = 0_i32;
+        let last = match self.entry.how {
+            // Two more for the lengths of strings.
+            How::Loss | How::Outside => self.arguments.len() - 3,
+            _ => self.arguments.len() - 1,
+        };
+        // The error code is optional in mpi_f08.
+        if self.arguments[last] == 0 {
+            self.arguments[last] = (&raw mut own) as usize;
+        }
+        self.begin = clock::now();
+        // SAFETY: as above; the place of the error code is the program's or our own.
+        unsafe { invoke(self.real, self.arguments) };
+        self.end = clock::now();
+        // SAFETY: the function has written it.
+        self.code = unsafe { *(self.arguments[last] as *const i32) };
+    }
+
+    pub fn fortran(&self) -> bool {
+        self.entry.form != Form::C
+    }
+
+    pub fn failed(&self) -> bool {
+        self.code != 0
+    }
+
+    /// [`flags::FAILED`] or nothing.
+    pub fn failure(&self) -> u8 {
+        if self.failed() { flags::FAILED } else { 0 }
+    }
+
+    /// An int.
+    #[inline(always)]
+    pub fn int(&self, i: usize) -> i32 {
+        match self.entry.form {
+            Form::C => self.arguments[i] as i32,
+            // SAFETY: Fortran passes integers by reference.
+            _ => unsafe { *(self.arguments[i] as *const i32) },
+        }
+    }
+
+    /// A count of elements; nothing for a negative one.
+    #[inline(always)]
+    pub fn count(&self, i: usize) -> u64 {
+        let value = match (self.entry.large, self.entry.form) {
+            (false, _) => i64::from(self.int(i)),
+            (true, Form::C) => self.arguments[i] as i64,
+            // SAFETY: as above, an INTEGER(MPI_COUNT_KIND).
+            (true, _) => unsafe { *(self.arguments[i] as *const i64) },
+        };
+        u64::try_from(value).unwrap_or(0)
+    }
+
+    /// Element `k` of an array of counts.
+    pub fn count_of(&self, i: usize, k: usize) -> u64 {
+        // SAFETY: the program's array has an element per member, which is how `k` is chosen.
+        let value = unsafe {
+            match self.entry.large {
+                false => i64::from(*(self.arguments[i] as *const i32).add(k)),
+                true => *(self.arguments[i] as *const i64).add(k),
+            }
+        };
+        u64::try_from(value).unwrap_or(0)
+    }
+
+    /// A handle, as C has it.
+    #[inline(always)]
+    pub fn handle(&self, i: usize, kind: Kind) -> usize {
+        match self.entry.form {
+            Form::C if self.library.abi.handle_size == 4 => {
+                self.arguments[i] as i32 as isize as usize
+            }
+            Form::C => self.arguments[i],
+            _ => self.library.from_fortran(kind, self.int(i)),
+        }
+    }
+
+    /// The handle that argument `i` points to, or element `k` of the array of them.
+    #[inline(always)]
+    pub fn handle_of(&self, i: usize, k: usize, kind: Kind) -> usize {
+        let at = self.slot(i, k);
+        match self.entry.form {
+            // SAFETY: argument `i` points to that many handles.
+            Form::C => unsafe { self.library.handle_at(at) },
+            // SAFETY: in Fortran a handle is an INTEGER.
+            _ => self
+                .library
+                .from_fortran(kind, unsafe { *(at as *const i32) }),
+        }
+    }
+
+    /// Where element `k` of an array of handles is.
+    #[inline(always)]
+    pub fn slot(&self, i: usize, k: usize) -> usize {
+        let size = if self.fortran() {
+            4
+        } else {
+            self.library.abi.handle_size
+        };
+        self.arguments[i] + k * size
+    }
+
+    /// The int that argument `i` points to, in both languages, after the call.
+    #[inline(always)]
+    pub fn out(&self, i: usize) -> i32 {
+        // SAFETY: an argument in which the function returns an int.
+        unsafe { *(self.arguments[i] as *const i32) }
+    }
+
+    /// Whether buffer `i` is MPI_IN_PLACE.
+    pub fn in_place(&self, i: usize) -> bool {
+        let address = match self.entry.form {
+            // SAFETY: the base address is the first member of a descriptor (ISO/IEC TS 29113).
+            Form::F08ts => unsafe { *(self.arguments[i] as *const usize) },
+            _ => self.arguments[i],
+        };
+        self.library.is_in_place(self.fortran(), address)
+    }
+
+    /// Makes sure that there is a status at argument `i`.
+    #[inline(always)]
+    pub fn want_status(&mut self, i: usize) {
+        if self
+            .library
+            .is_status_ignore(self.fortran(), self.arguments[i])
+        {
+            self.arguments[i] = self.status.as_mut_ptr() as usize;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The files of the rings.
+
+use crate::ring::{
+    CAPACITY, CAPACITY_VARIABLE, DIRECTORY_VARIABLE, HEADER_BYTES, Header, MAGIC, WORDS, life,
+};
+use crate::{sys, thread};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+
+const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
+    0o100000
+} else {
+    0o400000
+};
+const MAX_CAPACITY: u64 = 1 << 24;
+/// Times that the number of an ended thread may come back.
+const MAX_SAME_NAME: u32 = 10_000;
+
+/// A new ring.
+pub struct Ring {
+    pub header: *mut Header,
+    pub capacity: u64,
+    pub main_thread: bool,
+}
+
+/// What all rings of the process say.
+#[derive(Default)]
+struct Common {
+    life: AtomicU32,
+    rank_plus_one: AtomicU32,
+    size: AtomicU32,
+    thread_level_plus_one: AtomicU32,
+}
+
+static COMMON: Common = Common {
+    life: AtomicU32::new(0),
+    rank_plus_one: AtomicU32::new(0),
+    size: AtomicU32::new(0),
+    thread_level_plus_one: AtomicU32::new(0),
+};
+static LIBRARY: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static RINGS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static HANDLERS: Once = Once::new();
+static FORKED: AtomicBool = AtomicBool::new(false);
+static SETTINGS: OnceLock<Option<(PathBuf, u64)>> = OnceLock::new();
+/// Rings made by this process, the closed ones too.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// Whether this is a child that was forked after the first ring: MPI is not for it.
+pub fn forked() -> bool {
+    FORKED.load(Relaxed)
+}
+
+/// Whether a directory for rings was named.
+pub fn wanted() -> bool {
+    settings().is_some()
+}
+
+fn settings() -> Option<&'static (PathBuf, u64)> {
+    let read = || {
+        let directory = std::env::var_os(DIRECTORY_VARIABLE).filter(|name| !name.is_empty())?;
+        let asked = std::env::var(CAPACITY_VARIABLE)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let capacity = asked
+            .unwrap_or(CAPACITY)
+            .clamp(16, MAX_CAPACITY)
+            .next_power_of_two();
+        Some((PathBuf::from(directory), capacity))
+    };
+    SETTINGS.get_or_init(read).as_ref()
+}
+
+/// Makes the ring of the calling thread; `None` where there is no directory or no room: the program runs on without.
+pub fn make(clock: u32) -> Option<Ring> {
+    let (directory, capacity) = settings()?;
+    // SAFETY: both only return a number.
+    let (pid, tid) = unsafe { (sys::getpid(), sys::gettid()) };
+    let (file, path) = (1..MAX_SAME_NAME).find_map(|n| {
+        let name = match n {
+            1 => format!("{pid}.{tid}.ring"),
+            n => format!("{pid}.{tid}.{n}.ring"),
+        };
+        let path = directory.join(name);
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(O_NOFOLLOW);
+        match options.open(&path) {
+            Ok(file) => Some(Some((file, path))),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
+            Err(_) => Some(None),
+        }
+    })??;
+    let length = bytes(*capacity);
+    // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail for want of room.
+    let mapped = unsafe {
+        if sys::posix_fallocate(file.as_raw_fd(), 0, length as i64) != 0 {
+            usize::MAX as *mut _
+        } else {
+            let flags = sys::MAP_SHARED | sys::MAP_POPULATE;
+            sys::mmap(
+                std::ptr::null_mut(),
+                length,
+                sys::PROT_READ_WRITE,
+                flags,
+                file.as_raw_fd(),
+                0,
+            )
+        }
+    };
+    if mapped as usize == usize::MAX {
+        let _ = std::fs::remove_file(&path);
+        return None;
+    }
+    let header = mapped.cast::<Header>();
+    // SAFETY: the mapping is larger than the header, all zero, which is a valid header, and nobody else has it yet.
+    unsafe {
+        (*header).capacity = *capacity;
+        (*header).pid = pid as u32;
+        (*header).tid = tid as u32;
+        (*header).clock = clock;
+    }
+    HANDLERS.call_once(|| {
+        // SAFETY: the functions live as long as the process: the library is never unloaded.
+        unsafe {
+            sys::atexit(at_exit);
+            sys::pthread_atfork(None, None, Some(in_child));
+        }
+    });
+    if !forked() {
+        let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.push(header as usize);
+        // Under the lock: what is said from now on is said to this ring too.
+        // SAFETY: as above.
+        unsafe { say(header) };
+    }
+    MADE.fetch_add(1, Relaxed);
+    // SAFETY: as above. Release: the header is whole when its magic can be read.
+    unsafe { (*header).magic.store(MAGIC, Release) };
+    Some(Ring {
+        header,
+        capacity: *capacity,
+        main_thread: pid == tid,
+    })
+}
+
+fn bytes(capacity: u64) -> usize {
+    HEADER_BYTES + capacity as usize * WORDS * 8
+}
+
+/// # Safety
+/// The header is mapped, and the list of rings is locked.
+unsafe fn say(header: *mut Header) {
+    let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: nobody reads or writes the name but this function, under the lock, and the reader after INITIALISED.
+    unsafe {
+        let name = (&raw mut (*header).library).cast::<u8>();
+        let length = library.len().min(size_of_val(&(*header).library) - 1);
+        std::ptr::copy_nonoverlapping(library.as_ptr(), name, length);
+    }
+    // SAFETY: the rest is atomics.
+    let header = unsafe { &*header };
+    header
+        .rank_plus_one
+        .store(COMMON.rank_plus_one.load(Relaxed), Relaxed);
+    header.size.store(COMMON.size.load(Relaxed), Relaxed);
+    header
+        .thread_level_plus_one
+        .store(COMMON.thread_level_plus_one.load(Relaxed), Relaxed);
+    // Release: what INITIALISED vouches for is there before it.
+    header.life.store(COMMON.life.load(Acquire), Release);
+}
+
+/// Says to all rings that MPI is initialised.
+pub fn initialised(rank: u32, size: u32, thread_level: Option<u32>, library: &[u8]) {
+    COMMON.rank_plus_one.store(rank + 1, Relaxed);
+    COMMON.size.store(size, Relaxed);
+    COMMON
+        .thread_level_plus_one
+        .store(thread_level.map_or(0, |level| level + 1), Relaxed);
+    *LIBRARY.lock().unwrap_or_else(PoisonError::into_inner) = library.to_vec();
+    alive(life::INITIALISED);
+}
+
+/// Adds a bit of [`life`] to all rings.
+pub fn alive(bit: u32) {
+    COMMON.life.fetch_or(bit, AcqRel);
+    if forked() {
+        return;
+    }
+    let rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    for &ring in rings.iter() {
+        // SAFETY: the list has mapped rings only; whoever unmaps one removes it first, under the lock.
+        unsafe { say(ring as *mut Header) };
+    }
+}
+
+/// Takes the ring of an ending thread from the list and unmaps it; the file stays for the reader.
+pub fn close(header: *mut Header, capacity: u64) {
+    if !forked() {
+        let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.retain(|&ring| ring != header as usize);
+    }
+    unmap(header, capacity);
+}
+
+/// Unmaps a ring of this thread.
+pub fn unmap(header: *mut Header, capacity: u64) {
+    // SAFETY: it was mapped with this length, and its thread does not use it any more.
+    unsafe { sys::munmap(header.cast(), bytes(capacity)) };
+}
+
+extern "C" fn at_exit() {
+    // Not while this thread is inside of our own code: exit in a signal handler.
+    let thread = thread::current();
+    // SAFETY: the state of the calling thread.
+    let thread = unsafe { &mut *thread };
+    if thread.depth == 0 {
+        thread.depth = 1;
+        thread.flush();
+        alive(life::EXITED);
+        thread.depth = 0;
+    }
+}
+
+extern "C" fn in_child() {
+    FORKED.store(true, Relaxed);
+    // SAFETY: the state of the calling thread, the only one of the child.
+    unsafe { (*thread::current()).forget() };
+}

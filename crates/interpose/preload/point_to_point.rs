@@ -1,0 +1,360 @@
+//! Sends and receives.
+
+use crate::call::Call;
+use crate::communicators::{self, Comm};
+use crate::library::Kind;
+use crate::requests::{self, What};
+use crate::ring::{ANY_TAG, flags, kind, loss};
+use crate::thread::Thread;
+use crate::{Details, losses, world, write_call};
+use std::sync::Arc;
+
+/// One transfer, as its record has it.
+pub struct Transfer {
+    pub kind: u8,
+    pub flags: u8,
+    pub tag: i32,
+    pub comm: u64,
+    pub peer: u32,
+    pub bytes: u64,
+    /// Number of the request plus 1; 0: complete with the call.
+    pub request: u64,
+}
+
+impl Transfer {
+    #[inline(always)]
+    pub fn write(&self, call: &Call, thread: &mut Thread) {
+        let word = u64::from(self.kind)
+            | u64::from(self.flags | call.failure()) << 8
+            | u64::from(self.tag as u32) << 32;
+        let peer = u64::from(self.peer);
+        thread.write(&[
+            call.begin,
+            0,
+            word,
+            self.comm,
+            peer,
+            self.bytes,
+            0,
+            self.request,
+        ]);
+    }
+}
+
+/// [`flags::SELF`] where the peer is the rank itself.
+#[inline(always)]
+pub fn self_flag(peer: u32) -> u8 {
+    match world::world() {
+        Some(world) if world.rank + 1 == peer => flags::SELF,
+        _ => 0,
+    }
+}
+
+fn synchronous_flag(synchronous: bool) -> u8 {
+    if synchronous { flags::SYNCHRONOUS } else { 0 }
+}
+
+/// A tag to receive with.
+pub fn wanted_tag(call: &Call, tag: i32) -> i32 {
+    if tag == call.library.abi.any_tag {
+        ANY_TAG
+    } else {
+        tag
+    }
+}
+
+/// Bytes of `count` elements of a type, and [`flags::BYTES_UNKNOWN`] where the type is not valid.
+#[inline(always)]
+pub fn bytes(call: &Call, count: usize, datatype: usize) -> (u64, u8) {
+    match call.library.type_size(call.handle(datatype, Kind::Type)) {
+        Some(size) => (call.count(count).saturating_mul(size), 0),
+        None => (0, flags::BYTES_UNKNOWN),
+    }
+}
+
+fn details(comm: Option<&Arc<Comm>>) -> Details {
+    match comm {
+        Some(comm) => Details {
+            comm: comm.key,
+            flags: comm.flags(),
+            ..Details::default()
+        },
+        None => Details::default(),
+    }
+}
+
+/// What the arguments of a send say: buffer, count, type, destination, tag, communicator.
+fn outgoing(call: &Call, thread: &mut Thread, synchronous: bool) -> (Option<Arc<Comm>>, What) {
+    let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
+    let rank = call.int(3);
+    let what = match &comm {
+        Some(comm) if rank != call.library.abi.proc_null => {
+            let peer = comm.peer(rank);
+            let (bytes, unknown) = bytes(call, 1, 2);
+            let flags = unknown | self_flag(peer) | comm.flags() | synchronous_flag(synchronous);
+            What::Send {
+                comm: comm.clone(),
+                peer,
+                tag: call.int(4),
+                bytes,
+                flags,
+            }
+        }
+        _ => What::Nothing,
+    };
+    (comm, what)
+}
+
+/// What the arguments of a receive say.
+fn incoming(call: &Call, thread: &mut Thread) -> (Option<Arc<Comm>>, What) {
+    let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
+    let rank = call.int(3);
+    let what = match &comm {
+        Some(comm) if rank != call.library.abi.proc_null => {
+            let peer = comm.peer(rank);
+            let flags = self_flag(peer) | comm.flags();
+            What::Receive {
+                comm: comm.clone(),
+                peer,
+                tag: wanted_tag(call, call.int(4)),
+                flags,
+            }
+        }
+        _ => What::Nothing,
+    };
+    (comm, what)
+}
+
+/// The record of a transfer that was started.
+fn posted(what: &What, request: u64) -> Option<Transfer> {
+    match what {
+        What::Send {
+            comm,
+            peer,
+            tag,
+            bytes,
+            flags,
+        } => Some(Transfer {
+            kind: kind::SEND,
+            flags: *flags,
+            tag: *tag,
+            comm: comm.key,
+            peer: *peer,
+            bytes: *bytes,
+            request,
+        }),
+        What::Receive {
+            comm,
+            peer,
+            tag,
+            flags,
+        } => Some(Transfer {
+            kind: kind::RECEIVE,
+            flags: *flags,
+            tag: *tag,
+            comm: comm.key,
+            peer: *peer,
+            bytes: 0,
+            request,
+        }),
+        _ => None,
+    }
+}
+
+/// The record of a receive that is complete, by its status; `None` from MPI_PROC_NULL.
+///
+/// # Safety
+/// `status` points to a status that the library has filled.
+pub unsafe fn received(call: &Call, comm: &Comm, status: usize) -> Option<Transfer> {
+    let layout = call.library.abi.status;
+    // SAFETY: as promised; the offsets are those of the family.
+    let (source, tag, bytes) = unsafe {
+        let source = *((status + layout.source) as *const i32);
+        let tag = *((status + layout.tag) as *const i32);
+        (source, tag, call.library.bytes_of(status))
+    };
+    if source == call.library.abi.proc_null {
+        return None;
+    }
+    let peer = comm.peer(source);
+    let unknown = if bytes.is_none() {
+        flags::BYTES_UNKNOWN
+    } else {
+        0
+    };
+    Some(Transfer {
+        kind: kind::RECEIVE,
+        flags: unknown | self_flag(peer) | comm.flags(),
+        tag,
+        comm: comm.key,
+        peer,
+        bytes: bytes.unwrap_or(0),
+        request: 0,
+    })
+}
+
+/// MPI_Send and its kin.
+#[inline(always)]
+pub fn send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
+    let (comm, what) = outgoing(call, thread, synchronous);
+    call.run();
+    let mut details = details(comm.as_ref());
+    let transfer = posted(&what, 0);
+    if let (Some(transfer), false) = (&transfer, call.failed()) {
+        details.sent = transfer.bytes;
+    }
+    write_call(call, thread, details);
+    if let (Some(transfer), false) = (transfer, call.failed()) {
+        transfer.write(call, thread);
+    }
+}
+
+/// MPI_Recv.
+#[inline(always)]
+pub fn receive(call: &mut Call, thread: &mut Thread) {
+    let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
+    call.want_status(6);
+    call.run();
+    let mut details = details(comm.as_ref());
+    let transfer = match &comm {
+        // SAFETY: the call has filled the status.
+        Some(comm) if !call.failed() => unsafe { received(call, comm, call.arguments[6]) },
+        _ => None,
+    };
+    details.received = transfer.as_ref().map_or(0, |transfer| transfer.bytes);
+    write_call(call, thread, details);
+    if let Some(transfer) = transfer {
+        transfer.write(call, thread);
+    }
+}
+
+/// MPI_Isend and its kin.
+pub fn start_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
+    let (comm, what) = outgoing(call, thread, synchronous);
+    started(call, thread, comm, what);
+}
+
+/// MPI_Irecv.
+pub fn start_receive(call: &mut Call, thread: &mut Thread) {
+    let (comm, what) = incoming(call, thread);
+    started(call, thread, comm, what);
+}
+
+fn started(call: &mut Call, thread: &mut Thread, comm: Option<Arc<Comm>>, what: What) {
+    call.run();
+    let mut details = details(comm.as_ref());
+    if call.failed() {
+        write_call(call, thread, details);
+        return;
+    }
+    details.request = requests::started(call, 6, what.clone()) + 1;
+    let transfer = posted(&what, details.request);
+    write_call(call, thread, details);
+    if let Some(transfer) = transfer {
+        transfer.write(call, thread);
+    }
+}
+
+/// MPI_Send_init and its kin.
+pub fn init_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
+    let (comm, what) = outgoing(call, thread, synchronous);
+    made(call, thread, comm, what);
+}
+
+/// MPI_Recv_init.
+pub fn init_receive(call: &mut Call, thread: &mut Thread) {
+    let (comm, what) = incoming(call, thread);
+    made(call, thread, comm, what);
+}
+
+fn made(call: &mut Call, thread: &mut Thread, comm: Option<Arc<Comm>>, what: What) {
+    call.run();
+    if !call.failed() {
+        requests::made(call, 6, what);
+    }
+    write_call(call, thread, details(comm.as_ref()));
+}
+
+/// MPI_Start: of a request that was made by a function that is not followed nothing but the call is known.
+pub fn start(call: &mut Call, thread: &mut Thread) {
+    let handle = call.handle_of(0, 0, Kind::Request);
+    call.run();
+    let request = if call.failed() {
+        None
+    } else {
+        requests::start(handle)
+    };
+    let mut details = Details::default();
+    details.request = request.as_ref().map_or(0, |request| request.serial + 1);
+    write_call(call, thread, details);
+    match request {
+        Some(request) => write_started(call, thread, &request.what, request.serial),
+        None if !call.failed() => losses::count(thread, loss::UNKNOWN_REQUEST),
+        None => {}
+    }
+}
+
+/// MPI_Startall.
+pub fn start_all(call: &mut Call, thread: &mut Thread) {
+    call.run();
+    write_call(call, thread, Details::default());
+    if call.failed() {
+        return;
+    }
+    for k in 0..call.int(0).max(0) as usize {
+        let handle = call.handle_of(1, k, Kind::Request);
+        match requests::start(handle) {
+            Some(request) => write_started(call, thread, &request.what, request.serial),
+            None => losses::count(thread, loss::UNKNOWN_REQUEST),
+        }
+    }
+}
+
+fn write_started(call: &Call, thread: &mut Thread, what: &What, serial: u64) {
+    if let Some(transfer) = posted(what, serial + 1) {
+        transfer.write(call, thread);
+    }
+}
+
+/// MPI_Sendrecv and MPI_Sendrecv_replace; positions of type, destination, send tag, source, receive tag, communicator
+/// and status. The count is before the type.
+pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
+    let [datatype, destination, tag, _, _, comm, status] = at;
+    let comm = communicators::of(thread, call.library, call.handle(comm, Kind::Comm));
+    call.want_status(status);
+    let rank = call.int(destination);
+    let sent = match &comm {
+        Some(comm) if rank != call.library.abi.proc_null => {
+            let peer = comm.peer(rank);
+            let (bytes, unknown) = bytes(call, datatype - 1, datatype);
+            let flags = unknown | self_flag(peer) | comm.flags();
+            let tag = call.int(tag);
+            Some(Transfer {
+                kind: kind::SEND,
+                flags,
+                tag,
+                comm: comm.key,
+                peer,
+                bytes,
+                request: 0,
+            })
+        }
+        _ => None,
+    };
+    call.run();
+    let mut details = details(comm.as_ref());
+    if call.failed() {
+        write_call(call, thread, details);
+        return;
+    }
+    // SAFETY: the call has filled the status.
+    let got = comm
+        .as_ref()
+        .and_then(|comm| unsafe { received(call, comm, call.arguments[status]) });
+    details.sent = sent.as_ref().map_or(0, |transfer| transfer.bytes);
+    details.received = got.as_ref().map_or(0, |transfer| transfer.bytes);
+    write_call(call, thread, details);
+    for transfer in sent.iter().chain(&got) {
+        transfer.write(call, thread);
+    }
+}

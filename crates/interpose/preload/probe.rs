@@ -1,0 +1,141 @@
+//! Probes, and receives of probed messages.
+
+use crate::call::Call;
+use crate::communicators::{self, Comm};
+use crate::library::Kind;
+use crate::point_to_point::{received, self_flag};
+use crate::requests::{self, What};
+use crate::ring::{flags, kind};
+use crate::thread::Thread;
+use crate::{Details, write_call};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Messages that were probed and not received yet: where they come from.
+static MESSAGES: Mutex<Option<HashMap<usize, Probed>>> = Mutex::new(None);
+
+struct Probed {
+    comm: Arc<Comm>,
+    source: i32,
+    tag: i32,
+}
+
+fn details(comm: Option<&Arc<Comm>>) -> Details {
+    match comm {
+        Some(comm) => Details {
+            comm: comm.key,
+            flags: comm.flags(),
+            ..Details::default()
+        },
+        None => Details::default(),
+    }
+}
+
+/// MPI_Probe.
+pub fn probe(call: &mut Call, thread: &mut Thread) {
+    let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
+    call.run();
+    write_call(call, thread, details(comm.as_ref()));
+}
+
+/// MPI_Iprobe.
+pub fn iprobe(call: &mut Call, thread: &mut Thread) {
+    let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
+    call.run();
+    if call.failed() || call.out(3) != 0 {
+        write_call(call, thread, details(comm.as_ref()));
+    } else {
+        thread.poll(call.begin, call.entry.number);
+    }
+}
+
+/// MPI_Mprobe and MPI_Improbe, which has a flag before the message.
+pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
+    let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
+    let (message, status) = if immediate { (4, 5) } else { (3, 4) };
+    call.want_status(status);
+    call.run();
+    if immediate && !call.failed() && call.out(3) == 0 {
+        thread.poll(call.begin, call.entry.number);
+        return;
+    }
+    if let (Some(comm), false) = (&comm, call.failed()) {
+        let handle = call.handle_of(message, 0, Kind::Message);
+        if handle != call.library.message_no_proc {
+            let (layout, status) = (call.library.abi.status, call.arguments[status]);
+            // SAFETY: the call has filled the status.
+            let (source, tag) = unsafe {
+                (
+                    *((status + layout.source) as *const i32),
+                    *((status + layout.tag) as *const i32),
+                )
+            };
+            let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+            let probed = Probed {
+                comm: comm.clone(),
+                source,
+                tag,
+            };
+            messages.get_or_insert_default().insert(handle, probed);
+        }
+    }
+    write_call(call, thread, details(comm.as_ref()));
+}
+
+fn take(handle: usize) -> Option<Probed> {
+    let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    messages.as_mut()?.remove(&handle)
+}
+
+/// MPI_Mrecv: buffer, count, type, message, status.
+pub fn mreceive(call: &mut Call, thread: &mut Thread) {
+    let probed = take(call.handle_of(3, 0, Kind::Message));
+    call.want_status(4);
+    call.run();
+    let mut details = details(probed.as_ref().map(|probed| &probed.comm));
+    let transfer = match &probed {
+        // SAFETY: the call has filled the status.
+        Some(probed) if !call.failed() => unsafe {
+            received(call, &probed.comm, call.arguments[4])
+        },
+        _ => None,
+    };
+    details.received = transfer.as_ref().map_or(0, |transfer| transfer.bytes);
+    write_call(call, thread, details);
+    if let Some(transfer) = transfer {
+        transfer.write(call, thread);
+    }
+}
+
+/// MPI_Imrecv: buffer, count, type, message, request.
+pub fn start_mreceive(call: &mut Call, thread: &mut Thread) {
+    let probed = take(call.handle_of(3, 0, Kind::Message));
+    call.run();
+    let mut details = details(probed.as_ref().map(|probed| &probed.comm));
+    if call.failed() {
+        write_call(call, thread, details);
+        return;
+    }
+    let Some(Probed { comm, source, tag }) = probed else {
+        details.request = requests::started(call, 4, What::Nothing) + 1;
+        write_call(call, thread, details);
+        return;
+    };
+    let peer = comm.peer(source);
+    let flags = (self_flag(peer) | comm.flags()) & !flags::FAILED;
+    let key = comm.key;
+    details.request = requests::started(
+        call,
+        4,
+        What::Receive {
+            comm,
+            peer,
+            tag,
+            flags,
+        },
+    ) + 1;
+    let request = details.request;
+    write_call(call, thread, details);
+    let word = u64::from(kind::RECEIVE) | u64::from(flags) << 8 | u64::from(tag as u32) << 32;
+    thread.write(&[call.begin, 0, word, key, u64::from(peer), 0, 0, request]);
+}

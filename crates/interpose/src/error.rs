@@ -1,0 +1,38 @@
+//! What can go wrong outside of the recorded program.
+
+use std::path::PathBuf;
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum InterposeError {
+    /// A file could not be written, opened or mapped.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// What was tried: "write", "open", "map".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The ring is still being made: its header is not whole yet. Try again later.
+    #[error("read {}: the ring is not ready yet", path.display())]
+    NotReady {
+        /// The ring.
+        path: PathBuf,
+    },
+    /// The file is no ring, or was damaged.
+    #[error("read {}: {what}", path.display())]
+    Damaged {
+        /// The ring.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A record is none of those that are known.
+    #[error("decode a record: {what}")]
+    Record {
+        /// What is wrong with it.
+        what: String,
+    },
+}
