@@ -8,6 +8,9 @@ mod launch_options;
 mod merge;
 mod merge_ids;
 mod node;
+mod node_frames;
+mod node_job;
+mod node_place;
 
 pub use align::{Correction, DRIFT_PPM, Exchange, Span, corrections};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};

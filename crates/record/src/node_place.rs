@@ -1,0 +1,372 @@
+//! A node, as processes of one job that are on it find each other: a private directory in memory that they share, and
+//! that processes on other nodes do not see.
+//!
+//! It holds `lock` (held by the one that records the node), `ready` (what programs need in their environment, once the
+//! recorder runs), `node.json`, `bundle` (where the node's bundle is), `pids/` (the processes that the recorder waits
+//! for) and, later, `send` (held by the one that sends).
+
+use crate::node_job::Job;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What tells one node from another, and their clocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Host name.
+    pub host: String,
+    /// Of the running kernel: nodes with the same one share a clock.
+    pub boot_id: String,
+    /// What is to be added to CLOCK_MONOTONIC to get CLOCK_REALTIME, nanoseconds.
+    pub realtime_ns: i64,
+    /// Bound of CLOCK_REALTIME's error as the kernel states it (`adjtimex`), if it is disciplined at all; nanoseconds.
+    pub realtime_error_ns: Option<u64>,
+    /// Time namespace: nodes in different ones have different clocks although they share the kernel.
+    pub time_namespace: Option<String>,
+}
+
+impl NodeFacts {
+    /// Of this process's node.
+    pub fn here() -> Self {
+        let read = |path: &str| {
+            fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let link = |path: &str| {
+            fs::read_link(path)
+                .ok()
+                .map(|l| l.to_string_lossy().into_owned())
+        };
+        let (realtime_ns, realtime_error_ns) = realtime();
+        Self {
+            host: read("/proc/sys/kernel/hostname"),
+            boot_id: read("/proc/sys/kernel/random/boot_id"),
+            realtime_ns,
+            realtime_error_ns,
+            time_namespace: link("/proc/self/ns/time"),
+        }
+    }
+}
+
+fn clock(id: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a timespec of ours for the whole call.
+    unsafe { libc::clock_gettime(id, &mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+fn realtime() -> (i64, Option<u64>) {
+    // The middle of two readings of one clock around one of the other.
+    let before = clock(libc::CLOCK_MONOTONIC);
+    let wall = clock(libc::CLOCK_REALTIME);
+    let after = clock(libc::CLOCK_MONOTONIC);
+    // SAFETY: all zero is a timex that asks for nothing to be changed.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is a timex of ours for the whole call.
+    let synchronised = unsafe { libc::adjtimex(&mut state) } != libc::TIME_ERROR;
+    let error = u64::try_from(state.maxerror).ok().filter(|_| synchronised);
+    (
+        wall - (before + (after - before) / 2),
+        error.map(|us| us.saturating_mul(1_000)),
+    )
+}
+
+/// Held while its file is open; the kernel lets go with the last process that has it.
+#[derive(Debug)]
+pub struct Held(File);
+
+impl Held {
+    /// The file, for a child that is to hold it as well.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// Finds or makes the directory of `job` on this node.
+    ///
+    /// # Errors
+    /// No place for it, or one of that name that is not ours.
+    pub fn open(job: &Job) -> io::Result<Self> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for base in bases() {
+            match Self::open_in(&base, job) {
+                Ok(place) => return Ok(place),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// The same below a given directory.
+    pub(crate) fn open_in(base: &Path, job: &Job) -> io::Result<Self> {
+        // SAFETY: geteuid always succeeds and touches no memory.
+        let user = unsafe { libc::geteuid() };
+        // Processes that share /dev/shm but not their numbers cannot be recorded by one recorder; and a /tmp may even be
+        // on a file system that other machines see.
+        let apart = format!(
+            "{}{}",
+            fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .unwrap_or_default()
+                .trim(),
+            fs::read_link("/proc/self/ns/pid")
+                .map(|l| l.display().to_string())
+                .unwrap_or_default(),
+        );
+        let directory = base.join(format!(
+            "idlewave-node-{user}-{}-{:08x}",
+            job.id,
+            crc32fast::hash(apart.as_bytes())
+        ));
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        let found = fs::symlink_metadata(&directory)?;
+        if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("{} is not private", directory.display()),
+            ));
+        }
+        let place = Self { directory };
+        match DirBuilder::new().mode(0o700).create(place.pids()) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+            _ => {}
+        }
+        Ok(place)
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    fn pids(&self) -> PathBuf {
+        self.directory.join("pids")
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Held>> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.directory.join(name))?;
+        // SAFETY: the descriptor is open and ours for the whole call.
+        match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+            0 => Ok(Some(Held(file))),
+            _ => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                e => Err(e),
+            },
+        }
+    }
+
+    /// Makes this process the one that records the node; `None` if another one does.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn elect(&self) -> io::Result<Option<Held>> {
+        self.try_lock("lock")
+    }
+
+    /// Makes this process the one that sends the node's bundle; `None` if another one does.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn elect_sender(&self) -> io::Result<Option<Held>> {
+        self.try_lock("send")
+    }
+
+    /// Writes a file in one step.
+    fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let beside = self.directory.join(format!("{name}.new"));
+        fs::write(&beside, bytes)?;
+        fs::rename(beside, self.directory.join(name))
+    }
+
+    /// The recorder runs: what programs need in their environment. Empty if it failed to start.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_ready(&self, environment: &[(String, String)]) -> io::Result<()> {
+        self.publish("ready", &serde_json::to_vec(environment)?)
+    }
+
+    /// What [`set_ready`](Self::set_ready) has written; `None` before that.
+    pub fn ready(&self) -> Option<Vec<(String, String)>> {
+        serde_json::from_slice(&fs::read(self.directory.join("ready")).ok()?).ok()
+    }
+
+    /// Notes where the node's bundle is, and what the node is.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_bundle(&self, bundle: &Path, facts: &NodeFacts) -> io::Result<()> {
+        self.publish("node.json", &serde_json::to_vec(facts)?)?;
+        self.publish("bundle", bundle.as_os_str().as_encoded_bytes())
+    }
+
+    /// Where the node's bundle is, and what the node is; `None` where nothing was recorded.
+    pub fn bundle(&self) -> Option<(PathBuf, NodeFacts)> {
+        use std::os::unix::ffi::OsStringExt as _;
+        let path = std::ffi::OsString::from_vec(fs::read(self.directory.join("bundle")).ok()?);
+        let facts =
+            serde_json::from_slice(&fs::read(self.directory.join("node.json")).ok()?).ok()?;
+        Some((PathBuf::from(path), facts))
+    }
+
+    /// The recorder is to wait for this process, which may yet become another program.
+    ///
+    /// # Errors
+    /// It cannot be written, or there is no such process.
+    pub fn register(&self, pid: u32) -> io::Result<()> {
+        let started = started(pid).ok_or(io::ErrorKind::NotFound)?;
+        fs::write(self.pids().join(format!("{pid}.{started}")), b"")
+    }
+
+    /// Whether a registered process is still there.
+    pub fn is_anybody_left(&self) -> bool {
+        let Ok(entries) = fs::read_dir(self.pids()) else {
+            return false;
+        };
+        let mut left = false;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let known = name.to_str().and_then(|n| n.split_once('.'));
+            let alive = known.is_some_and(|(pid, at)| {
+                pid.parse()
+                    .is_ok_and(|pid| started(pid).is_some_and(|now| now.to_string() == at))
+            });
+            if alive {
+                left = true;
+            } else {
+                // Not asked for again; that it cannot be removed changes nothing.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        left
+    }
+
+    /// Removes the directory.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self) -> io::Result<()> {
+        fs::remove_dir_all(&self.directory)
+    }
+}
+
+/// Directories of this node only, the best first.
+fn bases() -> impl Iterator<Item = PathBuf> {
+    let user = std::env::var_os("TMPDIR").map(PathBuf::from);
+    [PathBuf::from("/dev/shm")]
+        .into_iter()
+        .chain(user)
+        .chain([PathBuf::from("/tmp")])
+}
+
+/// Start time of a process in ticks since boot; `None` if it is gone, or only waits to be collected.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?;
+    let time = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn place() -> (tempfile::TempDir, Job, Place) {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job::new(dir.path(), &[], true).unwrap();
+        let place = Place::open_in(dir.path(), &job).unwrap();
+        (dir, job, place)
+    }
+
+    #[test]
+    fn one_process_is_elected_and_another_one_when_it_has_gone() {
+        let (dir, job, place) = place();
+        let first = place.elect().unwrap();
+        assert!(first.is_some());
+        let other = Place::open_in(dir.path(), &job).unwrap();
+        assert!(other.elect().unwrap().is_none());
+        assert!(other.elect_sender().unwrap().is_some());
+        drop(first);
+        assert!(other.elect().unwrap().is_some());
+    }
+
+    #[test]
+    fn what_the_recorder_needs_to_say_is_found_by_the_others() {
+        let (dir, job, place) = place();
+        assert_eq!(place.ready(), None);
+        assert_eq!(place.bundle(), None);
+        let environment = vec![("LD_PRELOAD".to_owned(), "/a b".to_owned())];
+        place.set_ready(&environment).unwrap();
+        let facts = NodeFacts::here();
+        place.set_bundle(Path::new("/tmp/x"), &facts).unwrap();
+        let other = Place::open_in(dir.path(), &job).unwrap();
+        assert_eq!(other.ready(), Some(environment));
+        assert_eq!(other.bundle(), Some((PathBuf::from("/tmp/x"), facts)));
+        place.remove().unwrap();
+        assert!(!place.path().exists());
+    }
+
+    #[test]
+    fn processes_are_waited_for_until_they_are_gone_collected_or_not() {
+        let (_dir, _, place) = place();
+        assert!(!place.is_anybody_left());
+        place.register(std::process::id()).unwrap();
+        assert!(place.is_anybody_left());
+        let (_dir, _, place) = self::place();
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        place.register(child.id()).unwrap();
+        assert!(place.is_anybody_left());
+        child.kill().unwrap();
+        while place.is_anybody_left() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(place.register(child.id()).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_read_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (dir, job, place) = place();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(
+            Place::open_in(dir.path(), &job).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
+    }
+
+    #[test]
+    fn a_node_knows_its_clocks() {
+        let facts = NodeFacts::here();
+        assert_eq!(facts.boot_id.len(), 36);
+        // Wall clock less time since boot: between 2001 and 2200.
+        assert!((1e18..7.3e18).contains(&(facts.realtime_ns as f64)));
+        let text = serde_json::to_string(&facts).unwrap();
+        assert_eq!(serde_json::from_str::<NodeFacts>(&text).unwrap(), facts);
+    }
+}
