@@ -58,12 +58,7 @@ struct Special {
 
 impl Special {
     fn find(objects: &[&CStr], pointers: &[&CStr]) -> Self {
-        let all = |names: &[&CStr]| {
-            names
-                .iter()
-                .filter_map(|name| symbol_anywhere(name))
-                .collect()
-        };
+        let all = |names: &[&CStr]| names.iter().filter_map(|name| object(name)).collect();
         Self {
             objects: all(objects),
             pointers: all(pointers),
@@ -106,7 +101,18 @@ pub fn library() -> Option<&'static Library> {
     LIBRARY.get_or_init(open).as_ref()
 }
 
-/// The address of a symbol of the library.
+/// The address of an object of the library, as the program sees it: a program that is linked without PIC has its own
+/// copy, which the library then uses as well (copy relocation).
+pub fn object(name: &CStr) -> Option<usize> {
+    // SAFETY: looks up a name.
+    let address = unsafe { sys::dlsym(sys::RTLD_DEFAULT, name.as_ptr()) };
+    if address.is_null() {
+        return symbol_anywhere(name);
+    }
+    Some(address as usize)
+}
+
+/// The address of a function of the library, behind ours.
 pub fn symbol_anywhere(name: &CStr) -> Option<usize> {
     // SAFETY: looks up a name. What is opened is loaded already: nothing is run by it.
     unsafe {
@@ -156,7 +162,7 @@ fn open() -> Option<Library> {
         symbol_anywhere(name).is_some()
     };
     let abi = Family::recognise(name.as_deref(), has)?.abi();
-    let handle = |handle: Handle| handle.resolve(symbol_anywhere);
+    let handle = |handle: Handle| handle.resolve(object);
     let function = |name: &CStr| symbol_anywhere(name).unwrap_or(0);
     let either = |one: &CStr, other: &CStr| {
         symbol_anywhere(one)

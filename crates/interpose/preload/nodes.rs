@@ -57,10 +57,7 @@ fn find(library: &Library, every_rank: bool) -> Option<Leaders> {
     let world = world::world()?;
     let (mut comm, mut node) = (0_usize, 0_usize);
     let mut rank = 0_i32;
-    let info = library
-        .abi
-        .info_null
-        .resolve(crate::library::symbol_anywhere)?;
+    let info = library.abi.info_null.resolve(crate::library::object)?;
     // SAFETY: collective calls that all ranks make at the same place; each writes one handle, at most a word, or one int
     // per rank.
     unsafe {

@@ -16,6 +16,7 @@ pub struct DlInfo {
     pub address: *mut c_void,
 }
 
+pub const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
 pub const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 pub const RTLD_LAZY: c_int = 1;
 pub const RTLD_NOLOAD: c_int = 4;

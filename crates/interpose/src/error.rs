@@ -16,18 +16,15 @@ pub enum InterposeError {
         source: std::io::Error,
     },
     /// The ring is still being made: its header is not whole yet. Try again later.
-    #[error("read {}: the ring is not ready yet", path.display())]
-    NotReady {
-        /// The ring.
-        path: PathBuf,
-    },
+    #[error("read {}: the ring is being made", .0.display())]
+    NotReady(PathBuf),
     /// The file is no ring, or was damaged.
-    #[error("read {}: {what}", path.display())]
+    #[error("read {}: {reason}", path.display())]
     Damaged {
-        /// The ring.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        what: String,
+        /// What does not fit.
+        reason: String,
     },
     /// A record is none of those that are known.
     #[error("decode a record: {what}")]

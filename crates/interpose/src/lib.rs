@@ -14,7 +14,7 @@ pub mod ring;
 pub mod table;
 
 pub use decode::{Loss, Mark, Record, decode};
-pub use error::InterposeError;
+pub use error::{InterposeError, InterposeError as RingError};
 pub use functions::{Function, functions};
 pub use library::{FILE_NAME, write_library};
-pub use reader::{Drained, RingInfo, RingReader};
+pub use reader::{RingReader, RingState};

@@ -1,148 +1,134 @@
-//! The reader's end of a ring.
+//! The recorder's end of a ring.
 
 use crate::InterposeError;
-use crate::ring::{HEADER_BYTES, Header, MAGIC, WORDS, clock, life};
+use crate::ring::{HEADER_BYTES, Header, MAGIC, WORDS};
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Records that a ring may have: more is damage.
-const MAX_CAPACITY: u64 = 1 << 24;
+/// More records than this in a ring are damage: 4 GiB.
+const MOST_RECORDS: u64 = 1 << 26;
 
-/// A ring that is open for reading. One reader at a time may drain a ring.
-#[derive(Debug)]
-pub struct RingReader {
-    path: PathBuf,
-    file: File,
-    at: *mut u8,
-    length: usize,
-    capacity: u64,
-    read: u64,
-}
-
-// SAFETY: the mapping belongs to the reader; what the writer shares of it is read through atomics.
-unsafe impl Send for RingReader {}
-
-/// What a header says at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RingInfo {
-    /// The process that writes.
+/// What the header of a ring says at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingState {
+    /// Process that writes.
     pub pid: u32,
-    /// Its thread that writes.
+    /// Thread that writes.
     pub tid: u32,
     /// Rank in MPI_COMM_WORLD; `None` until MPI_Init has returned.
     pub rank: Option<u32>,
-    /// Size of MPI_COMM_WORLD; `None` until MPI_Init has returned.
+    /// Size of MPI_COMM_WORLD; `None` likewise.
     pub size: Option<u32>,
-    /// Bits of [`life`].
+    /// Bits of [`crate::ring::life`].
     pub life: u32,
-    /// Whether the times are those of the CPU's counter; otherwise they are ns of CLOCK_MONOTONIC.
-    pub counter: bool,
-    /// What MPI_Init_thread provided, from 0 (single) to 3 (multiple).
+    /// See [`crate::ring::clock`].
+    pub clock: u32,
+    /// Thread level provided, 0 (single) to 3 (multiple).
     pub thread_level: Option<u32>,
-    /// First line of MPI_Get_library_version, cut.
-    pub library: Option<String>,
-    /// Records that fit.
-    pub capacity: u64,
-    /// Records written so far.
+    /// Records written since the ring was made.
     pub written: u64,
     /// Records dropped because the ring was full.
     pub lost: u64,
+    /// What the MPI library calls itself.
+    pub library: Option<String>,
 }
 
-/// What [`RingReader::drain`] got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drained {
-    /// Records that are in the buffer now.
-    pub records: usize,
-    /// Records that were written and are still in the ring: the buffer was too small for them.
-    pub left: u64,
-    /// Records dropped so far, since the ring was made.
-    pub lost: u64,
+/// A ring, mapped. The file must not be cut short while it is mapped: it belongs to the recorded program, which
+/// runs as the same user.
+#[derive(Debug)]
+pub struct RingReader {
+    base: NonNull<u8>,
+    bytes: usize,
+    capacity: u64,
+    /// Records taken.
+    taken: u64,
+    path: PathBuf,
 }
+
+// SAFETY: the mapping belongs to this value alone and is read through atomics; no thread-local state is involved.
+unsafe impl Send for RingReader {}
 
 impl RingReader {
-    /// Opens a ring.
+    /// Maps a ring; reading begins behind the last record that was [released](Self::release).
     ///
     /// # Errors
-    /// [`InterposeError::NotReady`] while it is being made; others if it cannot be opened or is no ring.
+    /// See [`InterposeError`]; with `NotReady` it can be opened a moment later.
     pub fn open(path: &Path) -> Result<Self, InterposeError> {
-        let fail = |action| {
-            move |source| InterposeError::File {
-                action,
-                path: path.to_owned(),
-                source,
-            }
+        let io = |source| InterposeError::File {
+            action: "read",
+            path: path.to_owned(),
+            source,
         };
-        let mut options = OpenOptions::new();
-        options
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(path).map_err(fail("open"))?;
-        let data = file.metadata().map_err(fail("open"))?;
-        let length = data.size();
-        if !data.file_type().is_file() {
-            return Err(damaged(path, "it is no plain file"));
-        }
-        let not_ready = || InterposeError::NotReady {
-            path: path.to_owned(),
-        };
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(path)
+            .map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
         if length < HEADER_BYTES as u64 {
-            return Err(not_ready());
+            return Err(InterposeError::NotReady(path.to_owned()));
         }
-        if length > bytes(MAX_CAPACITY) {
-            return Err(damaged(path, &format!("{length} bytes are too many")));
-        }
-        let length = length as usize;
-        // SAFETY: maps an open file of that length.
-        let at = unsafe {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(fail("map")(std::io::Error::last_os_error()));
-        }
-        let mut reader = Self {
-            path: path.to_owned(),
-            file,
-            at: at.cast(),
-            length,
+        let bytes = usize::try_from(length).map_err(|_| io(io::ErrorKind::FileTooLarge.into()))?;
+        let base = map(&file, bytes).map_err(io)?;
+        let mut ring = Self {
+            base,
+            bytes,
             capacity: 0,
-            read: 0,
+            taken: 0,
+            path: path.to_owned(),
         };
-        // Acquire: with the magic the rest of the header is there.
-        match reader.header().magic.load(Acquire) {
+        // Acquire: pairs with the writer's last store to the header.
+        match ring.header().magic.load(Ordering::Acquire) {
             MAGIC => {}
-            0 => return Err(not_ready()),
-            other => return Err(damaged(path, &format!("it begins with {other:#x}"))),
+            0 => return Err(InterposeError::NotReady(path.to_owned())),
+            other => {
+                let reason = if other == MAGIC.swap_bytes() {
+                    "it was written in the other byte order"
+                } else {
+                    "it is no ring"
+                };
+                return Err(ring.damaged(reason));
+            }
         }
-        let capacity = reader.header().capacity;
-        if !capacity.is_power_of_two() || capacity > MAX_CAPACITY || bytes(capacity) > length as u64
-        {
-            let what = format!("{capacity} records do not fit into {length} bytes");
-            return Err(damaged(path, &what));
+        let capacity = ring.header().capacity;
+        let fits = capacity.is_power_of_two()
+            && capacity <= MOST_RECORDS
+            && HEADER_BYTES as u64 + capacity * 8 * WORDS as u64 <= length;
+        if !fits {
+            return Err(ring.damaged(&format!("it cannot hold {capacity} records")));
         }
-        reader.capacity = capacity;
-        // What an earlier reader took is not taken again.
-        reader.read = reader.header().read.0.load(Relaxed);
-        Ok(reader)
+        ring.capacity = capacity;
+        ring.taken = ring.header().read.0.load(Ordering::Relaxed);
+        Ok(ring)
+    }
+
+    fn damaged(&self, reason: &str) -> InterposeError {
+        InterposeError::Damaged {
+            path: self.path.clone(),
+            reason: reason.to_owned(),
+        }
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping has a header page, aligned to pages, in which any bits are a valid header; what the writer
-        // changes after the magic is atomic, but for the name of the library, which is read as bytes, see `info`.
-        unsafe { &*self.at.cast::<Header>() }
+        // SAFETY: the mapping holds a page at least, is aligned to a page and lives as long as `self`; every bit pattern
+        // is a `Header`, and what the writer changes meanwhile is atomic.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    fn word(&self, record: u64, word: usize) -> u64 {
+        let slot = (record & (self.capacity - 1)) as usize;
+        let offset = HEADER_BYTES + 8 * (slot * WORDS + word);
+        debug_assert!(offset + 8 <= self.bytes);
+        // SAFETY: inside the mapping (checked in `open`: all slots lie in it) and aligned to 8.
+        let cell = unsafe { self.base.add(offset).cast::<AtomicU64>().as_ref() };
+        // The acquire load of `written` ordered it.
+        cell.load(Ordering::Relaxed)
     }
 
     /// The file.
@@ -150,97 +136,97 @@ impl RingReader {
         &self.path
     }
 
+    /// Records that fit.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Records dropped so far because the ring was full.
+    pub fn lost(&self) -> u64 {
+        self.header().lost.0.load(Ordering::Relaxed)
+    }
+
+    /// Records written that have not been taken.
+    pub fn waiting(&self) -> u64 {
+        // Acquire: see `word`.
+        self.header()
+            .written
+            .0
+            .load(Ordering::Acquire)
+            .saturating_sub(self.taken)
+    }
+
     /// What the header says now.
-    pub fn info(&self) -> RingInfo {
+    pub fn state(&self) -> RingState {
         let header = self.header();
-        // Acquire: with INITIALISED the name of the library is there.
-        let life = header.life.load(Acquire);
-        let initialised = life & life::INITIALISED != 0;
-        let less_one = |value: u32| value.checked_sub(1);
-        RingInfo {
+        // Acquire: rank, size and library are stored before the bit.
+        let life = header.life.load(Ordering::Acquire);
+        let known = |n: u32| n.checked_sub(1);
+        let library = (life & crate::ring::life::INITIALISED != 0).then(|| {
+            let text = header.library.split(|&b| b == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).into_owned()
+        });
+        RingState {
             pid: header.pid,
             tid: header.tid,
-            rank: less_one(header.rank_plus_one.load(Relaxed)),
-            size: Some(header.size.load(Relaxed)).filter(|&size| size > 0),
+            rank: known(header.rank_plus_one.load(Ordering::Relaxed)),
+            size: Some(header.size.load(Ordering::Relaxed)).filter(|&n| n > 0),
             life,
-            counter: header.clock == clock::COUNTER,
-            thread_level: less_one(header.thread_level_plus_one.load(Relaxed)),
-            library: initialised
-                .then(|| self.library())
-                .filter(|name| !name.is_empty()),
-            capacity: self.capacity,
-            written: header.written.0.load(Relaxed),
-            lost: header.lost.0.load(Relaxed),
+            clock: header.clock,
+            thread_level: known(header.thread_level_plus_one.load(Ordering::Relaxed)),
+            written: header.written.0.load(Ordering::Acquire),
+            lost: self.lost(),
+            library,
         }
     }
 
-    fn library(&self) -> String {
-        let name = &self.header().library;
-        let bytes: Vec<u8> = name.iter().copied().take_while(|&byte| byte != 0).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// Whether the file was truncated since it was opened: its records must not be touched then.
-    fn whole(&self) -> bool {
-        self.file
-            .metadata()
-            .is_ok_and(|data| data.size() >= self.length as u64)
-    }
-
-    /// Moves records from the ring into the buffer, oldest first, and makes room for new ones.
-    ///
-    /// # Errors
-    /// [`InterposeError::Damaged`] if the file was truncated, or the counters contradict each other.
-    pub fn drain(&mut self, buffer: &mut [[u64; WORDS]]) -> Result<Drained, InterposeError> {
-        if !self.whole() {
-            return Err(damaged(&self.path, "it was truncated"));
-        }
-        // Acquire: the records up to here are whole.
-        let written = self.header().written.0.load(Acquire);
-        let lost = self.header().lost.0.load(Relaxed);
-        let there = written.wrapping_sub(self.read);
-        if there > self.capacity {
-            let what = format!(
-                "{written} records written and {} read do not fit",
-                self.read
-            );
-            return Err(damaged(&self.path, &what));
-        }
-        let many = there.min(buffer.len() as u64);
-        for (place, record) in (self.read..self.read + many).zip(buffer.iter_mut()) {
-            let at = HEADER_BYTES + (place & (self.capacity - 1)) as usize * WORDS * 8;
-            // SAFETY: within the mapping, whose length was checked against the capacity, and aligned; the writer does not
-            // touch the record before `read` is raised, a damaged one may, so the words are read as atomics.
-            let words = unsafe { &*self.at.add(at).cast::<[AtomicU64; WORDS]>() };
-            for (word, value) in record.iter_mut().zip(words) {
-                *word = value.load(Relaxed);
+    /// Copies up to `most` records behind those taken before to the end of `words`; returns how many.
+    pub fn take(&mut self, most: u64, words: &mut Vec<u64>) -> u64 {
+        // A writer gone mad cannot make us read more than the ring holds.
+        let count = self.waiting().min(most).min(self.capacity);
+        words.reserve(count as usize * WORDS);
+        for record in self.taken..self.taken + count {
+            for word in 0..WORDS {
+                words.push(self.word(record, word));
             }
         }
-        self.read += many;
-        // Release: the copies are made before the places are written again.
-        self.header().read.0.store(self.read, Release);
-        Ok(Drained {
-            records: many as usize,
-            left: there - many,
-            lost,
-        })
+        self.taken += count;
+        count
+    }
+
+    /// Leaves out records that were taken by a predecessor which did not come to release them.
+    pub fn skip_to(&mut self, record: u64) {
+        self.taken = self.taken.max(record.min(self.taken + self.waiting()));
+    }
+
+    /// Gives the room of all taken records back to the writer.
+    pub fn release(&self) {
+        // Release: the copies are made before the writer may overwrite.
+        self.header().read.0.store(self.taken, Ordering::Release);
     }
 }
 
 impl Drop for RingReader {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nothing borrows from it.
-        unsafe { libc::munmap(self.at.cast(), self.length) };
+        // SAFETY: exactly what `map` returned; nobody holds a reference into it.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-fn bytes(capacity: u64) -> u64 {
-    HEADER_BYTES as u64 + capacity * WORDS as u64 * 8
-}
-
-fn damaged(path: &Path, what: &str) -> InterposeError {
-    InterposeError::Damaged {
-        path: path.to_owned(),
-        what: what.to_owned(),
+fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
     }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
 }
