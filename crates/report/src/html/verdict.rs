@@ -1,8 +1,8 @@
 //! The top of the page: what the run showed, in words and four numbers, and what to do.
 
 use super::markup::{absent, escape, number, section};
-use crate::facts;
 use crate::number::{count, kept, percent, ranks, three_digits};
+use crate::{facts, story};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Findings, LockstepFindings};
 
@@ -36,6 +36,13 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
              speak of them as much as of the machine; quiet it and repeat.",
             number("contamination.others", share, &percent(share))
         )));
+    }
+    if let Some(recorded) = story::recorded(manifest) {
+        body.push_str(&program(manifest, findings, &recorded));
+    }
+    // Of a recorded program nothing else is known, unless it was measured as well.
+    if story::recorded(manifest).is_some() && findings.lockstep.is_empty() {
+        return section("verdict", "Verdict", &body);
     }
     body.push_str("<div class=\"tiles\">\n");
     for (i, run) in findings.lockstep.iter().enumerate() {
@@ -72,6 +79,117 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     }
     body.push_str("</div>\n");
     section("verdict", "Verdict", &body)
+}
+
+/// The verdict on a recorded program.
+fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<'_>) -> String {
+    let mut facts = vec![format!(
+        "<code>{}</code>",
+        escape(&story::own_command(manifest))
+    )];
+    let Some(program) = &findings.program else {
+        facts.push(match recorded.library {
+            None => "no MPI program: MPI_Init was never called".to_owned(),
+            Some(library) => format!("{}, but no call of it was recorded", escape(library)),
+        });
+        facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));
+        return format!(
+            "<p>{}</p>\n<div class=\"words\"><p>{}</p></div>\n",
+            facts.join(", "),
+            prose(&story::threads_sentence(findings))
+        );
+    };
+    let path = |field: &str| format!("program.{field}");
+    facts.push(format!(
+        "{} ranks on {}",
+        number(&path("ranks"), program.ranks, &count(program.ranks.into())),
+        match manifest.nodes.len() {
+            1 => "1 node".to_owned(),
+            n => format!("{n} nodes"),
+        }
+    ));
+    facts.extend(program.library.as_deref().map(escape));
+    facts.push(format!(
+        "{} between MPI_Init and MPI_Finalize",
+        number(
+            &path("total"),
+            program.total.get(),
+            &program.total.to_string()
+        )
+    ));
+    facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));
+    let error = manifest
+        .nodes
+        .iter()
+        .filter_map(|n| n.alignment.as_ref())
+        .map(|a| a.error)
+        .max();
+    facts.extend(error.map(|e| format!("clocks of the nodes agree within {e}")));
+    let mut out = format!(
+        "<p class=\"headline\">{}</p>\n<p class=\"note\">{}</p>\n<div class=\"tiles\">\n",
+        prose(&story::headline(manifest, findings, program)),
+        facts.join(", ")
+    );
+    if let Some(s) = story::shares(&program.ranks_time) {
+        let waited = number(
+            &path("waited"),
+            program.waited.get(),
+            &program.waited.to_string(),
+        );
+        let sub = format!("of the time of the ranks, {waited} in all, waiting for each other");
+        out.push_str(&tile("Waiting", &percent(s.waiting), &sub));
+        let sub = "of the time of the ranks, outside of MPI, taken by others";
+        out.push_str(&tile("Taken", &percent(s.taken), sub));
+        let sub = "of the time of the ranks inside MPI, but not waiting";
+        out.push_str(&tile("Communicating", &percent(s.communicating), sub));
+    }
+    if program.waited.get() > 0 {
+        let all = program.waited.as_f64();
+        let sub = format!(
+            "of the waiting has a name or a class: {}",
+            number(
+                &path("named"),
+                program.named.get(),
+                &program.named.to_string()
+            )
+        );
+        out.push_str(&tile(
+            "Explained",
+            &percent(program.named.as_f64() / all),
+            &sub,
+        ));
+        let sub = format!(
+            "of the waiting came through other ranks (idle waves): {}",
+            number(
+                &path("propagated"),
+                program.propagated.get(),
+                &program.propagated.to_string()
+            )
+        );
+        out.push_str(&tile(
+            "Travelled",
+            &percent(program.propagated.as_f64() / all),
+            &sub,
+        ));
+    }
+    out.push_str("</div>\n<div class=\"words\">\n");
+    let sentences = [
+        story::time_sentence(program),
+        story::charged_sentence(program),
+    ];
+    for text in sentences.into_iter().flatten() {
+        out.push_str(&format!("<p>{}</p>\n", prose(&text)));
+    }
+    let longest = story::events(program);
+    if let Some(event) = longest.first() {
+        let text = format!(
+            "The longest wait: {}.",
+            story::event_sentence(manifest, findings, event)
+        );
+        out.push_str(&format!("<p>{}</p>\n", prose(&text)));
+    }
+    out.push_str("</div>\n");
+    out
 }
 
 /// Escaped text whose numbers stay with their units.
