@@ -49,9 +49,15 @@ idlewave.waves = (canvas) => {
       g.lineWidth = 1.5;
       g.setLineDash([6, 4]);
       for (const side of [-1, 1]) {
-        const way = wave.points.filter((p) => side * (p[0] - wave.origin) > 0).sort((p, q) => p[1] - q[1]);
-        // A wave that goes round a ring comes back on the other side: each line ends where the ranks jump.
-        const near = way.filter((p) => Math.abs(p[0] - wave.origin) <= 2 * p[1]);
+        // Of each hop the next rank outwards: a wave that goes round a ring comes back on the other side.
+        const near = [];
+        for (const p of wave.points) {
+          const away = side * (p[0] - wave.origin), before = near[near.length - 1];
+          if (away <= 0 || (before && away <= side * (before[0] - wave.origin))) continue;
+          if (before && before[1] === p[1]) continue;
+          const rival = wave.points.find((q) => q[1] === p[1] && side * (q[0] - wave.origin) > (before ? side * (before[0] - wave.origin) : 0) && side * (q[0] - wave.origin) < away);
+          near.push(rival || p);
+        }
         if (!near.length) continue;
         g.beginPath();
         g.moveTo(x(start), y(wave.origin) + tall / 2);

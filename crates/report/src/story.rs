@@ -224,18 +224,20 @@ pub(crate) fn shares<'a>(ranks: impl IntoIterator<Item = &'a RankTime>) -> Optio
 /// Where the ranks' time went, as a sentence; `None` without any time.
 pub(crate) fn time_sentence(program: &ProgramFindings) -> Option<String> {
     let s = shares(&program.ranks_time)?;
-    let verdict = if s.waiting < HARDLY {
-        " There is little to gain here from removing noise."
-    } else {
-        ""
-    };
     Some(format!(
-        "Of their time ranks computed {}, waited {} for each other, communicated {}; {} was taken from them.{verdict}",
+        "Of their time ranks computed {}, waited {} for each other, communicated {}; {} was taken from them.",
         percent(s.computing),
         percent(s.waiting),
         percent(s.communicating),
         percent(s.taken),
     ))
+}
+
+/// Said where there is nothing to hunt for.
+pub(crate) fn verdict_sentence(program: &ProgramFindings) -> Option<&'static str> {
+    let s = shares(&program.ranks_time)?;
+    (s.waiting < HARDLY && s.taken < HARDLY)
+        .then_some("Ranks hardly waited and hardly anything was taken from them: there is little to gain from removing noise.")
 }
 
 /// How much of the waiting has a name and how much travelled, as a sentence; `None` if nothing waited.

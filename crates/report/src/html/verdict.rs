@@ -173,12 +173,8 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         ));
     }
     out.push_str("</div>\n<div class=\"words\">\n");
-    let sentences = [
-        story::time_sentence(program),
-        story::charged_sentence(program),
-    ];
-    for text in sentences.into_iter().flatten() {
-        out.push_str(&format!("<p>{}</p>\n", prose(&text)));
+    if let Some(text) = story::verdict_sentence(program) {
+        out.push_str(&format!("<p>{text}</p>\n"));
     }
     let longest = story::events(program);
     if let Some(event) = longest.first() {

@@ -92,13 +92,20 @@ fn row(
         .parts
         .first()
         .and_then(|p| findings.sources.get(p.source as usize));
-    let why = story::did(source);
+    let why = match wait.origin == wait.culprit {
+        true => story::did(source),
+        false => format!(
+            "{} {}",
+            story::rank_name(manifest, wait.origin),
+            story::did(source)
+        ),
+    };
     let origin = match wait.hops {
         0 => String::new(),
         hops => format!(
-            "<small>{} hops back, rank {}</small>",
+            "<small>{} {} back</small>",
             number(&path("hops"), hops, &hops.to_string()),
-            number(&path("origin"), wait.origin, &wait.origin.to_string())
+            if hops == 1 { "hop" } else { "hops" }
         ),
     };
     let wave = story::wave_of(program, wait).map(|w| format!("<small>idle wave {}</small>", w + 1));
@@ -155,7 +162,7 @@ pub(super) fn waves(manifest: &Manifest, findings: &Findings, program: &ProgramF
         ("By", "What most of it is charged to"),
         ("Ranks", "How many it made wait"),
         ("Hops", "Of the farthest"),
-        ("Speed", "Hops per second, with 95 % interval"),
+        ("Hops per second", "Its speed, with interval"),
         ("First wait", "One hop from the origin"),
         ("Loses per hop", "Share of its length; negative if it grew"),
     ];
@@ -185,7 +192,7 @@ fn wave(manifest: &Manifest, findings: &Findings, i: usize, w: &WaveFinding) -> 
         cell(
             s.value,
             &format!(
-                "{} /s <small>{} to {}</small>",
+                "{} <small>{} to {}</small>",
                 number(&path("speed.value"), s.value, &three_digits(s.value)),
                 number(&path("speed.low"), s.low, &three_digits(s.low)),
                 number(&path("speed.high"), s.high, &three_digits(s.high)),

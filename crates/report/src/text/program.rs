@@ -59,13 +59,13 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
                 "  ",
                 &story::headline(manifest, findings, program),
             );
-            for text in [
+            let texts = [
                 story::time_sentence(program),
                 story::charged_sentence(program),
-            ] {
-                if let Some(text) = text {
-                    screen.wrap(Style::Plain, "  ", &text);
-                }
+                story::verdict_sentence(program).map(str::to_owned),
+            ];
+            for text in texts.into_iter().flatten() {
+                screen.wrap(Style::Plain, "  ", &text);
             }
         }
         None => screen.wrap(Style::Plain, "  ", &story::threads_sentence(findings)),
