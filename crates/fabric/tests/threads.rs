@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use idlewave_clock::monotonic_ns;
 use idlewave_fabric::{Fabric, FabricError, Tag, Waiting, conformance, world};
 use idlewave_units::Rank;
 
 fn run(size: u32) {
     std::thread::scope(|scope| {
         for mut end in world(size, Waiting::Yield) {
-            scope.spawn(move || conformance::all(&mut end));
+            scope.spawn(move || conformance::all(&mut end, monotonic_ns));
         }
     });
 }
@@ -26,6 +27,16 @@ fn two_ranks_conform() {
 #[test]
 fn three_ranks_conform() {
     run(3);
+}
+
+#[test]
+fn four_ranks_conform() {
+    run(4);
+}
+
+#[test]
+fn five_ranks_conform() {
+    run(5);
 }
 
 #[test]

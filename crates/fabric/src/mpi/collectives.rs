@@ -1,6 +1,7 @@
 //! Collectives as calls of the library: the non-blocking form with watched waits, else the blocking one.
 
 use super::fabric::{MpiFabric, count};
+use super::operation::{place, place_mut};
 use crate::{Fabric, FabricError, Reduction, Waits};
 use idlewave_mpi::{RawHandle, Slot};
 use idlewave_units::Rank;
@@ -48,7 +49,7 @@ impl MpiFabric {
             self.communicator,
             &self.job.calls,
         );
-        let (own, data) = (self.in_place(), values.as_mut_ptr().cast());
+        let (own, data) = (self.in_place(), place_mut(values));
         self.collective(
             "MPI_Allreduce",
             hook,
@@ -72,7 +73,7 @@ impl MpiFabric {
             self.communicator,
             &self.job.calls,
         );
-        let data: *mut c_void = values.as_mut_ptr().cast();
+        let data: *mut c_void = place_mut(values);
         let (own, result) = match root == self.rank() {
             true => (self.in_place(), data),
             // The place of the result is not significant elsewhere than at the root.
@@ -101,7 +102,7 @@ impl MpiFabric {
             self.root(root)?,
         );
         let (comm, calls) = (self.communicator, &self.job.calls);
-        let data: *mut c_void = data.as_mut_ptr().cast();
+        let data: *mut c_void = place_mut(data);
         self.collective(
             "MPI_Bcast",
             hook,
@@ -124,7 +125,7 @@ impl MpiFabric {
             self.job.handles.byte,
         );
         let (comm, calls) = (self.communicator, &self.job.calls);
-        let (from, to) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
+        let (from, to) = (place(send), place_mut(receive));
         self.collective(
             "MPI_Alltoall",
             hook,
@@ -145,7 +146,7 @@ impl MpiFabric {
         assert_eq!(all.len(), needed, "there is a block for each rank");
         let (n, byte) = (count(own.len(), 1)?, self.job.handles.byte);
         let (comm, calls) = (self.communicator, &self.job.calls);
-        let (from, to) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
+        let (from, to) = (place(own), place_mut(all));
         self.collective(
             "MPI_Allgather",
             hook,

@@ -1,7 +1,7 @@
 //! The fabric over MPI.
 
 use super::job::{Job, ThreadLevel};
-use super::operation::{Lent, Receiving, Request, Sending};
+use super::operation::{Lent, Receiving, Request, Sending, place, place_mut};
 use crate::{Delivery, Fabric, FabricError, Nodes, Reduction, Tag, Waiting, Waits};
 use idlewave_mpi::{RawHandle, Search, Slot};
 use idlewave_units::{CpuSet, Rank};
@@ -289,7 +289,7 @@ impl Fabric for MpiFabric {
         let (job, mut slot) = (&self.job, Slot::default());
         // SAFETY: the buffer has `length` bytes and is not touched or freed before the request is complete.
         let result = unsafe {
-            let data = data.as_ptr().cast();
+            let data = place(&data);
             let (byte, tag) = (job.handles.byte, tag.0 as c_int);
             (job.calls.isend)(data, length, byte, to, tag, self.communicator, &mut slot)
         };
@@ -318,7 +318,10 @@ impl Fabric for MpiFabric {
         // SAFETY: the buffer has room for `length` bytes and is not touched or freed before the request is
         // complete.
         let result = unsafe {
-            let data = buffer.as_mut_ptr().cast();
+            let data = match capacity {
+                0 => place_mut::<u8>(&mut []),
+                _ => buffer.as_mut_ptr().cast(),
+            };
             let (byte, tag) = (job.handles.byte, tag.0 as c_int);
             (job.calls.irecv)(data, length, byte, from, tag, self.communicator, &mut slot)
         };

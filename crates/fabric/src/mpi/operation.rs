@@ -5,7 +5,7 @@ use crate::{Delivery, FabricError};
 use idlewave_mpi::{RawStatus, Slot};
 use idlewave_units::Rank;
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// A request, and, once it is complete, how it ended.
 #[derive(Debug)]
@@ -60,6 +60,25 @@ impl Request {
             Some(code) => job.check(call, code),
             None => Ok(()),
         }
+    }
+}
+
+/// Where empty messages are: slices without elements may have the address 1, which is `MPI_IN_PLACE` elsewhere.
+static NOWHERE: u64 = 0;
+
+/// Where a slice is, for a library.
+pub(super) fn place<T>(slice: &[T]) -> *const c_void {
+    match slice {
+        [] => (&raw const NOWHERE).cast(),
+        _ => slice.as_ptr().cast(),
+    }
+}
+
+/// The same for one that the library fills; it writes nothing into one without elements.
+pub(super) fn place_mut<T>(slice: &mut [T]) -> *mut c_void {
+    match slice {
+        [] => (&raw const NOWHERE).cast_mut().cast(),
+        _ => slice.as_mut_ptr().cast(),
     }
 }
 
