@@ -20,6 +20,9 @@ pub struct Job {
     /// Nodes whose bundles the front has: they need not send them again.
     #[serde(default)]
     pub have: Vec<String>,
+    /// How often bundles have been asked for.
+    #[serde(default)]
+    pub round: u32,
 }
 
 /// Name of the directory in the bundle where nodes put theirs.
@@ -43,6 +46,7 @@ impl Job {
             command,
             trace,
             have,
+            round: 0,
         })
     }
 

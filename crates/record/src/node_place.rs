@@ -3,7 +3,7 @@
 //!
 //! It holds `lock` (held by the one that records the node), `ready` (what programs need in their environment, once the
 //! recorder runs), `node.json`, `bundle` (where the node's bundle is), `pids/` (the processes that the recorder waits
-//! for) and, later, `send` (held by the one that sends).
+//! for) and, later, `send.N` (made by the one that sends in round N).
 
 use crate::node_job::Job;
 use serde::{Deserialize, Serialize};
@@ -112,32 +112,23 @@ impl Place {
         Err(last)
     }
 
-    /// The same below a given directory.
+    /// Finds the directory of `job` on this node, if it is there.
+    pub fn find(job: &Job) -> Option<Self> {
+        let directory = bases().map(|base| directory(&base, job)).find(|d| {
+            fs::symlink_metadata(d).is_ok_and(|found| found.is_dir() && found.uid() == user())
+        })?;
+        Some(Self { directory })
+    }
+
+    /// The same as [`open`](Self::open) below a given directory.
     pub(crate) fn open_in(base: &Path, job: &Job) -> io::Result<Self> {
-        // SAFETY: geteuid always succeeds and touches no memory.
-        let user = unsafe { libc::geteuid() };
-        // Processes that share /dev/shm but not their numbers cannot be recorded by one recorder; and a /tmp may even be
-        // on a file system that other machines see.
-        let apart = format!(
-            "{}{}",
-            fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .unwrap_or_default()
-                .trim(),
-            fs::read_link("/proc/self/ns/pid")
-                .map(|l| l.display().to_string())
-                .unwrap_or_default(),
-        );
-        let directory = base.join(format!(
-            "idlewave-node-{user}-{}-{:08x}",
-            job.id,
-            crc32fast::hash(apart.as_bytes())
-        ));
+        let directory = directory(base, job);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
         let found = fs::symlink_metadata(&directory)?;
-        if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+        if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!("{} is not private", directory.display()),
@@ -185,12 +176,40 @@ impl Place {
         self.try_lock("lock")
     }
 
-    /// Makes this process the one that sends the node's bundle; `None` if another one does.
+    /// Makes this process the one that sends the node's bundle in this round; false if another one does, or did.
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn elect_sender(&self) -> io::Result<Option<Held>> {
-        self.try_lock("send")
+    pub fn elect_sender(&self, round: u32) -> io::Result<bool> {
+        match File::create_new(self.directory.join(format!("send.{round}"))) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The recorder has ended: nothing that comes now is recorded.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn set_over(&self) -> io::Result<()> {
+        fs::write(self.directory.join("over"), b"")
+    }
+
+    /// Whether [`set_over`](Self::set_over) was called.
+    pub fn is_over(&self) -> bool {
+        self.directory.join("over").exists()
+    }
+
+    /// The program of the process that started the recorder has ended.
+    pub fn release_leader(&self) {
+        // Where it cannot be written, the recorder sees that the leader is gone.
+        let _ = fs::write(self.directory.join("ended"), b"");
+    }
+
+    /// Whether [`release_leader`](Self::release_leader) was called.
+    pub fn is_leader_released(&self) -> bool {
+        self.directory.join("ended").exists()
     }
 
     /// Writes a file in one step.
@@ -272,6 +291,22 @@ impl Place {
     }
 }
 
+fn user() -> u32 {
+    // SAFETY: geteuid always succeeds and touches no memory.
+    unsafe { libc::geteuid() }
+}
+
+/// Name of the directory of a job below `base`.
+fn directory(base: &Path, job: &Job) -> PathBuf {
+    // Processes that share /dev/shm but not their numbers cannot be recorded by one recorder; and a /tmp may even be on
+    // a file system that other machines see.
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let apart = format!("{}{}", boot.trim(), numbers.display());
+    let unique = crc32fast::hash(apart.as_bytes());
+    base.join(format!("idlewave-node-{}-{}-{unique:08x}", user(), job.id))
+}
+
 /// Directories of this node only, the best first.
 fn bases() -> impl Iterator<Item = PathBuf> {
     let user = std::env::var_os("TMPDIR").map(PathBuf::from);
@@ -310,7 +345,9 @@ mod tests {
         assert!(first.is_some());
         let other = Place::open_in(dir.path(), &job).unwrap();
         assert!(other.elect().unwrap().is_none());
-        assert!(other.elect_sender().unwrap().is_some());
+        assert!(other.elect_sender(1).unwrap());
+        assert!(!place.elect_sender(1).unwrap());
+        assert!(place.elect_sender(2).unwrap());
         drop(first);
         assert!(other.elect().unwrap().is_some());
     }

@@ -1,0 +1,45 @@
+//! What stands in the program's place when bundles are fetched: `idlewave node-send TOKEN`.
+
+use crate::node_frames;
+use crate::node_job::Job;
+use crate::node_place::Place;
+use crate::node_shim::node_name;
+use std::fs;
+use std::io;
+
+/// Writes the bundle of this node to the standard output, or removes it where the front has it. Returns the exit code.
+pub fn node_send(token: &str) -> i32 {
+    let Some(job) = Job::decode(token) else {
+        eprintln!("idlewave: `node-send` is not meant to be called by hand: its token is damaged");
+        return 2;
+    };
+    match send(&job) {
+        Ok(()) => 0,
+        Err(error) => {
+            let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            eprintln!(
+                "idlewave: node {} cannot send its bundle: {error}",
+                host.trim()
+            );
+            1
+        }
+    }
+}
+
+fn send(job: &Job) -> io::Result<()> {
+    let Some(place) = Place::find(job) else {
+        return Ok(());
+    };
+    let Some((bundle, facts)) = place.bundle() else {
+        return Ok(());
+    };
+    if !place.elect_sender(job.round)? {
+        return Ok(());
+    }
+    let node = node_name(&place, &facts);
+    if job.have.contains(&node) {
+        fs::remove_dir_all(&bundle)?;
+        return place.remove();
+    }
+    node_frames::send(&bundle, &node, io::stdout().lock())
+}

@@ -1,0 +1,371 @@
+//! What stands before the program in the launcher's command: `idlewave node-run TOKEN -- PROGRAM`.
+//!
+//! On a node whose recorder runs already it becomes the program. On another one it elects one process of the node, which
+//! starts the recorder and the program, and waits for both; the others become the program once the recorder runs.
+//! Whatever fails on the side of idlewave, the program is run.
+//!
+//! Launchers signal the whole process group, or all processes of a step, so the program gets their signals by itself:
+//! the waiting process blocks them, and passes on only those that were sent to it alone and would end the program.
+
+use crate::node_job::Job;
+use crate::node_place::{Held, NodeFacts, Place};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long programs wait for their node's recorder. It needs some 0.1 s.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a signal is given to reach the program by itself.
+const BY_ITSELF: Duration = Duration::from_millis(100);
+
+/// Runs `program`, recorded as `token` says. Returns its exit code, or does not return.
+pub fn node_run(token: &str, program: &[OsString]) -> i32 {
+    let Some(job) = Job::decode(token) else {
+        eprintln!("idlewave: `node-run` is not meant to be called by hand: its token is damaged");
+        return 2;
+    };
+    if program.is_empty() {
+        eprintln!("idlewave: no program behind `node-run TOKEN --`");
+        return 2;
+    }
+    match join(&job) {
+        Ok(Part::Recorded(environment)) => exec(program, &environment),
+        Ok(Part::Leader { place, held }) => lead(&job, token, &place, &held, program),
+        Err(error) => {
+            warn(&error);
+            exec(program, &[])
+        }
+    }
+}
+
+fn warn(error: &io::Error) {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    eprintln!("idlewave: node {} is not recorded: {error}", host.trim());
+}
+
+/// What this process is on its node.
+enum Part {
+    /// A program with the recorder's environment.
+    Recorded(Vec<(String, String)>),
+    /// The one that starts the recorder.
+    Leader { place: Place, held: Held },
+}
+
+fn join(job: &Job) -> io::Result<Part> {
+    let place = Place::open(job)?;
+    let begin = Instant::now();
+    loop {
+        if place.is_over() {
+            return Err(io::Error::other("its recorder has ended already"));
+        }
+        if let Some(environment) = place.ready() {
+            place.register(std::process::id())?;
+            return Ok(Part::Recorded(environment));
+        }
+        if let Some(held) = place.elect()? {
+            return Ok(Part::Leader { place, held });
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "its recorder does not start",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Becomes the program.
+fn exec(program: &[OsString], environment: &[(String, String)]) -> i32 {
+    let error = command(program, environment).exec();
+    cannot_start(program, &error)
+}
+
+fn command(program: &[OsString], environment: &[(String, String)]) -> Command {
+    let mut command = Command::new(&program[0]);
+    let environment = environment.iter().map(|(name, value)| (name, value));
+    command.args(&program[1..]).envs(environment);
+    command
+}
+
+/// Says so, and gives the exit code that a shell would.
+fn cannot_start(program: &[OsString], error: &io::Error) -> i32 {
+    eprintln!(
+        "idlewave: failed to start {}: {error}",
+        program[0].to_string_lossy()
+    );
+    if error.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    }
+}
+
+/// Starts recorder and program, waits for both, hands the bundle over.
+fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]) -> i32 {
+    let bundle = bundle_directory(job);
+    let recorder = start_recorder(token, place, held, &bundle);
+    let (mut recorder, environment) = match recorder {
+        Ok(started) => started,
+        Err(error) => {
+            warn(&error);
+            // The others are not to wait for it.
+            let _ = place.set_ready(&[]);
+            return exec(program, &[]);
+        }
+    };
+    let signals = Signals::block();
+    let mut command = command(program, &environment);
+    // SAFETY: between fork and exec only prctl and sigprocmask are called, which are async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            // The program ends with the process that the launcher knows.
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Signals::unblock();
+            Ok(())
+        });
+    }
+    let ended = match command.spawn() {
+        Ok(mut program) => {
+            // Gone already: then there is nothing to wait for.
+            let _ = place.register(program.id());
+            signals.wait(&mut program)
+        }
+        Err(error) => {
+            let code = cannot_start(program, &error);
+            Ok(ExitStatus::from_raw(code << 8))
+        }
+    };
+    place.release_leader();
+    if let Err(error) = recorder.wait() {
+        warn(&error);
+    }
+    if let Err(error) = hand_over(job, place, &bundle) {
+        warn(&error);
+    }
+    match ended {
+        Ok(status) => end_like(status),
+        Err(error) => {
+            warn(&error);
+            1
+        }
+    }
+}
+
+/// Where the node's bundle is written: on a file system of the node.
+fn bundle_directory(job: &Job) -> PathBuf {
+    std::env::temp_dir().join(format!("idlewave-bundle-{}-{}", job.id, std::process::id()))
+}
+
+/// Starts the recorder in a session of its own, so that signals for the program do not reach it.
+fn start_recorder(
+    token: &str,
+    place: &Place,
+    held: &Held,
+    bundle: &Path,
+) -> io::Result<(Child, Vec<(String, String)>)> {
+    DirBuilder::new().mode(0o700).create(bundle)?;
+    place.set_bundle(bundle, &NodeFacts::here())?;
+    let log = File::create(place.path().join("log"))?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([
+        OsStr::new("node-record"),
+        OsStr::new(token),
+        bundle.as_os_str(),
+    ]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    let lock = held.file().as_raw_fd();
+    // SAFETY: between fork and exec only setsid and fcntl are called, which are async-signal-safe; the descriptor is
+    // open in the child as it is here.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            // Inherited on purpose: the node has its recorder as long as this process lives.
+            libc::fcntl(lock, libc::F_SETFD, 0);
+            Ok(())
+        });
+    }
+    let mut recorder = command.spawn()?;
+    let begin = Instant::now();
+    loop {
+        if let Some(environment) = place.ready() {
+            return Ok((recorder, environment));
+        }
+        if recorder.try_wait()?.is_some() {
+            let log = fs::read_to_string(place.path().join("log")).unwrap_or_default();
+            return Err(io::Error::other(match log.lines().last() {
+                Some(last) => format!("its recorder ended: {last}"),
+                None => "its recorder ended".to_owned(),
+            }));
+        }
+        if begin.elapsed() > PATIENCE {
+            let _ = recorder.kill();
+            let _ = recorder.wait();
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "its recorder does not start",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Name of a node's bundle among those of others: the host's, and what makes it unique.
+pub(crate) fn node_name(place: &Place, facts: &NodeFacts) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let host: String = facts
+        .host
+        .chars()
+        .map(|c| if fits(c) { c } else { '-' })
+        .take(100)
+        .collect();
+    let apart = place
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .as_encoded_bytes();
+    let boot = facts.boot_id.as_bytes();
+    let unique = crc32fast::hash(&[apart, boot, facts.host.as_bytes()].concat());
+    format!("{}-{unique:08x}", host.trim_start_matches('.'))
+}
+
+/// Puts the bundle where the front finds it, if the front's directory is visible here; otherwise it stays, to be sent.
+fn hand_over(job: &Job, place: &Place, bundle: &Path) -> io::Result<()> {
+    let facts = NodeFacts::here();
+    fs::write(bundle.join("node.json"), serde_json::to_vec(&facts)?)?;
+    if !job.sees_incoming() {
+        return Ok(());
+    }
+    // Processes that come to a node after its recorder has ended are recorded once more.
+    let name = node_name(place, &facts);
+    let part = job.incoming().join(format!("{name}.part"));
+    copy(bundle, &part)?;
+    let names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}-{n}")));
+    for name in names.take(1_000) {
+        let to = job.incoming().join(name);
+        if !to.exists() {
+            fs::rename(&part, &to)?;
+            break;
+        }
+    }
+    fs::remove_dir_all(bundle)?;
+    place.remove()
+}
+
+/// Copies a directory that holds files, and directories of files.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends this process as the program ended, by the same signal if by one. Returns the exit code otherwise.
+fn end_like(status: ExitStatus) -> i32 {
+    if let Some(signal) = status.signal() {
+        // SAFETY: only this process's own limits and signal dispositions are changed, and it has one thread.
+        unsafe {
+            // The program's own core file is not to be overwritten.
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::signal(signal, libc::SIG_DFL);
+            Signals::unblock();
+            libc::raise(signal);
+        }
+        return 128 + signal;
+    }
+    status.code().unwrap_or(1)
+}
+
+/// Signals that are not to end this process before the program.
+struct Signals(libc::sigset_t);
+
+impl Signals {
+    fn set() -> libc::sigset_t {
+        let mut set = MaybeUninit::uninit();
+        let all = [
+            libc::SIGHUP,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGTERM,
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+            libc::SIGALRM,
+            libc::SIGPIPE,
+            libc::SIGCHLD,
+        ];
+        // SAFETY: sigemptyset makes the set whole; the numbers are signals.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in all {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            set.assume_init()
+        }
+    }
+
+    fn block() -> Self {
+        let set = Self::set();
+        // SAFETY: the set is whole; only this thread's mask changes.
+        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        Self(set)
+    }
+
+    /// Async-signal-safe.
+    fn unblock() {
+        let set = Self::set();
+        // SAFETY: the set is whole; only this thread's mask changes.
+        unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut()) };
+    }
+
+    /// Waits for the program's end.
+    fn wait(&self, program: &mut Child) -> io::Result<ExitStatus> {
+        // A signal to pass on, and when.
+        let mut pending: Option<(i32, Instant)> = None;
+        loop {
+            if let Some(status) = program.try_wait()? {
+                return Ok(status);
+            }
+            if let Some((signal, at)) = pending {
+                if at.elapsed() >= BY_ITSELF {
+                    pending = None;
+                    // SAFETY: the child has not been collected, so its number is its own.
+                    unsafe { libc::kill(program.id() as i32, signal) };
+                }
+            }
+            // At most this long, should the notice of the program's end be lost among others.
+            let time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 50_000_000,
+            };
+            // SAFETY: set and time are whole; no information is asked for.
+            let signal = unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &time) };
+            if matches!(
+                signal,
+                libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM
+            ) {
+                pending = Some((signal, Instant::now()));
+            }
+        }
+    }
+}
