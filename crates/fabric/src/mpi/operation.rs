@@ -2,7 +2,7 @@
 
 use super::job::Job;
 use crate::{Delivery, FabricError};
-use idlewave_mpi::{RawStatus, Slot};
+use idlewave_mpi::{Family, RawStatus, Slot};
 use idlewave_units::Rank;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -149,11 +149,12 @@ impl Receiving {
     /// The length of a message that was cut: Open MPI counts it in the status, MPICH 5
     /// says it in the error's text, MPICH 4 not at all.
     fn true_length(&self, job: &Job, code: c_int, status: &RawStatus) -> Option<usize> {
-        let counted = count(job, status).ok();
-        let longer = |length: &usize| *length > self.capacity;
-        counted
-            .filter(longer)
-            .or_else(|| length_said(&job.text_of(code)).filter(longer))
+        let length = match job.abi.family {
+            Family::OpenMpi => count(job, status).ok(),
+            // The status of MPICH 4 may hold the count of an earlier message then.
+            Family::Mpich | Family::Standard => length_said(&job.text_of(code)),
+        };
+        length.filter(|length| *length > self.capacity)
     }
 }
 
