@@ -5,13 +5,16 @@
 //! estimates, what it assumes, in which direction it is biased, and where the method comes from.
 
 pub mod blocks;
+pub mod core_tail;
 pub mod distributions;
 pub mod histogram;
 pub mod levels;
 pub mod periodicity;
 pub mod quantiles;
 pub mod rates;
+pub mod resampling;
 pub mod special;
+pub mod step_times;
 pub mod tests;
 pub mod warm_up;
 
