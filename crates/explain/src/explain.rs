@@ -5,6 +5,7 @@ use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
+use crate::jitter;
 use crate::kernel::{Kernels, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
@@ -202,6 +203,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     drop(lane_charges);
     checked()?;
 
+    let mut charger = Charger {
+        kernels: &kernels,
+        catalog: &mut catalog,
+        throttled: throttled_nodes(manifest),
+    };
+    let jitter = jitter::analyse(run, &watches, &mut charger)?;
+    checked()?;
+
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
     for kernel in kernels.iter() {
         for (&pid, times) in &kernel.activations {
@@ -274,6 +283,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         advice: Vec::new(),
         losses,
         program: None,
+        jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
     let program = program.map(|analysis| {
@@ -341,10 +351,8 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. }
-            | PhaseKind::MolecularDynamics { .. }
-            | PhaseKind::Recorded { .. } => {}
-            PhaseKind::Lockstep { .. } => {
+            PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => {}
+            PhaseKind::Lockstep { .. } | PhaseKind::MolecularDynamics { .. } => {
                 for rank in &manifest.ranks {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
                     let cpu = bound_or_first_cpu(rank, pid, kernels);

@@ -15,6 +15,7 @@ mod edges;
 mod error;
 mod explain;
 mod holes;
+mod jitter;
 mod kernel;
 mod lockstep;
 mod profile;

@@ -5,8 +5,10 @@ use crate::{Contamination, Ledger, NoiseProfile, SourceKind, TraceSheet};
 use idlewave_units::{Cpu, CpuSet, Nanos, Rank};
 use serde::{Deserialize, Serialize};
 
+mod jitter;
 mod program;
 
+pub use jitter::*;
 pub use program::*;
 
 /// An estimated number with what is needed to judge it.
@@ -54,6 +56,9 @@ pub struct Findings {
     /// The recorded MPI program; `None` if the run recorded none.
     #[serde(default)]
     pub program: Option<ProgramFindings>,
+    /// How much computations vary that every rank repeats in every step; one per phase or marked region that has them.
+    #[serde(default)]
+    pub jitter: Vec<JitterFindings>,
 }
 
 /// Noise of one CPU.

@@ -25,6 +25,7 @@ pub fn bare_findings() -> Findings {
             cost: TraceCost::default(),
         },
         program: None,
+        jitter: Vec::new(),
         contamination: Contamination::default(),
         cpus: Vec::new(),
         lockstep: Vec::new(),
@@ -71,6 +72,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
     Findings {
         trace: manifest.nodes[0].trace.clone(),
         program: None,
+        jitter: Vec::new(),
         contamination: manifest.nodes[0].contamination.clone(),
         cpus: machine
             .events

@@ -1,0 +1,128 @@
+//! Computations that all ranks repeat, as a run has recorded them.
+
+use crate::ExplainError;
+use crate::kernel::for_each;
+use idlewave_run::tables::{Marks, Regions, region_kind};
+use idlewave_run::{Manifest, PhaseKind, RunReader};
+use std::collections::BTreeMap;
+
+/// Fewer steps are no series.
+const LEAST_STEPS: usize = 2;
+/// Marked regions analysed, those with most time first.
+const MOST_MARKS: usize = 8;
+
+/// Durations of all ranks in all steps that all of them completed; those of a step stand together, in the order of the ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    pub phase: u32,
+    pub name: String,
+    pub ranks: usize,
+    /// Nanoseconds.
+    pub durations: Vec<u64>,
+    /// When each began.
+    pub begins: Vec<u64>,
+}
+
+/// Begin and duration of one rank's steps.
+type Lists = Vec<Vec<(u64, u64)>>;
+
+impl Series {
+    /// Of the steps that all ranks have, from the first on; `None` if these are too few.
+    fn new(phase: u32, name: String, lists: &Lists) -> Option<Self> {
+        let steps = lists.iter().map(Vec::len).min()?;
+        if steps < LEAST_STEPS {
+            return None;
+        }
+        let all = || (0..steps).flat_map(|s| lists.iter().map(move |list| list[s]));
+        Some(Self {
+            phase,
+            name,
+            ranks: lists.len(),
+            durations: all().map(|x| x.1).collect(),
+            begins: all().map(|x| x.0).collect(),
+        })
+    }
+}
+
+/// Region that is analysed in a phase of this kind, and its name.
+fn wanted(kind: &PhaseKind) -> Option<(u8, &'static str)> {
+    match kind {
+        PhaseKind::MolecularDynamics { .. } => Some((region_kind::FORCE, "forces")),
+        PhaseKind::Lockstep { .. } => Some((region_kind::COMPUTE, "computation")),
+        PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => None,
+    }
+}
+
+/// All series of a run, in order of phases.
+pub fn read(run: &RunReader) -> Result<Vec<Series>, ExplainError> {
+    let manifest = run.manifest();
+    let mut out = regions(run, manifest)?;
+    let recorded = manifest
+        .phases
+        .iter()
+        .position(|p| matches!(p.kind, PhaseKind::Recorded { .. }));
+    if let Some(phase) = recorded {
+        out.extend(marks(run, manifest.ranks.len(), phase as u32)?);
+    }
+    Ok(out)
+}
+
+fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainError> {
+    let ranks = manifest.ranks.len();
+    let mut lists: Vec<Lists> = vec![Vec::new(); manifest.phases.len()];
+    let kinds: Vec<Option<u8>> = manifest
+        .phases
+        .iter()
+        .map(|p| wanted(&p.kind).map(|w| w.0))
+        .collect();
+    for_each::<Regions>(run, |r| {
+        let phase = r.phase as usize;
+        if kinds.get(phase) != Some(&Some(r.kind)) || r.rank.index() >= ranks {
+            return;
+        }
+        // Ranks without any row took no part; those before them did.
+        let lists = &mut lists[phase];
+        if lists.len() <= r.rank.index() {
+            lists.resize(r.rank.index() + 1, Vec::new());
+        }
+        let list = &mut lists[r.rank.index()];
+        // A lost block of records ends what can be used of this rank.
+        if r.iteration == list.len() as u64 && r.begin_ns <= r.end_ns {
+            list.push((r.begin_ns, r.end_ns - r.begin_ns));
+        }
+    })?;
+    let named = manifest.phases.iter().zip(&lists).enumerate();
+    Ok(named
+        .filter_map(|(i, (phase, lists))| {
+            let name = wanted(&phase.kind)?.1;
+            Series::new(i as u32, name.to_owned(), lists)
+        })
+        .collect())
+}
+
+/// Regions of one name that every rank marked: the k-th time of each is step k.
+fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, ExplainError> {
+    let mut by_name: BTreeMap<String, Lists> = BTreeMap::new();
+    for_each::<Marks>(run, |m| {
+        let (Some(rank), Some(end)) = (m.rank, m.end_ns) else {
+            return;
+        };
+        // A point in time has no length.
+        if rank.index() < ranks && end > m.begin_ns {
+            let lists = by_name
+                .entry(m.name)
+                .or_insert_with(|| vec![Vec::new(); ranks]);
+            lists[rank.index()].push((m.begin_ns, end - m.begin_ns));
+        }
+    })?;
+    let mut all: Vec<Series> = by_name
+        .into_iter()
+        .filter_map(|(name, mut lists)| {
+            lists.iter_mut().for_each(|l| l.sort_unstable());
+            Series::new(phase, name, &lists)
+        })
+        .collect();
+    all.sort_by_key(|s| std::cmp::Reverse(s.durations.iter().sum::<u64>()));
+    all.truncate(MOST_MARKS);
+    Ok(all)
+}
