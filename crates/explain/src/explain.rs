@@ -5,7 +5,6 @@ use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
-use crate::jitter;
 use crate::kernel::{Kernels, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
@@ -20,7 +19,7 @@ use idlewave_run::tables::{
 };
 use idlewave_run::{
     Contamination, Coupling, Manifest, PhaseKind, RankSheet, RunReader, RunState, SourceKind,
-    TraceCost, TraceMode, TraceSheet,
+    TraceCost, TraceMode, TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,9 +157,16 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
     let mut runs: Vec<(u32, LockstepAnalysis)> = Vec::new();
     for (index, phase) in manifest.phases.iter().enumerate() {
-        let PhaseKind::Lockstep { coupling, .. } = phase.kind else {
+        let PhaseKind::Lockstep {
+            coupling,
+            sides,
+            ranks,
+            ..
+        } = &phase.kind
+        else {
             continue;
         };
+        let ranks = taking_part(manifest, *ranks);
         let index = index as u32;
         let mine: Vec<usize> = (0..watches.len())
             .filter(|&i| watches[i].phase == index && watches[i].rank.is_some())
@@ -174,8 +180,9 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         };
         let phase = LockstepPhase {
             phase: index,
-            coupling,
-            ranks: manifest.ranks.len(),
+            coupling: *coupling,
+            waits: WaitsFor::new(*coupling, sides, ranks),
+            ranks,
             watches: &own_watches,
             extras: &own_extras,
         };
@@ -201,14 +208,6 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     });
     let program = program.transpose()?;
     drop(lane_charges);
-    checked()?;
-
-    let mut charger = Charger {
-        kernels: &kernels,
-        catalog: &mut catalog,
-        throttled: throttled_nodes(manifest),
-    };
-    let jitter = jitter::analyse(run, &watches, &mut charger)?;
     checked()?;
 
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
@@ -283,7 +282,6 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         advice: Vec::new(),
         losses,
         program: None,
-        jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
     let program = program.map(|analysis| {
@@ -351,9 +349,11 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => {}
-            PhaseKind::Lockstep { .. } | PhaseKind::MolecularDynamics { .. } => {
-                for rank in &manifest.ranks {
+            PhaseKind::FixedWork { .. }
+            | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Recorded { .. } => {}
+            PhaseKind::Lockstep { ranks, .. } => {
+                for rank in &manifest.ranks[..taking_part(manifest, *ranks)] {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
                     let cpu = bound_or_first_cpu(rank, pid, kernels);
                     out.push(watch(
@@ -370,6 +370,12 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
         }
     }
     Ok(out)
+}
+
+/// Ranks of a lockstep run that had only the first `ranks`, or all.
+fn taking_part(manifest: &Manifest, ranks: Option<u32>) -> usize {
+    let all = manifest.ranks.len();
+    ranks.map_or(all, |ranks| all.min(ranks as usize))
 }
 
 fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, kernels: &Kernels) -> Cpu {

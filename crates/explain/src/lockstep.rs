@@ -6,11 +6,11 @@ use crate::catalog::SourceId;
 use crate::edges::Extra;
 use crate::kernel::for_each;
 use crate::reference::{Reference, late_from};
-use crate::steps::{RankSeries, Step, chain, last_ranks, ring};
+use crate::steps::{RankSeries, Step, chain, last_ranks};
 use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Estimate, LockstepFindings};
 use idlewave_run::tables::{Regions, region_kind};
-use idlewave_run::{Coupling, RunReader, SourceKind};
+use idlewave_run::{Coupling, RunReader, SourceKind, WaitsFor};
 use idlewave_stats::{blocks, histogram, tests};
 use idlewave_units::{Nanos, Rank};
 
@@ -36,6 +36,8 @@ pub struct LockstepAnalysis {
 pub struct LockstepPhase<'a> {
     pub phase: u32,
     pub coupling: Coupling,
+    /// Who waits for whom.
+    pub waits: WaitsFor,
     pub ranks: usize,
     /// One per rank, in order.
     pub watches: &'a [Watch],
@@ -81,20 +83,18 @@ pub fn read_series(
 
 /// How long each rank took from the moment it could start to its arrival, per iteration from the
 /// second on: what the step would be if this rank alone set the pace.
-fn local_steps(series: &[RankSeries], coupling: Coupling) -> Vec<Vec<u64>> {
+fn local_steps(series: &[RankSeries], waits: &WaitsFor) -> Vec<Vec<u64>> {
     let ranks = series.len();
     let iterations = series.first().map_or(0, |s| s.arrival.len());
     let mut out: Vec<Vec<u64>> = vec![Vec::with_capacity(iterations.saturating_sub(1)); ranks];
     for k in 1..iterations {
         let all = series.iter().map(|s| s.arrival[k - 1]).max().unwrap_or(0);
         for (r, steps) in out.iter_mut().enumerate() {
-            let ready = match coupling {
-                Coupling::Barrier => all,
-                Coupling::Neighbours => ring(r, ranks)
-                    .into_iter()
-                    .map(|j| series[j].arrival[k - 1])
-                    .max()
-                    .unwrap_or(0),
+            let ready = if waits.is_global() {
+                all
+            } else {
+                let arrivals = waits.of(r).map(|j| series[j].arrival[k - 1]);
+                arrivals.max().unwrap_or(0)
             };
             steps.push(series[r].arrival[k].saturating_sub(ready));
         }
@@ -113,7 +113,7 @@ pub fn analyse(
     if iterations < 2 {
         return Ok(None);
     }
-    let local = local_steps(&series, phase.coupling);
+    let local = local_steps(&series, &phase.waits);
     let references: Vec<Reference> = local
         .iter()
         .zip(&series)
@@ -127,7 +127,7 @@ pub fn analyse(
         })
         .collect();
     drop(local);
-    let chain = chain(&series, phase.coupling);
+    let chain = chain(&series, &phase.waits);
     let last = last_ranks(&series);
 
     let limit = late_from(&references);
@@ -187,10 +187,7 @@ pub fn analyse(
     let steps_ns = chain.iter().map(|s| s.end - s.begin);
     let findings = LockstepFindings {
         phase: phase.phase,
-        name: match phase.coupling {
-            Coupling::Neighbours => "neighbour exchange".to_owned(),
-            Coupling::Barrier => "barrier".to_owned(),
-        },
+        name: phase.coupling.name().to_owned(),
         ranks: phase.ranks as u32,
         iterations: iterations as u64,
         compute: compute.iter().map(|&ns| Nanos::from_nanos(ns)).collect(),
@@ -255,7 +252,7 @@ fn held_back(
     if k == 0 || wait_end <= step.begin {
         return None;
     }
-    let (ranks, coupling) = (series.len(), taker.phase.coupling);
+    let waits = &taker.phase.waits;
     let mut in_wait = Vec::new();
     let mut most = taker.take(rank, step.begin, wait_end, &mut in_wait);
     if (wait_end - step.begin).saturating_sub(most) <= limit {
@@ -274,10 +271,7 @@ fn held_back(
             std::mem::swap(&mut in_wait, &mut candidate);
         }
     };
-    match coupling {
-        Coupling::Barrier => (0..ranks).for_each(&mut consider),
-        Coupling::Neighbours => ring(rank, ranks).into_iter().for_each(&mut consider),
-    }
+    waits.of(rank).for_each(&mut consider);
     let sender = sender?;
     taker.take(rank, wait_end, step.end, &mut in_wait);
     *taken = in_wait;

@@ -8,7 +8,7 @@
 //! ranks of the iterations; with neighbours, waits are followed back through messages, so that an
 //! idle wave is charged to the rank where it began.
 
-use idlewave_run::Coupling;
+use idlewave_run::WaitsFor;
 use idlewave_units::Rank;
 
 /// What one rank did: begin and arrival (end of computation) of every iteration, nanoseconds.
@@ -35,16 +35,9 @@ pub struct Step {
     pub end: u64,
 }
 
-/// Ranks that `rank` waits for on a ring: itself and its two neighbours, smallest first.
-pub fn ring(rank: usize, ranks: usize) -> [usize; 3] {
-    let mut set = [(rank + ranks - 1) % ranks, rank, (rank + 1) % ranks];
-    set.sort_unstable();
-    set
-}
-
 /// The chain, in order of time. All series must have the same length; empty ones give an empty chain.
 /// Of equal arrivals the lowest rank counts as the last.
-pub fn chain(series: &[RankSeries], coupling: Coupling) -> Vec<Step> {
+pub fn chain(series: &[RankSeries], waits: &WaitsFor) -> Vec<Step> {
     let ranks = series.len();
     let iterations = series
         .iter()
@@ -66,10 +59,7 @@ pub fn chain(series: &[RankSeries], coupling: Coupling) -> Vec<Step> {
         let (from, begin) = if k == 0 {
             (rank, series[rank].begin[0].min(end))
         } else {
-            let from = match coupling {
-                Coupling::Barrier => last_of(k - 1, &mut (0..ranks)),
-                Coupling::Neighbours => last_of(k - 1, &mut ring(rank, ranks).into_iter()),
-            };
+            let from = last_of(k - 1, &mut waits.of(rank));
             (from, series[from].arrival[k - 1].min(end))
         };
         steps.push(Step {
@@ -101,36 +91,31 @@ pub fn last_ranks(series: &[RankSeries]) -> Vec<u32> {
 #[allow(clippy::needless_range_loop)] // Iteration and rank are indices of the recurrence.
 mod tests {
     use super::*;
+    use idlewave_run::Coupling;
     use proptest::prelude::*;
 
     /// Runs the recurrence: t(r, k) = max over predecessors t(., k-1) + work(r, k).
-    fn simulate(work: &[Vec<u64>], coupling: Coupling) -> Vec<RankSeries> {
+    fn simulate(work: &[Vec<u64>], coupling: Coupling) -> (Vec<RankSeries>, WaitsFor) {
         let ranks = work.len();
+        let waits = WaitsFor::new(coupling, &[], ranks);
         let mut series = vec![RankSeries::default(); ranks];
         for k in 0..work[0].len() {
             for r in 0..ranks {
-                let ready = match (k, coupling) {
-                    (0, _) => 1000,
-                    (_, Coupling::Barrier) => {
-                        (0..ranks).map(|j| series[j].arrival[k - 1]).max().unwrap()
-                    }
-                    (_, Coupling::Neighbours) => ring(r, ranks)
-                        .into_iter()
-                        .map(|j| series[j].arrival[k - 1])
-                        .max()
-                        .unwrap(),
+                let ready = match k {
+                    0 => 1000,
+                    _ => waits.of(r).map(|j| series[j].arrival[k - 1]).max().unwrap(),
                 };
                 series[r].begin.push(ready);
                 series[r].arrival.push(ready + work[r][k]);
             }
         }
-        series
+        (series, waits)
     }
 
     #[test]
     fn with_a_barrier_the_chain_is_the_last_rank_of_every_iteration() {
-        let series = simulate(&[vec![10, 10, 30], vec![12, 9, 10]], Coupling::Barrier);
-        let chain = chain(&series, Coupling::Barrier);
+        let (series, waits) = simulate(&[vec![10, 10, 30], vec![12, 9, 10]], Coupling::Barrier);
+        let chain = chain(&series, &waits);
         let ranks: Vec<u32> = chain.iter().map(|s| s.rank.get()).collect();
         assert_eq!(ranks, [1, 0, 0]);
         assert_eq!(last_ranks(&series), [1, 0, 0]);
@@ -141,9 +126,9 @@ mod tests {
         // Rank 0 of 8 is late by 100 in iteration 1; the wave reaches rank 4 at iteration 5.
         let mut work = vec![vec![10; 6]; 8];
         work[0][1] += 100;
-        let series = simulate(&work, Coupling::Neighbours);
+        let (series, waits) = simulate(&work, Coupling::Neighbours);
         assert_eq!(series[4].arrival[5], 1000 + 60 + 100);
-        let chain = chain(&series, Coupling::Neighbours);
+        let chain = chain(&series, &waits);
         let late: Vec<(u64, u32)> = chain
             .iter()
             .filter(|s| s.end - s.begin > 10)
@@ -154,8 +139,8 @@ mod tests {
 
     #[test]
     fn one_rank_waits_for_nobody() {
-        let series = simulate(&[vec![5, 7]], Coupling::Neighbours);
-        let chain = chain(&series, Coupling::Neighbours);
+        let (series, waits) = simulate(&[vec![5, 7]], Coupling::Neighbours);
+        let chain = chain(&series, &waits);
         assert_eq!(chain.len(), 2);
         assert_eq!((chain[1].begin, chain[1].end), (1005, 1012));
     }
@@ -167,8 +152,8 @@ mod tests {
             barrier in any::<bool>(),
         ) {
             let coupling = if barrier { Coupling::Barrier } else { Coupling::Neighbours };
-            let series = simulate(&work, coupling);
-            let chain = chain(&series, coupling);
+            let (series, waits) = simulate(&work, coupling);
+            let chain = chain(&series, &waits);
             let end = series.iter().map(|s| *s.arrival.last().unwrap()).max().unwrap();
             prop_assert_eq!(chain[0].begin, 1000);
             prop_assert_eq!(chain.last().unwrap().end, end);

@@ -139,6 +139,9 @@ fn full(mut manifest: Manifest) -> Manifest {
         work_steps: 1,
         work_target: Nanos::ZERO,
         message_bytes: 1_024,
+        sides: Vec::new(),
+        variant: idlewave_run::ExchangeVariant::NonBlocking,
+        ranks: None,
         iterations: 1,
         threshold: Nanos::ZERO,
     }));

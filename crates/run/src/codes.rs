@@ -162,6 +162,23 @@ pub mod region_kind {
     pub const REBUILD: u8 = 4;
     /// Positions and velocities brought up to date, in the Lennard-Jones run.
     pub const UPDATE: u8 = 5;
+    /// Values of all ranks combined, for all.
+    pub const ALLREDUCE: u8 = 6;
+    /// Values of all ranks combined, for rank 0.
+    pub const REDUCE: u8 = 7;
+    /// A message from every rank to every rank.
+    pub const ALLTOALL: u8 = 8;
+
+    /// The wait of a lockstep run with this coupling.
+    pub const fn wait_of(coupling: crate::Coupling) -> u8 {
+        match coupling {
+            crate::Coupling::Neighbours => EXCHANGE,
+            crate::Coupling::Barrier => BARRIER,
+            crate::Coupling::Allreduce => ALLREDUCE,
+            crate::Coupling::Reduce => REDUCE,
+            crate::Coupling::Alltoall => ALLTOALL,
+        }
+    }
 }
 
 /// Values of the column `class` of [`Operations`](crate::tables::Operations).

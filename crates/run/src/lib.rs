@@ -7,6 +7,7 @@
 mod bundle;
 mod codes;
 mod column;
+mod coupling;
 mod error;
 pub mod findings;
 mod host;
@@ -21,13 +22,14 @@ pub mod testing;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
+pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, WaitsFor};
 pub use error::RunError;
 pub use host::{Cache, CgroupQuota, Contamination, CpuTopology, HostSheet};
 pub use ledger::{Ledger, Loss};
 pub use manifest::{
-    Alignment, AlignmentPoint, ClockSheet, Coupling, DetourLoop, Incomplete, Manifest, NodeSheet,
-    Phase, PhaseKind, RankSheet, RunState, SchemaVersion, TableEntry, TraceCost, TraceMode,
-    TraceSheet, Unavailable,
+    Alignment, AlignmentPoint, ClockSheet, DetourLoop, Incomplete, Manifest, NodeSheet, Phase,
+    PhaseKind, RankSheet, RunState, SchemaVersion, TableEntry, TraceCost, TraceMode, TraceSheet,
+    Unavailable,
 };
 pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use table_io::{TableReader, TableWriter};

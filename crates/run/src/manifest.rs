@@ -1,6 +1,6 @@
 //! `run.json`: what a run is, where it was made, what it holds and what is missing.
 
-use crate::{Contamination, HostSheet, Ledger};
+use crate::{Contamination, Coupling, ExchangeVariant, HostSheet, Ledger};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -179,8 +179,17 @@ pub enum PhaseKind {
         work_steps: u64,
         /// The computation the user asked for.
         work_target: Nanos,
-        /// Bytes sent to each neighbour.
+        /// Bytes of each message, or of the values that each rank gives to a collective.
         message_bytes: u64,
+        /// Ranks along each dimension of the decomposition, for neighbour exchange; empty for a ring of all.
+        #[serde(default)]
+        sides: Vec<u32>,
+        /// How the neighbour exchange was programmed.
+        #[serde(default)]
+        variant: ExchangeVariant,
+        /// How many took part, the first ones; `None` for all.
+        #[serde(default)]
+        ranks: Option<u32>,
         /// Iterations that every rank completed.
         iterations: u64,
         /// Gaps longer than this inside computation or wait are recorded as detours.
@@ -234,16 +243,6 @@ pub struct DetourLoop {
     pub involuntary_switches: Option<u64>,
     /// Whether the thread was seen on another CPU than its own.
     pub moved: bool,
-}
-
-/// How the ranks of a lockstep run wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Coupling {
-    /// Each waits for its two neighbours on a ring.
-    Neighbours,
-    /// Each waits for all.
-    Barrier,
 }
 
 /// One rank.

@@ -303,7 +303,10 @@ impl Base<'_> {
     fn check(&self, run: &MeasuredRun, jobs: &mut Jobs) -> Result<usize, SimulateError> {
         let topology = match run.coupling {
             Coupling::Neighbours => Topology::Ring1d,
-            Coupling::Barrier => Topology::Barrier,
+            // Rank 0 of a reduce waits for all as well; the others do not, so that this is an upper bound.
+            Coupling::Barrier | Coupling::Allreduce | Coupling::Reduce | Coupling::Alltoall => {
+                Topology::Barrier
+            }
         };
         let field = self.field(run.work, None);
         let rung = self

@@ -55,8 +55,10 @@ pub struct Outcome {
 /// A gap in counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(crate) struct Gap {
+pub struct Gap {
+    /// Last reading before it.
     pub begin: u64,
+    /// Time above the undisturbed one.
     pub length: u64,
 }
 

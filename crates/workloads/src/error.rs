@@ -2,7 +2,7 @@
 
 use idlewave_fabric::FabricError;
 use idlewave_run::RunError;
-use idlewave_units::Cpu;
+use idlewave_units::{Cpu, Rank};
 use std::io;
 
 /// Why a workload could not run to its end.
@@ -35,6 +35,30 @@ pub enum WorkloadError {
     /// Particles of the Lennard-Jones run flew apart: a defect of idlewave.
     #[error("run molecular dynamics: a particle left the system")]
     Unstable,
+    /// A message of a lockstep run is not the one that is due: a defect of the fabric.
+    #[error(
+        "run in lockstep: the message from rank {from} in iteration {iteration} is another one"
+    )]
+    WrongMessage {
+        /// The rank that should have sent it.
+        from: Rank,
+        /// The iteration.
+        iteration: u64,
+    },
+    /// Values were combined wrongly: a defect of the fabric.
+    #[error("run in lockstep: the values combined in iteration {iteration} are wrong")]
+    WrongSum {
+        /// The iteration.
+        iteration: u64,
+    },
+    /// A decomposition does not hold the ranks.
+    #[error("decompose {ranks} ranks into {sides:?}: the product of the sides is another number")]
+    WrongSides {
+        /// Ranks along each dimension.
+        sides: Vec<u32>,
+        /// Number of ranks.
+        ranks: u32,
+    },
     /// No rank was asked for.
     #[error("run ranks: there are none")]
     NoRanks,

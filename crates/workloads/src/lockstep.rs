@@ -5,7 +5,12 @@
 //! the wait reads the counter on every turn; so every gap is known with its begin and length, as in a
 //! detour loop, and not just as a late iteration.
 
+mod exchange;
+mod meeting;
+mod message;
 mod rank;
+mod tree;
+mod work;
 
 use crate::crew::{self, Feed, Member, pass_all};
 use crate::detour::{self, Gap};
@@ -14,24 +19,51 @@ use crate::recorder::channel;
 use crate::{Sink, WorkloadError};
 use idlewave_clock::{Calibration, with_source};
 use idlewave_fabric::{Waiting, world};
-use idlewave_run::Coupling;
 use idlewave_run::spill::RecordKind;
+use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{Cpu, Nanos, Rank};
-pub(crate) use rank::Iteration;
-use rank::Work;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+pub use message::HEADER;
+pub use rank::{Done, Iteration, Plan, run as run_rank};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+pub use work::Work;
 
 /// Bytes that each neighbour is sent.
 pub const MESSAGE_BYTES: usize = 1_024;
 
-/// What to run.
+/// How the ranks meet after their computation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// What they do.
+    pub coupling: Coupling,
+    /// Ranks along each dimension, for neighbour exchange; empty for a ring of all.
+    pub sides: Vec<u32>,
+    /// How the neighbour exchange is programmed.
+    pub variant: ExchangeVariant,
+    /// Bytes of a message to each neighbour, or to each rank of an all-to-all, at least [`HEADER`]; or of the values
+    /// that are combined, at least one of 8 bytes.
+    pub bytes: usize,
+}
+
+impl Pattern {
+    /// That of a study: messages of [`MESSAGE_BYTES`] on a ring, or a barrier.
+    pub fn of(coupling: Coupling) -> Self {
+        Self {
+            coupling,
+            sides: Vec::new(),
+            variant: ExchangeVariant::NonBlocking,
+            bytes: MESSAGE_BYTES,
+        }
+    }
+}
+
+/// What to run, with ranks as threads.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// CPU of each rank. Ranks may share one.
     pub cpus: Vec<Cpu>,
-    /// How the ranks wait for each other.
-    pub coupling: Coupling,
+    /// How the ranks meet.
+    pub pattern: Pattern,
     /// How long.
     pub duration: Duration,
     /// Work of one iteration in Fibonacci steps.
@@ -93,8 +125,7 @@ pub fn run(
     } else {
         Waiting::Spin
     };
-    let last = AtomicU64::new(params.max_iterations.saturating_sub(1));
-
+    let pattern = &params.pattern;
     let mut iteration_feeds = Vec::new();
     let mut gap_feeds = Vec::new();
     let mut bodies = Vec::new();
@@ -126,10 +157,10 @@ pub fn run(
             name: format!("iw-rank-{index}"),
             cpu,
         });
-        let (last, coupling) = (&last, params.coupling);
+        let max_iterations = params.max_iterations;
         bodies.push(move || {
             let done = with_source!(counter, s => rank::run(
-                &mut fabric, s, &rank::Plan { work, coupling, duration, threshold, last, halt },
+                &mut fabric, s, &Plan { work, pattern, duration, threshold, max_iterations, halt },
                 |iteration| iterations.push_next(iteration), |gap| gaps.push(gap),
             ));
             if done.is_err() {

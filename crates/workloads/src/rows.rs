@@ -2,7 +2,7 @@
 
 use crate::detour::Gap;
 use crate::fixed_work::Span;
-use crate::lockstep::{Iteration, MESSAGE_BYTES};
+use crate::lockstep::Iteration;
 use crate::md::Step;
 use idlewave_clock::Calibration;
 use idlewave_run::spill::{Block, RecordKind};
@@ -64,8 +64,19 @@ impl Rows {
                     });
                 }
             }
-            (RecordKind::Iteration, Some(&PhaseKind::Lockstep { coupling, .. })) => {
-                self.iterations(block, words, coupling, manifest.ranks.len(), calibration);
+            (
+                RecordKind::Iteration,
+                Some(&PhaseKind::Lockstep {
+                    coupling,
+                    message_bytes,
+                    ..
+                }),
+            ) => {
+                // A ring: one message from each side.
+                let bytes = (coupling == Coupling::Neighbours && manifest.ranks.len() > 1)
+                    .then(|| Bytes::new(2 * message_bytes));
+                let wait = region_kind::wait_of(coupling);
+                self.iterations(block, words, wait, bytes, calibration);
             }
             (RecordKind::MdStep, Some(PhaseKind::MolecularDynamics { .. })) => {
                 self.steps(block, words, calibration);
@@ -93,18 +104,10 @@ impl Rows {
         &mut self,
         block: &Block,
         words: &[u64],
-        coupling: Coupling,
-        ranks: usize,
+        wait: u8,
+        bytes: Option<Bytes>,
         calibration: &Calibration,
     ) {
-        let (wait, bytes) = match coupling {
-            Coupling::Neighbours if ranks > 1 => (
-                region_kind::EXCHANGE,
-                Some(Bytes::new(2 * MESSAGE_BYTES as u64)),
-            ),
-            Coupling::Neighbours => (region_kind::EXCHANGE, None),
-            Coupling::Barrier => (region_kind::BARRIER, None),
-        };
         let key = (block.phase, block.rank);
         for &next in bytemuck::cast_slice::<u64, Iteration>(words) {
             let number = self.open.get(&key).map_or(0, |open| open.0 + 1);

@@ -142,10 +142,13 @@ fn quanta_follow_each_other_without_overlap() {
 
 fn lockstep_rows(kept: &Kept, params: &lockstep::Params, calibration: &Calibration) -> Rows {
     let kind = PhaseKind::Lockstep {
-        coupling: params.coupling,
+        coupling: params.pattern.coupling,
         work_steps: params.work_steps,
         work_target: params.work,
         message_bytes: 0,
+        sides: Vec::new(),
+        variant: idlewave_run::ExchangeVariant::NonBlocking,
+        ranks: None,
         iterations: 0,
         threshold: params.threshold,
     };
@@ -157,7 +160,7 @@ fn lockstep(ranks: usize, coupling: Coupling, max_iterations: u64) -> (Rows, loc
     let mut kept = Kept::default();
     let params = lockstep::Params {
         cpus: vec![allowed_cpu(); ranks],
-        coupling,
+        pattern: lockstep::Pattern::of(coupling),
         duration: Duration::from_millis(400),
         work_steps: 20_000,
         work: Nanos::from_micros(10),
@@ -259,7 +262,7 @@ fn a_halted_run_ends_in_order() {
     let halt = AtomicBool::new(true);
     let params = lockstep::Params {
         cpus: vec![allowed_cpu(); 2],
-        coupling: Coupling::Neighbours,
+        pattern: lockstep::Pattern::of(Coupling::Neighbours),
         duration: Duration::from_secs(3_600),
         work_steps: 20_000,
         work: Nanos::from_micros(10),

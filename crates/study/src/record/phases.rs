@@ -148,12 +148,9 @@ impl Phases<'_> {
         coupling: Coupling,
     ) -> Result<(), StudyError> {
         let duration = self.plan.lockstep;
-        let what = match coupling {
-            Coupling::Neighbours => "lockstep run with neighbour exchange",
-            Coupling::Barrier => "lockstep run with a barrier",
-        };
+        let what = format!("lockstep run: {}", coupling.name());
         recording.part(
-            what,
+            &what,
             Current {
                 ranks: true,
                 duration,
@@ -164,13 +161,16 @@ impl Phases<'_> {
             work_steps: self.work_steps,
             work_target: self.work,
             message_bytes: lockstep::MESSAGE_BYTES as u64,
+            sides: Vec::new(),
+            variant: idlewave_run::ExchangeVariant::NonBlocking,
+            ranks: None,
             iterations,
             threshold: THRESHOLD,
         };
         let index = self.begin(recording, kind(0), duration)?;
         let params = lockstep::Params {
             cpus: self.plan.rank_cpus.clone(),
-            coupling,
+            pattern: lockstep::Pattern::of(coupling),
             duration,
             work_steps: self.work_steps,
             work: self.work,
