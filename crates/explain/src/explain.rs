@@ -5,6 +5,7 @@ use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
 use crate::edges::{Extra, Gap, GapMatcher};
 use crate::holes;
+use crate::jitter;
 use crate::kernel::{Kernels, for_each};
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
@@ -210,6 +211,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     drop(lane_charges);
     checked()?;
 
+    let mut charger = Charger {
+        kernels: &kernels,
+        catalog: &mut catalog,
+        throttled: throttled_nodes(manifest),
+    };
+    let jitter = jitter::analyse(run, &watches, &mut charger)?;
+    checked()?;
+
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
     for kernel in kernels.iter() {
         for (&pid, times) in &kernel.activations {
@@ -282,6 +291,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         advice: Vec::new(),
         losses,
         program: None,
+        jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
         lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
     };
     let program = program.map(|analysis| {
@@ -349,11 +359,22 @@ fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainErro
                 }
             }
             // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. }
-            | PhaseKind::MolecularDynamics { .. }
-            | PhaseKind::Recorded { .. } => {}
-            PhaseKind::Lockstep { ranks, .. } => {
-                for rank in &manifest.ranks[..taking_part(manifest, *ranks)] {
+            PhaseKind::FixedWork { .. } => {}
+            PhaseKind::Recorded { .. } => {
+                for rank in &manifest.ranks {
+                    for &pid in &rank.threads {
+                        let cpu = bound_or_first_cpu(rank, pid, kernels);
+                        let (begin, end) = (phase.begin_ns, phase.end_ns);
+                        out.push(watch(rank.node, cpu, Some(rank.rank), pid, begin, end));
+                    }
+                }
+            }
+            PhaseKind::Lockstep { .. } | PhaseKind::MolecularDynamics { .. } => {
+                let ranks = match phase.kind {
+                    PhaseKind::Lockstep { ranks, .. } => ranks,
+                    _ => None,
+                };
+                for rank in &manifest.ranks[..taking_part(manifest, ranks)] {
                     let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
                     let cpu = bound_or_first_cpu(rank, pid, kernels);
                     out.push(watch(
