@@ -55,6 +55,9 @@ pub enum LaunchError {
         /// The option.
         option: String,
     },
+    /// No number for the recording.
+    #[error("begin a recording on many nodes: {0}")]
+    Job(String),
     /// `--at` is outside of the command.
     #[error("take word {at} of the command for the program: it has {words} words")]
     At {

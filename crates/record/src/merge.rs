@@ -42,7 +42,7 @@ pub fn order(runs: Vec<RunReader>) -> Vec<RunReader> {
     let mut keyed: Vec<(Option<Rank>, String, RunReader)> = runs
         .into_iter()
         .map(|run| {
-            let least = run.manifest().ranks.iter().map(|r| r.rank).min();
+            let least = recorded_ranks(run.manifest()).map(|r| r.rank).min();
             (least, host(&run), run)
         })
         .collect();
@@ -51,6 +51,17 @@ pub fn order(runs: Vec<RunReader>) -> Vec<RunReader> {
     }
     keyed.sort_by(|a, b| (a.0, &a.1, a.2.path()).cmp(&(b.0, &b.1, b.2.path())));
     keyed.into_iter().map(|(.., run)| run).collect()
+}
+
+/// How the entry of `complete_ranks` in the ledger begins.
+const NOT_RECORDED: &str = "ranks that were not recorded";
+
+/// Ranks whose process a bundle knows; sheets of others only fill gaps.
+pub(crate) fn recorded_ranks(manifest: &Manifest) -> impl Iterator<Item = &RankSheet> {
+    manifest
+        .ranks
+        .iter()
+        .filter(|sheet| sheet.process.is_some())
 }
 
 /// Name of a bundle's node.
@@ -227,7 +238,7 @@ fn manifest(nodes: &[NodeRun], front: Front) -> Manifest {
                 ..sheet.clone()
             });
         }
-        for sheet in &own.ranks {
+        for sheet in recorded_ranks(own) {
             let sheet = RankSheet {
                 node: at,
                 ..sheet.clone()
@@ -242,6 +253,10 @@ fn manifest(nodes: &[NodeRun], front: Front) -> Manifest {
             }
         }
         for loss in own.losses.entries() {
+            // One node cannot know the ranks of the others.
+            if loss.what.starts_with(NOT_RECORDED) && nodes.len() > 1 {
+                continue;
+            }
             let what = match nodes.len() {
                 1 => loss.what.clone(),
                 _ => format!("{name}: {}", loss.what),

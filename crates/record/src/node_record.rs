@@ -1,0 +1,63 @@
+//! The recorder of a node that is not the front's: `idlewave node-record TOKEN BUNDLE`, started by the shim.
+
+use crate::node::{NodeConfig, NodeRecorder};
+use crate::node_job::Job;
+use crate::node_place::Place;
+use std::path::Path;
+use std::time::Duration;
+
+/// How often the rings are drained.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Records this node until its last process of the program has gone. Returns the exit code; the last line of the standard
+/// error says what went wrong.
+pub fn node_record(token: &str, bundle: &Path) -> i32 {
+    let Some(job) = Job::decode(token) else {
+        eprintln!("`node-record` is not meant to be called by hand: its token is damaged");
+        return 2;
+    };
+    match record(&job, bundle) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let place = Place::find(job).ok_or("the job's directory on this node is gone")?;
+    let leader = std::os::unix::process::parent_id();
+    let mut recorder = NodeRecorder::start(NodeConfig {
+        output: bundle.to_owned(),
+        command: job.command.clone(),
+        trace: job.trace,
+    })?;
+    place.set_ready(&words(&recorder.environment())?)?;
+    loop {
+        std::thread::sleep(PERIOD);
+        // Asked before the drain: what the last process wrote is taken by it.
+        let last = (place.is_leader_released() || std::os::unix::process::parent_id() != leader)
+            && !place.is_anybody_left();
+        recorder.drain()?;
+        if last {
+            break;
+        }
+    }
+    // Whoever comes now is not recorded.
+    place.set_over()?;
+    recorder.finish(0)?;
+    Ok(())
+}
+
+/// As text for the others.
+fn words(
+    environment: &[(std::ffi::OsString, std::ffi::OsString)],
+) -> Result<Vec<(String, String)>, &'static str> {
+    let text = |word: &std::ffi::OsString| word.to_str().map(str::to_owned);
+    environment
+        .iter()
+        .map(|(name, value)| text(name).zip(text(value)))
+        .collect::<Option<_>>()
+        .ok_or("a path of the recorder is not UTF-8")
+}

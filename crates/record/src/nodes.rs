@@ -1,0 +1,291 @@
+//! The front of a recording on many nodes: it puts the shim into the launcher's command, records its own node as any
+//! other, and fetches the bundles of the others when the program has ended.
+
+use crate::launch::{Launch, LaunchError, Machine, find_launch};
+use crate::node_frames::{Receiver, is_plain, parse};
+use crate::node_job::Job;
+use crate::node_place::{Held, NodeFacts, Place};
+use idlewave_run::Ledger;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How often bundles are asked for: once, once more where lines were damaged, and to have the nodes' copies removed.
+const ROUNDS: u32 = 4;
+
+/// A recording through a launcher.
+#[derive(Debug)]
+pub struct Nodes {
+    job: Job,
+    launch: Launch,
+    command: Vec<OsString>,
+    /// Of the front's own node, once its recorder runs.
+    place: Option<(Place, Held)>,
+}
+
+/// What has come from other nodes.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// Bundles, each with its `node.json`, in the bundle's own directory.
+    pub bundles: Vec<PathBuf>,
+    /// What could not be had.
+    pub losses: Ledger,
+}
+
+impl Nodes {
+    /// For a command that is a launcher's; `None` for another one, whose processes find the recorder through their
+    /// environment alone. `run` is the bundle's directory, `at` the user's word for the program's place.
+    ///
+    /// # Errors
+    /// The program's place in the launcher's command cannot be found.
+    pub fn of(
+        command: &[OsString],
+        at: Option<usize>,
+        run: &Path,
+        trace: bool,
+    ) -> Result<Option<Self>, LaunchError> {
+        let Some(launch) = find_launch(command, at, &Machine)? else {
+            return Ok(None);
+        };
+        let words: Vec<String> = command
+            .iter()
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect();
+        let job = Job::new(run, &words, trace).map_err(|e| LaunchError::Job(e.to_string()))?;
+        Ok(Some(Self {
+            job,
+            launch,
+            command: command.to_vec(),
+            place: None,
+        }))
+    }
+
+    /// Where the program was found.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// The recorder of the front's own node runs: its processes need `environment`. The bundle's directory is there.
+    ///
+    /// # Errors
+    /// What the processes look for cannot be written.
+    pub fn own_node_is_ready(&mut self, environment: &[(String, String)]) -> io::Result<()> {
+        self.job.open_incoming()?;
+        let place = Place::open(&self.job)?;
+        let held = place.elect()?.ok_or(io::ErrorKind::AlreadyExists)?;
+        place.set_ready(environment)?;
+        self.place = Some((place, held));
+        Ok(())
+    }
+
+    /// The command with the shim before the program.
+    ///
+    /// # Errors
+    /// This program's own file is not known.
+    pub fn command(&self) -> io::Result<Vec<OsString>> {
+        let shim = [
+            std::env::current_exe()?.into_os_string(),
+            "node-run".into(),
+            self.job.encode().into(),
+            "--".into(),
+        ];
+        Ok(self.launch.with_shim(&self.command, &shim))
+    }
+
+    /// Whether a process of the program is still on the front's own node.
+    pub fn is_anybody_left(&self) -> bool {
+        self.place
+            .as_ref()
+            .is_some_and(|(place, _)| place.is_anybody_left())
+    }
+
+    /// Fetches the other nodes' bundles when the launcher has ended: those that were put into the bundle's directory, and
+    /// by way of the launcher those that could not be. `missing` says how many ranks are in none of the bundles that it is
+    /// given; `None` if that cannot be known, as of a program that is not an MPI program.
+    pub fn fetch(&mut self, missing: impl Fn(&[PathBuf]) -> Option<usize>) -> Fetched {
+        if let Some((place, held)) = self.place.take() {
+            // Processes that come from now on are not recorded; the directory is in memory and private.
+            let _ = place.set_over();
+            let _ = place.remove();
+            drop(held);
+        }
+        let mut fetched = Fetched {
+            bundles: self.handed_over(),
+            losses: Ledger::default(),
+        };
+        if missing(&fetched.bundles) == Some(0) {
+            return fetched;
+        }
+        let mut trouble = None;
+        for round in 1..=ROUNDS {
+            self.job.round = round;
+            match self.ask() {
+                Ok(asked) => {
+                    trouble = asked.trouble;
+                    if asked.came.is_empty() && trouble.is_none() {
+                        break;
+                    }
+                    self.job.have.extend(asked.came);
+                }
+                Err(error) => {
+                    trouble = Some(format!("the launcher cannot be started again: {error}"));
+                    break;
+                }
+            }
+        }
+        fetched.bundles = self.handed_over();
+        let count = missing(&fetched.bundles).unwrap_or_default();
+        if count > 0 {
+            trouble.get_or_insert(format!("{count} ranks are in none of those that came"));
+        }
+        if let Some(trouble) = trouble {
+            fetched.losses.enter(
+                format!("bundles of other nodes ({trouble})"),
+                1,
+                "what their ranks did, and what disturbed them, is missing",
+                format!(
+                    "put RUN where all nodes see it; what was recorded is in {}/idlewave-bundle-{}-* on them",
+                    std::env::temp_dir().display(),
+                    self.job.id
+                ),
+            );
+        }
+        fetched
+    }
+
+    /// Removes what came from other nodes: it is in the merged bundle.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self) -> io::Result<()> {
+        fs::remove_dir_all(self.job.incoming())
+    }
+
+    /// Whole bundles in the bundle's directory.
+    fn handed_over(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.job.incoming())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut found: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| {
+                path.extension().is_none_or(|e| e != "part") && path.join("node.json").is_file()
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Starts the launcher once more, with the sender in the program's place.
+    fn ask(&self) -> io::Result<Asked> {
+        let sender = [
+            std::env::current_exe()?.into_os_string(),
+            "node-send".into(),
+            self.job.encode().into(),
+        ];
+        let command = self.launch.with_instead(&self.command, &sender);
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Its words are kept for the case that nothing comes; read beside, so that it never waits for us.
+        let words = child.stderr.take().map(|stderr| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.take(1 << 16).read_to_end(&mut text);
+                String::from_utf8_lossy(&text).into_owned()
+            })
+        });
+        let mut asked = match child.stdout.take() {
+            Some(stdout) => self.receive(BufReader::new(stdout)),
+            None => Asked::default(),
+        };
+        let status = child.wait()?;
+        let words = words
+            .and_then(|words| words.join().ok())
+            .unwrap_or_default();
+        if !status.success() && asked.trouble.is_none() {
+            let last = words
+                .lines()
+                .rfind(|line| !line.trim().is_empty())
+                .unwrap_or("no word of it");
+            asked.trouble = Some(format!("the launcher ended with {status}: {last}"));
+        }
+        Ok(asked)
+    }
+
+    /// Reads the launcher's output to its end.
+    fn receive(&self, mut output: impl BufRead) -> Asked {
+        let mut asked = Asked::default();
+        let mut receivers: BTreeMap<String, Option<Receiver>> = BTreeMap::new();
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            match output.read_until(b'\n', &mut text) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    asked.trouble = Some(error.to_string());
+                    break;
+                }
+            }
+            let line = match parse(&String::from_utf8_lossy(&text)) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(error) => {
+                    asked.trouble = Some(error.to_string());
+                    continue;
+                }
+            };
+            let part = self.job.incoming().join(format!("{}.part", line.node));
+            let receiver = receivers.entry(line.node.clone()).or_insert_with(|| {
+                // Left of an earlier round.
+                let _ = fs::remove_dir_all(&part);
+                Receiver::new(&part)
+                    .map_err(|e| asked.trouble = Some(e.to_string()))
+                    .ok()
+            });
+            if let Some(Err(error)) = receiver.as_mut().map(|r| r.take(&line)) {
+                asked.trouble = Some(format!("node {}: {error}", line.node));
+                *receiver = None;
+            }
+        }
+        for (node, receiver) in receivers {
+            let whole = receiver.as_ref().is_some_and(Receiver::is_whole);
+            drop(receiver);
+            let part = self.job.incoming().join(format!("{node}.part"));
+            let kept = whole
+                && is_plain(&node)
+                && fs::rename(&part, self.job.incoming().join(&node)).is_ok();
+            if kept {
+                asked.came.push(node);
+            } else {
+                let _ = fs::remove_dir_all(&part);
+                asked
+                    .trouble
+                    .get_or_insert(format!("node {node}: what came is not whole"));
+            }
+        }
+        asked
+    }
+}
+
+/// What one round has brought.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Nodes whose bundles are whole now.
+    came: Vec<String>,
+    /// The last thing that went wrong.
+    trouble: Option<String>,
+}
+
+/// What a bundle's node is, if it came from another node.
+pub fn facts(bundle: &Path) -> Option<NodeFacts> {
+    serde_json::from_slice(&fs::read(bundle.join("node.json")).ok()?).ok()
+}
