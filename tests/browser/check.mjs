@@ -51,7 +51,8 @@ async function run() {
   await numbers(page);
   await drawings(page);
   if (findings.latest.length) await timeline(page);
-  else check("the page says why there is no timeline", /No (step|lockstep)/.test(await page.textContent("#late")));
+  else if (await page.locator("#late").count()) check("the page says why there is no timeline", /No (step|lockstep)/.test(await page.textContent("#late")));
+  if (findings.program) await program(page, findings.program);
   await sorting(page);
   await selection(page);
   await themes(page);
@@ -94,7 +95,7 @@ function agrees(text, exact) {
   if (/^<0\.001 %$/.test(plain)) return Math.abs(exact) < 1e-5 && exact !== 0;
   const match = plain.match(/^x?(-?[0-9.]+)\s*([a-zA-Z%]*)( %)?$/);
   if (!match) return false;
-  const scale = { "": 1, "%": 0.01, ns: 1, us: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, G: 1e9 }[match[2]];
+  const scale = { "": 1, "%": 0.01, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, ns: 1, us: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, G: 1e9 }[match[2]];
   if (scale === undefined) return false;
   const value = Number(match[1]) * scale * (match[3] ? 0.01 : 1);
   const decimals = (match[1].split(".")[1] || "").length;
@@ -166,6 +167,88 @@ async function timeline(page) {
   const last = await view();
   check("choosing a late step changes the view", findings.latest.length === 1 || (last.late !== before.late && last.pixels !== whole.pixels));
   await page.locator('tr[data-late="0"] button').click();
+}
+
+/** A recorded MPI program: its tables, the time line of ranks, idle waves and the matrix. */
+async function program(page, found) {
+  const paths = (await allNumbers(page)).map((n) => n.path.split("."));
+  for (const [what, most] of [["ranks_time", 64], ["operations", Infinity], ["waits", Infinity], ["waves", Infinity], ["marks", Infinity], ["matrix", 20]]) {
+    const rows = new Set(paths.filter((p) => p[0] === "program" && p[1] === what).map((p) => p[2])).size;
+    const expected = Math.min(found[what].length, what === "matrix" && !found.messages ? 0 : most);
+    check(`every entry of program.${what} is shown`, rows === expected, `${rows} of ${expected}`);
+  }
+  if (await page.locator("#lanes-canvas").count()) await lanes(page, found);
+  else check("the page says why there is no time line of ranks", /no time line/.test(await page.textContent("#waits")));
+  const waves = page.locator("#wave-canvas");
+  if (found.waves.length) {
+    const first = await waves.evaluate((c) => c.toDataURL());
+    await page.locator(`tr[data-wave="${found.waves.length - 1}"] button`).click();
+    const last = await waves.evaluate((c) => ({ wave: Number(c.dataset.wave), pixels: c.toDataURL() }));
+    check("choosing an idle wave shows it", last.wave === found.waves.length - 1 && (found.waves.length === 1 || last.pixels !== first));
+    await page.locator('tr[data-wave="0"] button').click();
+  } else check("the page says why there is no idle wave", (await page.textContent("#waves .absent")).length > 40);
+  if (found.messages) {
+    const sum = () => page.$eval("#matrix", (c) => Number(c.dataset.sum));
+    const all = (field) => found.matrix.reduce((a, b) => a + b[field], 0);
+    check("the matrix holds all bytes", (await sum()) === all(3));
+    await page.locator("#matrix-of").selectOption("2");
+    check("the matrix holds all messages", (await sum()) === all(2));
+    await page.locator("#matrix-of").selectOption("3");
+  }
+}
+
+async function lanes(page, found) {
+  const canvas = page.locator("#lanes-canvas");
+  const view = () => canvas.evaluate((c) => ({ from: Number(c.dataset.from), to: Number(c.dataset.to), wait: c.dataset.wait, messages: Number(c.dataset.messages), exact: Number(c.dataset.exact), pixels: c.toDataURL() }));
+  const span = (v) => v.to - v.from;
+  await page.locator('#lanes [data-zoom="all"]').click();
+  const whole = await view();
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox(), y = Math.min(box.y + box.height * 0.5, 800);
+  await page.mouse.move(box.x + box.width * 0.6, y);
+  await page.mouse.wheel(0, -240);
+  await page.waitForFunction((to) => Number(document.getElementById("lanes-canvas").dataset.to) !== to, whole.to);
+  const zoomed = await view();
+  check("the wheel zooms the time line of ranks", span(zoomed) < span(whole) * 0.9 && zoomed.pixels !== whole.pixels);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.4, y, { steps: 4 });
+  await page.mouse.up();
+  const dragged = await view();
+  check("dragging pans the time line of ranks", dragged.from > zoomed.from && Math.abs(span(dragged) / span(zoomed) - 1) < 1e-6);
+  await canvas.focus();
+  await page.keyboard.press("ArrowLeft");
+  check("arrow keys pan the time line of ranks", (await view()).from < dragged.from);
+  await page.keyboard.press("0");
+  check("0 shows the whole program", Math.abs(span(await view()) - span(whole)) < 1);
+  const tips = new Set();
+  for (let at = 30; at < box.height; at += 6) {
+    await page.mouse.move(box.x + box.width * 0.5, box.y + at);
+    const tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
+    if (tip) tips.add(tip.split("\n")[0]);
+  }
+  check("the tooltip names the rank under the cursor", tips.size > 0 && [...tips].every((t) => /^rank \d+/.test(t)), [...tips].join("; "));
+
+  const rows = await page.$$eval("tr[data-wait]", (l) => l.map((r) => ({ wait: Number(r.dataset.wait), after: Number(r.cells[r.cells.length - 1].dataset.key) })));
+  check("waits are listed", rows.length > 0 || found.latest.length === 0);
+  let messages = 0;
+  for (const row of rows.length ? [rows[rows.length - 1], rows[0]] : []) {
+    await page.locator(`tr[data-wait="${row.wait}"] button`).click();
+    const late = found.latest[row.wait], now = await view();
+    check(`choosing wait ${row.wait} goes to its place`, Number(now.wait) === row.wait && now.from <= row.after && row.after < now.to);
+    const parts = await page.$$eval("#wait-parts [data-part]", (l) => l.map((e) => Number(e.dataset.part)));
+    const sum = Number(await page.getAttribute("#wait-parts [data-lateness]", "data-lateness"));
+    check(`the parts of wait ${row.wait} are those of the findings and add up`,
+      JSON.stringify(parts) === JSON.stringify(late.parts.map((p) => p.time)) && parts.reduce((a, b) => a + b, 0) === sum, `${parts} / ${sum}`);
+    const title = await page.textContent("#wait-title");
+    check(`the title of wait ${row.wait} names who waited for whom`, title === `Rank ${late.rank} waited in ${late.operation} for rank ${late.culprit}`, title);
+    for (let i = 0; i < 12 && !messages; i++) {
+      messages = (await view()).messages;
+      await page.locator('#lanes [data-zoom="in"]').click();
+    }
+    check(`the calls around wait ${row.wait} are drawn one by one`, (await view()).exact > 0);
+    await page.locator('#lanes [data-zoom="step"]').click();
+  }
+  if (found.messages && rows.length) check("messages are drawn as lines", messages > 0);
 }
 
 async function sorting(page) {

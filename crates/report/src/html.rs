@@ -4,6 +4,7 @@
 //! script; the script sorts tables and draws. Its data are the findings themselves, in readable JSON,
 //! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
 
+mod jitter;
 mod lanes;
 mod machine;
 mod markup;
@@ -141,6 +142,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
             matrix::section(manifest, program),
         );
         add("marks", "Regions", ranks::marks(program));
+    }
+    if !findings.jitter.is_empty() {
+        add("jitter", "Jitter", jitter::section(findings));
     }
     if study || findings.prediction.is_some() {
         add("scale", "At scale", scale::section(findings));

@@ -1,6 +1,6 @@
 //! What both renderings say of a recorded program: its headline, whose waits belong together, and why they were.
 
-use crate::facts::{culprit, source_name};
+use crate::facts::source_name;
 use crate::number::{percent, plain};
 use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
 use idlewave_run::{Manifest, PhaseKind, SourceKind};
@@ -130,6 +130,11 @@ fn struck(program: &ProgramFindings, source: usize) -> Option<(Rank, f64)> {
     Some((rank, most as f64 / all.max(1) as f64))
 }
 
+/// What the other ranks waited because of a source: of what all lost, the delay itself is the origin's own.
+fn waited_for(source: &SourceFinding) -> u64 {
+    source.lost.get().saturating_sub(source.lateness.get())
+}
+
 /// The one sentence to read if no other is read.
 pub(crate) fn headline(
     manifest: &Manifest,
@@ -139,13 +144,19 @@ pub(crate) fn headline(
     if program.waited.get() == 0 {
         return "No rank waited for another one.".to_owned();
     }
-    let Some(worst) = culprit(findings) else {
+    let named = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && waited_for(s) > 0;
+    let Some(worst) = findings
+        .sources
+        .iter()
+        .filter(named)
+        .max_by_key(|s| waited_for(s))
+    else {
         return format!(
             "Ranks waited {} in all, and no record names why.",
             program.waited
         );
     };
-    let share = percent(worst.lost.as_f64() / program.waited.as_f64());
+    let share = percent(waited_for(worst) as f64 / program.waited.as_f64());
     let index = findings.sources.iter().position(|s| std::ptr::eq(s, worst));
     let struck = index.and_then(|i| struck(program, i));
     let name = source_name(worst.kind, &worst.name);

@@ -3,10 +3,12 @@
 //! Sections come in the order in which they matter; each is short enough that all of them fit 80
 //! columns and about 45 lines. What was not measured is a dash, never a zero.
 
+mod jitter;
 mod machine;
 mod outcome;
 mod program;
 
+pub(crate) use jitter::{efficiency, sentences as jitter_sentences};
 pub(crate) use machine::mode_name;
 
 use crate::facts;
@@ -45,6 +47,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         program::messages(&mut screen, found);
         program::marks(&mut screen, found);
     }
+    jitter::jitter(&mut screen, findings);
     if !recorded || findings.prediction.is_some() {
         outcome::prediction(&mut screen, findings);
     }

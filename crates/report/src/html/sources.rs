@@ -29,22 +29,27 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
         .enumerate()
         .map(|(i, s)| row(i, s, most))
         .collect();
-    let (late, lateness) = match recorded {
+    let (lost, late, lateness) = match recorded {
         false => (
+            "Lateness charged to it, times the ranks that waited",
             ("Late steps", "Late steps to which it contributed most"),
             ("Lateness", "Part of the late steps' lateness charged to it"),
         ),
         true => (
-            ("Waits", "Waits to which it contributed most"),
-            ("Waited", "Waiting charged to it"),
+            "What ranks waited because of it, and what it took from those it struck",
+            (
+                "Delays",
+                "Delays that ranks waited for, and to which it contributed most",
+            ),
+            (
+                "Delayed",
+                "The ranks it struck, as far as others waited for them",
+            ),
         ),
     };
     let header = [
         ("Source", "Task, interrupt, softirq or class of delay"),
-        (
-            "Lost by all ranks",
-            "Lateness charged to it, times the ranks that waited",
-        ),
+        ("Lost by all ranks", lost),
         late,
         lateness,
         ("Stolen", "Time it took from the CPUs of ranks"),

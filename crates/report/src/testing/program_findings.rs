@@ -195,7 +195,20 @@ fn latest(what: &SyntheticProgram, r: &Recording) -> Vec<WaitFinding> {
 
 fn sources(what: &SyntheticProgram, r: &Recording) -> Vec<SourceFinding> {
     let of = parts(r);
-    let most: Vec<u32> = of.values().map(|l| l[0].finding).collect();
+    // A delay that several ranks waited for is one: of their waits the largest part counts.
+    let mut delays: BTreeMap<(Rank, u64), (u32, u64)> = BTreeMap::new();
+    for (i, w) in r
+        .waits
+        .rows()
+        .enumerate()
+        .filter(|(_, w)| w.parent.is_none())
+    {
+        let part = &of[&(i as u32)][0];
+        let known = delays
+            .entry((w.culprit, w.end_ns))
+            .or_insert((part.finding, 0));
+        known.1 = known.1.max(part.time.get());
+    }
     let kinds = [
         (SourceKind::Task, what.culprit.as_str(), Some(Planted::Task)),
         (SourceKind::Irq, "eth0-rx-0", Some(Planted::Irq)),
@@ -207,19 +220,22 @@ fn sources(what: &SyntheticProgram, r: &Recording) -> Vec<SourceFinding> {
         .map(|(i, (kind, name, by))| {
             let hits: Vec<_> = what.delays.iter().filter(|d| Some(d.by) == by).collect();
             let stolen: u64 = hits.iter().map(|d| d.length_ns).sum();
-            let lost: u64 = r
+            let waited: u64 = r
                 .parts
                 .rows()
                 .filter(|p| p.finding == i)
                 .map(|p| p.time.get())
                 .sum();
+            let own = || delays.values().filter(|d| d.0 == i).map(|d| d.1);
+            let lateness: u64 = own().sum();
+            let lost = waited + lateness;
             SourceFinding {
                 kind,
                 name: name.to_owned(),
                 events: by.map(|_| hits.len() as u64),
                 stolen: NS(stolen),
-                late_steps: most.iter().filter(|m| **m == i).count() as u64,
-                lateness: NS(lost),
+                late_steps: own().count() as u64,
+                lateness: NS(lateness),
                 lost: NS(lost),
                 amplification: (stolen > 0).then(|| lost as f64 / stolen as f64),
                 absorbed: None,

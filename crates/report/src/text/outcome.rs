@@ -98,7 +98,9 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
     }
     let heading = match (recorded, &findings.program) {
         (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
-        (true, Some(_)) => "WHO COSTS TIME (lost = waited for it by all ranks; late = waits)",
+        (true, Some(_)) => {
+            "WHO COSTS TIME (lost = by all ranks; late = delays that ranks waited for)"
+        }
         (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
     };
     screen.line(Style::Heading, heading);
