@@ -56,6 +56,7 @@ pub fn analyse_locked(
         mut findings,
         late_steps,
         late_parts,
+        program,
     } = explain(&run, stop)?;
     progress.part("predicting a million ranks");
     add_prediction(&run, &mut findings, stop, progress)?;
@@ -66,6 +67,11 @@ pub fn analyse_locked(
         let mut out = run.into_writer();
         out.write_table(&late_steps)?;
         out.write_table(&late_parts)?;
+        if let Some(tables) = &program {
+            out.write_table(&tables.messages)?;
+            out.write_table(&tables.waits)?;
+            out.write_table(&tables.wait_parts)?;
+        }
         out.save()?;
         let run = RunReader::open(path)?;
         run.write_findings(&findings)?;

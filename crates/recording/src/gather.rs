@@ -5,6 +5,7 @@ use idlewave_run::spill::SpillReader;
 use idlewave_run::tables::{Detours, Quanta, Regions, Table};
 use idlewave_run::{RunError, RunWriter};
 use idlewave_workloads::Rows;
+use std::path::Path;
 
 /// Makes the tables of everything that was recorded, and enters them in the manifest (not yet saved); `see` is
 /// shown the rows of every block. Can be repeated until the spill is removed.
@@ -55,17 +56,29 @@ pub fn gather(
 /// # Errors
 /// As [`gather`].
 pub fn gather_killed(out: &mut RunWriter, see: impl FnMut(&Rows)) -> Result<(), RunError> {
+    let calibration = killed_calibration(out.path())?;
+    gather(out, &calibration, see)
+}
+
+/// The calibration of a killed writer, from the spill of its bundle.
+///
+/// # Errors
+/// The spill cannot be read.
+pub fn killed_calibration(bundle: &Path) -> Result<Calibration, RunError> {
     let mut pairs = Vec::new();
-    if let Some(mut spill) = SpillReader::open(out.path())? {
+    let mut last = 0;
+    if let Some(mut spill) = SpillReader::open(bundle)? {
         while let Some(block) = spill.next(None)? {
-            pairs.push(Pair {
-                counts: block.counts,
-                ns: block.ns,
-                bracket: 0,
-            });
+            if block.ns > last {
+                last = block.ns;
+                pairs.push(Pair {
+                    counts: block.counts,
+                    ns: block.ns,
+                    bracket: 0,
+                });
+            }
         }
     }
     // Only its conversion is used, never its counter: that may have been another machine's.
-    let calibration = Calibration::from_pairs(Counter::Monotonic, pairs);
-    gather(out, &calibration, see)
+    Ok(Calibration::from_pairs(Counter::Monotonic, pairs))
 }

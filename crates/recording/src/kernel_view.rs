@@ -1,6 +1,6 @@
 //! The kernel's view of the measurement: the best that this machine allows, and what is missing with it.
 
-use crate::RecordingError;
+use crate::{NewThread, RecordingError};
 use idlewave_capture::capabilities::capabilities;
 use idlewave_capture::perf::{PerfError, SwitchRecorder};
 use idlewave_capture::proc::{ProcSnapshot, tasks};
@@ -35,12 +35,13 @@ struct ProcView {
     begin_ns: u64,
     before: ProcSnapshot,
     /// Of the phase under way.
-    switches: Option<SwitchRecorder>,
+    switches: Vec<SwitchRecorder>,
     /// Opened with the first switches.
     bursts: Option<TableWriter<Bursts>>,
     may_record_switches: bool,
     lost: u64,
-    names: BTreeMap<Pid, (String, u8)>,
+    /// Name, kind and process of threads that were noted.
+    names: BTreeMap<Pid, (String, u8, Pid)>,
 }
 
 impl KernelView {
@@ -88,7 +89,7 @@ impl KernelView {
             cpus: cpus.clone(),
             begin_ns: monotonic_ns(),
             before: ProcSnapshot::take(root, cpus),
-            switches: None,
+            switches: Vec::new(),
             bursts: None,
             may_record_switches: capabilities.switches,
             lost: 0,
@@ -135,24 +136,49 @@ impl KernelView {
                 }
             }
             Way::Proc(view) => {
+                let own = Pid::new(std::process::id());
                 for (&pid, member) in threads.iter().zip(members) {
-                    view.names.insert(pid, (member.name.clone(), kind));
+                    view.names.insert(pid, (member.name.clone(), kind, own));
                 }
-                if view.may_record_switches {
-                    match SwitchRecorder::open(threads) {
-                        Ok(recorder) => {
-                            view.names.insert(
-                                recorder.reader(),
-                                ("idlewave-perf".to_owned(), task_kind::OWN),
-                            );
-                            view.switches = Some(recorder);
-                        }
-                        Err(error) => {
-                            view.may_record_switches = false;
-                            self.unavailable.push(refused(&error));
-                        }
-                    }
+                self.unavailable.extend(view.record_switches(threads));
+            }
+            Way::Off => {}
+        }
+        Ok(())
+    }
+
+    /// A process of the recorded program was started: it and what descends from it are the program's.
+    pub fn note_program(&mut self, process: Pid, name: &str) {
+        match &mut self.way {
+            Way::Tracefs(session) => session.note_program(process, name),
+            Way::Proc(view) => {
+                let noted = (name.to_owned(), task_kind::PROGRAM, process);
+                view.names.insert(process, noted);
+            }
+            Way::Off => {}
+        }
+    }
+
+    /// Threads of the recorded program have begun to call MPI: they are watched more closely from now on. `all` are
+    /// these and those before them.
+    ///
+    /// # Errors
+    /// The tracer refuses.
+    pub fn watch_program(&mut self, new: &[NewThread], all: &[Pid]) -> Result<(), RecordingError> {
+        match &mut self.way {
+            Way::Tracefs(session) => {
+                for thread in new {
+                    session.note_rank(thread.thread, thread.process, &thread.name);
                 }
+                session.watch_faults(all)?;
+            }
+            Way::Proc(view) => {
+                for thread in new {
+                    let noted = (thread.name.clone(), task_kind::RANK, thread.process);
+                    view.names.insert(thread.thread, noted);
+                }
+                let threads: Vec<Pid> = new.iter().map(|thread| thread.thread).collect();
+                self.unavailable.extend(view.record_switches(&threads));
             }
             Way::Off => {}
         }
@@ -167,16 +193,16 @@ impl KernelView {
         let Way::Proc(view) = &mut self.way else {
             return Ok(());
         };
-        let Some(recorder) = view.switches.take() else {
-            return Ok(());
-        };
-        let records = recorder.stop(NODE);
-        view.lost += records.lost;
-        let bursts = match &mut view.bursts {
-            Some(bursts) => bursts,
-            none => none.insert(out.table::<Bursts>()?),
-        };
-        bursts.extend(&records.bursts)
+        for recorder in std::mem::take(&mut view.switches) {
+            let records = recorder.stop(NODE);
+            view.lost += records.lost;
+            let bursts = match &mut view.bursts {
+                Some(bursts) => bursts,
+                none => none.insert(out.table::<Bursts>()?),
+            };
+            bursts.extend(&records.bursts)?;
+        }
+        Ok(())
     }
 
     /// Whether the recording gave up by itself; [`stop`](Self::stop) then tells why.
@@ -213,6 +239,26 @@ fn refused(error: &PerfError) -> Unavailable {
 }
 
 impl ProcView {
+    /// Records the switches of threads if that is allowed; what is missing if it is not.
+    fn record_switches(&mut self, threads: &[Pid]) -> Option<Unavailable> {
+        if !self.may_record_switches {
+            return None;
+        }
+        match SwitchRecorder::open(threads) {
+            Ok(recorder) => {
+                let own = Pid::new(std::process::id());
+                let noted = ("idlewave-perf".to_owned(), task_kind::OWN, own);
+                self.names.insert(recorder.reader(), noted);
+                self.switches.push(recorder);
+                None
+            }
+            Err(error) => {
+                self.may_record_switches = false;
+                Some(refused(&error))
+            }
+        }
+    }
+
     fn write(self, root: &Path, out: &mut RunWriter) -> Result<(), RunError> {
         let after = ProcSnapshot::take(root, &self.cpus);
         let mut sources = Sources::default();
@@ -239,13 +285,13 @@ impl ProcView {
                 },
             );
         }
-        for (pid, (name, kind)) in self.names {
+        for (pid, (name, kind, process)) in self.names {
             rows.insert(
                 pid,
                 Task {
                     node: NODE,
                     pid,
-                    process: Some(own),
+                    process: Some(process),
                     name,
                     kind,
                 },

@@ -11,6 +11,7 @@ mod error;
 mod gather;
 mod kernel_view;
 mod lock;
+mod program;
 mod progress;
 mod recording;
 mod salvage;
@@ -22,6 +23,11 @@ pub use error::RecordingError;
 pub use gather::gather;
 pub use kernel_view::KernelView;
 pub use lock::Lock;
+pub use program::{
+    ClockExchange, Drain, Drained, Gathered, NewThread, ProgramRing, Rings, clock_exchanges,
+    complete_ranks, forget_rings, gather_program, note_rings,
+};
 pub use progress::{Progress, Quiet, Stop};
 pub use recording::{Current, Recording};
+pub use salvage::open as open_run;
 pub use show::{render, summary, write_report};

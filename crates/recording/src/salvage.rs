@@ -1,10 +1,11 @@
 //! A bundle before its analysis: what a killed writer left is made whole, raw captures become tables.
 
-use crate::gather::gather_killed;
+use crate::gather::{gather_killed, killed_calibration};
+use crate::program::{complete_ranks, gather_program, salvage_rings};
 use crate::{Progress, RecordingError};
 use idlewave_ftrace::{capture_path, decode_capture};
 use idlewave_run::tables::{Bursts, Table};
-use idlewave_run::{Incomplete, RunReader, RunState, RunWriter, spill};
+use idlewave_run::{Incomplete, Phase, PhaseKind, RunReader, RunState, RunWriter, spill};
 use idlewave_units::NodeId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,10 @@ pub fn open(
 
 /// Ends the tables of a killed writer and its last phase, and marks the run.
 fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), RecordingError> {
+    let recorded = |phase: &Phase| matches!(phase.kind, PhaseKind::Recorded { .. });
+    if out.manifest.phases.iter().any(recorded) {
+        return make_program_whole(out, has_raw);
+    }
     // The last moment seen of each phase.
     let mut ends = vec![0_u64; out.manifest.phases.len()];
     let mut see = |phase: u32, end_ns: u64| {
@@ -81,5 +86,28 @@ fn make_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), RecordingError> 
         }
     }
     out.close(Some(Incomplete::Killed))?;
+    Ok(spill::remove(out.path())?)
+}
+
+/// The same for a recorded program. What its rings still hold is taken first, if they are there.
+fn make_program_whole(out: &mut RunWriter, has_raw: bool) -> Result<(), RecordingError> {
+    let rings = salvage_rings(out.path())?;
+    let calibration = killed_calibration(out.path())?;
+    let gathered = gather_program(out, &calibration)?;
+    if !has_raw {
+        out.salvage::<Bursts>(|_| ())?;
+    }
+    if let Some(size) = gathered.size {
+        complete_ranks(&mut out.manifest, size);
+    }
+    for phase in &mut out.manifest.phases {
+        if let PhaseKind::Recorded { library, .. } = &mut phase.kind {
+            library.clone_from(&gathered.library);
+            phase.begin_ns = gathered.first_init_ns.unwrap_or(phase.begin_ns);
+            phase.end_ns = gathered.last_ns.max(phase.begin_ns);
+        }
+    }
+    out.close(Some(Incomplete::Killed))?;
+    drop(rings);
     Ok(spill::remove(out.path())?)
 }
