@@ -17,7 +17,7 @@ module idlewave
   private
   public :: idlewave_begin, idlewave_end, idlewave_point
 
-  integer, parameter :: longest = 56
+  integer, parameter :: longest = 255
 
   abstract interface
     subroutine mark(name) bind(c)
