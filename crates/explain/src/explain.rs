@@ -3,27 +3,28 @@
 use crate::ExplainError;
 use crate::catalog::{Catalog, SourceId};
 use crate::cpu_noise::cpu_noise;
-use crate::edges::{Extra, Gap, GapMatcher};
+use crate::edges::{Extra, GapMatcher};
 use crate::holes;
 use crate::jitter;
-use crate::kernel::{Kernels, for_each};
+use crate::kernel::Kernels;
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
 use crate::program::{self, Recorded};
 use crate::source_table::SourceTable;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
+use crate::watched::{gaps, is_recorded, taking_part, throttled_nodes, watches};
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
-    Detours, LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Sources, Table, Tasks,
-    WaitParts, Waits,
+    LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Sources, Table, Tasks, WaitParts,
+    Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, Manifest, PhaseKind, RankSheet, RunReader, RunState, SourceKind,
-    TraceCost, TraceMode, TraceSheet, WaitsFor,
+    Contamination, Coupling, PhaseKind, RunReader, RunState, SourceKind, TraceCost, TraceMode,
+    TraceSheet, WaitsFor,
 };
-use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
-use std::collections::{BTreeMap, BTreeSet};
+use idlewave_units::{Cpu, Nanos, NodeId};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Late steps written out in the findings; all are in the tables.
@@ -317,124 +318,6 @@ fn no_trace() -> TraceSheet {
         unavailable: Vec::new(),
         cost: TraceCost::default(),
     }
-}
-
-/// Nodes whose kernel counted stops of our group by its bandwidth limit.
-fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
-    manifest
-        .nodes
-        .iter()
-        .filter(|n| n.contamination.throttled.is_some_and(|t| t > 0))
-        .map(|n| n.node)
-        .collect()
-}
-
-/// All measuring threads of all phases. Where a phase does not name its threads, the one that had
-/// the CPU longest is taken; without the kernel's view there is none, and pid 0 stands for it.
-fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainError> {
-    let manifest = run.manifest();
-    let mut out = Vec::new();
-    let mut lockstep = 0;
-    let first = manifest.nodes.first().map_or(NodeId::new(0), |n| n.node);
-    for (index, phase) in manifest.phases.iter().enumerate() {
-        let watch =
-            |node: NodeId, cpu: Cpu, rank: Option<Rank>, pid: Pid, begin: u64, end: u64| Watch {
-                phase: index as u32,
-                rank,
-                node,
-                cpu,
-                pid,
-                begin,
-                end: end.max(begin),
-            };
-        match &phase.kind {
-            PhaseKind::Detour { loops, .. } => {
-                for l in loops {
-                    // The loops are those of the node on which the command was given.
-                    let pid = kernels
-                        .of(first)
-                        .and_then(|k| k.dominating(l.cpu, l.begin_ns, l.end_ns))
-                        .unwrap_or(Pid::IDLE);
-                    out.push(watch(first, l.cpu, None, pid, l.begin_ns, l.end_ns));
-                }
-            }
-            // Its quanta are single readings: nothing is laid over them.
-            PhaseKind::FixedWork { .. } => {}
-            PhaseKind::Recorded { .. } => {
-                for rank in &manifest.ranks {
-                    for &pid in &rank.threads {
-                        let cpu = bound_or_first_cpu(rank, pid, kernels);
-                        let (begin, end) = (phase.begin_ns, phase.end_ns);
-                        out.push(watch(rank.node, cpu, Some(rank.rank), pid, begin, end));
-                    }
-                }
-            }
-            PhaseKind::Lockstep { .. } | PhaseKind::MolecularDynamics { .. } => {
-                let ranks = match phase.kind {
-                    PhaseKind::Lockstep { ranks, .. } => ranks,
-                    _ => None,
-                };
-                for rank in &manifest.ranks[..taking_part(manifest, ranks)] {
-                    let pid = rank.threads.get(lockstep).copied().unwrap_or(Pid::IDLE);
-                    let cpu = bound_or_first_cpu(rank, pid, kernels);
-                    out.push(watch(
-                        rank.node,
-                        cpu,
-                        Some(rank.rank),
-                        pid,
-                        phase.begin_ns,
-                        phase.end_ns,
-                    ));
-                }
-                lockstep += 1;
-            }
-        }
-    }
-    Ok(out)
-}
-
-/// Ranks of a lockstep run that had only the first `ranks`, or all.
-fn taking_part(manifest: &Manifest, ranks: Option<u32>) -> usize {
-    let all = manifest.ranks.len();
-    ranks.map_or(all, |ranks| all.min(ranks as usize))
-}
-
-fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, kernels: &Kernels) -> Cpu {
-    let first = || {
-        let bursts = kernels.of(rank.node)?.bursts_of(pid);
-        bursts.first().map(|b| b.cpu)
-    };
-    rank.cpu.or_else(first).unwrap_or(Cpu::new(0))
-}
-
-fn is_recorded(manifest: &Manifest, watch: &Watch) -> bool {
-    let phase = manifest.phases.get(watch.phase as usize);
-    phase.is_some_and(|p| matches!(p.kind, PhaseKind::Recorded { .. }))
-}
-
-/// The gaps of every watch, in order of time.
-fn gaps(run: &RunReader, watches: &[Watch]) -> Result<Vec<Vec<Gap>>, ExplainError> {
-    let place: BTreeMap<(u32, Option<Rank>, Option<Cpu>), usize> = watches
-        .iter()
-        .enumerate()
-        .map(|(i, w)| ((w.phase, w.rank, w.rank.is_none().then_some(w.cpu)), i))
-        .collect();
-    let mut out = vec![Vec::new(); watches.len()];
-    for_each::<Detours>(run, |d| {
-        let key = (d.phase, d.rank, d.rank.is_none().then_some(d.cpu));
-        if let Some(&i) = place.get(&key) {
-            // Foreign bytes: no gap ends beyond what the clock can hold.
-            let begin = d.begin_ns.min(u64::MAX / 2);
-            out[i].push(Gap {
-                begin,
-                length: d.length.get().min(u64::MAX / 4),
-            });
-        }
-    })?;
-    for list in &mut out {
-        list.sort_by_key(|g| g.begin);
-    }
-    Ok(out)
 }
 
 fn late_tables(

@@ -26,6 +26,7 @@ pub mod steps;
 mod strikes;
 pub mod timeline;
 pub mod watch;
+mod watched;
 
 pub use error::ExplainError;
 pub use explain::{Explanation, ProgramTables, explain};

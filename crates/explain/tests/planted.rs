@@ -71,8 +71,8 @@ fn made(ranks: usize, iterations: usize, coupling: Coupling, strikes: &[Strike])
         }
         for r in 0..ranks {
             let others = match coupling {
-                Coupling::Barrier => (0..ranks).collect(),
                 Coupling::Neighbours => vec![(r + ranks - 1) % ranks, r, (r + 1) % ranks],
+                _ => (0..ranks).collect(),
             };
             let message = others.iter().map(|&j| sent[j]).max().unwrap() + LATENCY;
             let end = message.max(free[r]);
