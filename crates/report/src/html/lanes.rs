@@ -7,7 +7,7 @@ use super::pieces::{Pieces, SourceName, TaskName, for_each, source_names, task_n
 use super::windows_of_waits::{Frame, collect};
 use crate::story;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use idlewave_run::findings::{Findings, ProgramFindings};
+use idlewave_run::findings::{Findings, ProgramFindings, WaitFinding};
 use idlewave_run::tables::{
     Bursts, Calls, Interrupts, Operations, Waits, end_reason, operation_class,
 };
@@ -131,7 +131,9 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
     let mut overview = Overview::new(base, span, bins, rows.len());
     fill(run, &row_of, &operations, &mut overview)?;
 
-    let focus: Vec<(u64, u64)> = program.latest.iter().map(|w| around(program, w)).collect();
+    let since = computing_since(run, program)?;
+    let waits = program.latest.iter().zip(since);
+    let focus: Vec<(u64, u64)> = waits.map(|(w, since)| around(program, w, since)).collect();
     let frames = frames(run, program, &row_of, base, span, &focus);
     let (frames, marks) = collect(run, &row_of, frames)?;
     let mut pids = BTreeSet::new();
@@ -205,34 +207,77 @@ fn rows(program: &ProgramFindings) -> Vec<u32> {
         return (0..all).collect();
     }
     let mut chosen = BTreeSet::new();
+    // Where delays began, then who was late, then who waited: they may take three quarters of the rows.
     let named = program
-        .latest
+        .waves
         .iter()
-        .flat_map(|w| [w.culprit, w.origin, w.rank])
-        .chain(program.waves.iter().map(|w| w.origin));
-    let even = (0..MAX_ROWS as u64).map(|i| (i * u64::from(all) / MAX_ROWS as u64) as u32);
-    // Named ranks may take three quarters of the rows.
+        .map(|w| w.origin)
+        .chain(program.latest.iter().map(|w| w.origin))
+        .chain(program.latest.iter().map(|w| w.culprit))
+        .chain(program.latest.iter().map(|w| w.rank));
     for rank in named.map(Rank::get) {
         if chosen.len() < MAX_ROWS * 3 / 4 && rank < all {
             chosen.insert(rank);
         }
     }
-    for rank in even {
-        if chosen.len() < MAX_ROWS {
-            chosen.insert(rank);
-        }
-    }
+    let left = (MAX_ROWS - chosen.len()) as u64;
+    chosen.extend((0..left).map(|i| (i * u64::from(all) / left) as u32));
     chosen.into_iter().collect()
 }
 
+/// When the origin of every listed wait last left MPI before its delay: there the computation began that was late.
+fn computing_since(run: &RunReader, program: &ProgramFindings) -> Result<Vec<u64>, RunError> {
+    // Per rank: moments before which to look, in order, with the latest end of a call seen before each.
+    let mut ends: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    let anchors: Vec<(u32, u64)> = program
+        .latest
+        .iter()
+        .map(|w| (w.origin.get(), delayed_until(program, w)))
+        .collect();
+    for &(rank, until) in &anchors {
+        ends.entry(rank).or_default().push((until, 0));
+    }
+    ends.values_mut().for_each(|l| l.sort_unstable());
+    for_each::<Calls>(run, |c| {
+        if let Some(list) = ends.get_mut(&c.rank.get()) {
+            let next = list.partition_point(|a| a.0 < c.end_ns);
+            if let Some(a) = list.get_mut(next) {
+                a.1 = a.1.max(c.end_ns);
+            }
+        }
+    })?;
+    // What was before an earlier moment was before a later one, too.
+    for list in ends.values_mut() {
+        for i in 1..list.len() {
+            list[i].1 = list[i].1.max(list[i - 1].1);
+        }
+    }
+    let found = |&(rank, until): &(u32, u64)| {
+        let list = ends.get(&rank)?;
+        list.get(list.partition_point(|a| a.0 < until)).map(|a| a.1)
+    };
+    Ok(anchors.iter().map(|a| found(a).unwrap_or(0)).collect())
+}
+
+/// Until when the origin of a wait was delayed: the end of the first wait for it.
+fn delayed_until(program: &ProgramFindings, wait: &WaitFinding) -> u64 {
+    let wave = story::wave_of(program, wait).and_then(|w| program.waves.get(w));
+    let first = wave.and_then(|w| w.points.first());
+    first.map_or(wait.end_ns, |p| p.2.saturating_add(p.3.get()))
+}
+
 /// What has to be seen to understand a wait: itself, what made its culprit late, and the way of its wave.
-fn around(program: &ProgramFindings, wait: &idlewave_run::findings::WaitFinding) -> (u64, u64) {
-    let length = wait.end_ns.saturating_sub(wait.begin_ns);
+fn around(program: &ProgramFindings, wait: &WaitFinding, computing_since: u64) -> (u64, u64) {
+    /// A longer computation is shown by its end only: else the wait itself would be too short to be seen.
+    const LONGEST: u64 = 30;
+    let length = wait.end_ns.saturating_sub(wait.begin_ns).max(1_000);
     let wave = story::wave_of(program, wait).and_then(|w| program.waves.get(w));
     let first = wave.map_or(wait.begin_ns, |w| w.begin_ns.min(wait.begin_ns));
-    let margin = length.max((wait.end_ns - first) / 4).max(1_000);
+    let earliest = delayed_until(program, wait).saturating_sub(LONGEST.saturating_mul(length));
+    let first = first.min(computing_since.max(earliest));
+    let margin = length.max((wait.end_ns - first) / 4) / 2;
     (
-        first.saturating_sub(margin + margin / 2),
+        first.saturating_sub(margin),
         wait.end_ns.saturating_add(margin),
     )
 }
