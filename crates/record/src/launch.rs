@@ -1,7 +1,7 @@
 //! Where the program stands in the command line of a launcher, and the same command with something put before it or
 //! in its place.
 
-use crate::launch_options::{Values, values};
+use crate::launch_options::{Output, Values, output_option, values};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -280,6 +280,27 @@ impl Launch {
     /// The command with `other` in the place of each program and its arguments.
     pub fn with_instead(&self, command: &[OsString], other: &[OsString]) -> Vec<OsString> {
         self.rewrite(command, |_, out| out.extend_from_slice(other))
+    }
+
+    /// The command without the options that put something before the lines of its output, or send it elsewhere. `command`
+    /// is this launch's, with anything in the place of its programs.
+    pub fn without_output_options(&self, command: Vec<OsString>) -> Vec<OsString> {
+        let Some(first) = self.programs.first() else {
+            return command;
+        };
+        // Only what stands before the first program: options of later ones concern these alone.
+        let mut out = Vec::new();
+        let mut at = 0;
+        while at < first.start.min(command.len()) {
+            match output_option(self.launcher, &command[at].to_string_lossy()) {
+                Output::No => out.push(command[at].clone()),
+                Output::Whole { values } => at += values,
+                Output::Rest(word) => out.push(word.into()),
+            }
+            at += 1;
+        }
+        out.extend(command.into_iter().skip(at));
+        out
     }
 
     fn rewrite(

@@ -124,3 +124,73 @@ fn slurm(token: &str) -> Values {
     }
     Values::Next(0)
 }
+
+/// What an option has to do with the output of the launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Nothing; or it is no option.
+    No,
+    /// It marks or redirects the output, as do so many arguments after it.
+    Whole {
+        /// Arguments after it.
+        values: usize,
+    },
+    /// Of several short options in one word, those that have nothing to do with it.
+    Rest(String),
+}
+
+const OPEN_MPI_OUTPUT: &str = "tag-output timestamp-output xml output-filename xml-file output xterm stdin \
+    merge-stderr-to-stdout";
+const HYDRA_OUTPUT: &str = "l prepend-rank prepend-pattern outfile-pattern errfile-pattern";
+const SLURM_OUTPUT: &str = "label output error input pty open-mode";
+
+/// Whether the option `token` marks the output of the launcher or sends it elsewhere.
+pub(crate) fn output_option(launcher: Launcher, token: &str) -> Output {
+    let list = match launcher {
+        Launcher::OpenMpi => OPEN_MPI_OUTPUT,
+        Launcher::Hydra => HYDRA_OUTPUT,
+        Launcher::Slurm => SLURM_OUTPUT,
+        Launcher::Other => return Output::No,
+    };
+    let bare = token.trim_start_matches('-');
+    if bare == token {
+        return Output::No;
+    }
+    if launcher == Launcher::Slurm && !token.starts_with("--") {
+        return slurm_short_output(token);
+    }
+    let name = bare.split_once('=').map_or(bare, |(name, _)| name);
+    match values(launcher, token) {
+        Values::Next(values) if lists(list, name) => Output::Whole { values },
+        _ => Output::No,
+    }
+}
+
+/// `-l` and `-u` may stand before others in one word; `-o`, `-e` and `-i` take the rest of it as their value.
+fn slurm_short_output(token: &str) -> Output {
+    let mut rest = String::from("-");
+    for (at, letter) in token.char_indices().skip(1) {
+        let name = letter.to_string();
+        if matches!(letter, 'o' | 'e' | 'i') {
+            let values = usize::from(at + 1 == token.len());
+            return match rest.as_str() {
+                "-" => Output::Whole { values },
+                // Its value is in the next word only if nothing is left of this one: such words are not written.
+                _ if values == 0 => Output::Rest(rest),
+                _ => Output::No,
+            };
+        }
+        if lists(SLURM_SHORT_ONE, &name) || matches!(letter, 'I' | 'k' | 'K') {
+            rest.push_str(&token[at..]);
+            break;
+        }
+        if letter != 'l' {
+            rest.push(letter);
+        }
+    }
+    match rest.as_str() {
+        "-" => Output::Whole { values: 0 },
+        _ if rest == token => Output::No,
+        _ => Output::Rest(rest),
+    }
+}

@@ -180,3 +180,44 @@ fn the_shim_goes_before_every_program_and_the_sender_in_its_place() {
         "mpirun -n 1 iw node-send T : -n 2 iw node-send T"
     );
 }
+
+#[test]
+fn options_that_mark_or_redirect_the_output_are_left_out_when_bundles_are_fetched() {
+    for (line, expected) in [
+        (
+            "mpirun --tag-output -n 4 ./app --tag-output",
+            "mpirun -n 4 SEND",
+        ),
+        (
+            "mpirun -n 4 --output-filename out -timestamp-output -x A ./app",
+            "mpirun -n 4 -x A SEND",
+        ),
+        (
+            "/opt/openmpi5/bin/mpirun --output tag,timestamp -n 4 ./app",
+            "/opt/openmpi5/bin/mpirun -n 4 SEND",
+        ),
+        (
+            "mpiexec.hydra -l -prepend-pattern %r -n 4 ./app",
+            "mpiexec.hydra -n 4 SEND",
+        ),
+        (
+            "srun -ln4 -o out --error=err -e err --label ./app",
+            "srun -n4 SEND",
+        ),
+        (
+            "srun -lQ -N 2 --output out.%j -i none ./app",
+            "srun -Q -N 2 SEND",
+        ),
+        ("srun -l -oout -uN2 ./app", "srun -uN2 SEND"),
+        ("env A=1 srun -n 4 ./app", "env A=1 srun -n 4 SEND"),
+    ] {
+        let command = words(line);
+        let launch = find_launch(&command, None, &Usual).unwrap().unwrap();
+        let other = launch.without_output_options(launch.with_instead(&command, &words("SEND")));
+        assert_eq!(
+            other.join(OsStr::new(" ")).into_string().unwrap(),
+            expected,
+            "{line}"
+        );
+    }
+}

@@ -20,6 +20,9 @@ pub struct Job {
     /// Nodes whose bundles the front has: they need not send them again.
     #[serde(default)]
     pub have: Vec<String>,
+    /// The only node that is to send now: where several send at once, some launchers tear lines.
+    #[serde(default)]
+    pub only: Option<String>,
     /// How often bundles have been asked for.
     #[serde(default)]
     pub round: u32,
@@ -46,6 +49,7 @@ impl Job {
             command,
             trace,
             have,
+            only: None,
             round: 0,
         })
     }

@@ -46,7 +46,8 @@ fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
     }
     // Whoever comes now is not recorded.
     place.set_over()?;
-    recorder.finish(0)?;
+    // The command's exit code is known to the front only.
+    recorder.finish(None)?;
     Ok(())
 }
 

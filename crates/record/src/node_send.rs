@@ -41,5 +41,8 @@ fn send(job: &Job) -> io::Result<()> {
         fs::remove_dir_all(&bundle)?;
         return place.remove();
     }
+    if job.only.as_ref().is_some_and(|only| *only != node) {
+        return Ok(());
+    }
     node_frames::send(&bundle, &node, io::stdout().lock())
 }

@@ -13,8 +13,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How often bundles are asked for: once, once more where lines were damaged, and to have the nodes' copies removed.
-const ROUNDS: u32 = 4;
+/// Rounds that bring nothing but trouble, before bundles are given up.
+const FAILURES: u32 = 3;
 
 /// A recording through a launcher.
 #[derive(Debug)]
@@ -119,23 +119,7 @@ impl Nodes {
         if missing(&fetched.bundles) == Some(0) {
             return fetched;
         }
-        let mut trouble = None;
-        for round in 1..=ROUNDS {
-            self.job.round = round;
-            match self.ask() {
-                Ok(asked) => {
-                    trouble = asked.trouble;
-                    if asked.came.is_empty() && trouble.is_none() {
-                        break;
-                    }
-                    self.job.have.extend(asked.came);
-                }
-                Err(error) => {
-                    trouble = Some(format!("the launcher cannot be started again: {error}"));
-                    break;
-                }
-            }
-        }
+        let mut trouble = self.rounds();
         fetched.bundles = self.handed_over();
         let count = missing(&fetched.bundles).unwrap_or_default();
         if count > 0 {
@@ -154,6 +138,43 @@ impl Nodes {
             );
         }
         fetched
+    }
+
+    /// Asks for bundles until all have come and the nodes' own copies are removed: all nodes at once, and where that tears
+    /// lines one by one. Gives out the last trouble if some are still missing.
+    fn rounds(&mut self) -> Option<String> {
+        let mut waiting: Vec<String> = Vec::new();
+        let mut failures = 0;
+        loop {
+            self.job.round += 1;
+            self.job.only = waiting.pop();
+            let asked = match self.ask() {
+                Ok(asked) => asked,
+                Err(error) => {
+                    return Some(format!("the launcher cannot be started again: {error}"));
+                }
+            };
+            if asked.came.is_empty() && asked.trouble.is_none() && self.job.only.is_none() {
+                return None;
+            }
+            if asked.came.is_empty() && asked.trouble.is_some() {
+                failures += 1;
+                if failures == FAILURES {
+                    return asked.trouble;
+                }
+            }
+            let torn = asked
+                .seen
+                .into_iter()
+                .filter(|node| !asked.came.contains(node));
+            for node in torn {
+                if !waiting.contains(&node) {
+                    waiting.push(node);
+                }
+            }
+            waiting.retain(|node| !asked.came.contains(node));
+            self.job.have.extend(asked.came);
+        }
     }
 
     /// Removes what came from other nodes: it is in the merged bundle.
@@ -188,6 +209,7 @@ impl Nodes {
             self.job.encode().into(),
         ];
         let command = self.launch.with_instead(&self.command, &sender);
+        let command = self.launch.without_output_options(command);
         let mut child = Command::new(&command[0])
             .args(&command[1..])
             .stdin(Stdio::null())
@@ -203,7 +225,10 @@ impl Nodes {
             })
         });
         let mut asked = match child.stdout.take() {
-            Some(stdout) => self.receive(BufReader::new(stdout)),
+            Some(stdout) => self.receive(BufReader::new(stdout), || {
+                // SAFETY: the child has not been collected, so its number is its own.
+                unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+            }),
             None => Asked::default(),
         };
         let status = child.wait()?;
@@ -220,8 +245,8 @@ impl Nodes {
         Ok(asked)
     }
 
-    /// Reads the launcher's output to its end.
-    fn receive(&self, mut output: impl BufRead) -> Asked {
+    /// Reads the launcher's output to its end. `give_up` ends the launcher: several nodes tear each other's lines.
+    fn receive(&self, mut output: impl BufRead, give_up: impl Fn()) -> Asked {
         let mut asked = Asked::default();
         let mut receivers: BTreeMap<String, Option<Receiver>> = BTreeMap::new();
         let mut text = Vec::new();
@@ -239,10 +264,16 @@ impl Nodes {
                 Ok(Some(line)) => line,
                 Ok(None) => continue,
                 Err(error) => {
+                    if asked.trouble.is_none() && receivers.len() > 1 {
+                        give_up();
+                    }
                     asked.trouble = Some(error.to_string());
                     continue;
                 }
             };
+            if !asked.seen.contains(&line.node) {
+                asked.seen.push(line.node.clone());
+            }
             let part = self.job.incoming().join(format!("{}.part", line.node));
             let receiver = receivers.entry(line.node.clone()).or_insert_with(|| {
                 // Left of an earlier round.
@@ -279,6 +310,8 @@ impl Nodes {
 /// What one round has brought.
 #[derive(Debug, Default)]
 struct Asked {
+    /// Nodes of which any line came.
+    seen: Vec<String>,
     /// Nodes whose bundles are whole now.
     came: Vec<String>,
     /// The last thing that went wrong.
