@@ -1,8 +1,10 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use idlewave_record::RecordOptions;
 use idlewave_study::StudyOptions;
 use idlewave_units::{CpuSet, Nanos};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Keeps parallel programs in step: measures what interrupts them, names the culprit of every
@@ -13,7 +15,8 @@ use std::path::PathBuf;
     max_term_width = 80,
     after_help = "Times are a number with ns, us, ms, s or min, as in 1.5ms. \
     What the numbers mean: docs/method.md.\n\nExit codes: 0 done, 2 wrong usage, 3 not possible on this machine, \
-    4 reading or writing failed, 5 no readable run, 128+N ended by signal N, 1 anything else."
+    4 reading or writing failed, 5 no readable run, 128+N ended by signal N, 1 anything else. \
+    `record` ends with the program's own exit code; 126 and 127 as in a shell."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -24,10 +27,21 @@ pub struct Cli {
 pub enum Command {
     /// Measure this machine, explain every late step by name, predict, and write a report (under a minute)
     Study(StudyArgs),
+    /// Record a program, MPI or not, together with the kernel's view, and explain its waits
+    Record(RecordArgs),
     /// Explain a recorded run again, from its bundle alone
     Explain(ExplainArgs),
     /// Write the HTML report of a run again, from its bundle alone
     Report(ReportArgs),
+    /// Become the program on a node
+    #[command(hide = true)]
+    NodeRun(NodeRunArgs),
+    /// Send a node's bundle
+    #[command(hide = true)]
+    NodeSend(NodeSendArgs),
+    /// Record a node
+    #[command(hide = true)]
+    NodeRecord(NodeRecordArgs),
 }
 
 #[derive(Debug, Args)]
@@ -93,9 +107,66 @@ impl StudyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  idlewave record -- mpirun -n 4 ./app
+  sudo idlewave record -o slow -- ./app --size 100
+  idlewave record --no-report -- srun -n 64 ./app")]
+pub struct RecordArgs {
+    /// Directory for the run; must not exist, or be empty [default: idlewave-record-<date>-<time>]
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Do not record the kernel's view (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+    /// Only record: neither explain the run nor write the report
+    #[arg(long)]
+    no_report: bool,
+    /// Words before the program in a launcher's command, the launcher included, where idlewave does not find it
+    #[arg(long, value_name = "N")]
+    at: Option<usize>,
+    /// The command, with its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    program: Vec<OsString>,
+}
+
+impl RecordArgs {
+    pub fn into_options(self) -> RecordOptions {
+        RecordOptions {
+            output: self.output,
+            trace: !self.no_trace,
+            report: !self.no_report,
+            at: self.at,
+            program: self.program,
+            command: std::env::args_os()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct NodeRunArgs {
+    pub token: String,
+    #[arg(required = true, last = true)]
+    pub program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeSendArgs {
+    pub token: String,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeRecordArgs {
+    pub token: String,
+    pub bundle: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   idlewave explain before")]
 pub struct ExplainArgs {
-    /// The run, a directory made by `idlewave study`
+    /// The run, a directory made by `idlewave study` or `idlewave record`
     pub run: PathBuf,
     /// Print the findings as JSON instead of the summary
     #[arg(long)]
@@ -108,7 +179,7 @@ Examples:
   idlewave report before
   idlewave report before -o before.html")]
 pub struct ReportArgs {
-    /// The run, a directory made by `idlewave study`
+    /// The run, a directory made by `idlewave study` or `idlewave record`
     pub run: PathBuf,
     /// Where to write the page [default: report.html in the run]
     #[arg(short, long, value_name = "FILE")]

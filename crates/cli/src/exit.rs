@@ -20,6 +20,10 @@ pub enum Exit {
     Io,
     /// The bundle is none, is damaged, or is of a newer schema.
     Bundle,
+    /// The command to be recorded may not be executed: 126, as in shells.
+    NotExecutable,
+    /// The command to be recorded does not exist: 127, as in shells.
+    NotFound,
     /// Ended by this signal, in order: 128 plus its number, as shells do.
     Signal(i32),
 }
@@ -33,6 +37,8 @@ impl From<Exit> for ExitCode {
             Exit::NotPossible => 3,
             Exit::Io => 4,
             Exit::Bundle => 5,
+            Exit::NotExecutable => 126,
+            Exit::NotFound => 127,
             Exit::Signal(number) => 128u8.saturating_add(number.clamp(0, 127) as u8),
         })
     }

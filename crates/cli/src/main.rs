@@ -3,6 +3,7 @@
 mod args;
 mod exit;
 mod progress;
+mod record;
 mod signals;
 mod usage;
 
@@ -19,14 +20,27 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(failure) => return report_failure(&failure),
     };
+    let command = match cli.command {
+        // Signals are the program's own there.
+        Command::Record(args) => return record::run_record(args),
+        Command::NodeRun(args) => return record::run_node(&args),
+        Command::NodeSend(args) => return record::run_node_send(&args),
+        Command::NodeRecord(args) => return record::run_node_record(&args),
+        other => other,
+    };
     let stop = match signals::stop_on_signals() {
         Ok(stop) => stop,
         Err(failure) => return report_failure(&failure),
     };
-    let done = match cli.command {
+    let done = match command {
         Command::Study(args) => run_study(args, &stop),
         Command::Explain(args) => run_explain(&args, &stop),
         Command::Report(args) => run_report(&args, &stop),
+        // Handled before.
+        Command::Record(_)
+        | Command::NodeRun(_)
+        | Command::NodeSend(_)
+        | Command::NodeRecord(_) => Ok(()),
     };
     match (done, stop.signal()) {
         (Err(failure), None) => report_failure(&failure),

@@ -1,8 +1,10 @@
 //! `idlewave record` as a library: any program, MPI or not, recorded together with the kernel's view.
 //!
-//! [`NodeRecorder`] records the programs of one node into a bundle and knows nothing of who started them.
+//! [`record`] is the command; [`NodeRecorder`] records the programs of one node into a bundle and knows nothing of who started them.
 
 mod align;
+mod error;
+mod front;
 mod launch;
 mod launch_options;
 mod merge;
@@ -13,14 +15,23 @@ mod node;
 mod node_frames;
 mod node_job;
 mod node_place;
+mod node_record;
 mod node_send;
 mod node_shim;
 mod nodes;
+mod nodes_join;
+mod signals;
+mod tree;
 
 pub use align::{Correction, DRIFT_PPM, Exchange, Span, corrections};
+pub use error::RecordError;
+pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};
 pub use merge::{Front, NodeRun, host, merge, order};
-pub use nodes::{Fetched, Nodes};
+pub use node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
+pub use node_record::node_record;
 pub use node_send::node_send;
 pub use node_shim::node_run;
-pub use node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
+pub use nodes::{Fetched, Nodes};
+pub use nodes_join::{join_nodes, missing_ranks};
+pub use signals::Signals;

@@ -1,0 +1,313 @@
+//! `idlewave record -- COMMAND` from its begin to its end.
+
+use crate::error::RecordError;
+use crate::merge::Front;
+use crate::node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
+use crate::nodes::Nodes;
+use crate::nodes_join::{join_nodes, missing_ranks};
+use crate::signals::Signals;
+use crate::tree::descendants;
+use idlewave_recording::{
+    Analysis, Lock, Progress, RecordingError, Utc, analyse_locked, complete_ranks, write_report,
+};
+use idlewave_run::RunReader;
+use idlewave_units::Pid;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often the rings are drained: one of 65,536 records then holds 1.3 million calls per second.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// Directory for the bundle; `None` for a new one named after the date.
+    pub output: Option<PathBuf>,
+    /// Whether to record the kernel's view.
+    pub trace: bool,
+    /// Whether to explain the run and write the report afterwards.
+    pub report: bool,
+    /// Place of the program in the launcher's command, where it cannot be found.
+    pub at: Option<usize>,
+    /// The command to record.
+    pub program: Vec<OsString>,
+    /// The whole command line, for the manifest.
+    pub command: Vec<String>,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The bundle.
+    pub path: PathBuf,
+    /// Exit code of the program, or 128 plus the signal that ended it.
+    pub exit_code: i32,
+    /// All that was seen on the front's node.
+    pub seen: Seen,
+    /// The explained run, if that was asked for and possible.
+    pub analysis: Option<Analysis>,
+    /// Why the recording, or its analysis, is not all there.
+    pub trouble: Option<RecordingError>,
+}
+
+/// Records a command: starts it, waits for it, explains what was recorded. The program's standard streams are its own.
+///
+/// # Errors
+/// Only what hinders the program's start. Afterwards trouble is part of the result, as is the program's exit code.
+pub fn record(
+    options: &RecordOptions,
+    signals: &mut Signals,
+    progress: &dyn Progress,
+) -> Result<Recorded, RecordError> {
+    let name = options.program.first().ok_or(RecordError::NoCommand)?;
+    find(name)?;
+    let path = options
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("idlewave-record-{}", Utc::now().for_file())));
+    let mut nodes = Nodes::of(&options.program, options.at, &path, options.trace)?;
+    let mut recorder = NodeRecorder::start(NodeConfig {
+        output: path.clone(),
+        command: options.command.clone(),
+        trace: options.trace,
+    })?;
+    let environment = recorder.environment();
+    let mut command = options.program.clone();
+    if let Some(with_shim) = nodes.as_mut().map(|nodes| {
+        nodes.own_node_is_ready(&as_text(&environment)?)?;
+        nodes.command()
+    }) {
+        match with_shim {
+            Ok(with_shim) => command = with_shim,
+            Err(error) => {
+                // This node is recorded all the same.
+                progress.note(&format!("idlewave: other nodes are not recorded: {error}"));
+                nodes = None;
+            }
+        }
+    }
+    // With a shim the processes get it from there: launchers would pass it on to nodes where none of it exists.
+    let environment = if nodes.is_some() { Vec::new() } else { environment };
+    let started = Command::new(&command[0])
+        .args(&command[1..])
+        .envs(environment)
+        .spawn();
+    let child = match started {
+        Ok(child) => child,
+        Err(source) => {
+            recorder.abandon();
+            return Err(RecordError::NotStarted {
+                command: name.to_string_lossy().into_owned(),
+                source,
+            });
+        }
+    };
+    let status = watch(child, name, &mut recorder, signals);
+    let exit_code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
+    let stop = signals.program_has_ended();
+    let seen = recorder.seen();
+    let mut recorded = Recorded {
+        path,
+        exit_code,
+        seen,
+        analysis: None,
+        trouble: None,
+    };
+    match recorder.finish(exit_code) {
+        Ok(bundle) => after(options, &mut recorded, bundle, nodes, stop, progress),
+        Err(error) => recorded.trouble = Some(error),
+    }
+    Ok(recorded)
+}
+
+/// What follows the end of the program: the other nodes, the analysis, the report.
+fn after(
+    options: &RecordOptions,
+    recorded: &mut Recorded,
+    bundle: NodeBundle,
+    nodes: Option<Nodes>,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) {
+    recorded.seen = bundle.seen;
+    recorded.trouble = bundle.trouble;
+    let path = recorded.path.clone();
+    let size = bundle.gathered.size;
+    let mut lock = bundle.lock;
+    let finish = || -> Result<Option<Analysis>, RecordingError> {
+        let joined = match nodes {
+            Some(nodes) => join(options, recorded.exit_code, &path, nodes, stop, progress)?,
+            None => None,
+        };
+        match joined {
+            Some(merged) => lock = merged,
+            None => {
+                if let Some(size) = size {
+                    let mut out = RunReader::open(&path)?.into_writer();
+                    complete_ranks(&mut out.manifest, size);
+                    out.save()?;
+                }
+            }
+        }
+        if !options.report {
+            return Ok(None);
+        }
+        let analysis = analyse_locked(&path, &lock, stop, progress)?;
+        progress.part("writing the report");
+        write_report(&analysis, &path.join("report.html"))?;
+        Ok(Some(analysis))
+    };
+    match finish() {
+        Ok(analysis) => recorded.analysis = analysis,
+        Err(error) => {
+            recorded.trouble.get_or_insert(error);
+        }
+    }
+}
+
+/// Fetches the bundles of other nodes and merges them with this one's; `None` if there are none.
+fn join(
+    options: &RecordOptions,
+    exit_code: i32,
+    own: &Path,
+    mut nodes: Nodes,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<Option<Lock>, RecordingError> {
+    let fetched = nodes.fetch(|others| {
+        missing_ranks(std::iter::once(own).chain(others.iter().map(PathBuf::as_path)))
+    });
+    if fetched.bundles.is_empty() && fetched.losses.is_empty() {
+        let _ = nodes.forget();
+        return Ok(None);
+    }
+    let front = Front {
+        command: options.command.clone(),
+        exit_code,
+        losses: fetched.losses,
+    };
+    let lock = join_nodes(own, &fetched.bundles, front, stop, progress)?;
+    Ok(Some(lock))
+}
+
+/// Drains the rings until the command has ended; passes signals on.
+fn watch(
+    mut child: Child,
+    name: &OsStr,
+    recorder: &mut NodeRecorder,
+    signals: &mut Signals,
+) -> ExitStatus {
+    let process = Pid::new(child.id());
+    let short = Path::new(name).file_name().unwrap_or(name);
+    recorder.note_program(process, &short.to_string_lossy());
+    let ended = when_ended(child.id());
+    let mut killed = false;
+    loop {
+        match ended.recv_timeout(PERIOD) {
+            Err(RecvTimeoutError::Timeout) => {}
+            // The thread's word, or its end: then `wait` below waits by itself.
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+        // Trouble is told at the end; the program goes on.
+        let _ = recorder.drain();
+        for signal in signals.to_pass() {
+            send(child.id(), signal);
+        }
+        let (asked, last) = signals.asked_to_end();
+        if let Some(signal) = last {
+            recorder.note_signal(signal);
+        }
+        if asked > 1 && !killed {
+            killed = true;
+            let mut doomed = descendants(child.id());
+            doomed.extend(recorder.processes().iter().map(|pid| pid.get()));
+            for pid in doomed {
+                send(pid, libc::SIGKILL);
+            }
+        }
+    }
+    match child.wait() {
+        Ok(status) => status,
+        // Somebody else has waited for it: what it returned cannot be known.
+        Err(_) => ExitStatus::from_raw(1 << 8),
+    }
+}
+
+fn send(pid: u32, signal: i32) {
+    // SAFETY: takes numbers. The command is not waited for yet, so its number is still its own.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// Tells when a child has ended, and leaves it to be waited for.
+fn when_ended(pid: u32) -> Receiver<()> {
+    let (tell, told) = channel();
+    let wait = move || {
+        loop {
+            // SAFETY: all-zero bytes are a valid `siginfo_t`.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let flags = libc::WEXITED | libc::WNOWAIT;
+            // SAFETY: room for the answer, valid for the call.
+            let done = unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) };
+            let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+            if done == 0 || !interrupted {
+                break;
+            }
+        }
+        // Whoever does not listen any more needs no word.
+        let _ = tell.send(());
+    };
+    let spawned = std::thread::Builder::new()
+        .name("idlewave-wait".to_owned())
+        .spawn(wait);
+    // Without the thread the channel is closed, and the caller waits for the child at once: its rings overflow, which
+    // the ledger tells.
+    drop(spawned);
+    told
+}
+
+/// Whether a command can be started, by the rules of execvp(3).
+fn find(name: &OsStr) -> Result<(), RecordError> {
+    use std::os::unix::fs::PermissionsExt;
+    let text = || name.to_string_lossy().into_owned();
+    let look = |path: &Path| {
+        let meta = path.metadata().ok().filter(|meta| meta.is_file())?;
+        Some(meta.permissions().mode() & 0o111 != 0)
+    };
+    let denied = || RecordError::NotStarted {
+        command: text(),
+        source: io::ErrorKind::PermissionDenied.into(),
+    };
+    if name.as_bytes().contains(&b'/') {
+        return match look(Path::new(name)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(denied()),
+            None => Err(RecordError::NotFound(text())),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let found: Vec<bool> = std::env::split_paths(&path)
+        .filter_map(|directory| look(&directory.join(name)))
+        .collect();
+    match (found.contains(&true), found.is_empty()) {
+        (true, _) => Ok(()),
+        (false, false) => Err(denied()),
+        (false, true) => Err(RecordError::NotFound(text())),
+    }
+}
+
+fn as_text(environment: &[(OsString, OsString)]) -> io::Result<Vec<(String, String)>> {
+    let text = |word: &OsString| word.to_str().map(str::to_owned);
+    let words = environment
+        .iter()
+        .map(|(name, value)| Some((text(name)?, text(value)?)));
+    words
+        .collect::<Option<_>>()
+        .ok_or_else(|| io::Error::other("a path is not UTF-8"))
+}

@@ -1,0 +1,97 @@
+//! Signals that are meant for the program: passed on to it, unless the terminal gave them to it as well.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+/// Signals that are passed on. The first three ask the program to end.
+const PASSED: [i32; 6] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+const ENDING: usize = 3;
+
+// Written by the handler, which can reach nothing else.
+static SENT: [AtomicU32; PASSED.len()] = [const { AtomicU32::new(0) }; PASSED.len()];
+static TYPED: [AtomicU32; PASSED.len()] = [const { AtomicU32::new(0) }; PASSED.len()];
+static LAST: AtomicI32 = AtomicI32::new(0);
+static PROGRAM_HAS_ENDED: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// What has come since the handlers were installed.
+#[derive(Debug, Default)]
+pub struct Signals {
+    passed: [u32; PASSED.len()],
+}
+
+impl Signals {
+    /// Installs the handlers; for the whole process.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn install() -> io::Result<Self> {
+        for signal in PASSED {
+            // SAFETY: all-zero bytes are a valid `sigaction`.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            // SAFETY: the handler touches atomics and `_exit` only, which may be used in one.
+            if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// Signals to be passed on now, in the order of their numbers here.
+    pub(crate) fn to_pass(&mut self) -> Vec<i32> {
+        let mut due = Vec::new();
+        for (at, signal) in PASSED.into_iter().enumerate() {
+            let sent = SENT[at].load(Ordering::Relaxed);
+            if sent != self.passed[at] {
+                self.passed[at] = sent;
+                due.push(signal);
+            }
+        }
+        due
+    }
+
+    /// How often the program was asked to end, and with which signal last.
+    pub(crate) fn asked_to_end(&self) -> (u32, Option<i32>) {
+        let count = |counters: &[AtomicU32]| -> u32 {
+            let all = counters.iter().take(ENDING);
+            all.map(|c| c.load(Ordering::Relaxed)).sum()
+        };
+        let last = Some(LAST.load(Ordering::Relaxed)).filter(|&signal| signal != 0);
+        (count(&SENT) + count(&TYPED), last)
+    }
+
+    /// From now on signals end the analysis; the second one ends the process.
+    pub(crate) fn program_has_ended(&self) -> &'static AtomicBool {
+        PROGRAM_HAS_ENDED.store(true, Ordering::Relaxed);
+        &STOP
+    }
+}
+
+extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let Some(at) = PASSED.iter().position(|&s| s == signal) else {
+        return;
+    };
+    if PROGRAM_HAS_ENDED.load(Ordering::Relaxed) {
+        if at < ENDING && STOP.swap(true, Ordering::Relaxed) {
+            // SAFETY: may be called in a handler.
+            unsafe { libc::_exit(128 + signal) };
+        }
+        return;
+    }
+    // SAFETY: with SA_SIGINFO the kernel gives a valid pointer.
+    let by_terminal = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let counters = if by_terminal { &TYPED } else { &SENT };
+    counters[at].fetch_add(1, Ordering::Relaxed);
+    if at < ENDING {
+        LAST.store(signal, Ordering::Relaxed);
+    }
+}
