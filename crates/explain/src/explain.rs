@@ -9,7 +9,7 @@ use crate::jitter;
 use crate::kernel::Kernels;
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
 use crate::profile::profile;
-use crate::program::{self, Recorded};
+use crate::program::{self, Delay, Recorded};
 use crate::source_table::SourceTable;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
@@ -76,7 +76,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         );
     }
 
-    let watches = watches(run, &kernels)?;
+    let watches = watches(run, &tasks, &kernels)?;
     let gaps = gaps(run, &watches)?;
     let filled = watches
         .iter()
@@ -122,6 +122,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
             charges[i].clone_from(list);
         }
         checked()?;
+    } else {
+        for (watch, list) in watches.iter().zip(&mut charges) {
+            // Of its own accord: nobody took that time.
+            let slept = |c: &Charge| catalog.kind(c.source) == SourceKind::Blocked;
+            if is_recorded(manifest, watch) {
+                list.retain(|c| !slept(c));
+            }
+        }
     }
     let event_ns = node.and_then(|n| n.trace.cost.event_ns);
     let mut matcher = GapMatcher::default();
@@ -142,10 +150,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
     let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
     let mut table = SourceTable::default();
+    let mut delays: BTreeMap<SourceId, Delay> = BTreeMap::new();
     for ((watch, charges), extras) in watches.iter().zip(&charges).zip(&extras) {
         let found = strikes(watch, charges, extras, &catalog);
-        if watch.rank.is_some() {
+        if watch.rank.is_some() || is_recorded(manifest, watch) {
             table.add_strikes(&found);
+        }
+        if recorded.is_none() && is_recorded(manifest, watch) {
+            program::add_uncoupled(&found, &mut delays);
         }
         for mut strike in found {
             strike.continues = is_thread(catalog.kind(strike.source))
@@ -205,10 +217,11 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let program = recorded.map(|recorded| -> Result<_, ExplainError> {
         let marks = run.read::<Marks>()?;
         let analysis = program::analyse(recorded, &lane_charges, &marks, &mut catalog, &mut losses);
-        table.add_delays(&analysis.delays);
+        delays.clone_from(&analysis.delays);
         Ok(analysis)
     });
     let program = program.transpose()?;
+    table.add_delays(&delays);
     drop(lane_charges);
     checked()?;
 
@@ -273,9 +286,9 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         .filter(|p| !unexplained(p.source))
         .map(|p| p.ns)
         .sum();
-    let delays = || program.iter().flat_map(|p| &p.delays);
-    let delayed: u64 = delays().map(|(_, d)| d.lateness).sum();
-    let delayed_named: u64 = delays()
+    let delayed: u64 = delays.values().map(|d| d.lateness).sum();
+    let delayed_named: u64 = delays
+        .iter()
         .filter(|(id, _)| !unexplained(**id))
         .map(|(_, d)| d.lateness)
         .sum();

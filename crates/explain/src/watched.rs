@@ -4,7 +4,7 @@ use crate::ExplainError;
 use crate::edges::Gap;
 use crate::kernel::{Kernels, for_each};
 use crate::watch::Watch;
-use idlewave_run::tables::Detours;
+use idlewave_run::tables::{Detours, Table, Tasks, task_kind};
 use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,11 @@ pub fn throttled_nodes(manifest: &Manifest) -> BTreeSet<NodeId> {
 
 /// All measuring threads of all phases. Where a phase does not name its threads, the one that had
 /// the CPU longest is taken; without the kernel's view there is none, and pid 0 stands for it.
-pub fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, ExplainError> {
+pub fn watches(
+    run: &RunReader,
+    tasks: &Tasks,
+    kernels: &Kernels,
+) -> Result<Vec<Watch>, ExplainError> {
     let manifest = run.manifest();
     let mut out = Vec::new();
     let mut lockstep = 0;
@@ -51,11 +55,20 @@ pub fn watches(run: &RunReader, kernels: &Kernels) -> Result<Vec<Watch>, Explain
             // Its quanta are single readings: nothing is laid over them.
             PhaseKind::FixedWork { .. } => {}
             PhaseKind::Recorded { .. } => {
+                let (begin, end) = (phase.begin_ns, phase.end_ns);
                 for rank in &manifest.ranks {
                     for &pid in &rank.threads {
                         let cpu = bound_or_first_cpu(rank, pid, kernels);
-                        let (begin, end) = (phase.begin_ns, phase.end_ns);
                         out.push(watch(rank.node, cpu, Some(rank.rank), pid, begin, end));
+                    }
+                }
+                // A program that called no MPI: all its threads.
+                if manifest.ranks.iter().all(|r| r.threads.is_empty()) {
+                    for task in tasks.rows().filter(|t| t.kind == task_kind::PROGRAM) {
+                        let kernel = kernels.of(task.node);
+                        if let Some(first) = kernel.and_then(|k| k.bursts_of(task.pid).first()) {
+                            out.push(watch(task.node, first.cpu, None, task.pid, begin, end));
+                        }
                     }
                 }
             }

@@ -8,6 +8,7 @@ use super::waits::{self, Waits};
 use super::waves::{Wave, waves};
 use crate::ExplainError;
 use crate::catalog::{Catalog, SourceId};
+use crate::strikes::Strike;
 use crate::watch::Charge;
 use idlewave_run::findings::ProgramFindings;
 use idlewave_run::tables::{Marks, Messages, Table, Wait, WaitPart, WaitParts};
@@ -88,6 +89,15 @@ pub struct Delay {
     pub late: u64,
     /// Time lost by all ranks.
     pub lost: u64,
+}
+
+/// Adds the strikes on a thread for which nobody waits: it loses what is taken from it.
+pub fn add_uncoupled(strikes: &[Strike], delays: &mut BTreeMap<SourceId, Delay>) {
+    for strike in strikes {
+        let delay = delays.entry(strike.source).or_default();
+        delay.lateness += strike.length;
+        delay.lost += strike.length;
+    }
 }
 
 /// What is known of a recorded program.

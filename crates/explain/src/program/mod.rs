@@ -19,4 +19,4 @@ mod timing;
 mod waits;
 mod waves;
 
-pub use analysis::{Delay, Recorded, analyse};
+pub use analysis::{Delay, Recorded, add_uncoupled, analyse};

@@ -329,6 +329,11 @@ impl Made {
     }
 
     pub fn explain(&self) -> Explained {
+        self.write().explain()
+    }
+
+    /// The program as a bundle on disk.
+    pub fn write(&self) -> Bundle {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let mut out = RunWriter::create(&path, self.manifest()).unwrap();
@@ -369,7 +374,16 @@ impl Made {
         out.write_table(&made.communicators).unwrap();
         out.write_table(&made.marks).unwrap();
         out.close(None).unwrap();
-        let run = RunReader::open(&path).unwrap();
+        Bundle(dir)
+    }
+}
+
+/// A bundle, removed when dropped.
+pub struct Bundle(tempfile::TempDir);
+
+impl Bundle {
+    pub fn explain(&self) -> Explained {
+        let run = RunReader::open(&self.0.path().join("run")).unwrap();
         let explanation = explain(&run, &AtomicBool::new(false)).unwrap();
         Explained {
             findings: explanation.findings,
