@@ -197,11 +197,26 @@ fn all(call: &Call, thread: &mut Thread, handles: &[usize], statuses: usize) {
     }
 }
 
-/// The index in an array that a call returns, from 0; `None` for MPI_UNDEFINED.
-fn index(call: &Call, value: i32, many: usize) -> Option<usize> {
-    // Undefined is negative in all families; Fortran counts from 1.
-    let index = usize::try_from(value - i32::from(call.fortran())).ok()?;
-    (index < many).then_some(index)
+/// From where a call counts the indices that it returned: from 0 in C, from 1 in Fortran; but MPICH 4.0 counts from 0 in
+/// mpi_f08, too, which shows in the handles that have become MPI_REQUEST_NULL.
+fn first_index(call: &Call, values: &[i32], handles: &[usize]) -> i32 {
+    if !call.fortran() {
+        return 0;
+    }
+    let completed = |k: usize| {
+        let null = call.library.request_null;
+        handles.get(k).is_some_and(|&before| before != null) && call.handle_of(1, k, Kind::Request) == null
+    };
+    let all = |first: i32| {
+        values.iter().all(|value| usize::try_from(value.wrapping_sub(first)).is_ok_and(completed))
+    };
+    // Handles of persistent requests stay: then the standard is believed.
+    if !all(1) && all(0) { 0 } else { 1 }
+}
+
+/// A place in an array; `None` for MPI_UNDEFINED, which is negative in all families.
+fn place(value: i32, first: i32, many: usize) -> Option<usize> {
+    usize::try_from(value.wrapping_sub(first)).ok().filter(|&place| place < many)
 }
 
 /// MPI_Waitany: count, requests, index, status; MPI_Testany has a flag before the status.
@@ -213,7 +228,8 @@ pub fn wait_any(call: &mut Call, thread: &mut Thread, flag: Option<usize>) {
     if flag.is_some_and(|flag| !call.failed() && call.out(flag) == 0) {
         thread.poll(call.begin, call.entry.number);
     } else {
-        let done = index(call, call.out(2), handles.len());
+        let value = call.out(2);
+        let done = place(value, first_index(call, &[value], &handles), handles.len());
         let request = done.and_then(|k| requests::finish(handles[k], call.slot(1, k)));
         let request_plus_one = request.as_ref().map_or(0, |request| request.serial + 1);
         write_call(
@@ -254,11 +270,13 @@ pub fn wait_some(call: &mut Call, thread: &mut Thread, test: bool) {
     write_call(call, thread, Details::default());
     let abi = call.library.abi;
     if !call.failed() || call.code == abi.err_in_status {
-        for place in 0..usize::try_from(done).unwrap_or(0).min(handles.len()) {
-            // SAFETY: the call has written that many indices and statuses.
-            let value = unsafe { *(call.arguments[3] as *const i32).add(place) };
-            let status = call.arguments[4] + place * abi.status.size;
-            let Some(k) = index(call, value, handles.len()) else {
+        let many = usize::try_from(done).unwrap_or(0).min(handles.len());
+        // SAFETY: the call has written that many indices and statuses.
+        let values = unsafe { std::slice::from_raw_parts(call.arguments[3] as *const i32, many) };
+        let first = first_index(call, values, &handles);
+        for (nth, &value) in values.iter().enumerate() {
+            let status = call.arguments[4] + nth * abi.status.size;
+            let Some(k) = place(value, first, handles.len()) else {
                 continue;
             };
             // SAFETY: as above.
