@@ -1,10 +1,11 @@
 //! One call of a wrapped function: its arguments in the form of the language that made it.
 
 use crate::library::{Kind, Library, invoke, symbol_anywhere};
+use crate::narrow::{self, Kept};
 use crate::table::How;
 use crate::{clock, ring::flags};
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Through which interface a function was called.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,6 +28,7 @@ pub struct Entry {
     pub large: bool,
     names: &'static [&'static CStr],
     real: AtomicUsize,
+    narrow: AtomicBool,
 }
 
 impl Entry {
@@ -44,6 +46,7 @@ impl Entry {
             large,
             names,
             real: AtomicUsize::new(0),
+            narrow: AtomicBool::new(false),
         }
     }
 
@@ -58,9 +61,24 @@ impl Entry {
 
     #[cold]
     fn find(&self) -> Option<usize> {
-        let address = self.names.iter().find_map(|name| symbol_anywhere(name))?;
-        self.real.store(address, Relaxed);
-        Some(address)
+        let mut address = self.names.iter().find_map(|name| symbol_anywhere(name));
+        if address.is_none() && self.large && self.form == Form::C {
+            let plain = self.name().to_bytes().strip_suffix(b"_c")?;
+            address = symbol_anywhere(&CString::new(plain).ok()?);
+            self.narrow.store(address.is_some(), Relaxed);
+        }
+        self.real.store(address?, Relaxed);
+        address
+    }
+
+    /// Its profiling name.
+    pub fn name(&self) -> &'static CStr {
+        self.names[0]
+    }
+
+    /// Whether `real` is the function without large counts, because the library has no other.
+    pub fn narrow(&self) -> bool {
+        self.large && self.narrow.load(Relaxed)
     }
 }
 
@@ -79,13 +97,22 @@ pub struct Call<'a> {
     pub code: i32,
     /// Own status, in place of one that the program does not want.
     pub status: [u64; STATUS_WORDS],
+    /// Arrays that the library may still need.
+    pub kept: Kept,
 }
 
 impl Call<'_> {
     /// Lets the library do its work, and takes the time.
     #[inline(always)]
     pub fn run(&mut self) {
-        if self.entry.form == Form::C {
+        if self.entry.narrow() {
+            self.begin = clock::now();
+            // SAFETY: the arguments are the program's own.
+            let (code, kept) =
+                unsafe { narrow::invoke(self.entry, self.library, self.real, self.arguments) };
+            self.end = clock::now();
+            (self.code, self.kept) = (code, kept);
+        } else if self.entry.form == Form::C {
             self.begin = clock::now();
             // SAFETY: the arguments are the program's own, as many as it passed.
             self.code = unsafe { invoke(self.real, self.arguments) };

@@ -46,7 +46,8 @@ pub fn start(call: &mut Call, thread: &mut Thread, shape: Shape) {
     call.run();
     if !call.failed() {
         let last = call.arguments.len() - 1 - usize::from(call.fortran());
-        details.request = requests::started(call, last, What::Collective) + 1;
+        let what = What::Collective(call.kept.take());
+        details.request = requests::started(call, last, what) + 1;
     }
     write_call(call, thread, details);
 }
@@ -73,7 +74,8 @@ fn prepare(call: &mut Call, thread: &mut Thread, shape: Shape) -> Details {
     }
 }
 
-fn communicator_at(shape: Shape) -> usize {
+/// Where the communicator is among the arguments.
+pub fn communicator_at(shape: Shape) -> usize {
     use Shape::*;
     match shape {
         Barrier => 0,
@@ -83,6 +85,47 @@ fn communicator_at(shape: Shape) -> usize {
         Gather | Scatter | Allgatherv | NeighborAllgatherv => 7,
         Gatherv | Scatterv | Alltoallv | NeighborAlltoallv | Alltoallw | NeighborAlltoallw => 8,
     }
+}
+
+/// Elements of the array that is argument `i` of a call in C; 0 where it has no meaning for this member.
+pub fn elements(
+    library: &Library,
+    comm: usize,
+    shape: Shape,
+    i: usize,
+    arguments: &[usize],
+) -> Option<usize> {
+    use Shape::*;
+    let (mut inter, mut size, mut rank) = (0_i32, 0_i32, 0_i32);
+    // SAFETY: the handle is the program's; each call writes one int.
+    unsafe {
+        mpi(library.comm_test_inter, [comm, (&raw mut inter) as usize])?;
+        mpi(library.comm_rank, [comm, (&raw mut rank) as usize])?;
+        let remote = inter != 0 && shape != ReduceScatter;
+        let ask = if remote {
+            library.comm_remote_size
+        } else {
+            library.comm_size
+        };
+        mpi(ask, [comm, (&raw mut size) as usize])?;
+    }
+    let neighbours = || neighbours(library, comm, rank);
+    let many = match shape {
+        Gatherv | Scatterv => {
+            let root = if inter != 0 { library.abi.root } else { rank };
+            if arguments[7] as i32 == root {
+                usize::try_from(size).ok()?
+            } else {
+                0
+            }
+        }
+        Alltoallv | Alltoallw if i < 3 && library.is_in_place(false, arguments[0]) => 0,
+        NeighborAllgatherv => neighbours()?.incoming.len(),
+        NeighborAlltoallv | NeighborAlltoallw if i < 3 => neighbours()?.outgoing.len(),
+        NeighborAlltoallv | NeighborAlltoallw => neighbours()?.incoming.len(),
+        _ => usize::try_from(size).ok()?,
+    };
+    Some(many)
 }
 
 /// Sums that remember whether a type had no size.

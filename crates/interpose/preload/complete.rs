@@ -20,7 +20,7 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
     let (mut flags, mut tag, mut peer, mut bytes) = (more | cancelled, 0, 0, 0);
     match request.what {
         What::Nothing => return,
-        What::Collective => {}
+        What::Collective(_) => {}
         What::Communicator {
             parent,
             at,
@@ -205,10 +205,13 @@ fn first_index(call: &Call, values: &[i32], handles: &[usize]) -> i32 {
     }
     let completed = |k: usize| {
         let null = call.library.request_null;
-        handles.get(k).is_some_and(|&before| before != null) && call.handle_of(1, k, Kind::Request) == null
+        handles.get(k).is_some_and(|&before| before != null)
+            && call.handle_of(1, k, Kind::Request) == null
     };
     let all = |first: i32| {
-        values.iter().all(|value| usize::try_from(value.wrapping_sub(first)).is_ok_and(completed))
+        values
+            .iter()
+            .all(|value| usize::try_from(value.wrapping_sub(first)).is_ok_and(completed))
     };
     // Handles of persistent requests stay: then the standard is believed.
     if !all(1) && all(0) { 0 } else { 1 }
@@ -216,7 +219,9 @@ fn first_index(call: &Call, values: &[i32], handles: &[usize]) -> i32 {
 
 /// A place in an array; `None` for MPI_UNDEFINED, which is negative in all families.
 fn place(value: i32, first: i32, many: usize) -> Option<usize> {
-    usize::try_from(value.wrapping_sub(first)).ok().filter(|&place| place < many)
+    usize::try_from(value.wrapping_sub(first))
+        .ok()
+        .filter(|&place| place < many)
 }
 
 /// MPI_Waitany: count, requests, index, status; MPI_Testany has a flag before the status.

@@ -19,6 +19,7 @@ mod library;
 mod life;
 mod losses;
 mod marks;
+mod narrow;
 mod nodes;
 mod point_to_point;
 mod probe;
@@ -59,8 +60,8 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
     // SAFETY: the state of the calling thread; `depth` keeps calls from inside away from it.
     let thread = unsafe { &mut *thread::current() };
     if thread.depth != 0 {
-        // SAFETY: the program's own call, passed on.
-        return unsafe { library::invoke(real, arguments) };
+        // SAFETY: the program's own call.
+        return unsafe { pass(entry, real, arguments) };
     }
     thread.depth = 1;
     let code = match library::library() {
@@ -74,15 +75,37 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
                 end: 0,
                 code: 0,
                 status: [0; call::STATUS_WORDS],
+                kept: None,
             };
             follow(&mut call, thread);
             call.code
         }
         // SAFETY: as above.
-        _ => unsafe { library::invoke(real, arguments) },
+        _ => unsafe { pass(entry, real, arguments) },
     };
     thread.depth = 0;
     code
+}
+
+/// Passes a call on, unseen.
+///
+/// # Safety
+/// As for [`enter`]; `real` is what the entry says.
+#[inline(always)]
+unsafe fn pass(entry: &'static Entry, real: usize, arguments: &[usize]) -> i32 {
+    if entry.narrow() {
+        if let Some(library) = library::library() {
+            // SAFETY: as promised.
+            let (code, kept) = unsafe { narrow::invoke(entry, library, real, arguments) };
+            if matches!(entry.how, How::StartCollective(_)) {
+                // Nobody will tell when the library does not need them any more.
+                std::mem::forget(kept);
+            }
+            return code;
+        }
+    }
+    // SAFETY: as promised.
+    unsafe { library::invoke(real, arguments) }
 }
 
 #[inline(always)]

@@ -7,6 +7,7 @@
 use crate::call::Call;
 use crate::communicators::Comm;
 use crate::library::Kind;
+use crate::narrow::Kept;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,8 +31,8 @@ pub enum What {
         tag: i32,
         flags: u8,
     },
-    /// A collective.
-    Collective,
+    /// A collective, and what the library needs for it.
+    Collective(#[allow(dead_code)] Kept),
     /// Makes a communicator.
     Communicator {
         parent: u64,

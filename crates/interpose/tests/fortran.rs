@@ -16,8 +16,17 @@ const FORMS: [(u32, &str); 3] = [(1, "mpif.h"), (2, "use mpi"), (3, "use mpi_f08
 fn compile(place: &Place, mpi: &Installation, form: u32) -> Option<PathBuf> {
     let to = place.file(&format!("fortran{form}.{}", mpi.name));
     let mut compiler = Command::new(mpi.mpifort.as_deref()?);
-    compiler.args(["-O1", "-cpp", "-ffree-line-length-none", "-fallow-argument-mismatch"]);
-    compiler.arg(format!("-DFORM={form}")).arg("-o").arg(&to).arg(source("fortran.F90"));
+    compiler.args([
+        "-O1",
+        "-cpp",
+        "-ffree-line-length-none",
+        "-fallow-argument-mismatch",
+    ]);
+    compiler
+        .arg(format!("-DFORM={form}"))
+        .arg("-o")
+        .arg(&to)
+        .arg(source("fortran.F90"));
     let done = output(&mut compiler);
     let words = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{} form {form}: {words}", mpi.name);
@@ -46,14 +55,29 @@ fn check(what: &str, rank: u32, process: &Process, form: u32) {
     let mut messages = process.messages();
     let pairs = |messages: &[Message], send| -> Vec<_> {
         let chosen = messages.iter().filter(|message| message.send == send);
-        chosen.map(|message| (message.peer, message.bytes)).collect()
+        chosen
+            .map(|message| (message.peer, message.bytes))
+            .collect()
     };
     for (tag, bytes) in expected {
         let found = messages.remove(&tag).unwrap_or_default();
-        let expect = |peer| bytes.iter().map(|&bytes| (Some(peer), bytes)).collect::<Vec<_>>();
+        let expect = |peer| {
+            bytes
+                .iter()
+                .map(|&bytes| (Some(peer), bytes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(pairs(&found, true), expect(next), "{what} tag {tag} sent");
-        assert_eq!(pairs(&found, false), expect(previous), "{what} tag {tag} received");
-        assert!(found.iter().all(|message| message.complete && message.flags & flags::FAILED == 0));
+        assert_eq!(
+            pairs(&found, false),
+            expect(previous),
+            "{what} tag {tag} received"
+        );
+        assert!(
+            found
+                .iter()
+                .all(|message| message.complete && message.flags & flags::FAILED == 0)
+        );
     }
     // The other one of the same half.
     let found = messages.remove(&14).unwrap_or_default();
@@ -67,14 +91,32 @@ fn check(what: &str, rank: u32, process: &Process, form: u32) {
     let bcast = if rank == 1 { (80, 0) } else { (0, 80) };
     assert_eq!(process.amounts("MPI_Bcast"), [bcast], "{what}");
     assert_eq!(process.amounts("MPI_Allreduce"), [(48, 48); 2], "{what}");
-    assert_eq!(process.amounts("MPI_Allgather"), [(20, 20 * size)], "{what}");
-    assert_eq!(process.amounts("MPI_Alltoall"), [(24 * size, 24 * size)], "{what}");
-    assert_eq!(process.amounts("MPI_Alltoallv"), [(each_way, each_way); 2], "{what}");
+    assert_eq!(
+        process.amounts("MPI_Allgather"),
+        [(20, 20 * size)],
+        "{what}"
+    );
+    assert_eq!(
+        process.amounts("MPI_Alltoall"),
+        [(24 * size, 24 * size)],
+        "{what}"
+    );
+    assert_eq!(
+        process.amounts("MPI_Alltoallv"),
+        [(each_way, each_way); 2],
+        "{what}"
+    );
     assert_eq!(process.amounts("MPI_Iallreduce"), [(48, 48)], "{what}");
     // Once each: what Fortran's functions call inside is not recorded again.
     let barriers = if form == 3 { 2 } else { 1 };
     assert_eq!(process.calls("MPI_Barrier").len(), barriers, "{what}");
-    for function in ["MPI_Init_thread", "MPI_Finalize", "MPI_Comm_split", "MPI_Comm_free", "MPI_Mrecv"] {
+    for function in [
+        "MPI_Init_thread",
+        "MPI_Finalize",
+        "MPI_Comm_split",
+        "MPI_Comm_free",
+        "MPI_Mrecv",
+    ] {
         assert_eq!(process.calls(function).len(), 1, "{what} {function}");
     }
     assert_eq!(process.rings[0].state.thread_level, Some(1), "{what}");

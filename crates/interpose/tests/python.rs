@@ -29,21 +29,43 @@ fn check(what: &str, rank: u32, process: &Process) {
     let mut messages = process.messages();
     let pairs = |messages: &[Message], send| -> Vec<_> {
         let chosen = messages.iter().filter(|message| message.send == send);
-        chosen.map(|message| (message.peer, message.bytes)).collect()
+        chosen
+            .map(|message| (message.peer, message.bytes))
+            .collect()
     };
     for (tag, bytes, to, from) in expected {
         let found = messages.remove(&tag).unwrap_or_default();
-        let expect = |peer| bytes.iter().map(|&bytes| (Some(peer), bytes)).collect::<Vec<_>>();
+        let expect = |peer| {
+            bytes
+                .iter()
+                .map(|&bytes| (Some(peer), bytes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(pairs(&found, true), expect(to), "{what} tag {tag} sent");
-        assert_eq!(pairs(&found, false), expect(from), "{what} tag {tag} received");
-        assert!(found.iter().all(|message| message.complete), "{what} tag {tag}");
+        assert_eq!(
+            pairs(&found, false),
+            expect(from),
+            "{what} tag {tag} received"
+        );
+        assert!(
+            found.iter().all(|message| message.complete),
+            "{what} tag {tag}"
+        );
     }
     assert_eq!(messages, BTreeMap::new(), "{what}");
     let size = u64::from(RANKS);
     let each_way = (1..=size).map(|k| 8 * (u64::from(rank) + k)).sum();
     assert_eq!(amounts(process, "MPI_Allreduce"), [(64, 64); 2], "{what}");
-    assert_eq!(amounts(process, "MPI_Alltoall"), [(24 * size, 24 * size)], "{what}");
-    assert_eq!(amounts(process, "MPI_Alltoallv"), [(each_way, each_way)], "{what}");
+    assert_eq!(
+        amounts(process, "MPI_Alltoall"),
+        [(24 * size, 24 * size)],
+        "{what}"
+    );
+    assert_eq!(
+        amounts(process, "MPI_Alltoallv"),
+        [(each_way, each_way)],
+        "{what}"
+    );
     assert_eq!(process.calls("MPI_Comm_split").len(), 1, "{what}");
     assert_eq!(process.calls("MPI_Finalize").len(), 1, "{what}");
     assert_eq!(process.losses(), BTreeMap::new(), "{what}");
@@ -56,7 +78,11 @@ fn messages_and_collectives_are_exact_through_mpi4py() {
     for mpi in installations() {
         let Some(python) = &mpi.python else { continue };
         let program = source("messages.py");
-        for (rank, process) in place.run_well(&mpi, RANKS, &[python, &program]).iter().enumerate() {
+        for (rank, process) in place
+            .run_well(&mpi, RANKS, &[python, &program])
+            .iter()
+            .enumerate()
+        {
             check(&format!("{} rank {rank}", mpi.name), rank as u32, process);
         }
         seen += 1;
