@@ -4,7 +4,10 @@
 idlewave.lanes = (data) => {
   const { byId, time, percent, color, KINDS, REASONS, RANK, findings } = idlewave;
   const canvas = byId("lanes-canvas"), program = findings.program, AXIS = 26;
-  const taskColor = idlewave.taskColors(data.tasks);
+  // Neither the colour of waiting nor that of the first region.
+  const colorOf = idlewave.taskColors(data.tasks, [0, 2, 5, 6, 7]), { baseName } = idlewave;
+  const own = (row, task) => data.tasks[task].kind === RANK && row.threads.includes(data.tasks[task].pid);
+  const taskColor = (row, task) => data.tasks[task].kind === RANK && !own(row, task) ? color("program") : colorOf(task);
   // Layers of the bins: names, and the order in which they are stacked from the bottom.
   const LAYERS = ["point-to-point", "completion", "collective", "other MPI", "waiting", "taken"], STACK = [4, 2, 1, 0, 3], WAIT = 4, TAKEN = 5;
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -99,19 +102,25 @@ idlewave.lanes = (data) => {
     g.fillRect(pane.edge(a), top, pane.edge(b) - pane.edge(a), h);
     g.fillStyle = color("faint");
     g.fillRect(pane.edge(a), row.y, pane.edge(b) - pane.edge(a), row.strip);
+    const names = [];
     each(w.calls, r, a, b, (i, p, q) => {
       const o = data.operations[w.calls.what[i]];
-      const wide = box(p, q, top, h, color("layer-" + (o ? o.layer : 3)));
-      if (o && h >= 18) label(g, o.name.replace(/^MPI_/, ""), p, wide, top, h, "soft");
+      box(p, q, top, h, color("layer-" + (o ? o.layer : 3)));
+      if (!o || h < 18 || pane.x(q) - pane.x(p) < 40) return;
+      // Its name stands after what it waited.
+      let from = p;
+      each(w.waits, r, p, q, (k, c, d) => { if (c < q) from = Math.max(from, d); });
+      names.push([o.name.replace(/^MPI_/, ""), from, pane.x(q) - pane.x(from)]);
     });
     each(w.waits, r, a, b, (i, p, q) => {
       const wide = box(p, q, top, h, color("layer-" + WAIT));
       if (h >= 18) label(g, "waits for " + w.waits.what[i], p, wide, top, h, "card");
     });
+    for (const [name, from, wide] of names) label(g, name, from, wide, top, h, "soft");
     each(w.bursts, r, a, b, (i, p, q) => {
       const task = data.tasks[w.bursts.what[i]];
-      const wide = box(p, q, row.y, row.strip, taskColor(w.bursts.what[i]), !w.bursts.unsure.includes(i));
-      if (row.strip >= 13 && task.kind !== RANK) label(g, task.name, p, wide, row.y, row.strip, "card");
+      const wide = box(p, q, row.y, row.strip, taskColor(row, w.bursts.what[i]), !w.bursts.unsure.includes(i));
+      if (row.strip >= 13 && !own(row, w.bursts.what[i])) label(g, task.name, p, wide, row.y, row.strip, "card");
     });
     each(w.interrupts, r, a, b, (i, p, q) => {
       const deep = Math.min(2, w.interrupts.more[i]) * 3;
@@ -175,23 +184,29 @@ idlewave.lanes = (data) => {
     pane.clipped(g, AXIS, total, () => { for (const w of shown) messages += drawMessages(g, w); });
   };
 
-  /** The longest thing that took the origin's CPU while its delay arose. */
+  /** Where the source to which most of the chosen wait is charged took the origin's CPU: its longest stay there and what adjoins it. */
   const culprit = () => {
     const late = program.latest[chosen], focus = late && data.waits[chosen], r = late ? rowOf(late.origin) : -1;
-    if (r < 0) return null;
-    let best = null;
-    const see = (p, q, name) => { if (!best || q - p > best.to - best.from) best = { from: p, to: q, name, row: rows[r] }; };
+    const part = late && late.parts[0], source = part && findings.sources[part.source];
+    if (r < 0 || !source) return null;
+    const is = (task) => source.kind === "rank" ? data.tasks[task].kind === RANK && !own(rows[r], task)
+      : baseName(data.tasks[task]) === source.name || data.tasks[task].name === source.name;
+    const seen = [];
     for (const w of data.windows) {
       if (w.to < focus.from || w.from > focus.end) continue;
-      each(w.bursts, r, focus.from, focus.end, (i, p, q) => {
-        const t = data.tasks[w.bursts.what[i]];
-        if (t.kind !== RANK) see(p, q, t.name);
-      });
-      each(w.interrupts, r, focus.from, focus.end, (i, p, q) => see(p, q, data.sources[w.interrupts.what[i]].name));
+      each(w.bursts, r, focus.from, focus.end, (i, p, q) => { if (is(w.bursts.what[i])) seen.push([p, q]); });
+      each(w.interrupts, r, focus.from, focus.end, (i, p, q) => { if (data.sources[w.interrupts.what[i]].name === source.name) seen.push([p, q]); });
     }
-    const part = late.parts[0], source = part && findings.sources[part.source];
-    // What took the CPU is the culprit only if it is what the time was charged to.
-    return best && source && source.name === best.name ? best : null;
+    if (!seen.length) return null;
+    let [from, to] = seen.reduce((a, b) => b[1] - b[0] > a[1] - a[0] ? b : a);
+    const near = to - from;
+    for (let more = true; more;) {
+      more = false;
+      for (const [p, q] of seen) {
+        if ((p < from && from - q < near) || (q > to && p - to < near)) { from = Math.min(from, p); to = Math.max(to, q); more = true; }
+      }
+    }
+    return { from, to, row: rows[r], text: source.name + " " + time(part.time) };
   };
   const over = (g, total) => {
     const late = program.latest[chosen];
@@ -205,7 +220,7 @@ idlewave.lanes = (data) => {
     g.strokeStyle = color("accent");
     g.lineWidth = 2;
     g.strokeRect(a - 1.5, found.row.y - 1.5, Math.max(2, b - a) + 3, found.row.strip + 3);
-    const text = found.name + " " + time(found.to - found.from);
+    const { text } = found;
     g.font = "700 12px system-ui, sans-serif";
     const wide = g.measureText(text).width + 10, at = b + 6 + wide < left + width ? b + 5 : Math.max(left, a - wide - 5);
     g.fillStyle = color("accent");
@@ -247,7 +262,8 @@ idlewave.lanes = (data) => {
     under("interrupts", (i, p, q) => idlewave.sourceName(data.sources[w.interrupts.what[i]]) + "\n" + when(p, q));
     under("bursts", (i, p, q) => {
       const task = data.tasks[w.bursts.what[i]];
-      return task.name + ", " + KINDS[task.kind] + " " + task.pid + "\n" + when(p, q) + " " + REASONS[w.bursts.more[i]];
+      const who = own(row, w.bursts.what[i]) ? "the rank itself" : task.kind === RANK ? "another rank" : task.name + ", " + KINDS[task.kind];
+      return who + " " + task.pid + "\n" + when(p, q) + " " + REASONS[w.bursts.more[i]];
     });
     under("waits", (i, p, q) => "waits for rank " + w.waits.what[i] + (w.waits.more[i] ? ", " + w.waits.more[i] + " hops from the origin" : "") + "\n" + when(p, q));
     under("calls", (i, p, q) => {
@@ -263,7 +279,14 @@ idlewave.lanes = (data) => {
     box.replaceChildren(idlewave.legend("outside of MPI", color("compute")));
     for (const l of STACK) if (has(l)) box.append(idlewave.legend(l === WAIT ? "waiting for another rank" : LAYERS[l], color("layer-" + l)));
     if (has(TAKEN)) box.append(idlewave.legend("taken from the rank", color("taken")));
-    data.tasks.map((t, i) => i).filter((i) => data.tasks[i].kind !== RANK).slice(0, 8).forEach((i) => box.append(idlewave.legend(data.tasks[i].name, taskColor(i))));
+    const named = new Set();
+    data.tasks.forEach((t, i) => {
+      if (t.kind === RANK || named.has(baseName(t)) || named.size >= 8) return;
+      named.add(baseName(t));
+      box.append(idlewave.legend(baseName(t), colorOf(i)));
+    });
+    const shared = data.windows.some((w) => w.bursts.row.some((r, i) => data.tasks[w.bursts.what[i]].kind === RANK && !own(data.rows[r], w.bursts.what[i])));
+    if (shared) box.append(idlewave.legend("another rank on the same CPU", color("program")));
     if (data.sources.length) box.append(idlewave.legend("interrupt", color("interrupt")));
     data.marks.slice(0, 6).forEach((name, i) => box.append(idlewave.legend("region " + name, idlewave.palette(3 + i))));
   };

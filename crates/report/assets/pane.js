@@ -127,10 +127,13 @@ idlewave.pane = (what) => {
 idlewave.KINDS = ["idle", "kernel thread", "user thread", "rank of this run", "idlewave itself", "thread"];
 idlewave.REASONS = ["then preempted", "then slept", "then slept (uninterruptible)", "then stopped", "then exited", ""];
 idlewave.RANK = 3;
-idlewave.taskColors = (tasks) => {
-  const others = tasks.map((t, i) => i).filter((i) => tasks[i].kind !== idlewave.RANK);
-  return (i) => tasks[i].kind === idlewave.RANK ? idlewave.color("rank") : idlewave.palette([0, 2, 3, 4, 5, 6, 7][others.indexOf(i) % 7]);
+idlewave.taskColors = (tasks, colors = [0, 2, 3, 4, 5, 6, 7]) => {
+  const bases = [...new Set(tasks.filter((t) => t.kind !== idlewave.RANK).map(idlewave.baseName))];
+  return (i) => tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
+    : idlewave.palette(colors[bases.indexOf(idlewave.baseName(tasks[i])) % colors.length]);
 };
+/** Copies of a kernel thread go by one name, as in the table of sources: kworker/0:1 is kworker. */
+idlewave.baseName = (task) => task.kind === 1 ? task.name.split("/")[0] : task.name;
 /** "name (class)", the class alone where it says no more. */
 idlewave.sourceName = (s) => s.name + (s.kind === s.name ? "" : " (" + s.kind + ")");
 

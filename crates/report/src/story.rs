@@ -35,6 +35,20 @@ pub(crate) fn recorded(manifest: &Manifest) -> Option<Recorded<'_>> {
     })
 }
 
+/// The name of an MPI library without what follows it: "Open MPI v4.1.4, package: ..." is "Open MPI v4.1.4",
+/// and "MPICH Version:      4.0.2" and more lines are "MPICH 4.0.2".
+pub(crate) fn library_name(full: &str) -> String {
+    let first = full
+        .split([',', '\n', '\r', '\0'])
+        .next()
+        .unwrap_or_default();
+    let words: Vec<&str> = first
+        .split_whitespace()
+        .filter(|w| *w != "Version:")
+        .collect();
+    plain(&words.join(" "))
+}
+
 /// The program's own part of the command line: what follows `--`.
 pub(crate) fn own_command(manifest: &Manifest) -> String {
     let all = &manifest.command;
@@ -91,9 +105,10 @@ pub(crate) fn did(source: Option<&SourceFinding>) -> String {
     };
     let name = plain(&s.name);
     match s.kind {
-        SourceKind::Task | SourceKind::KernelThread | SourceKind::Rank => {
+        SourceKind::Task | SourceKind::KernelThread => {
             format!("was preempted by {name}")
         }
+        SourceKind::Rank => "shared its CPU with another rank".to_owned(),
         SourceKind::OtherTask => "was preempted by a task that could not be seen".to_owned(),
         SourceKind::Irq | SourceKind::Softirq | SourceKind::Ipi | SourceKind::Nmi => {
             format!("was interrupted by {name}")
@@ -180,6 +195,9 @@ pub(crate) fn headline(
                 "{} {verb} more to compute than the others: {share} of all waiting.",
                 capital(&whom)
             )
+        }
+        SourceKind::Rank => {
+            format!("Ranks share CPUs, which held back {whom}: {share} of all waiting.")
         }
         SourceKind::Network => format!("Messages themselves took long: {share} of all waiting."),
         _ => format!(
@@ -355,5 +373,49 @@ pub(crate) fn threads_sentence(findings: &Findings) -> String {
             s.stolen
         ),
         None => "No record shows its threads kept from running.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_named_shortly() {
+        let open = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022";
+        assert_eq!(library_name(open), "Open MPI v4.1.4");
+        assert_eq!(
+            library_name("MPICH Version:      4.0.2\nMPICH Release date: x"),
+            "MPICH 4.0.2"
+        );
+        assert_eq!(library_name(""), "");
+    }
+
+    #[test]
+    fn many_ranks_are_counted_and_few_are_named() {
+        let ranks = |n: u32| (0..n).map(Rank::new).collect::<Vec<_>>();
+        assert_eq!(rank_list(&[]), "no rank");
+        assert_eq!(rank_list(&ranks(1)), "rank 0");
+        assert_eq!(rank_list(&ranks(3)), "ranks 0, 1 and 2");
+        assert_eq!(rank_list(&ranks(6)), "ranks 0, 1, 2, 3, 4 and 5");
+        assert_eq!(rank_list(&ranks(7)), "ranks 0, 1, 2, 3, 4 and 2 more");
+    }
+
+    #[test]
+    fn the_parts_of_the_time_are_shares_of_one() {
+        let ns = Nanos::from_nanos;
+        let rank = RankTime {
+            rank: Rank::new(0),
+            computing: ns(50),
+            taken: ns(10),
+            waiting: ns(30),
+            communicating: ns(10),
+        };
+        let s = shares([&rank]).unwrap();
+        assert_eq!(
+            [s.computing, s.taken, s.waiting, s.communicating],
+            [0.5, 0.1, 0.3, 0.1]
+        );
+        assert!(shares([]).is_none());
     }
 }

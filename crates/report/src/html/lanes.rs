@@ -52,6 +52,8 @@ struct Row {
     rank: u32,
     /// Index into `nodes`.
     node: usize,
+    /// Its threads: what of its CPU is its own.
+    threads: Vec<u32>,
 }
 
 /// Exact pieces of a stretch of time.
@@ -160,6 +162,7 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
             .map(|&rank| Row {
                 rank,
                 node: node_index(run, rank),
+                threads: threads(run, rank),
             })
             .collect(),
         ranks: program.ranks,
@@ -191,6 +194,11 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
             })
             .collect(),
     }))
+}
+
+fn threads(run: &RunReader, rank: u32) -> Vec<u32> {
+    let sheet = run.manifest().ranks.get(rank as usize);
+    sheet.map_or_else(Vec::new, |s| s.threads.iter().map(|t| t.get()).collect())
 }
 
 fn node_index(run: &RunReader, rank: u32) -> usize {

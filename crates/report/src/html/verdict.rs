@@ -90,7 +90,10 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
     let Some(program) = &findings.program else {
         facts.push(match recorded.library {
             None => "no MPI program: MPI_Init was never called".to_owned(),
-            Some(library) => format!("{}, but no call of it was recorded", escape(library)),
+            Some(library) => format!(
+                "{}, but no call of it was recorded",
+                escape(&story::library_name(library))
+            ),
         });
         facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));
         return format!(
@@ -108,7 +111,12 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
             n => format!("{n} nodes"),
         }
     ));
-    facts.extend(program.library.as_deref().map(escape));
+    facts.extend(
+        program
+            .library
+            .as_deref()
+            .map(|l| escape(&story::library_name(l))),
+    );
     facts.push(format!(
         "{} between MPI_Init and MPI_Finalize",
         number(

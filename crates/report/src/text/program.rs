@@ -38,12 +38,12 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
                 1 => "1 node".to_owned(),
                 n => format!("{n} nodes"),
             });
-            facts.extend(p.library.as_deref().map(plain));
+            facts.extend(p.library.as_deref().map(story::library_name));
             facts.push(format!("{} between MPI_Init and MPI_Finalize", p.total));
         }
         (None, Some(library)) => facts.push(format!(
             "{}, but no call of it was recorded",
-            plain(library)
+            story::library_name(library)
         )),
         (None, None) => {
             facts.push("no MPI program".to_owned());
