@@ -78,7 +78,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// Writes the files below `bundle`, one directory deep, as lines of `node`.
+/// Writes the files below `bundle` as lines of `node`.
 ///
 /// # Errors
 /// A file cannot be read, or nobody reads the lines.
@@ -122,25 +122,23 @@ pub fn send(bundle: &Path, node: &str, out: impl Write) -> io::Result<()> {
     lines.out.flush()
 }
 
-/// Files of a bundle by their names in it, `directory@file` for those in a directory.
+/// Files of a bundle by their names in it: `directory@file` for those in a directory.
 fn files(bundle: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(bundle)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_dir() {
-            for inner in fs::read_dir(entry.path())? {
-                let inner = inner?;
-                if inner.file_type()?.is_file() {
-                    let inner_name = inner.file_name().to_string_lossy().into_owned();
-                    found.push((format!("{name}@{inner_name}"), inner.path()));
-                }
+    let mut directories = vec![(String::new(), bundle.to_owned())];
+    while let Some((prefix, directory)) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_dir() {
+                directories.push((format!("{name}@"), entry.path()));
+            } else if is_plain(&name) {
+                found.push((name, entry.path()));
+            } else {
+                return Err(bad(&format!("a file in the bundle has the name {name}")));
             }
-        } else if entry.file_type()?.is_file() {
-            found.push((name, entry.path()));
         }
     }
-    found.retain(|(name, _)| is_plain(name));
     found.sort();
     Ok(found)
 }
@@ -186,14 +184,16 @@ impl Files {
     }
 
     fn begin(&self, name: &str) -> io::Result<File> {
-        let path = match name.split_once('@') {
-            Some((directory, file)) if is_plain(directory) && is_plain(file) => {
-                fs::create_dir_all(self.directory.join(directory))?;
-                self.directory.join(directory).join(file)
+        let mut path = self.directory.clone();
+        for part in name.split('@') {
+            if !is_plain(part) {
+                return Err(bad("name of a file"));
             }
-            Some(_) => return Err(bad("name of a file")),
-            None => self.directory.join(name),
-        };
+            path.push(part);
+        }
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
         File::create_new(path)
     }
 

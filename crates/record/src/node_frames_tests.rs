@@ -4,12 +4,12 @@ use proptest::prelude::*;
 /// A bundle with files of these contents, one of them in a directory.
 fn bundle(contents: &[Vec<u8>]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    fs::create_dir(dir.path().join("raw")).unwrap();
+    fs::create_dir_all(dir.path().join("raw/events/sched")).unwrap();
     for (i, bytes) in contents.iter().enumerate() {
-        let name = if i == 1 {
-            "raw/cpu0".to_owned()
-        } else {
-            format!("table{i}.arrow")
+        let name = match i {
+            1 => "raw/cpu0".to_owned(),
+            2 => "raw/events/sched/format".to_owned(),
+            _ => format!("table{i}.arrow"),
         };
         fs::write(dir.path().join(name), bytes).unwrap();
     }
@@ -118,6 +118,7 @@ fn every_line_but_the_last_has_1024_bytes_so_that_no_launcher_tears_it() {
 fn a_name_that_leads_out_of_the_directory_is_refused() {
     for name in [
         "../x", "/x", "..", ".hidden", "a/b", "", "a b", "@x", "x@", "..@x", "x@..", "a@b@c/d",
+        "a@@b", "a@../b", "a@.b",
     ] {
         let out = tempfile::tempdir().unwrap();
         let mut files = Files {
