@@ -90,4 +90,16 @@ impl Particles {
         self.positions = permuted(&self.positions, order);
         self.velocities = permuted(&self.velocities, order);
     }
+
+    /// Of all bits of the own particles, in their order: FNV-1a over words.
+    pub fn digest(&self) -> u64 {
+        let mut digest = 0xCBF2_9CE4_8422_2325_u64;
+        for i in 0..self.own() {
+            let particle = self.get(i);
+            for word in bytemuck::cast_slice::<Particle, u64>(std::slice::from_ref(&particle)) {
+                digest = (digest ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+            }
+        }
+        digest
+    }
 }
