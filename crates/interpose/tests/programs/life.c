@@ -1,0 +1,98 @@
+/* How programs end, and what else may happen to them; the first argument says what. tests/life.rs. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void idlewave_mark_begin(const char *) __attribute__((weak));
+void idlewave_mark_end(const char *) __attribute__((weak));
+void idlewave_mark_point(const char *) __attribute__((weak));
+
+#define W MPI_COMM_WORLD
+#define MESSAGES 50
+static int rank, size;
+static MPI_Request from_other[2];
+
+static void *thread(void *argument) {
+    int tag = (int)(long)argument, next = (rank + 1) % size, previous = (rank + size - 1) % size;
+    char out[100] = {0}, in[100];
+    for (int i = 0; i < MESSAGES; i++)
+        MPI_Sendrecv(out, tag, MPI_BYTE, next, tag, in, 100, MPI_BYTE, previous, tag, W, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+static void *completer(void *nothing) {
+    MPI_Waitall(2, from_other, MPI_STATUSES_IGNORE);
+    return nothing;
+}
+
+int main(int argc, char **argv) {
+    const char *what = argv[1];
+    int level, value = 0;
+    if (!strcmp(what, "nothing"))
+        return 0;
+    MPI_Init_thread(&argc, &argv, strcmp(what, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(W, &rank);
+    MPI_Comm_size(W, &size);
+    MPI_Barrier(W);
+    if (!strcmp(what, "crash")) {
+        MPI_Barrier(W);
+        raise(SIGKILL);
+    } else if (!strcmp(what, "abort")) {
+        MPI_Abort(W, 7);
+    } else if (!strcmp(what, "exit")) {
+        _exit(0);
+    } else if (!strcmp(what, "many")) {
+        for (int i = 0; i < 1000; i++)
+            MPI_Send(&value, 1, MPI_INT, MPI_PROC_NULL, 0, W);
+    } else if (!strcmp(what, "polls")) {
+        int flag;
+        for (int i = 0; i < 1000; i++)
+            MPI_Iprobe(MPI_ANY_SOURCE, 99, W, &flag, MPI_STATUS_IGNORE);
+        MPI_Barrier(W);
+    } else if (!strcmp(what, "threads") && level == MPI_THREAD_MULTIPLE) {
+        pthread_t threads[4];
+        for (long i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, thread, (void *)(i + 1));
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], NULL);
+        /* started here, completed there */
+        char out[10] = {0}, in[100];
+        MPI_Irecv(in, 100, MPI_BYTE, (rank + size - 1) % size, 9, W, from_other);
+        MPI_Isend(out, 9, MPI_BYTE, (rank + 1) % size, 9, W, from_other + 1);
+        pthread_create(threads, NULL, completer, NULL);
+        pthread_join(threads[0], NULL);
+    } else if (!strcmp(what, "marks") && idlewave_mark_begin) {
+        idlewave_mark_begin("solve");
+        idlewave_mark_point("a name of more than fifty-six bytes, of which the rest is cut off");
+        idlewave_mark_begin("inner");
+        idlewave_mark_end("inner");
+        idlewave_mark_end("solve");
+        idlewave_mark_point(NULL);
+    } else if (!strcmp(what, "fork")) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (idlewave_mark_point)
+                idlewave_mark_point("child");
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        MPI_Barrier(W);
+    } else if (!strcmp(what, "windows")) {
+        MPI_Win window;
+        int memory = 0, one = 1;
+        MPI_Win_create(&memory, sizeof memory, sizeof memory, MPI_INFO_NULL, W, &window);
+        for (int i = 0; i < 3; i++) {
+            MPI_Win_fence(0, window);
+            if (rank == 0)
+                MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+        }
+        MPI_Win_fence(0, window);
+        MPI_Win_free(&window);
+    }
+    MPI_Finalize();
+    return 0;
+}
