@@ -126,6 +126,7 @@ fn records_of_the_spill_have_the_numbers_and_lengths_of_the_code() {
         RecordKind::Quantum,
         RecordKind::Iteration,
         RecordKind::RankGap,
+        RecordKind::MdStep,
     ];
     let kinds = kinds.map(|kind| [(kind as u64).to_string(), kind.words().to_string()]);
     assert_eq!(described, kinds);
