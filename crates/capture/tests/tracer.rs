@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_capture::tracefs::{Instance, TraceConfig, TraceSession, Tracefs, clean_stale};
-use idlewave_ftrace::{RawCapture, pages_path};
-use idlewave_units::{Cpu, CpuSet, Pid};
+use idlewave_ftrace::{RawCapture, decode_capture, pages_path};
+use idlewave_run::RunWriter;
+use idlewave_run::testing::empty_manifest;
+use idlewave_units::{Cpu, CpuSet, NodeId, Pid};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Set for the process that is killed while it records.
@@ -184,4 +187,33 @@ fn tracing_works_where_tracefs_is_not_mounted() {
             instance.remove().unwrap();
         }
     }
+}
+
+#[test]
+fn lines_written_to_the_top_level_trace_marker_are_recorded_where_the_kernel_copies_them() {
+    let _one = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(tracefs) = tracefs() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut out = RunWriter::create(&dir.path().join("run"), empty_manifest()).unwrap();
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let config = TraceConfig {
+        raw_dir: out.path().join("raw"),
+        cpus: online.trim().parse().unwrap(),
+    };
+    let session = TraceSession::start(Path::new("/"), &config).unwrap();
+    let own = format!("step of process {}", std::process::id());
+    std::fs::write(tracefs.root().join("trace_marker"), &own).unwrap();
+    session.stop().unwrap();
+    // SAFETY: takes nothing.
+    let thread = Pid::new(unsafe { libc::gettid() } as u32);
+    let stop = AtomicBool::new(false);
+    let summary =
+        decode_capture(&config.raw_dir, NodeId::new(0), &mut out, &stop, &|_| {}).unwrap();
+    let Some(lines) = summary.lines else {
+        println!("skipped: this kernel copies no lines (Linux 6.15 does)");
+        return;
+    };
+    let mine: Vec<_> = lines.iter().filter(|line| line.text == own).collect();
+    assert_eq!(mine.len(), 1, "{lines:?}");
+    assert_eq!(mine[0].thread, Some(thread));
 }

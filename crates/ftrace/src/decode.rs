@@ -3,6 +3,7 @@
 use crate::event::Decoder;
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::{Account, enter_losses};
+use crate::markers::{MARKER_EVENT, MarkerLine, Markers};
 use crate::names::TaskBook;
 use crate::stream::PageDecoder;
 use crate::timeline::{Sink, Timeline};
@@ -45,6 +46,9 @@ pub struct DecodeSummary {
     pub wakeups: u64,
     /// Rows of table `migrations`.
     pub migrations: u64,
+    /// Lines that were written to `trace_marker`, in the order of time; `None` where the recorder could not have
+    /// them: its kernel is older than Linux 6.15.
+    pub lines: Option<Vec<MarkerLine>>,
     /// Whether `stop` ended it early: the tables are whole, but cover the begin of the trace only.
     pub stopped: bool,
     /// What is missing or uncertain. It is *not* in the writer's manifest yet.
@@ -78,6 +82,7 @@ pub fn decode_capture(
     check(&capture, &header, raw_dir)?;
     let (formats, absent) = read_formats(raw_dir)?;
     let (decoder, unusable) = Decoder::new(&formats);
+    let marker_format = read_format(raw_dir, MARKER_EVENT)?;
     let mut pass = Pass {
         capture: &capture,
         pages: PageDecoder {
@@ -88,6 +93,7 @@ pub fn decode_capture(
         node,
         sink: Sink {
             tasks: TaskBook::new(&capture.tasks),
+            markers: Markers::new(marker_format.as_ref()),
             ..Sink::default()
         },
         tables: Tables::new(out)?,
@@ -109,7 +115,7 @@ pub fn decode_capture(
         accounts.push(account);
     }
     let Pass {
-        sink,
+        mut sink,
         mut tables,
         mut summary,
         ..
@@ -123,6 +129,14 @@ pub fn decode_capture(
     out.write_table(sink.sources.table())?;
     summary.missed = accounts.iter().map(Account::missed).sum();
     enter_losses(&mut summary, &capture, &accounts, &absent, &unusable);
+    sink.markers.lines.sort_by_key(|line| line.time_ns);
+    summary.lines = marker_format.map(|_| sink.markers.lines);
+    summary.losses.enter(
+        "lines written to trace_marker",
+        sink.markers.dropped,
+        "they are no marks of the run",
+        "write fewer lines, or mark regions as docs/regions.md tells",
+    );
     Ok(summary)
 }
 
@@ -160,17 +174,28 @@ fn read_formats(raw_dir: &Path) -> Result<(Vec<EventFormat>, Vec<&'static str>),
     let mut formats = Vec::new();
     let mut absent = Vec::new();
     for &(system, event) in EVENTS {
-        let path = format_path(raw_dir, system, event);
-        match fs::read(&path) {
-            Ok(text) => {
-                let text = String::from_utf8_lossy(&text);
-                formats.push(EventFormat::parse_named(&path, &text, event)?);
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => absent.push(event),
-            Err(e) => return Err(FtraceError::io("read", &path)(e)),
+        match read_format(raw_dir, (system, event))? {
+            Some(format) => formats.push(format),
+            None => absent.push(event),
         }
     }
     Ok((formats, absent))
+}
+
+/// The format of one event; `None` if the capture has it not.
+fn read_format(
+    raw_dir: &Path,
+    (system, event): (&str, &str),
+) -> Result<Option<EventFormat>, FtraceError> {
+    let path = format_path(raw_dir, system, event);
+    match fs::read(&path) {
+        Ok(text) => {
+            let text = String::from_utf8_lossy(&text);
+            Ok(Some(EventFormat::parse_named(&path, &text, event)?))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FtraceError::io("read", &path)(e)),
+    }
 }
 
 fn total_bytes(raw_dir: &Path, cpus: &[Cpu]) -> u64 {

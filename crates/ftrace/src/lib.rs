@@ -11,6 +11,7 @@ pub mod event;
 mod events;
 pub mod format;
 mod ledger;
+mod markers;
 mod names;
 pub mod page;
 mod stream;
@@ -24,3 +25,4 @@ pub use capture::{
 pub use decode::{DecodeSummary, decode_capture};
 pub use error::FtraceError;
 pub use events::EVENTS;
+pub use markers::{MARKER_EVENT, MarkerLine};

@@ -54,7 +54,11 @@ impl PageDecoder {
             events += 1;
             match self.decoder.decode::<LE>(record.payload) {
                 Decoded::Event(by, event) => timeline.event(record.time_ns, by, event, sink),
-                Decoded::Unknown => account.unknown += 1,
+                Decoded::Unknown => {
+                    if !sink.markers.take::<LE>(record.time_ns, record.payload) {
+                        account.unknown += 1;
+                    }
+                }
                 Decoded::Short => account.short += 1,
             }
         }

@@ -7,6 +7,7 @@
 //! stretch is known better: an idle CPU on which a thread was just woken turns to it at once.
 
 use crate::event::{Comm, Event, Handler};
+use crate::markers::Markers;
 use crate::names::{SourceBook, TaskBook};
 use idlewave_run::tables::{
     Burst, Bursts, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups, end_reason,
@@ -48,6 +49,7 @@ pub(crate) struct Sink {
     pub(crate) rows: Rows,
     pub(crate) sources: SourceBook,
     pub(crate) tasks: TaskBook,
+    pub(crate) markers: Markers,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! A bundle before its analysis: what a killed writer left is made whole, raw captures become tables.
 
 use crate::gather::{gather_killed, killed_calibration};
-use crate::program::{complete_ranks, gather_program, salvage_rings};
+use crate::program::{add_lines, complete_ranks, gather_program, salvage_rings};
 use crate::{Progress, RecordingError};
 use idlewave_ftrace::{capture_path, decode_capture};
 use idlewave_run::tables::{Bursts, Table};
@@ -47,6 +47,7 @@ pub fn open(
                 kept: format!("to go on: idlewave explain {}", path.display()),
             });
         }
+        add_lines(&mut out, summary.lines.as_deref())?;
         out.manifest.losses.append(summary.losses);
         out.save()?;
     }

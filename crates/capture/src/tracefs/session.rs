@@ -4,7 +4,9 @@ use super::reader::{self, Reader};
 use super::{Instance, TraceError, Tracefs, clean_stale, cost};
 use crate::proc::tasks;
 use idlewave_clock::monotonic_ns;
-use idlewave_ftrace::{CpuStats, EVENTS, RawCapture, RawTask, format_path, header_page_path};
+use idlewave_ftrace::{
+    CpuStats, EVENTS, MARKER_EVENT, RawCapture, RawTask, format_path, header_page_path,
+};
 use idlewave_run::TraceCost;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Pid};
 use std::collections::BTreeMap;
@@ -64,6 +66,9 @@ impl TraceSession {
             // They only cost; kernels that lack one are no worse for it.
             let _ = instance.write(&format!("options/{option}"), "0");
         }
+        // Lines that programs write to the top-level `trace_marker` reach this instance too, since Linux 6.15; the
+        // kernel takes the option back when the instance is removed.
+        let markers = instance.write("options/copy_trace_marker", "1").is_ok();
         let per_cpu = BUFFER
             .get()
             .min(ALL_BUFFERS.get() / config.cpus.len().max(1) as u64)
@@ -83,6 +88,9 @@ impl TraceSession {
         fs::write(&header, header_page(&tracefs)?).map_err(TraceError::io("write", &header))?;
         for &(system, event) in EVENTS {
             save_format(&tracefs, &raw_dir, system, event)?;
+        }
+        if markers {
+            save_format(&tracefs, &raw_dir, MARKER_EVENT.0, MARKER_EVENT.1)?;
         }
         let page_size = page_size(&instance);
         let pipes = config.cpus.iter().map(|cpu| {
