@@ -134,6 +134,13 @@ fn full(mut manifest: Manifest) -> Manifest {
     manifest
         .phases
         .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::MolecularDynamics {
+        particles_per_rank: 4_000,
+        steps: 1,
+        rebuilds: 0,
+        pairs: 1,
+        energy_drift: Some(1e-4),
+    }));
     manifest.phases.push(phase(PhaseKind::Lockstep {
         coupling: Coupling::Barrier,
         work_steps: 1,
