@@ -9,6 +9,7 @@ pub mod core_tail;
 pub mod distributions;
 pub mod histogram;
 pub mod levels;
+pub mod maximum;
 pub mod periodicity;
 pub mod quantiles;
 pub mod rates;

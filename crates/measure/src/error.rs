@@ -1,0 +1,67 @@
+//! Why a measurement ended without its result.
+
+use idlewave_fabric::FabricError;
+use idlewave_mpi::MpiError;
+use idlewave_recording::RecordingError;
+use idlewave_workloads::WorkloadError;
+
+/// Why a measurement ended without its result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// An option, the machine or the bundle.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The ranks cannot communicate.
+    #[error("measure between ranks: {0}")]
+    Fabric(#[from] FabricError),
+    /// The computation of a rank failed.
+    #[error(transparent)]
+    Workload(WorkloadError),
+    /// A thread could not be started.
+    #[error("start a rank: {0}")]
+    Spawn(std::io::Error),
+    /// A rank panicked: a defect of idlewave.
+    #[error("measure: a rank failed")]
+    Panicked,
+}
+
+impl MeasureError {
+    /// An option that cannot be carried out; `next` is what would do instead.
+    pub fn option(
+        option: impl Into<String>,
+        reason: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self::Recording(RecordingError::Option {
+            option: option.into(),
+            reason: reason.into(),
+            next: next.into(),
+        })
+    }
+
+    /// What the user can do about it, one line.
+    pub fn next_step(&self) -> Option<String> {
+        let text = match self {
+            Self::Recording(error) => return error.next_step(),
+            Self::Fabric(FabricError::Mpi(MpiError::WrongPair { .. })) => {
+                "start with the mpirun of that library, or name the library of this launcher with --mpi-lib"
+            }
+            Self::Fabric(FabricError::Mpi(MpiError::NoLibrary(_) | MpiError::Unusable { .. })) => {
+                "name the library with --mpi-lib FILE, or measure with --fabric threads"
+            }
+            Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl From<WorkloadError> for MeasureError {
+    fn from(error: WorkloadError) -> Self {
+        match error {
+            WorkloadError::Fabric(error) => Self::Fabric(error),
+            other => Self::Workload(other),
+        }
+    }
+}
