@@ -69,7 +69,9 @@ async function numbers(page) {
   const wrong = wrongNumbers(shown);
   check("the page shows numbers of the findings", shown.length > 0 || findings.sources.length === 0);
   check(`all ${shown.length} numbers equal the findings`, wrong.length === 0, wrong.slice(0, 5).join("; "));
-  for (const what of ["sources", "lockstep", "latest"]) {
+  const listed = await page.locator("#sources tbody tr").count();
+  check("every entry of sources is shown", listed === findings.sources.length, `${listed} of ${findings.sources.length}`);
+  for (const what of ["lockstep", "latest"]) {
     const rows = new Set(shown.map((n) => n.path.split(".")).filter((p) => p[0] === what).map((p) => p[1]));
     check(`every entry of ${what} is shown`, rows.size === findings[what].length, `${rows.size} of ${findings[what].length}`);
   }

@@ -199,7 +199,7 @@ idlewave.lanes = (data) => {
     }
     if (!seen.length) return null;
     let [from, to] = seen.reduce((a, b) => b[1] - b[0] > a[1] - a[0] ? b : a);
-    const near = to - from;
+    const near = (to - from) / 10;
     for (let more = true; more;) {
       more = false;
       for (const [p, q] of seen) {

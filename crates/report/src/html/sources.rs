@@ -4,6 +4,7 @@ use super::markup::{absent, barred, caption, cell, escape, number, section as in
 use crate::number::{count, percent, three_digits, time_f64};
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, SourceFinding};
+use idlewave_units::Nanos;
 
 /// Who costs time.
 pub(super) fn section(findings: &Findings, recorded: bool) -> String {
@@ -17,17 +18,20 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
         };
         return in_section("sources", "Who costs time", &absent(why));
     }
+    // A program without ranks has nobody who waits: what was taken from its threads counts.
+    let taking = recorded && findings.program.is_none();
+    let weight = |s: &SourceFinding| if taking { s.stolen } else { s.lost };
     let most = findings
         .sources
         .iter()
-        .map(|s| s.lost.get())
+        .map(|s| weight(s).get())
         .max()
         .unwrap_or(0);
     let rows: String = findings
         .sources
         .iter()
         .enumerate()
-        .map(|(i, s)| row(i, s, most))
+        .map(|(i, s)| row(i, s, most, taking))
         .collect();
     let (lost, late, lateness) = match recorded {
         false => (
@@ -47,26 +51,35 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
             ),
         ),
     };
-    let header = [
-        ("Source", "Task, interrupt, softirq or class of delay"),
-        ("Lost by all ranks", lost),
-        late,
-        lateness,
-        ("Stolen", "Time it took from the CPUs of ranks"),
-        ("Amplification", "Time lost by all ranks over time stolen"),
-        ("Absorbed", "Part of what it stole that delayed no step"),
-        ("Events", "Times it struck the CPU of a rank"),
+    let stolen = ("Stolen", "Time it took from the CPUs of ranks");
+    let mut header = vec![("Source", "Task, interrupt, softirq or class of delay")];
+    if taking {
+        header.push(("Stolen", "Time it took from the threads of the program"));
+    } else {
+        header.extend([("Lost by all ranks", lost), late, lateness, stolen]);
+        header.push(("Amplification", "Time lost by all ranks over time stolen"));
+        header.push(("Absorbed", "Part of what it stole that delayed no step"));
+    }
+    header.extend([
+        ("Events", "Times it struck"),
         ("Length", "Length of one event"),
         ("Period", "Distance of regular events"),
         ("CPUs", "Where it struck"),
-    ];
-    let body = caption(
-        "Longest bar first: what the program as a whole lost to each source. Look for a large \
-         amplification: little time stolen, much lost. A dash means that it was not measured or does \
-         not apply. Click a heading to sort by it.",
-    ) + &table("sortable", &header, &rows)
-        + LEGEND;
-    in_section("sources", "Who costs time", &body)
+    ]);
+    let text = if taking {
+        "Longest bar first: what kept the threads of the program from running though they could. A dash means that it \
+         was not measured or does not apply. Click a heading to sort by it."
+    } else {
+        "Longest bar first: what the program as a whole lost to each source. Look for a large amplification: little \
+         time stolen, much lost. A dash means that it was not measured or does not apply. Click a heading to sort by it."
+    };
+    let body = caption(text) + &table("sortable", &header, &rows) + LEGEND;
+    let title = if taking {
+        "Who takes time"
+    } else {
+        "Who costs time"
+    };
+    in_section("sources", title, &body)
 }
 
 const LEGEND: &str = "<p class=\"legend\"><span><i class=\"swatch g-task\"></i>programs</span>\
@@ -100,10 +113,9 @@ pub(super) const fn group(kind: SourceKind) -> &'static str {
     }
 }
 
-fn row(i: usize, s: &SourceFinding, most: u64) -> String {
+fn row(i: usize, s: &SourceFinding, most: u64, taking: bool) -> String {
     let path = |field: &str| format!("sources.{i}.{field}");
     let dash = || cell(-1, "&ndash;");
-    let part = s.lost.as_f64() / most.max(1) as f64;
     let detail = s
         .detail
         .as_ref()
@@ -119,31 +131,26 @@ fn row(i: usize, s: &SourceFinding, most: u64) -> String {
         key = escape(&s.name.to_lowercase()),
         name = escape(&s.name),
     );
-    let lost = number(&path("lost"), s.lost.get(), &s.lost.to_string());
-    out.push_str(&cell(s.lost.get(), &barred(group(s.kind), part, &lost)));
-    out.push_str(&cell(
-        s.late_steps,
-        &number(&path("late_steps"), s.late_steps, &count(s.late_steps)),
-    ));
-    let lateness = number(&path("lateness"), s.lateness.get(), &s.lateness.to_string());
-    out.push_str(&cell(s.lateness.get(), &lateness));
-    out.push_str(&match s.events {
-        // A class without events steals nothing that could be counted.
-        None => dash(),
-        Some(_) => cell(
-            s.stolen.get(),
-            &number(&path("stolen"), s.stolen.get(), &s.stolen.to_string()),
-        ),
-    });
-    out.push_str(&s.amplification.map_or_else(dash, |a| {
-        cell(
-            a,
-            &number(&path("amplification"), a, &format!("x{}", three_digits(a))),
-        )
-    }));
-    out.push_str(&s.absorbed.map_or_else(dash, |a| {
-        cell(a, &number(&path("absorbed"), a, &percent(a)))
-    }));
+    let time = |field: &str, t: Nanos| number(&path(field), t.get(), &t.to_string());
+    let bar = |field: &str, t: Nanos| {
+        let part = t.as_f64() / most.max(1) as f64;
+        cell(t.get(), &barred(group(s.kind), part, &time(field, t)))
+    };
+    // A class without events steals nothing that could be counted.
+    let stolen = s.events.map(|_| s.stolen);
+    if taking {
+        out.push_str(&stolen.map_or_else(dash, |t| bar("stolen", t)));
+    } else {
+        out.push_str(&bar("lost", s.lost));
+        let late = number(&path("late_steps"), s.late_steps, &count(s.late_steps));
+        out.push_str(&cell(s.late_steps, &late));
+        out.push_str(&cell(s.lateness.get(), &time("lateness", s.lateness)));
+        out.push_str(&stolen.map_or_else(dash, |t| cell(t.get(), &time("stolen", t))));
+        let shown = |a: f64| number(&path("amplification"), a, &format!("x{}", three_digits(a)));
+        out.push_str(&s.amplification.map_or_else(dash, |a| cell(a, &shown(a))));
+        let shown = |a: f64| number(&path("absorbed"), a, &percent(a));
+        out.push_str(&s.absorbed.map_or_else(dash, |a| cell(a, &shown(a))));
+    }
     out.push_str(
         &s.events
             .map_or_else(dash, |e| cell(e, &number(&path("events"), e, &count(e)))),

@@ -104,13 +104,16 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
         (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
     };
     screen.line(Style::Heading, heading);
-    let rows: Vec<Vec<String>> = shown.iter().map(|s| source_row(s)).collect();
-    screen.table(
-        &[
+    if recorded && findings.program.is_none() {
+        let rows: Vec<Vec<String>> = shown.iter().map(|s| taking_row(s)).collect();
+        screen.table(&["source", "stolen", "strikes", "length", "period"], &rows);
+    } else {
+        let rows: Vec<Vec<String>> = shown.iter().map(|s| source_row(s)).collect();
+        let header = [
             "source", "lost", "late", "stolen", "ampl", "period", "length",
-        ],
-        &rows,
-    );
+        ];
+        screen.table(&header, &rows);
+    }
     if findings.sources.len() > shown.len() {
         let text = format!(
             "  and {} more: see the report page",
@@ -118,6 +121,26 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
         );
         screen.line(Style::Quiet, &text);
     }
+}
+
+/// Of a program without ranks: what was taken from its threads.
+fn taking_row(source: &SourceFinding) -> Vec<String> {
+    let dash = || "-".to_owned();
+    vec![
+        facts::source_name(source.kind, &source.name),
+        source
+            .events
+            .map_or_else(dash, |_| source.stolen.to_string()),
+        source.events.map_or_else(dash, count),
+        source
+            .length
+            .as_ref()
+            .map_or_else(dash, |l| time_f64(l.value)),
+        source
+            .period
+            .as_ref()
+            .map_or_else(dash, |p| time_f64(p.period.value)),
+    ]
 }
 
 fn source_row(source: &SourceFinding) -> Vec<String> {
