@@ -78,16 +78,23 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
 
     let watches = watches(run, &tasks, &kernels)?;
     let gaps = gaps(run, &watches)?;
-    let filled = watches
-        .iter()
-        .zip(&gaps)
-        // A recorded program did not watch itself run.
-        .filter(|(watch, _)| !is_recorded(manifest, watch))
-        .filter_map(|(watch, gaps)| {
-            let kernel = kernels.of_mut(watch.node)?;
-            Some(holes::fill(kernel, watch, gaps))
-        })
-        .sum();
+    let recorded = Recorded::read(run, &mut losses)?;
+    let lanes: Vec<usize> = (0..watches.len())
+        .filter(|&i| recorded.is_some() && is_recorded(manifest, &watches[i]))
+        .collect();
+    let mut filled = 0;
+    for (i, (watch, gaps)) in watches.iter().zip(&gaps).enumerate() {
+        let Some(kernel) = kernels.of_mut(watch.node) else {
+            continue;
+        };
+        let lane = lanes.iter().position(|&l| l == i);
+        filled += match (&recorded, lane) {
+            (Some(recorded), Some(lane)) => holes::fill(kernel, watch, &recorded.unseen(lane)),
+            // A program without calls was not seen to run at any time.
+            _ if is_recorded(manifest, watch) => 0,
+            _ => holes::fill(kernel, watch, gaps),
+        };
+    }
     losses.enter(
         "holes of the kernel trace, filled up to where a measuring thread saw itself run",
         filled,
@@ -107,10 +114,6 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         charges.push(list);
         checked()?;
     }
-    let recorded = Recorded::read(run, &mut losses)?;
-    let lanes: Vec<usize> = (0..watches.len())
-        .filter(|&i| recorded.is_some() && is_recorded(manifest, &watches[i]))
-        .collect();
     let mut lane_charges: Vec<Vec<Charge>> = Vec::new();
     if let Some(recorded) = &recorded {
         lane_charges = lanes

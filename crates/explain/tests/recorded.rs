@@ -451,3 +451,19 @@ fn where_the_time_of_a_rank_went_adds_up() {
         (1, 0)
     );
 }
+
+#[test]
+fn a_hole_of_the_trace_is_charged_to_the_task_seen_last_until_the_rank_calls() {
+    let mut made = Made::new(2);
+    made.strike(1, (30 * US, 80 * US), 0);
+    made.holes.push((1, 30 * US));
+    made.message(1, 0, (100 * US, 101 * US), (30 * US, 102 * US));
+    let found = made.explain();
+    assert_eq!(
+        found.parts(0),
+        [(1, "alpha", 50 * US), (1, "imbalance", 20 * US)]
+    );
+    let filled = |l: &&idlewave_run::Loss| l.what.starts_with("holes of the kernel trace");
+    let losses = found.findings.losses.entries();
+    assert_eq!(losses.iter().find(filled).map(|l| l.count), Some(1));
+}

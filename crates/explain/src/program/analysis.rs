@@ -8,6 +8,7 @@ use super::waits::{self, Waits};
 use super::waves::{Wave, waves};
 use crate::ExplainError;
 use crate::catalog::{Catalog, SourceId};
+use crate::edges::Gap;
 use crate::strikes::Strike;
 use crate::watch::Charge;
 use idlewave_run::findings::ProgramFindings;
@@ -46,6 +47,20 @@ impl Recorded {
             library: library.clone(),
             phase,
         }))
+    }
+
+    /// The stretches in which a lane was not seen to run: begin and end of a call are moments in which it did.
+    pub fn unseen(&self, lane: usize) -> Vec<Gap> {
+        let calls = &self.program.lanes[lane].calls;
+        let mut out = Vec::with_capacity(2 * calls.len());
+        for (i, call) in calls.iter().enumerate() {
+            let next = calls.get(i + 1).map_or(u64::MAX / 2, |c| c.begin);
+            for (begin, end) in [(call.begin, call.end), (call.end, next)] {
+                let length = end.saturating_sub(begin);
+                out.push(Gap { begin, length });
+            }
+        }
+        out
     }
 
     /// Takes the sleep inside of calls out of what was taken from the lanes: there it is how the rank waits.

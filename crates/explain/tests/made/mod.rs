@@ -56,6 +56,8 @@ pub struct Made {
     sequences: BTreeMap<u32, u32>,
     /// Rank, begin, end, index of the name.
     strikes: Vec<(u32, u64, u64, usize)>,
+    /// Rank and time at which a burst of another task begins whose end the trace left out.
+    pub holes: Vec<(u32, u64)>,
     /// Rank, begin, end.
     sleeps: Vec<(u32, u64, u64)>,
     end: u64,
@@ -83,6 +85,7 @@ impl Made {
             marks: Marks::default(),
             sequences: BTreeMap::new(),
             strikes: Vec::new(),
+            holes: Vec::new(),
             sleeps: Vec::new(),
             end: START,
             clock_error: 0,
@@ -320,7 +323,9 @@ impl Made {
                 };
                 burst(100 + rank, from, begin, reason);
                 let other = by.map_or(0, |i| 500 + i as u32);
-                burst(other, begin, end, end_reason::SLEEPING);
+                let hole = self.holes.contains(&(rank, begin - START));
+                let seen_until = if hole { begin + 10 } else { end };
+                burst(other, begin, seen_until, end_reason::SLEEPING);
                 from = end;
             }
             burst(100 + rank, from, self.end + 100_000, end_reason::SLEEPING);
