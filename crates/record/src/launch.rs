@@ -55,6 +55,19 @@ pub enum LaunchError {
         /// The option.
         option: String,
     },
+    /// `idlewave record` itself was started by a launcher, once per rank.
+    #[error(
+        "record each of {size} ranks by itself: {launcher} has started `idlewave record` {size} times; put it before the \
+         launcher instead: idlewave record -- {example} -n {size} PROGRAM"
+    )]
+    Inside {
+        /// Who started us.
+        launcher: &'static str,
+        /// Ranks.
+        size: u32,
+        /// How the launcher is called.
+        example: &'static str,
+    },
     /// No number for the recording.
     #[error("begin a recording on many nodes: {0}")]
     Job(String),
@@ -266,6 +279,29 @@ fn find_program(
         launcher: name.to_owned(),
         after: String::new(),
     })
+}
+
+/// Refuses a process that a launcher has started as one of several ranks. `variable` reads the environment.
+///
+/// # Errors
+/// It is one of several.
+pub fn refuse_inside(variable: impl Fn(&str) -> Option<String>) -> Result<(), LaunchError> {
+    // In a batch script of Slurm, where recordings belong, there is no step.
+    for (of, launcher, example) in [
+        ("OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI", "mpirun"),
+        ("PMI_SIZE", "mpiexec of MPICH", "mpiexec"),
+        ("SLURM_STEP_NUM_TASKS", "srun", "srun"),
+    ] {
+        let size: Option<u32> = variable(of).and_then(|size| size.parse().ok());
+        if let Some(size) = size.filter(|&size| size > 1) {
+            return Err(LaunchError::Inside {
+                launcher,
+                size,
+                example,
+            });
+        }
+    }
+    Ok(())
 }
 
 impl Launch {

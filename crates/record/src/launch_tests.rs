@@ -221,3 +221,20 @@ fn options_that_mark_or_redirect_the_output_are_left_out_when_bundles_are_fetche
         );
     }
 }
+
+#[test]
+fn to_record_every_rank_by_itself_is_refused_with_the_right_order_of_words() {
+    let with = |name: &'static str, value: &'static str| {
+        refuse_inside(move |asked| (asked == name).then(|| value.to_owned()))
+    };
+    for (name, example) in [
+        ("OMPI_COMM_WORLD_SIZE", "idlewave record -- mpirun -n 4 "),
+        ("PMI_SIZE", "idlewave record -- mpiexec -n 4 "),
+        ("SLURM_STEP_NUM_TASKS", "idlewave record -- srun -n 4 "),
+    ] {
+        let error = with(name, "4").unwrap_err().to_string();
+        assert!(error.contains(example), "{error}");
+        assert_eq!(with(name, "1"), Ok(()));
+    }
+    assert_eq!(with("SLURM_NTASKS", "4"), Ok(()));
+}

@@ -122,6 +122,7 @@ impl Place {
 
     /// The same as [`open`](Self::open) below a given directory.
     pub(crate) fn open_in(base: &Path, job: &Job) -> io::Result<Self> {
+        sweep(base);
         let directory = directory(base, job);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
@@ -291,6 +292,37 @@ impl Place {
     }
 }
 
+/// How long a bundle that nobody has fetched is kept.
+const KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+
+/// Removes what killed processes have left on this node long ago. Nobody is hindered where that fails.
+fn sweep(base: &Path) {
+    let prefix = format!("idlewave-node-{}-", user());
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let meta = entry
+            .metadata()
+            .ok()
+            .filter(|m| m.is_dir() && m.uid() == user());
+        let old = meta
+            .and_then(|m| m.modified().ok()?.elapsed().ok())
+            .is_some_and(|age| age > KEPT);
+        if !old || !name.to_string_lossy().starts_with(&prefix) {
+            continue;
+        }
+        let place = Place {
+            directory: entry.path(),
+        };
+        // Held while it is removed: nobody begins to use it meanwhile.
+        if let Ok(Some(_held)) = place.elect() {
+            if let Some((bundle, _)) = place.bundle() {
+                let _ = fs::remove_dir_all(bundle);
+            }
+            let _ = place.remove();
+        }
+    }
+}
+
 fn user() -> u32 {
     // SAFETY: geteuid always succeeds and touches no memory.
     unsafe { libc::geteuid() }
@@ -384,6 +416,28 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(place.register(child.id()).is_err());
+    }
+
+    #[test]
+    fn what_was_left_long_ago_is_removed_unless_it_is_still_recorded() {
+        let (dir, job, place) = place();
+        let bundle = dir.path().join("bundle");
+        fs::create_dir(&bundle).unwrap();
+        place.set_bundle(&bundle, &NodeFacts::here()).unwrap();
+        let old = std::time::SystemTime::now() - 2 * KEPT;
+        let age = |place: &Place| File::open(place.path()).unwrap().set_modified(old).unwrap();
+        let other = Job::new(dir.path(), &job.command, true).unwrap();
+        // Young, then old but recorded, then old and left.
+        Place::open_in(dir.path(), &other).unwrap();
+        assert!(place.path().exists());
+        let held = place.elect().unwrap();
+        age(&place);
+        Place::open_in(dir.path(), &other).unwrap();
+        assert!(place.path().exists());
+        drop(held);
+        age(&place);
+        Place::open_in(dir.path(), &other).unwrap();
+        assert!(!place.path().exists() && !bundle.exists());
     }
 
     #[test]

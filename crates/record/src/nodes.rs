@@ -1,7 +1,7 @@
 //! The front of a recording on many nodes: it puts the shim into the launcher's command, records its own node as any
 //! other, and fetches the bundles of the others when the program has ended.
 
-use crate::launch::{Launch, LaunchError, Machine, find_launch};
+use crate::launch::{Launch, LaunchError, Machine, find_launch, refuse_inside};
 use crate::node_frames::{Receiver, is_plain, parse};
 use crate::node_job::Job;
 use crate::node_place::{Held, NodeFacts, Place};
@@ -40,13 +40,14 @@ impl Nodes {
     /// environment alone. `run` is the bundle's directory, `at` the user's word for the program's place.
     ///
     /// # Errors
-    /// The program's place in the launcher's command cannot be found.
+    /// The program's place in the launcher's command cannot be found, or this process is itself one of several ranks.
     pub fn of(
         command: &[OsString],
         at: Option<usize>,
         run: &Path,
         trace: bool,
     ) -> Result<Option<Self>, LaunchError> {
+        refuse_inside(|name| std::env::var(name).ok())?;
         let Some(launch) = find_launch(command, at, &Machine)? else {
             return Ok(None);
         };
