@@ -446,7 +446,7 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
         signal(pid, libc::SIGTERM);
         let done = wait(child);
         assert_clean(pid);
-        assert_ne!(done.code, Some(0), "{done:?}");
+        // What a launcher makes of it is its own affair.
         let run = open(&path);
         assert_eq!(
             run.manifest().incomplete,
@@ -528,6 +528,14 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
             );
         }
         assert!(!path.join("spill").exists() && !path.join("rings").exists());
+        // The kernel's trace goes with the next recording.
+        ended(
+            idlewave()
+                .args(["record", "--no-report", "-o"])
+                .arg(dir.path().join("next"))
+                .args(["--", "true"]),
+        )
+        .succeeded();
         assert_clean(child.id());
     }
 }
@@ -578,4 +586,43 @@ fn a_ring_that_is_too_small_loses_records_and_says_how_many() {
     );
     assert!(of(&calls(&run), 0, "MPI_Allreduce") < 20_000);
     common::again("explain", &path).succeeded();
+}
+
+#[test]
+fn a_disk_that_fills_up_does_not_disturb_the_program() {
+    let Some(mpi) = with_compilers().into_iter().next() else {
+        return;
+    };
+    let dir = scratch();
+    let disk = dir.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "idlewave-test"])
+        .arg(&disk)
+        .output()
+        .unwrap();
+    if !mounted.status.success() {
+        return skip("no right to mount a small disk");
+    }
+    let path = disk.join("run");
+    let mut command = record_with(&mpi, &path, &["--no-trace"], &known(&mpi), &["20000"]);
+    let done = ended(&mut command);
+    let saved = dir.path().join("saved");
+    common::copy(&path, &saved);
+    let unmounted = Command::new("umount").arg(&disk).status().unwrap();
+    assert!(unmounted.success());
+    done.succeeded();
+    assert_eq!(done.stdout.matches("out of rank").count(), 2, "{done:?}");
+    assert!(
+        done.stderr.contains("the recording is not complete"),
+        "{done:?}"
+    );
+    assert!(done.stderr.contains("No space left"), "{done:?}");
+    assert!(
+        done.stderr.contains("next step: free some space"),
+        "{done:?}"
+    );
+    // Elsewhere there is room.
+    common::again("explain", &saved).succeeded();
+    assert!(of(&calls(&open(&saved)), 0, "MPI_Allreduce") > 100);
 }

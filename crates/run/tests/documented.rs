@@ -127,6 +127,8 @@ fn records_of_the_spill_have_the_numbers_and_lengths_of_the_code() {
         RecordKind::Iteration,
         RecordKind::RankGap,
         RecordKind::MdStep,
+        RecordKind::RingState,
+        RecordKind::RingRecord,
     ];
     let kinds = kinds.map(|kind| [(kind as u64).to_string(), kind.words().to_string()]);
     assert_eq!(described, kinds);
