@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_report::testing::Synthetic;
-use idlewave_run::findings::Findings;
-use idlewave_run::{
-    CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest, NoiseSource, Phase,
-    PhaseKind, SourceKind, Unavailable,
+use idlewave_report::testing::{Synthetic, SyntheticProgram};
+use idlewave_run::findings::{
+    Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint,
+    JitterScale, JitterSlowest,
 };
-use idlewave_units::{Bytes, Cpu, Nanos};
+use idlewave_run::{
+    Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
+    NoiseSource, Phase, PhaseKind, SourceKind, Unavailable,
+};
+use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,13 +149,27 @@ fn full(mut manifest: Manifest) -> Manifest {
         work_steps: 1,
         work_target: Nanos::ZERO,
         message_bytes: 1_024,
-        sides: Vec::new(),
+        sides: vec![2],
         variant: idlewave_run::ExchangeVariant::NonBlocking,
-        ranks: None,
+        ranks: Some(2),
         iterations: 1,
         threshold: Nanos::ZERO,
     }));
+    manifest.phases.push(phase(PhaseKind::Recorded {
+        library: Some("Open MPI v4.1.4".to_owned()),
+        exit_code: Some(0),
+    }));
+    manifest.ranks[0].process = Some(Pid::new(4_242));
     let node = &mut manifest.nodes[0];
+    node.alignment = Some(Alignment {
+        points: vec![AlignmentPoint {
+            time_ns: 1,
+            offset_ns: -1,
+            round_trip: Nanos::ZERO,
+        }],
+        error: Nanos::ZERO,
+        method: "shortest of 1000 round trips".to_owned(),
+    });
     let host = &mut node.host;
     host.kernel_command_line = Some("quiet".to_owned());
     host.isolated = Some("0-1".parse().unwrap());
@@ -194,10 +211,12 @@ fn full(mut manifest: Manifest) -> Manifest {
     manifest
 }
 
-fn full_findings(mut findings: Findings, manifest: &Manifest) -> Findings {
+fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest) -> Findings {
     findings.trace = manifest.nodes[0].trace.clone();
     findings.contamination = manifest.nodes[0].contamination.clone();
     findings.losses = manifest.losses.clone();
+    findings.program.clone_from(&program.program);
+    findings.jitter.push(jitter());
     findings.profile.exchange = Some(Nanos::ZERO);
     findings.profile.barrier = Some(Nanos::ZERO);
     findings.profile.sources.push(NoiseSource {
@@ -215,6 +234,68 @@ fn full_findings(mut findings: Findings, manifest: &Manifest) -> Findings {
     findings
 }
 
+/// Jitter in which every field has a value.
+fn jitter() -> JitterFindings {
+    let estimate = || Estimate {
+        value: 1.0,
+        low: 0.9,
+        high: 1.1,
+        n: 10,
+        method: "mean".to_owned(),
+    };
+    JitterFindings {
+        phase: 0,
+        name: "forces".to_owned(),
+        ranks: 2,
+        steps: 10,
+        median: Nanos::ZERO,
+        core: Some(JitterCore {
+            mean: estimate(),
+            deviation: estimate(),
+            tail: estimate(),
+            misfit: 0.01,
+            outlier_z: 5.0,
+            outlier_from: Nanos::ZERO,
+            outliers: 1,
+            efficiency_without_outliers: 1.0,
+            outlier_share: Some(0.5),
+        }),
+        slowest: JitterSlowest {
+            duration: Nanos::ZERO,
+            rank: Rank::new(1),
+            step: 3,
+            begin_ns: 1,
+            z: Some(9.0),
+        },
+        efficiency: estimate(),
+        scale: vec![JitterScale {
+            ranks: 2,
+            gaussian: Some(0.9),
+            measured: Some(0.8),
+        }],
+        distribution: vec![JitterPoint {
+            duration: Nanos::ZERO,
+            count: 1,
+            fitted: Some(0.1),
+        }],
+        slowest_counts: vec![4, 6],
+        slow_ranks: vec![Rank::new(1)],
+        run_length: 1.0,
+        run_length_by_chance: 1.0,
+        longest_run: 2,
+        map: JitterMap {
+            steps_per_column: 1,
+            ranks_per_row: 1,
+            cells: vec![(0, 0, 1)],
+        },
+        culprits: vec![JitterCulprit {
+            source: 0,
+            time: Nanos::ZERO,
+            steps: 1,
+        }],
+    }
+}
+
 #[test]
 fn both_documents_have_the_objects_fields_and_types_of_the_page() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +305,9 @@ fn both_documents_have_the_objects_fields_and_types_of_the_page() {
     };
     let (run, findings) = synthetic.write(&dir.path().join("run")).unwrap();
     let manifest = full(run.manifest().clone());
-    let findings = full_findings(findings, &manifest);
+    let ring = SyntheticProgram::ring();
+    let (_, program) = ring.write(&dir.path().join("ring")).unwrap();
+    let findings = full_findings(findings, &program, &manifest);
     let mut check = Check {
         objects: objects(),
         met: BTreeSet::new(),
