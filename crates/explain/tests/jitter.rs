@@ -58,8 +58,11 @@ fn manifest(kind: PhaseKind) -> Manifest {
     manifest
 }
 
-/// Begin and end of the forces of every rank and step, and the kernel's view.
-fn made() -> (Vec<(usize, u64, u64, u64)>, Tasks, Bursts) {
+/// Rank, step, begin and end of a force computation.
+type Forces = (usize, u64, u64, u64);
+
+/// The forces of all ranks and steps, and the kernel's view.
+fn made() -> (Vec<Forces>, Tasks, Bursts) {
     let (mut tasks, mut bursts, mut all) = (Tasks::default(), Bursts::default(), Vec::new());
     let mut task = |pid, name: String, kind| {
         tasks.push(Task {
