@@ -1,0 +1,329 @@
+//! Programs on several nodes, end to end: the nodes are namespaces of this machine, see tests/nodes/README.md.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_run::tables::{Bursts, Calls, Communicators, Table, Tasks, Transfers, task_kind};
+use idlewave_run::{RunReader, RunState, TraceMode};
+use idlewave_units::NodeId;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+/// Half a dozen processes on two CPUs are enough.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const ITERATIONS: usize = 60;
+/// MPI_Init, MPI_Finalize, and two per iteration.
+const CALLS: usize = 2 + 2 * ITERATIONS;
+
+fn skip(why: &str) {
+    assert!(
+        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
+        "not to be skipped: {why}"
+    );
+    println!("skipped: {why}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// A directory that all nodes see, as they do not see /tmp.
+fn shared() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn compile(compiler: &str, to: &Path) -> Option<PathBuf> {
+    let program = to.join("ring");
+    let done = Command::new(compiler)
+        .arg("-o")
+        .arg(&program)
+        .arg(root().join("tests/nodes/ring.c"))
+        .status();
+    if !done.is_ok_and(|status| status.success()) {
+        skip(&format!("{compiler} is not there"));
+        return None;
+    }
+    Some(program)
+}
+
+/// Runs `script` under `rig` with IDLEWAVE, PROGRAM and DIR set. `None` if this machine cannot have nodes.
+fn on_nodes(rig: &str, script: &str, program: &Path, dir: &Path) -> Option<Output> {
+    let mut words = rig.split(' ');
+    let out = Command::new("timeout")
+        .args(["-k", "5", "100"])
+        .arg(root().join("tests/nodes").join(words.next().unwrap()))
+        .args(words)
+        .args(["sh", "-c", script])
+        .env("IDLEWAVE", env!("CARGO_BIN_EXE_idlewave"))
+        .env("PROGRAM", program)
+        .env("DIR", dir)
+        .env("N", ITERATIONS.to_string())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&out.stderr);
+    if out.status.code() == Some(77) {
+        skip(words.trim());
+        return None;
+    }
+    println!("{words}{}", String::from_utf8_lossy(&out.stdout));
+    Some(out)
+}
+
+/// The merged bundle of four ranks on two nodes, recorded to the end.
+fn check_whole(run: &Path) {
+    let run = RunReader::open(run).unwrap();
+    let manifest = run.manifest();
+    assert_eq!(
+        manifest.state,
+        RunState::Complete,
+        "{:?}",
+        manifest.incomplete
+    );
+    assert_eq!(manifest.nodes.len(), 2);
+    assert_ne!(manifest.nodes[0].host.name, manifest.nodes[1].host.name);
+    let places: Vec<u32> = manifest.ranks.iter().map(|r| r.node.get()).collect();
+    assert_eq!(places, [0, 0, 1, 1]);
+    // The nodes share a kernel: the messages between them say so too, or the ledger would tell.
+    assert!(
+        manifest.nodes.iter().all(|n| n.alignment.is_none()),
+        "{:?}",
+        manifest.losses
+    );
+    let calls: Calls = run.read().unwrap();
+    for rank in 0..4 {
+        let own = calls.rank.iter().filter(|r| r.get() == rank).count();
+        assert_eq!(own, CALLS, "calls of rank {rank}");
+    }
+    assert_eq!(run.read::<Transfers>().unwrap().len(), 4 * 2 * ITERATIONS);
+    let communicators: Communicators = run.read().unwrap();
+    let world: Vec<u32> = communicators
+        .rows()
+        .filter(|r| r.comm == 0)
+        .map(|r| r.rank.get())
+        .collect();
+    assert_eq!(world, [0, 1, 2, 3]);
+    check_kernel(&run);
+}
+
+/// The kernel's view of both nodes, where this machine has one: every rank ran on its own node.
+fn check_kernel(run: &RunReader) {
+    let manifest = run.manifest();
+    if manifest
+        .nodes
+        .iter()
+        .any(|n| n.trace.mode != TraceMode::Tracefs)
+    {
+        return skip("the kernel's view cannot be recorded here");
+    }
+    let bursts: Bursts = run.read().unwrap();
+    let tasks: Tasks = run.read().unwrap();
+    for sheet in &manifest.ranks {
+        let thread = sheet.threads[0];
+        let ran = bursts
+            .rows()
+            .filter(|b| b.node == sheet.node && b.pid == thread)
+            .count();
+        assert!(
+            ran > 0,
+            "rank {} never ran on node {}",
+            sheet.rank,
+            sheet.node
+        );
+        let named = tasks
+            .rows()
+            .any(|t| t.node == sheet.node && t.pid == thread && t.kind == task_kind::RANK);
+        assert!(
+            named,
+            "rank {} is no rank among the tasks of node {}",
+            sheet.rank, sheet.node
+        );
+    }
+}
+
+/// Nothing of a recording may be left in /tmp and /dev/shm of any node.
+const CLEAN: &str = r#"
+for n in $IDLEWAVE_NODES; do
+    "$AGENT" $n 'ls -d /tmp/idlewave* /dev/shm/idlewave* 2>/dev/null' && echo "LEFT on $n"
+done"#;
+
+fn record_whole(rig: &str, compiler: &str, launcher: &str, run: &str) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let Some(program) = compile(compiler, dir.path()) else {
+        return;
+    };
+    let agent = root().join("tests/nodes/agent");
+    // Open MPI's own launcher kills the others when one rank ends with another code, maybe within MPI_Finalize.
+    let code = if launcher.contains("mpirun.openmpi") {
+        0
+    } else {
+        5
+    };
+    let script = format!(
+        "AGENT={}; \"$IDLEWAVE\" record -o {run} --no-report -- {launcher} \"$PROGRAM\" $N {code}; code=$?; \
+         [ {run} = \"$DIR/run\" ] || cp -r {run} \"$DIR/run\"; {CLEAN}\nexit $code",
+        agent.display()
+    );
+    let Some(out) = on_nodes(rig, &script, &program, dir.path()) else {
+        return;
+    };
+    assert_eq!(
+        out.status.code(),
+        Some(code),
+        "the program's exit code passes through"
+    );
+    assert!(!String::from_utf8_lossy(&out.stdout).contains("LEFT"));
+    check_whole(&dir.path().join("run"));
+    let left: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(!dir.path().join("run/.nodes").exists());
+}
+
+#[test]
+fn open_mpi_on_two_nodes_that_see_the_bundle_s_directory() {
+    record_whole(
+        "with_nodes 2",
+        "mpicc.openmpi",
+        "mpirun.openmpi -n 4",
+        "\"$DIR/run\"",
+    );
+}
+
+#[test]
+fn mpich_on_two_nodes_that_see_the_bundle_s_directory() {
+    record_whole(
+        "with_nodes 2",
+        "mpicc.mpich",
+        "mpirun.mpich -n 4",
+        "\"$DIR/run\"",
+    );
+}
+
+#[test]
+fn open_mpi_on_two_nodes_without_a_shared_file_system_started_from_a_third() {
+    record_whole(
+        "with_nodes --login 2",
+        "mpicc.openmpi",
+        "mpirun.openmpi --tag-output -n 4",
+        "/tmp/run",
+    );
+}
+
+#[test]
+fn mpich_on_two_nodes_without_a_shared_file_system() {
+    record_whole(
+        "with_nodes 2",
+        "mpicc.mpich",
+        "mpirun.mpich -l -n 4",
+        "/tmp/run",
+    );
+}
+
+#[test]
+fn open_mpi_under_slurm_started_from_the_login_node() {
+    record_whole(
+        "with_slurm --login 2",
+        "mpicc.openmpi",
+        "srun --mpi=pmix -N 2 -l -n 4",
+        "/tmp/run",
+    );
+}
+
+#[test]
+fn open_mpi_s_own_launcher_within_an_allocation_of_slurm() {
+    record_whole(
+        "with_slurm --login 2",
+        "mpicc.openmpi",
+        "salloc -Q -N 2 -n 4 mpirun.openmpi",
+        "\"$DIR/run\"",
+    );
+}
+
+#[test]
+fn mpich_under_slurm_with_pmi2() {
+    record_whole(
+        "with_slurm 2",
+        "mpicc.mpich",
+        "srun --mpi=pmi2 -N 2 -n 4",
+        "\"$DIR/run\"",
+    );
+}
+
+/// At the half of the program kills the process of the second node of which $WHO tells the command line.
+const KILL_AT_HALF: &str = r#"
+(
+    while [ ! -e "$DIR/half" ]; do sleep 0.01; done
+    second=${IDLEWAVE_NODES#* }
+    for p in /proc/[0-9]*; do
+        words=$(tr '\0' ' ' <$p/cmdline 2>/dev/null) || continue
+        case "$words" in *" $WHO "*) ;; *) continue ;; esac
+        [ "$(readlink $p/ns/uts)" = "$(readlink /proc/$(cat $IDLEWAVE_NODES_RIG/pid/$second)/ns/uts)" ] || continue
+        # The launcher's own daemons have the words in their command lines too.
+        [ "$(readlink $p/exe)" = "$IDLEWAVE" ] && kill -KILL ${p#/proc/}
+    done
+    touch "$DIR/go"
+) &
+"$IDLEWAVE" record -o "$DIR/run" --no-report -- mpirun.openmpi -n 4 "$PROGRAM" $N 0 "$DIR"
+code=$?
+wait
+exit $code"#;
+
+fn record_killed(who: &str) -> Option<(Output, RunReader, tempfile::TempDir)> {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let program = compile("mpicc.openmpi", dir.path())?;
+    let script = format!("WHO={who}\n{KILL_AT_HALF}");
+    let out = on_nodes("with_nodes 2", &script, &program, dir.path())?;
+    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    Some((out, run, dir))
+}
+
+#[test]
+fn a_node_whose_recorder_is_killed_disturbs_neither_the_program_nor_the_other_node() {
+    let Some((out, run, _dir)) = record_killed("node-record") else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0), "the program came to its end");
+    assert_eq!(run.manifest().state, RunState::Incomplete);
+    let why = format!("{:?}", run.manifest().incomplete);
+    assert!(why.contains("n2") && why.contains("killed"), "{why}");
+    let calls: Calls = run.read().unwrap();
+    let own = |rank: u32| calls.rank.iter().filter(|r| r.get() == rank).count();
+    assert_eq!((own(0), own(1)), (CALLS, CALLS));
+    assert!(
+        own(2) > 0 && own(2) < CALLS,
+        "what was drained before the kill is there: {}",
+        own(2)
+    );
+    assert_eq!(run.manifest().ranks.len(), 4);
+}
+
+#[test]
+fn a_node_whose_shim_is_killed_ends_its_program_and_all_that_was_recorded_is_kept() {
+    let Some((out, run, _dir)) = record_killed("node-run") else {
+        return;
+    };
+    assert!(
+        !matches!(out.status.code(), Some(0) | None),
+        "{:?}",
+        out.status
+    );
+    assert_eq!(run.manifest().state, RunState::Incomplete);
+    let calls: Calls = run.read().unwrap();
+    let own = |rank: u32| calls.rank.iter().filter(|r| r.get() == rank).count();
+    assert!(own(0) > ITERATIONS / 2 && own(0) < CALLS, "{}", own(0));
+    assert!(
+        run.manifest()
+            .nodes
+            .iter()
+            .all(|n| n.node <= NodeId::new(1))
+    );
+}
