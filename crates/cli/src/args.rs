@@ -108,8 +108,8 @@ impl StudyArgs {
 #[command(after_help = "\
 Examples:
   idlewave record -- mpirun -n 4 ./app
-  sudo idlewave record -o slow -- ./app --size 100
-  idlewave record --no-report -- srun -n 64 ./app")]
+  sudo idlewave record -o slow -- mpirun -n 4 ./app
+  idlewave record --no-report -o single -- ./app")]
 pub struct RecordArgs {
     /// Directory for the run; must not exist, or be empty [default: idlewave-record-<date>-<time>]
     #[arg(short, long, value_name = "RUN")]

@@ -3,10 +3,12 @@
 //! Convention: in a block marked `console`, lines that begin with `$ ` are commands and the others what they
 //! print, abridged. `$ idlewave ...`, with or without `sudo`, and `$ cargo run --release -- ...` are run, all
 //! in one directory, README first, with a short duration and on CPUs that this process may use. No command
-//! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`.
+//! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`. `./app` is a
+//! small MPI program.
 
 #![allow(clippy::unwrap_used)]
 
+use idlewave_mpi::testing::{installation, skip};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,6 +130,17 @@ fn every_documented_command_works() {
 
     // One directory and no command twice: what one page records another may explain.
     let dir = tempfile::tempdir().unwrap();
+    let mpi = installation("openmpi4");
+    if let Some(mpi) = &mpi {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/known.c");
+        mpi.compile_c(&source, &dir.path().join("app"));
+        // `mpirun` is one of its own, whatever else is installed.
+        std::os::unix::fs::symlink(&mpi.mpirun, dir.path().join("mpirun")).unwrap();
+    }
+    let path = std::env::join_paths(
+        std::iter::once(dir.path().to_owned()).chain(std::env::split_paths(&path)),
+    )
+    .unwrap();
     let mut done = BTreeSet::new();
     for (place, commands) in groups {
         for command in commands {
@@ -139,7 +152,17 @@ fn every_documented_command_works() {
             if !done.insert(line.clone()) {
                 continue;
             }
-            let output = Command::new("sh")
+            if line.contains("./app") && mpi.is_none() {
+                skip("no MPI library for ./app");
+                continue;
+            }
+            let mut shell = Command::new("sh");
+            if let Some(mpi) = &mpi {
+                mpi.prepare(&mut shell);
+            }
+            let output = shell
+                .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+                .env("OMPI_MCA_mpi_yield_when_idle", "1")
                 .args(["-c", &line])
                 .current_dir(dir.path())
                 .env("PATH", &path)

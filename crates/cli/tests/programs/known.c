@@ -11,7 +11,7 @@
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    int rank, size, n = atoi(argv[1]);
+    int rank, size, n = argc > 1 ? atoi(argv[1]) : 100;
     const char *end = argc > 2 ? argv[2] : "";
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
