@@ -89,25 +89,6 @@ fn take<F: Fabric>(
     Ok(fabric.finish_receive(receiving, &mut || ())?.data)
 }
 
-/// Text of every rank on rank 0, `None` elsewhere.
-pub fn texts<F: Fabric>(fabric: &mut F, own: &str) -> Result<Option<Vec<String>>, FabricError> {
-    // A word for the length, and the text filled up with zeros.
-    let mut words = vec![own.len() as u64];
-    words.extend(own.as_bytes().chunks(8).map(|chunk| {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        u64::from_ne_bytes(bytes)
-    }));
-    let size = fabric.size();
-    let text = |words: Vec<u64>| {
-        let bytes: Vec<u8> = words.iter().skip(1).flat_map(|w| w.to_ne_bytes()).collect();
-        let length = words.first().map_or(0, |w| *w as usize).min(bytes.len());
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    };
-    let all = to_root(fabric, &words, size)?;
-    Ok(all.map(|all| all.into_iter().map(text).collect()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,12 +6,26 @@
 //! ([`SeriesFindings`]): step, computation, exchange, and whether the expected maximum of the computations predicts the
 //! step.
 
+mod bundle;
 mod error;
 mod gather;
+mod job;
+mod local;
+mod lockstep;
 mod options;
+mod outcome;
+mod ping_pong;
+mod place;
 mod rank_run;
+mod render;
 mod series;
 
 pub use error::MeasureError;
+pub use job::measure;
+pub use local::CpuFindings;
+pub use lockstep::LockstepOutcome;
 pub use options::{FabricChoice, MeasureOptions, Scaling, What};
+pub use outcome::{Outcome, Results, Where};
+pub use ping_pong::{PingPongFindings, SizeFindings};
+pub use render::render;
 pub use series::SeriesFindings;

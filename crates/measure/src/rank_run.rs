@@ -80,15 +80,6 @@ impl RankRecord {
         };
         read().unwrap_or_default()
     }
-
-    /// All times corrected by `correct`.
-    pub fn corrected(mut self, correct: impl Fn(u64) -> u64) -> Self {
-        let times = self.begins.iter_mut().chain(&mut self.arrivals);
-        times
-            .chain(self.gaps.iter_mut().map(|gap| &mut gap.0))
-            .for_each(|time| *time = correct(*time));
-        self
-    }
 }
 
 /// Room that was written to, so that no page is missing while it is filled.

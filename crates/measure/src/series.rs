@@ -70,11 +70,13 @@ pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
     (worst, skip)
 }
 
-/// What the records of all ranks show, on one clock. `None` without an iteration that counts.
+/// What the records of all ranks show. `None` without an iteration that counts. Where the ranks have not
+/// `one_clock`, the exchange is the shortest wait of an iteration: that of the rank that came last.
 pub fn findings(
     records: &[RankRecord],
     coupling: Coupling,
     sides: &[u32],
+    one_clock: bool,
 ) -> Option<SeriesFindings> {
     let ranks = records.len();
     let iterations = records.iter().map(RankRecord::iterations).min()?;
@@ -107,14 +109,16 @@ pub fn findings(
         );
         for k in kept.clone() {
             let (_, arrival, end) = times(k);
-            let last = waits
-                .of(rank)
-                .map(|r| records[r].arrivals[k])
-                .max()
-                .unwrap_or(arrival);
-            exchanges.push(end.saturating_sub(last));
             waited.push(end.saturating_sub(arrival));
+            if one_clock {
+                let last = waits.of(rank).map(|r| records[r].arrivals[k]).max();
+                exchanges.push(end.saturating_sub(last.unwrap_or(arrival)));
+            }
         }
+    }
+    if !one_clock {
+        let wait = |r: &RankRecord, k: usize| r.begins[k + 1].saturating_sub(r.arrivals[k]);
+        exchanges.extend(kept.map(|k| records.iter().map(|r| wait(r, k)).min().unwrap_or(0)));
     }
     let expected_compute = maximum::expected(&computes)?;
     let exchange = quantiles::median(&exchanges);
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn step_exchange_and_prediction_are_hand_arithmetic() {
         let records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
-        let found = findings(&records, Coupling::Barrier, &[]).expect("iterations");
+        let found = findings(&records, Coupling::Barrier, &[], true).expect("iterations");
         assert_eq!((found.ranks, found.iterations, found.skipped), (2, 4, 0));
         // All four combinations of 10 and 20 once: steps of 17, 27, 27, 27.
         assert_eq!(found.step.value, 24.5);
@@ -202,8 +206,8 @@ mod tests {
 
     #[test]
     fn no_iteration_no_findings() {
-        assert!(findings(&[], Coupling::Barrier, &[]).is_none());
-        assert!(findings(&[RankRecord::default()], Coupling::Barrier, &[]).is_none());
+        assert!(findings(&[], Coupling::Barrier, &[], true).is_none());
+        assert!(findings(&[RankRecord::default()], Coupling::Barrier, &[], true).is_none());
     }
 
     #[test]
@@ -217,7 +221,7 @@ mod tests {
             now += step;
         }
         record.begins.push(now);
-        let found = findings(&[record], Coupling::Neighbours, &[]).expect("iterations");
+        let found = findings(&[record], Coupling::Neighbours, &[], true).expect("iterations");
         assert!((1_250..1_600).contains(&found.skipped), "{}", found.skipped);
         assert_eq!(found.step.value, 20_000.0);
         assert_eq!(found.expected_compute, 19_000.0);
@@ -225,7 +229,9 @@ mod tests {
 
     #[test]
     fn efficiency_is_one_at_the_base_and_divides_the_work() {
-        let of = |work: &[&[u64]]| findings(&barrier(work), Coupling::Barrier, &[]).expect("steps");
+        let of = |work: &[&[u64]]| {
+            findings(&barrier(work), Coupling::Barrier, &[], true).expect("steps")
+        };
         let one = of(&[&[93, 93]]);
         let two = of(&[&[43, 43], &[43, 43]]);
         assert_eq!(efficiency(&one, &one, true).value, 1.0);

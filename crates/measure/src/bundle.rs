@@ -1,0 +1,251 @@
+//! The bundle of a measurement, with the kernel's view of the node beside it.
+
+use crate::job::Ranks;
+use crate::rank_run::{RankPlan, RankRecord, THRESHOLD};
+use crate::{MeasureError, MeasureOptions};
+use idlewave_capture::host::read_host;
+use idlewave_capture::proc::ContaminationMeter;
+use idlewave_clock::{Calibration, Readings};
+use idlewave_recording::{KernelView, Lock, RecordingError, Utc};
+use idlewave_run::tables::{Detour, Detours, Region, Regions, region_kind};
+use idlewave_run::{
+    Contamination, Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase,
+    PhaseKind, RankSheet, RunState, RunWriter, SchemaVersion, TableWriter, TraceCost, TraceMode,
+    TraceSheet,
+};
+use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Rank};
+use idlewave_workloads::Member;
+use std::path::Path;
+
+/// A bundle under way, on rank 0.
+pub struct Bundle {
+    out: RunWriter,
+    view: KernelView,
+    regions: TableWriter<Regions>,
+    detours: TableWriter<Detours>,
+    meter: ContaminationMeter,
+    readings: Readings,
+    lost_gaps: u64,
+    /// Held until the bundle is whole.
+    _lock: Lock,
+}
+
+impl Bundle {
+    /// Begins one if the options ask for it. The kernel's view covers everything from here to
+    /// [`close`](Self::close).
+    pub fn begin(
+        options: &MeasureOptions,
+        ranks: &Ranks,
+        calibration: &Calibration,
+    ) -> Result<Option<Self>, MeasureError> {
+        let Some(path) = &options.output else {
+            return Ok(None);
+        };
+        if ranks.nodes.count() > 1 {
+            return Err(RecordingError::NotPossible {
+                reason: format!(
+                    "a bundle of {} nodes needs a recorder on each",
+                    ranks.nodes.count()
+                ),
+                next: "put `idlewave record -o RUN --` before the launcher".to_owned(),
+            }
+            .into());
+        }
+        let root = Path::new("/");
+        let readings = calibration
+            .counter()
+            .measure()
+            .map_err(RecordingError::from)?;
+        let out = RunWriter::create(path, manifest(options, ranks, calibration, readings))
+            .map_err(RecordingError::from)?;
+        let lock = Lock::take(path)?;
+        let cpus: CpuSet = ranks.members.iter().map(|m| m.0).collect();
+        let mut view = match options.trace {
+            true => KernelView::start(root, out.path(), &cpus)?,
+            false => KernelView::off("idlewave measure"),
+        };
+        let (mut members, mut threads) = (Vec::new(), Vec::new());
+        for (rank, &(cpu, thread, _)) in ranks.members.iter().enumerate() {
+            let name = format!("iw-rank-{rank}");
+            members.push(Member { name, cpu });
+            threads.push(thread);
+        }
+        view.watch(&members, &threads, true)?;
+        let mut out = out;
+        out.manifest.nodes[0].trace.mode = view.mode();
+        out.save().map_err(RecordingError::from)?;
+        Ok(Some(Self {
+            regions: out.table().map_err(RecordingError::from)?,
+            detours: out.table().map_err(RecordingError::from)?,
+            meter: ContaminationMeter::start(root),
+            view,
+            readings,
+            lost_gaps: 0,
+            out,
+            _lock: lock,
+        }))
+    }
+
+    /// Adds a lockstep run of the first ranks.
+    pub fn add(&mut self, plan: &RankPlan, records: &[RankRecord]) -> Result<(), MeasureError> {
+        let pattern = &plan.pattern;
+        let ranks = records.len() as u32;
+        let phase = self.out.manifest.phases.len() as u32;
+        let iterations = records
+            .iter()
+            .map(RankRecord::iterations)
+            .min()
+            .unwrap_or(0);
+        let begin_ns = records.iter().filter_map(|r| r.begins.first()).max();
+        let end_ns = records.iter().filter_map(|r| r.begins.last()).min();
+        let begin_ns = begin_ns.copied().unwrap_or(0);
+        self.out.manifest.phases.push(Phase {
+            kind: PhaseKind::Lockstep {
+                coupling: pattern.coupling,
+                work_steps: plan.steps,
+                work_target: plan.work,
+                message_bytes: pattern.bytes as u64,
+                sides: pattern.sides.clone(),
+                variant: pattern.variant,
+                ranks: Some(ranks),
+                iterations: iterations as u64,
+                threshold: THRESHOLD,
+            },
+            begin_ns,
+            end_ns: end_ns.copied().unwrap_or(0).max(begin_ns),
+        });
+        let grid = Decomposition::of_sides(&pattern.sides, ranks);
+        let wait = region_kind::wait_of(pattern.coupling);
+        for (rank, record) in records.iter().enumerate() {
+            // The one thread of a rank runs all phases.
+            for sheet in self
+                .out
+                .manifest
+                .ranks
+                .iter_mut()
+                .filter(|s| s.rank.index() == rank)
+            {
+                sheet.threads.extend(sheet.threads.first().copied());
+            }
+            let links = grid.as_ref().map_or(0, |g| g.links(rank as u32).len());
+            let bytes = (pattern.coupling == Coupling::Neighbours && links > 0)
+                .then(|| Bytes::new((links * pattern.bytes) as u64));
+            let rank = Rank::new(rank as u32);
+            for (k, &arrival) in record.arrivals.iter().enumerate() {
+                let region = |kind, begin_ns, end_ns, bytes| Region {
+                    rank,
+                    phase,
+                    iteration: k as u64,
+                    kind,
+                    begin_ns,
+                    end_ns,
+                    bytes,
+                };
+                let (begin, end) = (record.begins[k], record.begins[k + 1]);
+                let compute = region(region_kind::COMPUTE, begin, arrival, None);
+                self.regions.push(compute).map_err(RecordingError::from)?;
+                let wait = region(wait, arrival, end, bytes);
+                self.regions.push(wait).map_err(RecordingError::from)?;
+            }
+            let cpu = self.out.manifest.ranks[rank.index()].cpu;
+            for &(begin_ns, length) in &record.gaps {
+                let detour = Detour {
+                    phase,
+                    cpu: cpu.unwrap_or(idlewave_units::Cpu::new(0)),
+                    rank: Some(rank),
+                    begin_ns,
+                    length: Nanos::from_nanos(length),
+                };
+                self.detours.push(detour).map_err(RecordingError::from)?;
+            }
+            self.lost_gaps += record.lost_gaps;
+        }
+        Ok(())
+    }
+
+    /// Ends the kernel's view and makes the bundle whole.
+    pub fn close(
+        mut self,
+        calibration: &Calibration,
+        signal: Option<i32>,
+    ) -> Result<(), MeasureError> {
+        let root = Path::new("/");
+        let out = &mut self.out;
+        for sheet in &mut out.manifest.ranks {
+            // The first one stood for all phases so far.
+            sheet.threads.truncate(out.manifest.phases.len());
+        }
+        out.finish_table(self.regions)
+            .map_err(RecordingError::from)?;
+        out.finish_table(self.detours)
+            .map_err(RecordingError::from)?;
+        out.manifest.losses.enter(
+            "gaps of ranks for which there was no room",
+            self.lost_gaps,
+            "hypervisor gaps among them count as unexplained",
+            "measure for a shorter time",
+        );
+        self.view.unwatch(out).map_err(RecordingError::from)?;
+        let viewed = self.view.stop(root, out);
+        out.manifest.nodes[0].clock = calibration.sheet(self.readings);
+        out.manifest.nodes[0].contamination = self.meter.finish();
+        let incomplete = signal.map(Incomplete::Signal);
+        match viewed {
+            Ok(sheet) => {
+                out.manifest.nodes[0].trace = sheet;
+                out.close(incomplete).map_err(RecordingError::from)?;
+                Ok(())
+            }
+            Err(error) => {
+                let incomplete = Incomplete::Error(error.to_string());
+                out.close(Some(incomplete)).map_err(RecordingError::from)?;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+fn manifest(
+    options: &MeasureOptions,
+    ranks: &Ranks,
+    calibration: &Calibration,
+    readings: Readings,
+) -> Manifest {
+    let node = NodeId::new(0);
+    Manifest {
+        schema: SchemaVersion::CURRENT,
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        state: RunState::Recording,
+        incomplete: None,
+        command: options.command.clone(),
+        started: Utc::now().rfc3339(),
+        seed: 1,
+        nodes: vec![NodeSheet {
+            node,
+            host: read_host(Path::new("/")),
+            clock: calibration.sheet(readings),
+            trace: TraceSheet {
+                mode: TraceMode::Off,
+                unavailable: Vec::new(),
+                cost: TraceCost::default(),
+            },
+            contamination: Contamination::default(),
+            alignment: None,
+        }],
+        phases: Vec::new(),
+        ranks: ranks
+            .members
+            .iter()
+            .enumerate()
+            .map(|(rank, &(cpu, thread, process))| RankSheet {
+                process: Some(process),
+                rank: Rank::new(rank as u32),
+                node,
+                cpu: Some(cpu),
+                threads: vec![thread],
+            })
+            .collect(),
+        losses: Ledger::default(),
+        tables: Vec::new(),
+    }
+}

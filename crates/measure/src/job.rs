@@ -1,0 +1,206 @@
+//! A measurement from its begin to its end: the same on every rank, gathered on rank 0.
+
+use crate::outcome::{Outcome, Results, Where};
+use crate::place::{cpu_of, cpus_of, fabric_of};
+use crate::{FabricChoice, MeasureError, MeasureOptions, What};
+use crate::{gather, local, lockstep, ping_pong};
+use idlewave_clock::{Calibration, Counter};
+use idlewave_fabric::mpi::MpiFabric;
+use idlewave_fabric::{Fabric, FabricError, Nodes, Waiting, world};
+use idlewave_mpi::Search;
+use idlewave_recording::{Progress, Quiet, RecordingError, Stop};
+use idlewave_units::{Cpu, Pid};
+use idlewave_workloads::pin;
+use std::path::Path;
+
+/// What a rank knows of itself and of the others.
+pub struct Ranks {
+    /// Nodes of all ranks.
+    pub nodes: Nodes,
+    /// CPU, thread and process of every rank.
+    pub members: Vec<(Cpu, Pid, Pid)>,
+    /// The fabric, for people.
+    pub carrier: String,
+}
+
+/// Measures; every process of an MPI job calls it. The outcome is that of rank 0, `None` elsewhere.
+///
+/// # Errors
+/// See [`MeasureError`]. All ranks fail if one does.
+pub fn measure(
+    options: &MeasureOptions,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Outcome>, MeasureError> {
+    options.check()?;
+    let cpus = cpus_of(options)?;
+    if matches!(options.what, What::Detour | What::FixedWork) {
+        return local::measure(options, &cpus, stop, progress).map(Some);
+    }
+    match fabric_of(options)? {
+        FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
+        FabricChoice::Mpi => over_mpi(options, &cpus, stop, progress),
+    }
+}
+
+fn over_mpi(
+    options: &MeasureOptions,
+    cpus: &[Cpu],
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Outcome>, MeasureError> {
+    let search = Search {
+        library: options.mpi_lib.clone(),
+        program: None,
+    };
+    let mut fabric = MpiFabric::begin(&search)?;
+    let carrier = fabric.job().library().describe();
+    let nodes = fabric.nodes()?;
+    let local = nodes.local_rank(fabric.rank()).unwrap_or(0);
+    let rank_0 = fabric.rank().get() == 0;
+    let shown: &dyn Progress = if rank_0 { progress } else { &Quiet };
+    with_cpu(cpu_of(cpus, local), |cpu| {
+        rank(&mut fabric, options, cpu, &carrier, stop, shown)
+    })
+}
+
+fn over_threads(
+    options: &MeasureOptions,
+    cpus: &[Cpu],
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Outcome>, MeasureError> {
+    let most = options.ranks.iter().max().copied();
+    let size = most.unwrap_or(cpus.len() as u32);
+    let waiting = if size as usize > cpus.len() {
+        Waiting::Yield
+    } else {
+        Waiting::Spin
+    };
+    let mut ends = world(size, waiting);
+    // The calling thread is rank 0: it is the one that tells of the progress.
+    let mut first = ends.remove(0);
+    let work = |fabric: &mut idlewave_fabric::Endpoint, progress: &dyn Progress| {
+        let cpu = cpu_of(cpus, fabric.rank().get());
+        let done = with_cpu(cpu, |cpu| {
+            rank(
+                fabric,
+                options,
+                cpu,
+                "threads of one process",
+                stop,
+                progress,
+            )
+        });
+        if done.is_err() {
+            fabric.fail();
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for mut fabric in ends {
+            let name = format!("iw-rank-{}", fabric.rank());
+            let spawned = std::thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, move || work(&mut fabric, &Quiet));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    first.fail();
+                    return Err(MeasureError::Spawn(error));
+                }
+            }
+        }
+        let mut outcome = work(&mut first, progress);
+        for thread in threads {
+            let other = thread.join().unwrap_or(Err(MeasureError::Panicked));
+            // That another rank failed is no reason where one has its own.
+            let vague = matches!(
+                outcome,
+                Ok(_) | Err(MeasureError::Fabric(FabricError::PeerFailed))
+            );
+            if let (Err(error), true) = (other, vague) {
+                outcome = Err(error);
+            }
+        }
+        outcome
+    })
+}
+
+/// Binds the calling thread for the time of `work`.
+fn with_cpu<T>(
+    cpu: Option<Cpu>,
+    work: impl FnOnce(Cpu) -> Result<T, MeasureError>,
+) -> Result<T, MeasureError> {
+    let cpu = cpu.ok_or_else(|| RecordingError::NotPossible {
+        reason: "this process may use no CPU".to_owned(),
+        next: "start it where it may use one".to_owned(),
+    })?;
+    let before = affinity();
+    pin(cpu)?;
+    let done = work(cpu);
+    if let Some(before) = before {
+        restore(&before);
+    }
+    done
+}
+
+fn affinity() -> Option<libc::cpu_set_t> {
+    // SAFETY: all-zero bytes are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a valid place of that size; thread 0 is the caller.
+    let done = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
+    (done == 0).then_some(set)
+}
+
+fn restore(set: &libc::cpu_set_t) {
+    // SAFETY: `set` is what the call above gave for this thread. A failure leaves the thread bound, which only
+    // makes what follows slower.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
+}
+
+/// What every rank does.
+fn rank<F: Fabric>(
+    fabric: &mut F,
+    options: &MeasureOptions,
+    cpu: Cpu,
+    carrier: &str,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<Outcome>, MeasureError> {
+    let nodes = fabric.nodes()?;
+    // SAFETY: neither call takes anything or can fail (gettid(2), getpid(2)).
+    let (thread, process) = unsafe { (libc::gettid(), libc::getpid()) };
+    let own = [u64::from(cpu.get()), thread as u64, process as u64];
+    let members = gather::of_all(fabric, own)?
+        .into_iter()
+        .map(|[cpu, thread, process]| {
+            let pid = |id: u64| Pid::new(id as u32);
+            (Cpu::new(cpu as u32), pid(thread), pid(process))
+        })
+        .collect();
+    let ranks = Ranks {
+        nodes,
+        members,
+        carrier: carrier.to_owned(),
+    };
+    let counter = Counter::choose(Path::new("/"));
+    let calibration = Calibration::begin(counter);
+    let place = Where::of(&ranks);
+    let results = match &options.what {
+        What::PingPong { pairs, most_bytes } => {
+            let plan = (*pairs, *most_bytes);
+            let found = ping_pong::measure(fabric, options, plan, calibration, stop, progress)?;
+            found.map(Results::PingPong)
+        }
+        _ => lockstep::measure(fabric, options, &ranks, calibration, stop, progress)?
+            .map(Results::Lockstep),
+    };
+    Ok(results.map(|results| Outcome {
+        place,
+        results,
+        interrupted: stop.is_requested(),
+        bundle: options.output.clone(),
+    }))
+}

@@ -1,0 +1,195 @@
+//! Detour loop and fixed work quantum on the CPUs of this node, without a bundle.
+
+use crate::outcome::{Outcome, Results, Where};
+use crate::{MeasureError, MeasureOptions, What};
+use idlewave_clock::{Calibration, Counter, with_source};
+use idlewave_recording::{Progress, RecordingError, Stop};
+use idlewave_run::RunError;
+use idlewave_run::findings::{Estimate, WarmUp};
+use idlewave_run::spill::{Block, RecordKind};
+use idlewave_stats::{quantiles, warm_up};
+use idlewave_units::{Cpu, Nanos, Pid};
+use idlewave_workloads::detour::Gap;
+use idlewave_workloads::{Member, Sink, detour, fibonacci, fixed_work};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Gaps from this length on are detours.
+const THRESHOLD: Nanos = Nanos::from_micros(1);
+/// Records kept per CPU; the time ends before there are more.
+const MOST: u64 = 4 << 20;
+
+/// One CPU. A detour is a time for which the loop stood still, a quantum a repetition of the same work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuFindings {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Detours or quanta.
+    pub count: u64,
+    /// Median length, nanoseconds.
+    pub median: Estimate,
+    /// 99th percentile.
+    pub p99: Estimate,
+    /// Longest, nanoseconds.
+    pub longest: u64,
+    /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1.
+    pub noise: f64,
+    /// Of quanta: how long the CPU took to settle; what lay before is left out.
+    pub warm_up: Option<WarmUp>,
+}
+
+/// Keeps the lengths of all records, with their begins, in counts.
+struct Kept<'a> {
+    by_cpu: BTreeMap<Cpu, Vec<(u64, u64)>>,
+    lost: u64,
+    duration: Duration,
+    halt: &'a std::sync::atomic::AtomicBool,
+    stop: &'a Stop,
+    progress: &'a dyn Progress,
+}
+
+impl Sink for Kept<'_> {
+    fn ready(&mut self, _: &[Member], _: &[Pid]) -> Result<(), RunError> {
+        Ok(())
+    }
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        let kept = self.by_cpu.entry(block.cpu).or_default();
+        for pair in words.chunks_exact(block.kind.words()) {
+            let (begin, second) = (pair[0], pair[1]);
+            let length = match block.kind {
+                RecordKind::Quantum => second.saturating_sub(begin),
+                _ => second,
+            };
+            if (kept.len() as u64) < MOST {
+                kept.push((begin, length));
+            } else {
+                self.lost += 1;
+            }
+        }
+        Ok(())
+    }
+    fn tick(&mut self, elapsed: Duration) {
+        self.progress
+            .at(elapsed.as_secs_f64() / self.duration.as_secs_f64());
+        if self.stop.is_requested() {
+            self.halt.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+/// Measures on these CPUs at once.
+pub fn measure(
+    options: &MeasureOptions,
+    cpus: &[Cpu],
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Outcome, MeasureError> {
+    let counter = Counter::choose(Path::new("/"));
+    let readings = counter.measure().map_err(RecordingError::from)?;
+    let mut calibration = Calibration::begin(counter);
+    let halt = std::sync::atomic::AtomicBool::new(false);
+    let duration = options.duration.to_duration();
+    let mut kept = Kept {
+        by_cpu: cpus.iter().map(|&cpu| (cpu, Vec::new())).collect(),
+        lost: 0,
+        duration,
+        halt: &halt,
+        stop,
+        progress,
+    };
+    let detours = options.what == What::Detour;
+    // Share of the time stolen on each CPU, from the loop's own account.
+    let mut stolen = BTreeMap::new();
+    if detours {
+        progress.part("watching for detours on all CPUs");
+        let params = detour::Params {
+            cpus: cpus.to_vec(),
+            duration,
+            threshold: THRESHOLD,
+            phase: 0,
+        };
+        let outcome = detour::run(&params, readings, &mut calibration, &halt, &mut kept)?;
+        for l in &outcome.loops {
+            let watched = (l.end_ns.saturating_sub(l.begin_ns)).saturating_sub(l.recording.get());
+            stolen.insert(l.cpu, l.stolen.as_f64() / (watched as f64).max(1.0));
+        }
+    } else {
+        progress.part("timing the fixed work quantum on all CPUs");
+        let counts = (0..5)
+            .map(|_| with_source!(counter, s => fibonacci::counts_per_thousand_steps(s)))
+            .fold(f64::INFINITY, f64::min);
+        let ns = counts * 1e9 / calibration.counts_per_second();
+        let params = fixed_work::Params {
+            cpus: cpus.to_vec(),
+            duration,
+            work_steps: ((options.work.as_f64() * 1_000.0 / ns).round() as u64).max(1),
+            expected: options.work.to_duration(),
+            phase: 0,
+        };
+        kept.lost += fixed_work::run(&params, &mut calibration, &halt, &mut kept)?;
+    }
+    if kept.lost > 0 {
+        progress.note(&format!("{} records found no room", kept.lost));
+    }
+    let findings = kept.by_cpu.iter().map(|(&cpu, records)| {
+        let share = stolen.get(&cpu).copied();
+        of_cpu(cpu, records, share, &calibration)
+    });
+    let cpus: Vec<CpuFindings> = findings.collect();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Ok(Outcome {
+        place: Where {
+            fabric: "none".to_owned(),
+            nodes: vec![host.trim().to_owned()],
+            cpus: cpus.iter().map(|c| c.cpu).collect(),
+            shared_cpus: false,
+        },
+        results: Results::Cpus {
+            method: if detours { "detour" } else { "fwq" }.to_owned(),
+            cpus,
+        },
+        interrupted: stop.is_requested(),
+        bundle: None,
+    })
+}
+
+fn of_cpu(
+    cpu: Cpu,
+    records: &[(u64, u64)],
+    stolen: Option<f64>,
+    calibration: &Calibration,
+) -> CpuFindings {
+    // Of detours the length is that of a gap in counts, too: see `Gap`.
+    debug_assert_eq!(size_of::<Gap>(), 16);
+    let ns = |counts: u64| calibration.length_ns(counts).round() as u64;
+    let mut lengths: Vec<u64> = records.iter().map(|r| ns(r.1)).collect();
+    let warm_up = stolen.is_none().then(|| {
+        let end = |r: &(u64, u64)| calibration.to_ns(r.0.saturating_add(r.1));
+        let ends: Vec<u64> = records.iter().map(end).collect();
+        let verdict = warm_up::verdict(&ends, &lengths);
+        if let (Some(after), Some(&(first, _))) = (verdict.settled_after, records.first()) {
+            let settled = calibration.to_ns(first) + after.get();
+            lengths.drain(..ends.partition_point(|e| *e < settled));
+        }
+        verdict
+    });
+    lengths.sort_unstable();
+    let mean = lengths.iter().sum::<u64>() as f64 / lengths.len().max(1) as f64;
+    let reference = quantiles::quantile_of_sorted(&lengths, 0.01).value;
+    let slow_down = if reference > 0.0 {
+        mean / reference - 1.0
+    } else {
+        0.0
+    };
+    CpuFindings {
+        cpu,
+        count: lengths.len() as u64,
+        median: quantiles::quantile_of_sorted(&lengths, 0.5),
+        p99: quantiles::quantile_of_sorted(&lengths, 0.99),
+        longest: lengths.last().copied().unwrap_or(0),
+        noise: stolen.unwrap_or(slow_down),
+        warm_up,
+    }
+}

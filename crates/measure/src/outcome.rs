@@ -1,0 +1,68 @@
+//! What a measurement gives to its caller.
+
+use crate::job::Ranks;
+use crate::local::CpuFindings;
+use crate::lockstep::LockstepOutcome;
+use crate::ping_pong::PingPongFindings;
+use idlewave_units::Cpu;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Where it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Where {
+    /// What carried the messages.
+    pub fabric: String,
+    /// Host names.
+    pub nodes: Vec<String>,
+    /// CPU of each rank.
+    pub cpus: Vec<Cpu>,
+    /// Whether two ranks of a node share a CPU.
+    pub shared_cpus: bool,
+}
+
+impl Where {
+    /// From what the ranks know.
+    pub(crate) fn of(ranks: &Ranks) -> Self {
+        let cpus: Vec<Cpu> = ranks.members.iter().map(|m| m.0).collect();
+        let mut places: Vec<_> = ranks.nodes.of_ranks().iter().zip(&cpus).collect();
+        places.sort();
+        let shared_cpus = places.windows(2).any(|w| w[0] == w[1]);
+        Self {
+            fabric: ranks.carrier.clone(),
+            nodes: ranks.nodes.names().to_vec(),
+            cpus,
+            shared_cpus,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Results {
+    /// Computation and meeting.
+    Lockstep(LockstepOutcome),
+    /// Messages back and forth.
+    PingPong(PingPongFindings),
+    /// Detours or quanta of every CPU.
+    Cpus {
+        /// `detour` or `fwq`.
+        method: String,
+        /// Per CPU.
+        cpus: Vec<CpuFindings>,
+    },
+}
+
+/// A measurement with its results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Where.
+    pub place: Where,
+    /// What.
+    pub results: Results,
+    /// Whether it was ended on request before its time.
+    pub interrupted: bool,
+    /// The bundle, if one was written.
+    pub bundle: Option<PathBuf>,
+}

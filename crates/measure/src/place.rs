@@ -1,0 +1,71 @@
+//! Where the ranks are: threads of this process, or processes of an MPI job.
+
+use crate::{FabricChoice, MeasureError, MeasureOptions};
+use idlewave_capture::host::allowed_cpus;
+use idlewave_mpi::Launch;
+use idlewave_recording::RecordingError;
+use idlewave_units::{Cpu, CpuSet};
+
+/// Who carries the messages: what the user says, or MPI where a launcher started several processes.
+///
+/// # Errors
+/// Threads are asked for in a process that is one of many.
+pub fn fabric_of(options: &MeasureOptions) -> Result<FabricChoice, MeasureError> {
+    let launch = Launch::of_this_process();
+    let several = launch
+        .as_ref()
+        .is_some_and(|l| l.size.is_none_or(|size| size > 1));
+    match (options.fabric, launch) {
+        (Some(FabricChoice::Threads), Some(launch)) if several => Err(MeasureError::option(
+            "--fabric threads",
+            format!("{} started several processes", launch.launcher.name()),
+            "start it without the launcher, or leave --fabric out",
+        )),
+        (Some(choice), _) => Ok(choice),
+        (None, Some(_)) => Ok(FabricChoice::Mpi),
+        (None, None) if options.mpi_lib.is_some() => Ok(FabricChoice::Mpi),
+        (None, None) => Ok(FabricChoice::Threads),
+    }
+}
+
+/// CPUs that the user allows, of those that the system allows.
+///
+/// # Errors
+/// Some are asked for that are not allowed.
+pub fn cpus_of(options: &MeasureOptions) -> Result<Vec<Cpu>, MeasureError> {
+    let allowed = allowed_cpus().map_err(RecordingError::from)?;
+    let Some(wanted) = &options.cpus else {
+        return Ok(allowed.iter().collect());
+    };
+    let missing: CpuSet = wanted.difference(&allowed);
+    if missing.is_empty() {
+        return Ok(wanted.iter().collect());
+    }
+    Err(MeasureError::option(
+        format!("--cpus {wanted}"),
+        format!("this process may not use CPU {missing}"),
+        format!("choose from {allowed}"),
+    ))
+}
+
+/// The CPU of a rank that is the `local`-th of its node: its own where the launcher bound it to one, in turn
+/// otherwise. `None` if there is no CPU at all.
+pub fn cpu_of(cpus: &[Cpu], local: u32) -> Option<Cpu> {
+    let place = (local as usize).checked_rem(cpus.len())?;
+    cpus.get(place).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_take_the_cpus_in_turn() {
+        let cpus = [Cpu::new(3), Cpu::new(5)];
+        let places: Vec<_> = (0..3).map(|local| cpu_of(&cpus, local)).collect();
+        assert_eq!(places, [3, 5, 3].map(|c| Some(Cpu::new(c))));
+        // Bound to one by the launcher.
+        assert_eq!(cpu_of(&cpus[..1], 7), Some(Cpu::new(3)));
+        assert_eq!(cpu_of(&[], 0), None);
+    }
+}
