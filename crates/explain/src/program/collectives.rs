@@ -52,6 +52,15 @@ impl Program {
                 self.lanes[lane as usize].calls[call as usize].instance = number;
             }
         }
+        let started = self.instances.iter();
+        losses.enter(
+            "non-blocking collectives",
+            started
+                .filter(|i| i.class == class::START_COLLECTIVE)
+                .count() as u64,
+            "waits for them are not explained: which call completed them is not recorded",
+            "nothing: the time in those calls is counted as communicating",
+        );
         losses.enter(
             "collectives that were not seen on all their members",
             partial,
