@@ -269,6 +269,14 @@ fn a_run_of_many_ranks_and_calls_stays_small_and_keeps_the_ranks_that_matter() {
         ranks.len() <= 48 && ranks.contains(&77) && ranks.contains(&131),
         "{ranks:?}"
     );
+    // Who waited in the longest wait, for whom, and where it began.
+    let longest = &found(&run.findings).latest[0];
+    for rank in [longest.rank, longest.culprit, longest.origin] {
+        assert!(
+            ranks.contains(&u64::from(rank.get())),
+            "{rank} of {ranks:?}"
+        );
+    }
     println!("page {} bytes", html.len());
     assert!(html.len() < 1_500_000, "{} bytes", html.len());
     // 150,000 calls: there are windows around the waits, not one of everything.

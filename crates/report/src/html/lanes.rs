@@ -215,14 +215,13 @@ fn rows(program: &ProgramFindings) -> Vec<u32> {
         return (0..all).collect();
     }
     let mut chosen = BTreeSet::new();
-    // Where delays began, then who was late, then who waited: they may take three quarters of the rows.
+    // Where waves began, then who takes part in the longest waits: they may take three quarters of the rows.
+    let waits = program.latest.iter();
     let named = program
         .waves
         .iter()
         .map(|w| w.origin)
-        .chain(program.latest.iter().map(|w| w.origin))
-        .chain(program.latest.iter().map(|w| w.culprit))
-        .chain(program.latest.iter().map(|w| w.rank));
+        .chain(waits.flat_map(|w| [w.origin, w.culprit, w.rank]));
     for rank in named.map(Rank::get) {
         if chosen.len() < MAX_ROWS * 3 / 4 && rank < all {
             chosen.insert(rank);

@@ -6,6 +6,9 @@ use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_units::Nanos;
 
+/// A table of more rows scrolls by itself.
+const LONG: usize = 24;
+
 /// Who costs time.
 pub(super) fn section(findings: &Findings, recorded: bool) -> String {
     if findings.sources.is_empty() {
@@ -73,7 +76,12 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
         "Longest bar first: what the program as a whole lost to each source. Look for a large amplification: little \
          time stolen, much lost. A dash means that it was not measured or does not apply. Click a heading to sort by it."
     };
-    let body = caption(text) + &table("sortable", &header, &rows) + LEGEND;
+    let class = if findings.sources.len() > LONG {
+        "sortable tall"
+    } else {
+        "sortable"
+    };
+    let body = caption(text) + &table(class, &header, &rows) + LEGEND;
     let title = if taking {
         "Who takes time"
     } else {
