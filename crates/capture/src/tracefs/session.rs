@@ -151,6 +151,8 @@ impl TraceSession {
     /// [`task_kind::PROGRAM`]: idlewave_run::tables::task_kind::PROGRAM
     pub fn note_program(&mut self, pid: Pid, name: &str) {
         self.note_of_program(pid, pid, name, false);
+        // For the case that this process is killed; else the last list counts.
+        let _ = self.save();
     }
 
     /// Names a thread of the recorded program that calls MPI.

@@ -15,6 +15,8 @@ mod rows;
 mod salvage;
 mod sheets;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use clocks::{ClockExchange, clock_exchanges};
 pub use drain::{Drain, Drained, NewThread};
