@@ -187,7 +187,9 @@ fn every_documented_command_works() {
 
 #[test]
 fn commands_in_running_text_exist() {
-    let known = subcommands();
+    let mut known = subcommands();
+    // Those that idlewave starts itself are not in the help.
+    known.extend(["node-run", "node-send", "node-record"].map(str::to_owned));
     let help: Vec<String> = known
         .iter()
         .map(|name| idlewave(&[name, "--help"]))
