@@ -257,6 +257,60 @@ fn mpich_under_slurm_with_pmi2() {
     );
 }
 
+/// The second node's clock is 1000 s ahead: found by the messages within the bound that is stated, and taken away.
+fn record_apart(compiler: &str, launcher: &str) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let Some(program) = compile(compiler, dir.path()) else {
+        return;
+    };
+    let script = format!(
+        "\"$IDLEWAVE\" record -o \"$DIR/run\" --no-trace --no-report -- {launcher} \"$PROGRAM\" $N 0"
+    );
+    let Some(out) = on_nodes("with_nodes --clock 1000 2", &script, &program, dir.path()) else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0));
+    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    assert_eq!(run.manifest().nodes[0].alignment, None);
+    let alignment = run.manifest().nodes[1].alignment.clone().unwrap();
+    // Two, or the better one where the run was too short for the drift.
+    assert!(!alignment.points.is_empty());
+    for point in &alignment.points {
+        let off = (point.offset_ns + 1_000_000_000_000).unsigned_abs();
+        assert!(
+            off <= point.round_trip.get() / 2 + 1,
+            "{off} ns off: {point:?}"
+        );
+    }
+    // Nobody leaves an allreduce before all have entered it.
+    let calls: Calls = run.read().unwrap();
+    for sequence in 0..ITERATIONS as u32 {
+        let of = || {
+            calls
+                .rows()
+                .filter(move |c| c.comm == Some(0) && c.sequence == Some(sequence))
+        };
+        assert_eq!(of().count(), 4);
+        let entered = of().map(|c| c.begin_ns).max().unwrap();
+        let left = of().map(|c| c.end_ns).min().unwrap();
+        assert!(
+            left + 2 * alignment.error.get() >= entered,
+            "{sequence}: {left} < {entered}"
+        );
+    }
+}
+
+#[test]
+fn clocks_that_are_far_apart_are_brought_together_under_open_mpi() {
+    record_apart("mpicc.openmpi", "mpirun.openmpi -n 4");
+}
+
+#[test]
+fn clocks_that_are_far_apart_are_brought_together_under_mpich() {
+    record_apart("mpicc.mpich", "mpirun.mpich -n 4");
+}
+
 /// At the half of the program kills the process of the second node of which $WHO tells the command line.
 const KILL_AT_HALF: &str = r#"
 (

@@ -110,7 +110,7 @@ fn behind_an_unknown_option_the_first_word_that_can_be_started_is_taken_and_said
     let launch = find("mpirun --brand-new 7 -n 4 ./app ./other")
         .unwrap()
         .unwrap();
-    assert_eq!(launch.programs, [5..7]);
+    assert_eq!((launch.programs.len(), &launch.programs[0]), (1, &(5..7)));
     assert!(launch.guessed);
     assert!(!find("mpirun -n 4 ./app").unwrap().unwrap().guessed);
     let error = find("mpirun --brand-new 7 ./not-there")
@@ -154,10 +154,8 @@ fn programs_named_in_a_file_are_refused() {
 fn the_users_word_for_the_place_is_taken() {
     let command = words("flux run -n 4 ./app x");
     let launch = find_launch(&command, Some(4), &Usual).unwrap().unwrap();
-    assert_eq!(
-        (launch.launcher, launch.programs),
-        (Launcher::Other, vec![4..6])
-    );
+    assert_eq!(launch.launcher, Launcher::Other);
+    assert_eq!((launch.programs.len(), &launch.programs[0]), (1, &(4..6)));
     for at in [0, 6] {
         assert!(matches!(
             find_launch(&command, Some(at), &Usual),
