@@ -3,7 +3,7 @@
 
 pub mod collectives;
 
-use crate::{Fabric, FabricError, Tag, Waits};
+use crate::{Fabric, FabricError, Reduction, Tag, Waits};
 use idlewave_units::Rank;
 
 /// All of them, one after the other, with watched and with blocking waits. `now` is a clock that all ranks share.
@@ -24,6 +24,7 @@ pub fn all<F: Fabric>(fabric: &mut F, now: impl Fn() -> u64) {
         what_was_sent_before_a_barrier_can_be_received(fabric);
     }
     fabric.set_waits(Waits::Watched);
+    waits_call_their_hook(fabric);
     collectives::all(fabric);
 }
 
@@ -242,6 +243,27 @@ pub fn no_rank_leaves_a_barrier_early<F: Fabric>(fabric: &mut F, now: impl Fn() 
             "{last_entered:?} {first_left:?}"
         );
     }
+}
+
+/// Whoever waits long enough is called back meanwhile.
+pub fn waits_call_their_hook<F: Fabric>(fabric: &mut F) {
+    let last = fabric.size() - 1;
+    let mut calls = u64::from(fabric.rank().get() == last);
+    // A rank that comes late itself does not wait; in one of many rounds everybody does.
+    for _ in 0..2_000 {
+        if fabric.rank().get() == last {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        fabric.barrier(&mut || calls += 1).expect("a barrier");
+        let mut least = [calls as f64];
+        fabric
+            .allreduce(&mut least, Reduction::Min, &mut quiet)
+            .expect("an allreduce");
+        if least[0] > 0.0 {
+            return;
+        }
+    }
+    panic!("a rank waited without being called back");
 }
 
 /// When a rank has left a barrier, all messages that were sent before it come in, and no others.

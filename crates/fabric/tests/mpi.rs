@@ -12,6 +12,7 @@ use idlewave_units::Rank;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 const LIBRARY: &str = "IDLEWAVE_TEST_LIBRARY";
 const CASE: &str = "IDLEWAVE_TEST_CASE";
@@ -64,6 +65,19 @@ fn a_rank_of_a_job() {
             fabric.barrier(&mut || ()).unwrap();
             told(&fabric, "went on");
         }
+        "idle" => {
+            let mut fabric = MpiFabric::begin(&search).unwrap();
+            let before = cpu_ticks();
+            let pause = || std::thread::sleep(Duration::from_millis(600));
+            let done = fabric.with_first(1, |_| pause()).unwrap();
+            let used = cpu_ticks() - before;
+            // Half of the time, in ticks of 10 ms: a rank that spins uses all that it gets.
+            assert!(
+                done.is_some() || used < 30,
+                "an idle rank used {used} ticks"
+            );
+            told(&fabric, "slept");
+        }
         "twice" => {
             let first = MpiFabric::begin(&search).unwrap();
             let error = MpiFabric::begin(&search).unwrap_err();
@@ -73,6 +87,15 @@ fn a_rank_of_a_job() {
         }
         other => panic!("no case is called {other}"),
     }
+}
+
+/// CPU time of this process, user and system, in ticks of the kernel.
+fn cpu_ticks() -> i64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let fields: Vec<i64> = fields.split(' ').filter_map(|f| f.parse().ok()).collect();
+    // The state before them is no number: utime and stime are the 11th and 12th.
+    fields[10] + fields[11]
 }
 
 fn launch(installation: &Installation, ranks: u32, library: Option<&Path>, case: &str) -> Output {
@@ -192,6 +215,14 @@ fn operations_that_nobody_finishes_do_no_harm() {
     for installation in installations() {
         let output = launch(&installation, 2, None, "unfinished");
         every_rank_says(&output, 2, "went on", installation.name);
+    }
+}
+
+#[test]
+fn ranks_that_do_not_take_part_sleep() {
+    for installation in installations() {
+        let output = launch(&installation, 2, None, "idle");
+        every_rank_says(&output, 2, "slept", installation.name);
     }
 }
 
