@@ -105,18 +105,29 @@ impl Call<'_> {
     /// Lets the library do its work, and takes the time.
     #[inline(always)]
     pub fn run(&mut self) {
+        self.poll();
+        self.done();
+    }
+
+    /// Takes the time after it.
+    #[inline(always)]
+    pub fn done(&mut self) {
+        self.end = clock::now();
+    }
+
+    /// Lets the library do its work, and takes the time before it only.
+    #[inline(always)]
+    pub fn poll(&mut self) {
         if self.entry.narrow() {
             self.begin = clock::now();
             // SAFETY: the arguments are the program's own.
             let (code, kept) =
                 unsafe { narrow::invoke(self.entry, self.library, self.real, self.arguments) };
-            self.end = clock::now();
             (self.code, self.kept) = (code, kept);
         } else if self.entry.form == Form::C {
             self.begin = clock::now();
             // SAFETY: the arguments are the program's own, as many as it passed.
             self.code = unsafe { invoke(self.real, self.arguments) };
-            self.end = clock::now();
         } else {
             self.run_fortran();
         }
@@ -136,7 +147,6 @@ impl Call<'_> {
         self.begin = clock::now();
         // SAFETY: as above; the place of the error code is the program's or our own.
         unsafe { invoke(self.real, self.arguments) };
-        self.end = clock::now();
         // SAFETY: the function has written it.
         self.code = unsafe { *(self.arguments[last] as *const i32) };
     }

@@ -12,6 +12,8 @@ use crate::thread::Thread;
 use crate::world::world;
 use crate::{Details, losses, write_call};
 use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -53,6 +55,40 @@ impl Cached {
     };
 }
 
+/// A communicator in the cache of the calling thread.
+#[derive(Clone, Copy)]
+pub struct Held<'a> {
+    comm: *const Comm,
+    life: PhantomData<&'a Comm>,
+}
+
+impl Held<'_> {
+    fn new(comm: &Arc<Comm>) -> Self {
+        Self {
+            comm: Arc::as_ptr(comm),
+            life: PhantomData,
+        }
+    }
+
+    /// For longer than this call.
+    pub fn keep(&self) -> Arc<Comm> {
+        // SAFETY: it comes from the cache's own reference, which is still there: see `of`.
+        unsafe {
+            Arc::increment_strong_count(self.comm);
+            Arc::from_raw(self.comm)
+        }
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Comm;
+    #[inline(always)]
+    fn deref(&self) -> &Comm {
+        // SAFETY: as above.
+        unsafe { &*self.comm }
+    }
+}
+
 static KNOWN: Mutex<Option<HashMap<usize, Arc<Comm>>>> = Mutex::new(None);
 /// How many communicators of the same parent and members there were.
 static TWINS: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
@@ -91,20 +127,28 @@ impl Comm {
 }
 
 /// The communicator of a handle, its members written to the ring. `None` before MPI_Init and for invalid handles.
+///
+/// It is valid while this call is recorded: the cache of the thread holds it, and no call looks up more communicators
+/// than the cache has places.
 #[inline(always)]
-pub fn of(thread: &mut Thread, library: &Library, handle: usize) -> Option<Arc<Comm>> {
+pub fn of<'a>(thread: &mut Thread, library: &Library, handle: usize) -> Option<Held<'a>> {
     let place = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
     let cached = &thread.cache[place as usize];
     if cached.handle == handle && cached.generation == GENERATION.load(Relaxed) {
         if let Some(comm) = &cached.comm {
-            return Some(comm.clone());
+            return Some(Held::new(comm));
         }
     }
     find(thread, library, handle, place as usize)
 }
 
 #[cold]
-fn find(thread: &mut Thread, library: &Library, handle: usize, place: usize) -> Option<Arc<Comm>> {
+fn find<'a>(
+    thread: &mut Thread,
+    library: &Library,
+    handle: usize,
+    place: usize,
+) -> Option<Held<'a>> {
     if world().is_none() {
         losses::count(thread, loss::NOT_INITIALISED);
         return None;
@@ -118,14 +162,19 @@ fn find(thread: &mut Thread, library: &Library, handle: usize, place: usize) -> 
         Some(comm) => comm,
         None => register(library, handle, 0, 0)?,
     };
-    if announce(thread, &comm) {
-        thread.cache[place] = Cached {
-            handle,
-            generation,
-            comm: Some(comm.clone()),
-        };
-    }
-    Some(comm)
+    // Members for which there was no room are written again next time.
+    let generation = if announce(thread, &comm) {
+        generation
+    } else {
+        0
+    };
+    let cached = &mut thread.cache[place];
+    *cached = Cached {
+        handle,
+        generation,
+        comm: Some(comm),
+    };
+    cached.comm.as_ref().map(Held::new)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -252,7 +301,9 @@ fn mix(hash: u64, value: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-fn details(comm: Option<&Arc<Comm>>) -> Details {
+/// What the record of a call says of its communicator.
+#[inline(always)]
+pub fn details(comm: Option<&Comm>) -> Details {
     match comm {
         Some(comm) => Details {
             comm: comm.key,
@@ -293,14 +344,14 @@ fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool
             register(call.library, handle, key, tag);
         }
     }
-    write_call(call, thread, details(parent.as_ref()));
+    write_call(call, thread, details(parent.as_deref()));
 }
 
 /// MPI_Comm_idup: the new communicator may be asked only when the request is complete.
 pub fn start_make(call: &mut Call, thread: &mut Thread, new: usize) {
     let parent = of(thread, call.library, call.handle(0, Kind::Comm));
     call.run();
-    let mut details = details(parent.as_ref());
+    let mut details = details(parent.as_deref());
     if !call.failed() {
         let what = What::Communicator {
             parent: parent.as_ref().map_or(0, |parent| parent.key),
@@ -337,5 +388,5 @@ pub fn free(call: &mut Call, thread: &mut Thread) {
         thread.extra().announced.remove(&comm.key);
     }
     call.run();
-    write_call(call, thread, details(comm.as_ref()));
+    write_call(call, thread, details(comm.as_deref()));
 }

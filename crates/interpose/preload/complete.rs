@@ -30,24 +30,12 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
                 communicators::idup_done(call.library, parent, at, fortran);
             }
         }
-        What::Send {
-            peer: to,
-            tag: with,
-            bytes: sent,
-            flags: its,
-            ..
-        } => {
-            (peer, tag, flags) = (to, with, flags | its);
-            bytes = if cancelled == 0 { sent } else { 0 };
-        }
-        What::Receive {
-            comm,
-            peer: from,
-            tag: with,
-            flags: its,
-        } => {
-            (peer, tag, flags) = (from, with, flags | its);
-            if flags & flags::CANCELLED == 0 && flags & flags::FAILED == 0 && status != 0 {
+        What::Transfer { comm, transfer } => {
+            (peer, tag, bytes) = (transfer.peer, transfer.tag, transfer.bytes);
+            flags |= transfer.flags;
+            if transfer.kind == kind::SEND {
+                bytes = if cancelled == 0 { bytes } else { 0 };
+            } else if flags & (flags::CANCELLED | flags::FAILED) == 0 && status != 0 {
                 // SAFETY: as promised.
                 let Some(transfer) = (unsafe { received(call, &comm, status) }) else {
                     return;
@@ -85,10 +73,11 @@ pub fn wait(call: &mut Call, thread: &mut Thread) {
 pub fn test(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
     call.want_status(2);
-    call.run();
+    call.poll();
     if !call.failed() && call.out(1) == 0 {
         thread.poll(call.begin, call.entry.number);
     } else {
+        call.done();
         one(call, thread, handle, 2);
     }
 }

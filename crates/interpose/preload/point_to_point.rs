@@ -1,15 +1,15 @@
 //! Sends and receives.
 
 use crate::call::Call;
-use crate::communicators::{self, Comm};
+use crate::communicators::{self, Comm, Held, details};
 use crate::library::Kind;
 use crate::requests::{self, What};
 use crate::ring::{ANY_TAG, flags, kind, loss};
 use crate::thread::Thread;
 use crate::{Details, losses, world, write_call};
-use std::sync::Arc;
 
 /// One transfer, as its record has it.
+#[derive(Clone)]
 pub struct Transfer {
     pub kind: u8,
     pub flags: u8,
@@ -72,92 +72,57 @@ pub fn bytes(call: &Call, count: usize, datatype: usize) -> (u64, u8) {
     }
 }
 
-fn details(comm: Option<&Arc<Comm>>) -> Details {
-    match comm {
-        Some(comm) => Details {
-            comm: comm.key,
-            flags: comm.flags(),
-            ..Details::default()
-        },
-        None => Details::default(),
+/// What the arguments of a send say: buffer, count, type, destination, tag, communicator. No transfer to MPI_PROC_NULL.
+#[inline(always)]
+fn outgoing(call: &Call, comm: Option<Held>, synchronous: bool) -> Option<Transfer> {
+    let (comm, rank) = (comm?, call.int(3));
+    if rank == call.library.abi.proc_null {
+        return None;
     }
-}
-
-/// What the arguments of a send say: buffer, count, type, destination, tag, communicator.
-fn outgoing(call: &Call, thread: &mut Thread, synchronous: bool) -> (Option<Arc<Comm>>, What) {
-    let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
-    let rank = call.int(3);
-    let what = match &comm {
-        Some(comm) if rank != call.library.abi.proc_null => {
-            let peer = comm.peer(rank);
-            let (bytes, unknown) = bytes(call, 1, 2);
-            let flags = unknown | self_flag(peer) | comm.flags() | synchronous_flag(synchronous);
-            What::Send {
-                comm: comm.clone(),
-                peer,
-                tag: call.int(4),
-                bytes,
-                flags,
-            }
-        }
-        _ => What::Nothing,
-    };
-    (comm, what)
+    let peer = comm.peer(rank);
+    let (bytes, unknown) = bytes(call, 1, 2);
+    let flags = unknown | self_flag(peer) | comm.flags() | synchronous_flag(synchronous);
+    let tag = call.int(4);
+    Some(Transfer {
+        kind: kind::SEND,
+        flags,
+        tag,
+        comm: comm.key,
+        peer,
+        bytes,
+        request: 0,
+    })
 }
 
 /// What the arguments of a receive say.
-fn incoming(call: &Call, thread: &mut Thread) -> (Option<Arc<Comm>>, What) {
-    let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
-    let rank = call.int(3);
-    let what = match &comm {
-        Some(comm) if rank != call.library.abi.proc_null => {
-            let peer = comm.peer(rank);
-            let flags = self_flag(peer) | comm.flags();
-            What::Receive {
-                comm: comm.clone(),
-                peer,
-                tag: wanted_tag(call, call.int(4)),
-                flags,
-            }
-        }
-        _ => What::Nothing,
-    };
-    (comm, what)
+#[inline(always)]
+fn incoming(call: &Call, comm: Option<Held>) -> Option<Transfer> {
+    let (comm, rank) = (comm?, call.int(3));
+    if rank == call.library.abi.proc_null {
+        return None;
+    }
+    let peer = comm.peer(rank);
+    let flags = self_flag(peer) | comm.flags();
+    let tag = wanted_tag(call, call.int(4));
+    Some(Transfer {
+        kind: kind::RECEIVE,
+        flags,
+        tag,
+        comm: comm.key,
+        peer,
+        bytes: 0,
+        request: 0,
+    })
 }
 
-/// The record of a transfer that was started.
-fn posted(what: &What, request: u64) -> Option<Transfer> {
-    match what {
-        What::Send {
-            comm,
-            peer,
-            tag,
-            bytes,
-            flags,
-        } => Some(Transfer {
-            kind: kind::SEND,
-            flags: *flags,
-            tag: *tag,
-            comm: comm.key,
-            peer: *peer,
-            bytes: *bytes,
-            request,
-        }),
-        What::Receive {
-            comm,
-            peer,
-            tag,
-            flags,
-        } => Some(Transfer {
-            kind: kind::RECEIVE,
-            flags: *flags,
-            tag: *tag,
-            comm: comm.key,
-            peer: *peer,
-            bytes: 0,
-            request,
-        }),
-        _ => None,
+/// What its request is to do.
+fn what(comm: Option<Held>, transfer: Option<&Transfer>) -> What {
+    match (comm, transfer) {
+        (Some(comm), Some(transfer)) => What::Transfer {
+            comm: comm.keep(),
+            transfer: transfer.clone(),
+        },
+        _ => What::Nothing,
     }
 }
 
@@ -196,17 +161,21 @@ pub unsafe fn received(call: &Call, comm: &Comm, status: usize) -> Option<Transf
 /// MPI_Send and its kin.
 #[inline(always)]
 pub fn send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
-    let (comm, what) = outgoing(call, thread, synchronous);
+    let comm = communicator(call, thread);
+    let transfer = outgoing(call, comm, synchronous);
     call.run();
-    let mut details = details(comm.as_ref());
-    let transfer = posted(&what, 0);
-    if let (Some(transfer), false) = (&transfer, call.failed()) {
-        details.sent = transfer.bytes;
-    }
+    let mut details = details(comm.as_deref());
+    let transfer = transfer.filter(|_| !call.failed());
+    details.sent = transfer.as_ref().map_or(0, |transfer| transfer.bytes);
     write_call(call, thread, details);
-    if let (Some(transfer), false) = (transfer, call.failed()) {
+    if let Some(transfer) = transfer {
         transfer.write(call, thread);
     }
+}
+
+#[inline(always)]
+fn communicator<'a>(call: &Call, thread: &mut Thread) -> Option<Held<'a>> {
+    communicators::of(thread, call.library, call.handle(5, Kind::Comm))
 }
 
 /// MPI_Recv.
@@ -215,7 +184,7 @@ pub fn receive(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
     call.want_status(6);
     call.run();
-    let mut details = details(comm.as_ref());
+    let mut details = details(comm.as_deref());
     let transfer = match &comm {
         // SAFETY: the call has filled the status.
         Some(comm) if !call.failed() => unsafe { received(call, comm, call.arguments[6]) },
@@ -230,49 +199,58 @@ pub fn receive(call: &mut Call, thread: &mut Thread) {
 
 /// MPI_Isend and its kin.
 pub fn start_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
-    let (comm, what) = outgoing(call, thread, synchronous);
-    started(call, thread, comm, what);
+    let comm = communicator(call, thread);
+    let transfer = outgoing(call, comm, synchronous);
+    started(call, thread, comm, transfer);
 }
 
 /// MPI_Irecv.
 pub fn start_receive(call: &mut Call, thread: &mut Thread) {
-    let (comm, what) = incoming(call, thread);
-    started(call, thread, comm, what);
+    let comm = communicator(call, thread);
+    let transfer = incoming(call, comm);
+    started(call, thread, comm, transfer);
 }
 
-fn started(call: &mut Call, thread: &mut Thread, comm: Option<Arc<Comm>>, what: What) {
+#[inline(always)]
+fn started(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Option<Transfer>) {
     call.run();
-    let mut details = details(comm.as_ref());
+    let mut details = details(comm.as_deref());
     if call.failed() {
         write_call(call, thread, details);
         return;
     }
-    details.request = requests::started(call, 6, what.clone()) + 1;
-    let transfer = posted(&what, details.request);
+    details.request = requests::started(call, 6, what(comm, transfer.as_ref())) + 1;
+    let request = details.request;
     write_call(call, thread, details);
     if let Some(transfer) = transfer {
-        transfer.write(call, thread);
+        Transfer {
+            request,
+            ..transfer
+        }
+        .write(call, thread);
     }
 }
 
 /// MPI_Send_init and its kin.
 pub fn init_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
-    let (comm, what) = outgoing(call, thread, synchronous);
-    made(call, thread, comm, what);
+    let comm = communicator(call, thread);
+    let transfer = outgoing(call, comm, synchronous);
+    made(call, thread, comm, transfer);
 }
 
 /// MPI_Recv_init.
 pub fn init_receive(call: &mut Call, thread: &mut Thread) {
-    let (comm, what) = incoming(call, thread);
-    made(call, thread, comm, what);
+    let comm = communicator(call, thread);
+    let transfer = incoming(call, comm);
+    made(call, thread, comm, transfer);
 }
 
-fn made(call: &mut Call, thread: &mut Thread, comm: Option<Arc<Comm>>, what: What) {
+fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Option<Transfer>) {
     call.run();
     if !call.failed() {
-        requests::made(call, 6, what);
+        requests::made(call, 6, what(comm, transfer.as_ref()));
     }
-    write_call(call, thread, details(comm.as_ref()));
+    write_call(call, thread, details(comm.as_deref()));
 }
 
 /// MPI_Start: of a request that was made by a function that is not followed nothing but the call is known.
@@ -311,8 +289,12 @@ pub fn start_all(call: &mut Call, thread: &mut Thread) {
 }
 
 fn write_started(call: &Call, thread: &mut Thread, what: &What, serial: u64) {
-    if let Some(transfer) = posted(what, serial + 1) {
-        transfer.write(call, thread);
+    if let What::Transfer { transfer, .. } = what {
+        Transfer {
+            request: serial + 1,
+            ..transfer.clone()
+        }
+        .write(call, thread);
     }
 }
 
@@ -342,7 +324,7 @@ pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
         _ => None,
     };
     call.run();
-    let mut details = details(comm.as_ref());
+    let mut details = details(comm.as_deref());
     if call.failed() {
         write_call(call, thread, details);
         return;

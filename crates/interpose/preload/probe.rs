@@ -1,13 +1,13 @@
 //! Probes, and receives of probed messages.
 
 use crate::call::Call;
-use crate::communicators::{self, Comm};
+use crate::communicators::{self, Comm, details};
 use crate::library::Kind;
-use crate::point_to_point::{received, self_flag};
+use crate::point_to_point::{Transfer, received, self_flag};
 use crate::requests::{self, What};
-use crate::ring::{flags, kind};
+use crate::ring::kind;
 use crate::thread::Thread;
-use crate::{Details, write_call};
+use crate::write_call;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,30 +20,20 @@ struct Probed {
     tag: i32,
 }
 
-fn details(comm: Option<&Arc<Comm>>) -> Details {
-    match comm {
-        Some(comm) => Details {
-            comm: comm.key,
-            flags: comm.flags(),
-            ..Details::default()
-        },
-        None => Details::default(),
-    }
-}
-
 /// MPI_Probe.
 pub fn probe(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
     call.run();
-    write_call(call, thread, details(comm.as_ref()));
+    write_call(call, thread, details(comm.as_deref()));
 }
 
 /// MPI_Iprobe.
 pub fn iprobe(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
-    call.run();
+    call.poll();
     if call.failed() || call.out(3) != 0 {
-        write_call(call, thread, details(comm.as_ref()));
+        call.done();
+        write_call(call, thread, details(comm.as_deref()));
     } else {
         thread.poll(call.begin, call.entry.number);
     }
@@ -54,11 +44,12 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
     let (message, status) = if immediate { (4, 5) } else { (3, 4) };
     call.want_status(status);
-    call.run();
+    call.poll();
     if immediate && !call.failed() && call.out(3) == 0 {
         thread.poll(call.begin, call.entry.number);
         return;
     }
+    call.done();
     if let (Some(comm), false) = (&comm, call.failed()) {
         let handle = call.handle_of(message, 0, Kind::Message);
         if handle != call.library.message_no_proc {
@@ -72,14 +63,14 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
             };
             let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
             let probed = Probed {
-                comm: comm.clone(),
+                comm: comm.keep(),
                 source,
                 tag,
             };
             messages.get_or_insert_default().insert(handle, probed);
         }
     }
-    write_call(call, thread, details(comm.as_ref()));
+    write_call(call, thread, details(comm.as_deref()));
 }
 
 fn take(handle: usize) -> Option<Probed> {
@@ -92,7 +83,7 @@ pub fn mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
     call.want_status(4);
     call.run();
-    let mut details = details(probed.as_ref().map(|probed| &probed.comm));
+    let mut details = details(probed.as_ref().map(|probed| &*probed.comm));
     let transfer = match &probed {
         // SAFETY: the call has filled the status.
         Some(probed) if !call.failed() => unsafe {
@@ -111,7 +102,7 @@ pub fn mreceive(call: &mut Call, thread: &mut Thread) {
 pub fn start_mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
     call.run();
-    let mut details = details(probed.as_ref().map(|probed| &probed.comm));
+    let mut details = details(probed.as_ref().map(|probed| &*probed.comm));
     if call.failed() {
         write_call(call, thread, details);
         return;
@@ -122,20 +113,26 @@ pub fn start_mreceive(call: &mut Call, thread: &mut Thread) {
         return;
     };
     let peer = comm.peer(source);
-    let flags = (self_flag(peer) | comm.flags()) & !flags::FAILED;
-    let key = comm.key;
-    details.request = requests::started(
-        call,
-        4,
-        What::Receive {
-            comm,
-            peer,
-            tag,
-            flags,
-        },
-    ) + 1;
+    let flags = self_flag(peer) | comm.flags();
+    let transfer = Transfer {
+        kind: kind::RECEIVE,
+        flags,
+        tag,
+        comm: comm.key,
+        peer,
+        bytes: 0,
+        request: 0,
+    };
+    let what = What::Transfer {
+        comm,
+        transfer: transfer.clone(),
+    };
+    details.request = requests::started(call, 4, what) + 1;
     let request = details.request;
     write_call(call, thread, details);
-    let word = u64::from(kind::RECEIVE) | u64::from(flags) << 8 | u64::from(tag as u32) << 32;
-    thread.write(&[call.begin, 0, word, key, u64::from(peer), 0, 0, request]);
+    Transfer {
+        request,
+        ..transfer
+    }
+    .write(call, thread);
 }

@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::communicators::Comm;
 use crate::library::Kind;
 use crate::narrow::Kept;
+use crate::point_to_point::Transfer;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,21 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a request does.
 #[derive(Clone)]
 pub enum What {
-    /// Sends.
-    Send {
-        comm: Arc<Comm>,
-        peer: u32,
-        tag: i32,
-        bytes: u64,
-        flags: u8,
-    },
-    /// Receives; `peer` is 0 for any source.
-    Receive {
-        comm: Arc<Comm>,
-        peer: u32,
-        tag: i32,
-        flags: u8,
-    },
+    /// Sends or receives; its record as it was posted.
+    Transfer { comm: Arc<Comm>, transfer: Transfer },
     /// A collective, and what the library needs for it.
     Collective(#[allow(dead_code)] Kept),
     /// Makes a communicator.
