@@ -27,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Measure this machine, explain every late step by name, predict, and write a report (under a minute)
     Study(StudyArgs),
+    /// Measure exchange, collectives, ping-pong or scaling, over threads or under mpirun
+    Measure(crate::measure::MeasureArgs),
     /// Record a program, MPI or not, together with the kernel's view, and explain its waits
     Record(RecordArgs),
     /// Explain a recorded run again, from its bundle alone

@@ -28,9 +28,10 @@ pub enum Exit {
     Signal(i32),
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    /// Its number.
+    pub fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::Other => 1,
             Exit::Usage => 2,
@@ -40,7 +41,13 @@ impl From<Exit> for ExitCode {
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Signal(number) => 128u8.saturating_add(number.clamp(0, 127) as u8),
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 

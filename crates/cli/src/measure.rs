@@ -1,0 +1,281 @@
+//! `idlewave measure`: options to a measurement, and its outcome to the terminal.
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Bars;
+use clap::{Args, Subcommand, ValueEnum};
+use idlewave_measure::{
+    FabricChoice, MeasureError, MeasureOptions, Scaling, What, measure, render,
+};
+use idlewave_mpi::{Launch, MpiError};
+use idlewave_recording::Stop;
+use idlewave_run::{Coupling, ExchangeVariant};
+use idlewave_units::{CpuSet, Nanos};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave measure exchange
+  idlewave measure exchange --dims 2 --wait overlapped --ranks 4
+  mpirun -n 4 idlewave measure allreduce --work 100us -o run
+  mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
+  idlewave measure pingpong --ranks 2 --json")]
+pub struct MeasureArgs {
+    #[command(subcommand)]
+    what: Measurement,
+}
+
+#[derive(Debug, Subcommand)]
+enum Measurement {
+    /// Computation, then messages with the neighbours of a periodic decomposition
+    Exchange(ExchangeArgs),
+    /// Computation, then a barrier
+    Barrier(StepArgs),
+    /// Computation, then values combined for all ranks
+    Allreduce(StepArgs),
+    /// Computation, then values combined for rank 0
+    Reduce(StepArgs),
+    /// Computation, then a message from every rank to every rank
+    Alltoall(StepArgs),
+    /// Messages back and forth between pairs of ranks
+    Pingpong(PingPongArgs),
+    /// Detour loop on every CPU of this node
+    Detour(LocalArgs),
+    /// Fixed work quantum on every CPU of this node
+    Fwq(LocalArgs),
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// Time of each series, from 100ms to 60min
+    #[arg(long, default_value = "3s", value_name = "TIME")]
+    duration: Nanos,
+    /// CPUs to use, as in 0-3,8 [default: all that are allowed]
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<CpuSet>,
+    /// Print everything as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RanksArgs {
+    /// Ranks, or rising numbers of them with --scaling [default: all; threads: one per CPU]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    ranks: Vec<u32>,
+    /// Who carries messages [default: mpi where a launcher started this, threads otherwise]
+    #[arg(long, value_enum)]
+    fabric: Option<FabricArg>,
+    /// The MPI library [default: that of the launcher]
+    #[arg(long, value_name = "PATH")]
+    mpi_lib: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct StepArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Computation of one iteration, from 1us to 1s
+    #[arg(long, default_value = "20us", value_name = "TIME")]
+    work: Nanos,
+    /// Bytes of a message [default: 1024], or of the values of each rank [default: 8]
+    #[arg(long, value_name = "N")]
+    bytes: Option<u64>,
+    /// A series over numbers of ranks: strong divides the work among them
+    #[arg(long, value_enum)]
+    scaling: Option<ScalingArg>,
+    /// Directory for a run that explain and report read; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Do not record the kernel's view with -o (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+}
+
+#[derive(Debug, Args)]
+struct ExchangeArgs {
+    #[command(flatten)]
+    step: StepArgs,
+    /// Dimensions of the decomposition, 1 to 3
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    dims: u32,
+    /// How the exchange is programmed
+    #[arg(long, value_enum, default_value = "nonblocking")]
+    wait: WaitArg,
+}
+
+#[derive(Debug, Args)]
+struct PingPongArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Pairs at a time: rank i with rank i + half of the ranks
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pairs: u32,
+    /// The largest message
+    #[arg(long, default_value_t = 4 << 20, value_name = "N")]
+    bytes: u64,
+}
+
+#[derive(Debug, Args)]
+struct LocalArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Time of one quantum
+    #[arg(long, default_value = "20us", value_name = "TIME")]
+    work: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FabricArg {
+    Threads,
+    Mpi,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScalingArg {
+    Strong,
+    Weak,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WaitArg {
+    Blocking,
+    Nonblocking,
+    Overlapped,
+}
+
+impl CommonArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let mut options = MeasureOptions::new(what);
+        options.duration = self.duration;
+        options.cpus = self.cpus;
+        let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+        options.command = command.collect();
+        (options, self.json)
+    }
+}
+
+impl RanksArgs {
+    fn fill(self, options: &mut MeasureOptions) {
+        options.ranks = self.ranks;
+        options.mpi_lib = self.mpi_lib;
+        options.fabric = self.fabric.map(|fabric| match fabric {
+            FabricArg::Threads => FabricChoice::Threads,
+            FabricArg::Mpi => FabricChoice::Mpi,
+        });
+    }
+}
+
+impl StepArgs {
+    fn options(
+        self,
+        coupling: Coupling,
+        dims: u32,
+        variant: ExchangeVariant,
+    ) -> (MeasureOptions, bool) {
+        let what = What::Lockstep {
+            coupling,
+            dims,
+            variant,
+            bytes: self.bytes,
+        };
+        let (mut options, json) = self.common.options(what);
+        self.ranks.fill(&mut options);
+        options.work = self.work;
+        options.scaling = self.scaling.map(|scaling| match scaling {
+            ScalingArg::Strong => Scaling::Strong,
+            ScalingArg::Weak => Scaling::Weak,
+        });
+        options.output = self.output;
+        options.trace = !self.no_trace;
+        (options, json)
+    }
+}
+
+impl Measurement {
+    fn options(self) -> (MeasureOptions, bool) {
+        let plain =
+            |step: StepArgs, coupling| step.options(coupling, 1, ExchangeVariant::NonBlocking);
+        match self {
+            Self::Exchange(args) => {
+                let variant = match args.wait {
+                    WaitArg::Blocking => ExchangeVariant::Blocking,
+                    WaitArg::Nonblocking => ExchangeVariant::NonBlocking,
+                    WaitArg::Overlapped => ExchangeVariant::Overlapped,
+                };
+                args.step.options(Coupling::Neighbours, args.dims, variant)
+            }
+            Self::Barrier(step) => plain(step, Coupling::Barrier),
+            Self::Allreduce(step) => plain(step, Coupling::Allreduce),
+            Self::Reduce(step) => plain(step, Coupling::Reduce),
+            Self::Alltoall(step) => plain(step, Coupling::Alltoall),
+            Self::Pingpong(args) => {
+                let what = What::PingPong {
+                    pairs: Some(args.pairs),
+                    most_bytes: args.bytes,
+                };
+                let (mut options, json) = args.common.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Detour(args) => args.options(What::Detour),
+            Self::Fwq(args) => args.options(What::FixedWork),
+        }
+    }
+}
+
+impl LocalArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let work = self.work;
+        let (mut options, json) = self.common.options(what);
+        options.work = work;
+        (options, json)
+    }
+}
+
+/// Runs the command. Of a job, rank 0 prints; a failure that all ranks share is told by one of them.
+pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
+    let (options, json) = args.what.options();
+    let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
+    let bars = Bars::new(!json && launched == 0);
+    let done = measure(&options, stop, &bars);
+    bars.finish();
+    match done {
+        Ok(None) => Ok(()),
+        Ok(Some(outcome)) => crate::print(&render(&outcome, json)),
+        Err(error) => {
+            let silent = launched > 0 && is_shared(&error);
+            let failure = failure(error);
+            if silent {
+                std::process::exit(i32::from(failure.exit.code()));
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Whether every rank of the job meets the same failure.
+fn is_shared(error: &MeasureError) -> bool {
+    use idlewave_fabric::FabricError::Mpi;
+    match error {
+        MeasureError::Recording(_) => true,
+        MeasureError::Fabric(Mpi(error)) => !matches!(error, MpiError::Call { .. }),
+        _ => false,
+    }
+}
+
+fn failure(error: MeasureError) -> Failure {
+    use idlewave_fabric::FabricError::Mpi;
+    let next = error.next_step();
+    let (exit, what) = match error {
+        MeasureError::Recording(error) => return error.into(),
+        MeasureError::Fabric(Mpi(MpiError::Call { .. })) => (Exit::Other, error.to_string()),
+        MeasureError::Fabric(Mpi(_)) => (Exit::NotPossible, error.to_string()),
+        _ => (Exit::Other, error.to_string()),
+    };
+    Failure { exit, what, next }
+}
