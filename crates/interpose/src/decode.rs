@@ -266,3 +266,7 @@ fn reason(number: u32, function: u64) -> Result<Loss, InterposeError> {
         other => return Err(wrong(&format!("loss {other} is not known"))),
     })
 }
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -63,7 +63,13 @@ fn an_abort_is_seen() {
                 && process.rings[0].state.life & life::ABORTED != 0
                 && process.rings[0].state.life & life::FINALISED == 0
         });
-        assert!(aborted.count() >= 1, "{}", mpi.name);
+        let words = String::from_utf8_lossy(&run.output.stderr);
+        assert!(
+            aborted.count() >= 1,
+            "{}: {words}{:?}",
+            mpi.name,
+            run.processes
+        );
     });
 }
 
