@@ -467,3 +467,16 @@ fn a_hole_of_the_trace_is_charged_to_the_task_seen_last_until_the_rank_calls() {
     let losses = found.findings.losses.entries();
     assert_eq!(losses.iter().find(filled).map(|l| l.count), Some(1));
 }
+
+#[test]
+fn what_a_rank_waited_for_the_other_is_not_what_the_other_waits_for() {
+    // beta strikes 0 and 1 waits for it; then alpha strikes 1 and 0 waits for that alone.
+    let mut made = Made::new(2);
+    made.strike(0, (10 * US, 210 * US), 1);
+    made.message(0, 1, (220 * US, 221 * US), (20 * US, 223 * US));
+    made.strike(1, (230 * US, 260 * US), 0);
+    made.message(1, 0, (263 * US, 264 * US), (233 * US, 265 * US));
+    let found = made.explain();
+    assert_eq!(found.waits()[1], (0, 233 * US, 263 * US, 1, 0));
+    assert_eq!(found.parts(1), [(1, "alpha", 30 * US)]);
+}
