@@ -2,7 +2,7 @@
  *
  * lockstep MODE ITERATIONS MICROSECONDS CPUS FILE
  *   MODE    barrier, allreduce, or ring: 1024 bytes to and from both neighbours with Isend, Irecv, Waitall
- *   CPUS    of each rank, in order: 0,1,0,1; a rank beyond the list is not bound
+ *   CPUS    of each rank, in order: 0,1,0,1; a rank beyond the list is not bound, none with -
  *   FILE    rank N writes FILE.N: per iteration begin, arrival and end in nanoseconds of CLOCK_MONOTONIC
  * The computation takes MICROSECONDS where nothing disturbs it: it is calibrated once, by rank 0, and is work
  * from then on, not time. */
@@ -57,7 +57,7 @@ static void bind(const char *cpus, int rank)
 {
     char *list = strdup(cpus), *rest = list, *one;
     for (int i = 0; (one = strsep(&rest, ",")); i++) {
-        if (i != rank)
+        if (i != rank || !strcmp(one, "-"))
             continue;
         cpu_set_t set;
         CPU_ZERO(&set);

@@ -9,19 +9,16 @@ mod culprit;
 
 use culprit::{Culprit, overlaps, two_cpus};
 use idlewave_mpi::testing::{Installation, installations};
-use idlewave_run::findings::Findings;
+use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{WaitParts, Waits};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
-use idlewave_units::{Cpu, Rank};
+use idlewave_units::Cpu;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 const CULPRIT: &str = "culprit-mpi";
 const PERIOD_US: u32 = 50_000;
-const LENGTH_US: u32 = 1_000;
 const CULPRIT_SECONDS: u32 = 10;
-const ITERATIONS: u32 = 30_000;
-const WORK_US: u32 = 100;
 /// By how much a rank must arrive after the others for its iteration to count as late by the culprit.
 const LATE_NS: u64 = 500_000;
 /// A host may pause the machine in any of them.
@@ -42,118 +39,228 @@ fn account(prefix: &Path, rank: u32) -> Account {
         .collect()
 }
 
+/// What is run and where.
+struct Case<'a> {
+    title: String,
+    /// CPU of every rank.
+    cpus: &'a [Cpu],
+    /// Where the culprit is.
+    struck: Cpu,
+    length_us: u32,
+    iterations: u32,
+    /// Runs `idlewave record` with these options (bundle, own accounts) to its end.
+    run: &'a dyn Fn(&Path, &Path) -> Output,
+}
+
 /// What came of one recorded run.
+#[derive(Default)]
 struct Outcome {
+    /// That were late because of the culprit.
     iterations: usize,
+    /// Time in them and the next ones, all ranks on other CPUs together.
     waited: u64,
+    /// Part of it charged to the culprit, on a rank that it struck.
     charged: u64,
+    /// Part of that which came through another rank.
+    travelled: u64,
+    /// Iterations in which over nine tenths were.
     fully: usize,
 }
 
-fn record(mpi: &Installation, program: &Path, mode: &str, dir: &Path, cpus: [Cpu; 2]) -> Outcome {
-    let (run, own) = (dir.join("run"), dir.join("own"));
-    let culprit = Culprit::start(CULPRIT, LENGTH_US, PERIOD_US, CULPRIT_SECONDS, &cpus[1..]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
-    command.arg("record").arg("-o").arg(&run).arg("--");
-    mpi.prepare(&mut command);
-    let output = command
-        .arg(&mpi.mpirun)
-        .args(&mpi.options)
-        .args(["-n", "2"])
-        .arg(program)
-        .args([mode, &ITERATIONS.to_string(), &WORK_US.to_string()])
-        .arg(cpus.map(|c| c.to_string()).join(","))
-        .arg(&own)
-        .output()
-        .unwrap();
-    let done = culprit.finish();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+/// Waits with what of each is charged to the culprit where it struck, by waiting rank.
+struct Waiting(Vec<Vec<(u64, u64, u64, bool)>>);
+
+impl Waiting {
+    fn read(reader: &RunReader, case: &Case<'_>) -> Self {
+        let findings: Findings = reader.findings().unwrap().expect("a record is explained");
+        assert_eq!(findings.trace.mode, TraceMode::Tracefs);
+        let named = |s: &SourceFinding| s.kind == SourceKind::Task && s.name == CULPRIT;
+        let place = findings.sources.iter().position(named);
+        let waits: Waits = reader.read().unwrap();
+        let mut charged = vec![0; waits.len()];
+        for part in reader.read::<WaitParts>().unwrap().rows() {
+            let struck = case.cpus[part.origin.index()] == case.struck;
+            if struck && Some(part.finding as usize) == place {
+                charged[part.wait as usize] += part.time.get();
+            }
+        }
+        let mut ranks = vec![Vec::new(); case.cpus.len()];
+        for (wait, charged) in waits.rows().zip(charged) {
+            let row = (wait.begin_ns, wait.end_ns, charged, wait.hops > 0);
+            ranks[wait.rank.index()].push(row);
+        }
+        for list in &mut ranks {
+            list.sort_unstable();
+        }
+        Self(ranks)
+    }
+}
+
+fn record(case: &Case<'_>, dir: &Path) -> Outcome {
+    let (bundle, own) = (dir.join("run"), dir.join("own"));
+    let culprit = Culprit::start(
+        CULPRIT,
+        case.length_us,
+        PERIOD_US,
+        CULPRIT_SECONDS,
+        &[case.struck],
     );
+    let output = (case.run)(&bundle, &own);
+    let done = culprit.finish();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
 
-    let reader = RunReader::open(&run).unwrap();
-    let findings: Findings = reader.findings().unwrap().expect("a record is explained");
-    assert_eq!(findings.trace.mode, TraceMode::Tracefs);
-    let place = findings
-        .sources
-        .iter()
-        .position(|s| s.kind == SourceKind::Task && s.name == CULPRIT);
-    let waits: Waits = reader.read().unwrap();
-    let parts: WaitParts = reader.read().unwrap();
-
-    let accounts = [account(&own, 0), account(&own, 1)];
-    let mut outcome = Outcome {
-        iterations: 0,
-        waited: 0,
-        charged: 0,
-        fully: 0,
+    let waiting = Waiting::read(&RunReader::open(&bundle).unwrap(), case);
+    let accounts: Vec<Account> = (0..case.cpus.len() as u32)
+        .map(|rank| account(&own, rank))
+        .collect();
+    let on = |struck: bool| {
+        let cpus = case.cpus.iter().enumerate();
+        cpus.filter(move |(_, c)| (**c == case.struck) == struck)
+            .map(|(rank, _)| rank)
     };
-    for (first, second) in accounts[0].iter().zip(&accounts[1]) {
-        let late = second[1].saturating_sub(first[1]);
-        if late < LATE_NS || !overlaps(&done.runs, &(cpus[1], second[0], second[1])) {
+    let mut outcome = Outcome::default();
+    for i in 0..case.iterations as usize - 1 {
+        let last = on(true)
+            .max_by_key(|&rank| accounts[rank][i][1])
+            .expect("a rank is struck");
+        let [begin, arrival, _] = accounts[last][i];
+        let others = on(false).map(|rank| accounts[rank][i][1]).max().unwrap();
+        let hit = overlaps(&done.runs, &(case.struck, begin, arrival));
+        if !hit || arrival.saturating_sub(others) < LATE_NS {
             continue;
         }
-        let rows: Vec<usize> = (0..waits.len())
-            .filter(|&i| {
-                let wait = waits.row(i);
-                wait.rank == Rank::new(0) && wait.begin_ns < second[1] && wait.end_ns > first[1]
-            })
-            .collect();
-        let charged: u64 = parts
-            .rows()
-            .filter(|p| {
-                rows.contains(&(p.wait as usize))
-                    && p.origin == Rank::new(1)
-                    && Some(p.finding as usize) == place
-            })
-            .map(|p| p.time.get())
-            .sum();
+        let (mut waited, mut charged) = (0, 0);
+        for rank in on(false) {
+            // On a ring the delay reaches those who are not neighbours one iteration later.
+            let (from, to) = (accounts[rank][i][1], accounts[rank][i + 1][2]);
+            let own = waiting.0[rank].iter().filter(|w| w.0 < to && w.1 > from);
+            for &(begin, end, part, travelled) in own {
+                waited += end - begin;
+                charged += part;
+                outcome.travelled += if travelled { part } else { 0 };
+            }
+        }
         outcome.iterations += 1;
-        outcome.waited += late;
+        outcome.waited += waited;
         outcome.charged += charged;
-        outcome.fully += usize::from(charged as f64 >= 0.9 * late as f64);
+        // By the program's own clock the waits were at least this long.
+        let late = on(false).map(|rank| arrival - accounts[rank][i][1]).max();
+        let known = waited as f64 >= 0.9 * late.unwrap() as f64;
+        outcome.fully += usize::from(known && charged as f64 >= 0.9 * waited as f64);
     }
     outcome
 }
 
-fn case(mpi: &Installation, program: &Path, mode: &str, cpus: [Cpu; 2]) {
+fn check(case: &Case<'_>) {
     for attempt in 1..=ATTEMPTS {
-        let dir = tempfile::tempdir().unwrap();
-        let o = record(mpi, program, mode, dir.path(), cpus);
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let o = record(case, dir.path());
         let share = o.charged as f64 / o.waited.max(1) as f64;
         println!(
-            "  {:<12} {mode:<10} {:>4} late iterations, {:>7.2} ms waited, {:>5.1} % charged, {} of them by over 90 %",
-            mpi.name,
+            "  {:<24} {:>4} late iterations, {:>7.2} ms waited, {:>5.1} % charged ({:.1} % as idle wave), {} of them by over 90 %",
+            case.title,
             o.iterations,
             o.waited as f64 / 1e6,
             100.0 * share,
+            100.0 * o.travelled as f64 / o.waited.max(1) as f64,
             o.fully
         );
         if o.iterations >= ITERATIONS_NEEDED && share >= 0.9 && o.fully * 10 >= o.iterations * 9 {
             return;
         }
-        assert!(attempt < ATTEMPTS, "{} {mode}: see above", mpi.name);
+        assert!(attempt < ATTEMPTS, "{}: see above", case.title);
     }
+}
+
+fn lockstep(mpi: &Installation, dir: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/lockstep.c");
+    let program = dir.join("lockstep");
+    mpi.compile_c(&source, &program)?;
+    Some(program)
+}
+
+fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = lockstep(mpi, dir.path()) else {
+        return;
+    };
+    let iterations = 30_000_u32;
+    let run = |bundle: &Path, own: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+        command.arg("record").arg("-o").arg(bundle).arg("--");
+        mpi.prepare(&mut command);
+        command
+            .arg(&mpi.mpirun)
+            .args(&mpi.options)
+            .args(["-n", "2"])
+            .arg(&program)
+            .args([mode, &iterations.to_string(), "100"])
+            .arg(cpus.map(|c| c.to_string()).join(","))
+            .arg(own)
+            .output()
+            .unwrap()
+    };
+    check(&Case {
+        title: format!("{} {mode}", mpi.name),
+        cpus: &cpus,
+        struck: cpus[1],
+        length_us: 1_000,
+        iterations,
+        run: &run,
+    });
+}
+
+/// Four ranks on two nodes, each node with a CPU of its own, the culprit on the second.
+fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let Some(program) = lockstep(mpi, dir.path()) else {
+        return;
+    };
+    let iterations = 6_000_u32;
+    let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nodes/with_nodes");
+    let run = |bundle: &Path, own: &Path| {
+        let mut command = Command::new(&nodes);
+        command
+            .arg("2")
+            .arg(env!("CARGO_BIN_EXE_idlewave"))
+            .arg("record")
+            .arg("-o")
+            .arg(bundle)
+            .arg("--")
+            .arg(&mpi.mpirun)
+            .args(["-n", "4"])
+            .arg(&program)
+            .args([mode, &iterations.to_string(), "200", "-"])
+            .arg(own)
+            .output()
+            .unwrap()
+    };
+    check(&Case {
+        title: format!("{} {mode}, two nodes", mpi.name),
+        cpus: &[cpus[0], cpus[0], cpus[1], cpus[1]],
+        struck: cpus[1],
+        length_us: 3_000,
+        iterations,
+        run: &run,
+    });
 }
 
 /// One test, because its programs must not disturb each other.
 #[test]
-fn late_waits_of_a_recorded_program_are_charged_to_the_culprit_at_its_rank() {
+fn waits_of_recorded_programs_are_charged_to_the_culprit_at_the_rank_it_struck() {
     let Some(cpus) = two_cpus() else {
         println!("skipped: fewer than 2 CPUs are allowed");
         return;
     };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/lockstep.c");
     for mpi in installations() {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("lockstep");
-        if mpi.compile_c(&source, &program).is_none() {
-            continue;
+        for mode in ["barrier", "ring"] {
+            on_one_node(&mpi, mode, cpus);
         }
-        for mode in ["barrier", "allreduce", "ring"] {
-            case(&mpi, &program, mode, cpus);
+        if mpi.name.ends_with('4') {
+            for mode in ["barrier", "ring"] {
+                on_two_nodes(&mpi, mode, cpus);
+            }
         }
     }
 }
