@@ -1,4 +1,4 @@
-//! Writes the seed corpora of both targets: `cargo run --bin seeds`, from this directory.
+//! Writes the seed corpora of all targets: `cargo run --bin seeds`, from this directory.
 
 use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
@@ -13,7 +13,16 @@ use std::path::Path;
 fn main() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     page_seeds(&corpus.join("page"))?;
-    bundle_seeds(&corpus.join("bundle"))
+    bundle_seeds(&corpus.join("bundle"))?;
+    ring_seeds(&corpus.join("ring"))
+}
+
+/// One record of each kind.
+fn ring_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let words = (1..=12_u64).flat_map(|kind| [10 | 2 << 32, 20, kind | 1 << 32, 1, 1, 8, 8, 1]);
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    fs::write(dir.join("every_kind"), bytes)
 }
 
 fn page_seeds(dir: &Path) -> io::Result<()> {
