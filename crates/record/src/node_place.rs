@@ -295,6 +295,9 @@ impl Place {
 /// How long a bundle that nobody has fetched is kept.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
+/// The same where there is no bundle: by then its lock is held, or its process is gone.
+const UNUSED: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Removes what killed processes have left on this node long ago. Nobody is hindered where that fails.
 fn sweep(base: &Path) {
     let prefix = format!("idlewave-node-{}-", user());
@@ -306,7 +309,13 @@ fn sweep(base: &Path) {
             .filter(|m| m.is_dir() && m.uid() == user());
         let old = meta
             .and_then(|m| m.modified().ok()?.elapsed().ok())
-            .is_some_and(|age| age > KEPT);
+            .is_some_and(|age| {
+                age > if entry.path().join("bundle").exists() {
+                    KEPT
+                } else {
+                    UNUSED
+                }
+            });
         if !old || !name.to_string_lossy().starts_with(&prefix) {
             continue;
         }

@@ -308,6 +308,15 @@ impl Nodes {
     }
 }
 
+impl Drop for Nodes {
+    /// Where the program was not started at all.
+    fn drop(&mut self) {
+        if let Some((place, _)) = self.place.take() {
+            let _ = place.remove();
+        }
+    }
+}
+
 /// What one round has brought.
 #[derive(Debug, Default)]
 struct Asked {
