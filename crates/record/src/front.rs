@@ -94,7 +94,11 @@ pub fn record(
         }
     }
     // With a shim the processes get it from there: launchers would pass it on to nodes where none of it exists.
-    let environment = if nodes.is_some() { Vec::new() } else { environment };
+    let environment = if nodes.is_some() {
+        Vec::new()
+    } else {
+        environment
+    };
     let started = Command::new(&command[0])
         .args(&command[1..])
         .envs(environment)
@@ -209,15 +213,11 @@ fn watch(
     recorder.note_program(process, &short.to_string_lossy());
     let ended = when_ended(child.id());
     let mut killed = false;
-    loop {
-        match ended.recv_timeout(PERIOD) {
-            Err(RecvTimeoutError::Timeout) => {}
-            // The thread's word, or its end: then `wait` below waits by itself.
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
-        }
+    // Ends with the thread's word, or with the thread: then `wait` below waits by itself.
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PERIOD) {
         // Trouble is told at the end; the program goes on.
         let _ = recorder.drain();
-        for signal in signals.to_pass() {
+        for signal in signals.take_due() {
             send(child.id(), signal);
         }
         let (asked, last) = signals.asked_to_end();

@@ -47,7 +47,7 @@ impl Signals {
     }
 
     /// Signals to be passed on now, in the order of their numbers here.
-    pub(crate) fn to_pass(&mut self) -> Vec<i32> {
+    pub(crate) fn take_due(&mut self) -> Vec<i32> {
         let mut due = Vec::new();
         for (at, signal) in PASSED.into_iter().enumerate() {
             let sent = SENT[at].load(Ordering::Relaxed);
