@@ -165,7 +165,7 @@ pub fn measure<F: Fabric>(
     let mut series: Vec<SeriesFindings> = Vec::new();
     let mut failure: Option<MeasureError> = None;
     for &number in &numbers {
-        let go_on = failure.is_none() && !(stop.is_requested() && !series.is_empty());
+        let go_on = failure.is_none() && (series.is_empty() || !stop.is_requested());
         if !gather::agree(fabric, go_on)? {
             break;
         }

@@ -178,13 +178,16 @@ pub fn number(name: &str) -> u16 {
     number.unwrap_or_else(|| panic!("{name} is not wrapped")) as u16
 }
 
+/// Bytes sent and received, communicator, root, sequence.
+pub type Collective = (u64, u64, Option<u64>, Option<u32>, u32);
+
 impl Process {
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.rings.iter().flat_map(|ring| &ring.records)
     }
 
-    /// Calls of a function: bytes sent and received, communicator, root, sequence.
-    pub fn calls(&self, name: &str) -> Vec<(u64, u64, Option<u64>, Option<u32>, u32)> {
+    /// Calls of a function.
+    pub fn calls(&self, name: &str) -> Vec<Collective> {
         let wanted = number(name);
         self.records()
             .filter_map(|record| match record {

@@ -175,9 +175,9 @@ mod tests {
             let c = distance / 3.0_f64.sqrt();
             let positions = [[1.0, 1.0, 1.0], [1.0 + c, 1.0 + c, 1.0 + c]];
             forces(&positions, 2, &pair(), &mut out);
-            for d in 0..3 {
-                assert!((out[1][d] - force / 3.0_f64.sqrt()).abs() < 1e-12 * force.abs().max(1.0));
-                assert_eq!(out[0][d], -out[1][d]);
+            for (one, other) in out[0].iter().zip(out[1]) {
+                assert!((other - force / 3.0_f64.sqrt()).abs() < 1e-12 * force.abs().max(1.0));
+                assert_eq!(*one, -other);
             }
             assert!((energy(&positions, 2, &pair()) - energy_of).abs() < 1e-12);
         }
