@@ -7,7 +7,8 @@
 #[path = "common/culprit.rs"]
 mod culprit;
 
-use culprit::{Culprit, overlaps, two_cpus};
+use culprit::{Culprit, overlap, overlaps, two_cpus};
+use idlewave_mpi::abi::Family;
 use idlewave_mpi::testing::{Installation, installations};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{WaitParts, Waits};
@@ -18,7 +19,7 @@ use std::process::{Command, Output};
 
 const CULPRIT: &str = "culprit-mpi";
 const PERIOD_US: u32 = 50_000;
-const CULPRIT_SECONDS: u32 = 10;
+const CULPRIT_SECONDS: u32 = 6;
 /// By how much a rank must arrive after the others for its iteration to count as late by the culprit.
 const LATE_NS: u64 = 500_000;
 /// A host may pause the machine in any of them.
@@ -57,13 +58,15 @@ struct Case<'a> {
 struct Outcome {
     /// That were late because of the culprit.
     iterations: usize,
-    /// Time in them and the next ones, all ranks on other CPUs together.
+    /// Waits in them and the next ones, all ranks on other CPUs together.
     waited: u64,
+    /// What of it is the culprit's doing by its own clock.
+    expected: u64,
     /// Part of it charged to the culprit, on a rank that it struck.
     charged: u64,
     /// Part of that which came through another rank.
     travelled: u64,
-    /// Iterations in which over nine tenths were.
+    /// Iterations in which it is charged with at least nine tenths of that.
     fully: usize,
 }
 
@@ -130,24 +133,29 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
         if !hit || arrival.saturating_sub(others) < LATE_NS {
             continue;
         }
-        let (mut waited, mut charged) = (0, 0);
+        let ran = overlap(&done.runs, &(case.struck, begin, arrival));
+        let (mut waited, mut charged, mut expected) = (0, 0, 0);
         for rank in on(false) {
             // On a ring the delay reaches those who are not neighbours one iteration later.
             let (from, to) = (accounts[rank][i][1], accounts[rank][i + 1][2]);
             let own = waiting.0[rank].iter().filter(|w| w.0 < to && w.1 > from);
+            let mut rank_waited = 0;
             for &(begin, end, part, travelled) in own {
-                waited += end - begin;
+                rank_waited += end - begin;
                 charged += part;
                 outcome.travelled += if travelled { part } else { 0 };
             }
+            waited += rank_waited;
+            expected += rank_waited.min(ran);
         }
         outcome.iterations += 1;
         outcome.waited += waited;
         outcome.charged += charged;
+        outcome.expected += expected;
         // By the program's own clock the waits were at least this long.
         let late = on(false).map(|rank| arrival - accounts[rank][i][1]).max();
         let known = waited as f64 >= 0.9 * late.unwrap() as f64;
-        outcome.fully += usize::from(known && charged as f64 >= 0.9 * waited as f64);
+        outcome.fully += usize::from(known && charged as f64 >= 0.9 * expected as f64);
     }
     outcome
 }
@@ -156,14 +164,17 @@ fn check(case: &Case<'_>) {
     for attempt in 1..=ATTEMPTS {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let o = record(case, dir.path());
-        let share = o.charged as f64 / o.waited.max(1) as f64;
+        let share = o.charged as f64 / o.expected.max(1) as f64;
+        let percent = |ns: u64| 100.0 * ns as f64 / o.waited.max(1) as f64;
         println!(
-            "  {:<24} {:>4} late iterations, {:>7.2} ms waited, {:>5.1} % charged ({:.1} % as idle wave), {} of them by over 90 %",
+            "  {:<28} {:>4} late iterations, {:>7.2} ms waited; the culprit ran {:>5.1} % of it and is charged with \
+             {:>5.1} %, {:>4.1} % as idle wave; in {} with over 90 % of its own",
             case.title,
             o.iterations,
             o.waited as f64 / 1e6,
-            100.0 * share,
-            100.0 * o.travelled as f64 / o.waited.max(1) as f64,
+            percent(o.expected),
+            percent(o.charged),
+            percent(o.travelled),
             o.fully
         );
         if o.iterations >= ITERATIONS_NEEDED && share >= 0.9 && o.fully * 10 >= o.iterations * 9 {
@@ -185,7 +196,7 @@ fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     let Some(program) = lockstep(mpi, dir.path()) else {
         return;
     };
-    let iterations = 30_000_u32;
+    let iterations = 20_000_u32;
     let run = |bundle: &Path, own: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
         command.arg("record").arg("-o").arg(bundle).arg("--");
@@ -211,25 +222,30 @@ fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     });
 }
 
-/// Four ranks on two nodes, each node with a CPU of its own, the culprit on the second.
+/// Ranks on two nodes, each node with a CPU of its own, the culprit on the second.
 fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
+    // Ranks of MPICH that share a CPU keep it until the kernel takes it away, for milliseconds.
+    let per_node = match mpi.family {
+        Family::OpenMpi => 2,
+        _ => 1,
+    };
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let Some(program) = lockstep(mpi, dir.path()) else {
         return;
     };
-    let iterations = 6_000_u32;
+    let iterations: u32 = if per_node == 2 { 3_000 } else { 10_000 };
     let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nodes/with_nodes");
     let run = |bundle: &Path, own: &Path| {
         let mut command = Command::new(&nodes);
         command
-            .arg("2")
+            .args(["--slots", &per_node.to_string(), "2"])
             .arg(env!("CARGO_BIN_EXE_idlewave"))
             .arg("record")
             .arg("-o")
             .arg(bundle)
             .arg("--")
             .arg(&mpi.mpirun)
-            .args(["-n", "4"])
+            .args(["-n", &(2 * per_node).to_string()])
             .arg(&program)
             .args([mode, &iterations.to_string(), "200", "-"])
             .arg(own)
@@ -238,7 +254,7 @@ fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     };
     check(&Case {
         title: format!("{} {mode}, two nodes", mpi.name),
-        cpus: &[cpus[0], cpus[0], cpus[1], cpus[1]],
+        cpus: &cpus.map(|cpu| vec![cpu; per_node]).concat(),
         struck: cpus[1],
         length_us: 3_000,
         iterations,
@@ -253,12 +269,15 @@ fn waits_of_recorded_programs_are_charged_to_the_culprit_at_the_rank_it_struck()
         println!("skipped: fewer than 2 CPUs are allowed");
         return;
     };
+    // All libraries, modes and numbers of nodes take minutes.
+    let all = std::env::var_os("IDLEWAVE_ALL_CULPRITS").is_some();
     for mpi in installations() {
+        let debian = mpi.name.ends_with('4');
         for mode in ["barrier", "ring"] {
-            on_one_node(&mpi, mode, cpus);
-        }
-        if mpi.name.ends_with('4') {
-            for mode in ["barrier", "ring"] {
+            if all || debian {
+                on_one_node(&mpi, mode, cpus);
+            }
+            if all || debian && mode == "ring" {
                 on_two_nodes(&mpi, mode, cpus);
             }
         }

@@ -109,3 +109,15 @@ pub fn two_cpus() -> Option<[Cpu; 2]> {
         .map(|cpu| Cpu::new(cpu as u32));
     Some([allowed.next()?, allowed.next()?])
 }
+
+/// Nanoseconds of `list`, in order and without overlaps, on the CPU and in the time of `stretch`.
+pub fn overlap(list: &[Stretch], stretch: &Stretch) -> u64 {
+    let &(cpu, begin, end) = stretch;
+    let first = list.partition_point(|r| r.2 <= begin);
+    list[first..]
+        .iter()
+        .take_while(|r| r.1 < end)
+        .filter(|r| r.0 == cpu)
+        .map(|r| r.2.min(end) - r.1.max(begin))
+        .sum()
+}
