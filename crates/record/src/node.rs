@@ -185,6 +185,7 @@ impl NodeRecorder {
             let done = self.take(false);
             self.trouble = done.err();
         }
+        self.meter.look_at_program(&self.drain.processes());
         Ok(self.seen())
     }
 

@@ -1,17 +1,22 @@
 //! How busy the machine was with others during a run.
 
-use super::stat::{CpuTicks, cpu_ticks, task_stat};
+use super::stat::{CpuTicks, TaskStat, cpu_ticks, task_stat};
 use super::tasks::{TaskReading, differences, readings};
 use crate::host::cgroup::CpuGroups;
 use crate::host::root::Root;
 use idlewave_run::Contamination;
-use idlewave_units::{Cpu, Nanos};
+use idlewave_units::{Cpu, Nanos, Pid};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Names listed at most.
 const TOP: usize = 10;
+/// Share of the time since the start after which the program's processes are looked at again: what they used after the
+/// last look is at most about this share of what they used at all.
+const AGAIN: u32 = 50;
+/// Parents followed from a process to this one.
+const GENERATIONS: usize = 64;
 
 /// Takes one reading of the system's counters at the begin of a run and one at its end.
 #[derive(Debug)]
@@ -20,6 +25,17 @@ pub struct ContaminationMeter {
     groups: CpuGroups,
     started: Instant,
     before: Reading,
+    /// Processes of the recorded program, by number.
+    program: BTreeMap<u32, OfProgram>,
+    looked: Option<Duration>,
+}
+
+/// A process of the recorded program as it was last seen.
+#[derive(Clone, Copy, Debug)]
+struct OfProgram {
+    ticks: u64,
+    /// Whether it descends from this process, which then is told its time when it has ended.
+    descends: bool,
 }
 
 /// Counters at one time; `None` and empty where they cannot be read.
@@ -37,6 +53,8 @@ struct Reading {
 struct Own {
     process: u32,
     ticks: u64,
+    /// Of the children that it has waited for.
+    children: u64,
 }
 
 impl ContaminationMeter {
@@ -51,18 +69,68 @@ impl ContaminationMeter {
             groups,
             started: Instant::now(),
             before,
+            program: BTreeMap::new(),
+            looked: None,
         }
+    }
+
+    /// These processes are the program's and not others. Call it often while they run: it looks at them a few times at
+    /// first and then ever more rarely. One that descends from this process and was waited for need not be named.
+    pub fn look_at_program(&mut self, processes: &[Pid]) {
+        let now = self.started.elapsed();
+        let due = self.looked.is_none_or(|last| now - last >= now / AGAIN);
+        if due {
+            self.looked = Some(now);
+            self.look(processes);
+        }
+    }
+
+    fn look(&mut self, processes: &[Pid]) {
+        for pid in processes.iter().map(|pid| pid.get()) {
+            // One that has ended stays as it was last seen.
+            if let Some(stat) = self.stat(pid) {
+                let seen = OfProgram {
+                    ticks: stat.ticks.saturating_add(stat.children),
+                    descends: self.descends(stat.parent),
+                };
+                self.program.insert(pid, seen);
+            }
+        }
+    }
+
+    fn stat(&self, pid: u32) -> Option<TaskStat> {
+        let line = self.root.text(&format!("proc/{pid}/stat")).ok().flatten();
+        task_stat(&line?)
+    }
+
+    fn descends(&self, mut parent: u32) -> bool {
+        let Some(own) = self.before.own else {
+            return false;
+        };
+        for _ in 0..GENERATIONS {
+            if parent == own.process || parent <= 1 {
+                break;
+            }
+            match self.stat(parent) {
+                Some(stat) => parent = stat.parent,
+                None => break,
+            }
+        }
+        parent == own.process
     }
 
     /// Reads the counters again. Shares are of the time of all CPUs that were online both times.
     ///
-    /// `others` is what is left of all user and system time without that of the own process, in
-    /// steps of a clock tick. Interrupts and idle time are nobody's. Tasks of the same name are
-    /// added up; those that began and ended in between are in `others` and not in `top_tasks`.
-    pub fn finish(self) -> Contamination {
+    /// `others` is what is left of all user and system time without that of the own process, of the children that it has
+    /// waited for in between, and of the program's processes, in steps of a clock tick. Interrupts and idle time are
+    /// nobody's. Tasks of the same name are added up; those that began and ended in between are in `others` and not in
+    /// `top_tasks`.
+    pub fn finish(mut self) -> Contamination {
         let wall = Nanos::from(self.started.elapsed());
+        let alive: Vec<Pid> = self.program.keys().map(|&pid| Pid::new(pid)).collect();
+        self.look(&alive);
         let after = Reading::take(&self.root, &self.groups);
-        self.before.until(&after, wall)
+        self.before.until(&after, wall, &self.program)
     }
 }
 
@@ -75,6 +143,7 @@ impl Reading {
             own: own.map(|stat| Own {
                 process: stat.pid,
                 ticks: stat.ticks,
+                children: stat.children,
             }),
             pressure_us: text("proc/pressure/cpu").as_deref().and_then(pressure_us),
             throttled: groups.throttled(root),
@@ -82,7 +151,12 @@ impl Reading {
         }
     }
 
-    fn until(&self, after: &Reading, wall: Nanos) -> Contamination {
+    fn until(
+        &self,
+        after: &Reading,
+        wall: Nanos,
+        program: &BTreeMap<u32, OfProgram>,
+    ) -> Contamination {
         let both = after
             .cpus
             .iter()
@@ -98,13 +172,21 @@ impl Reading {
         let own = self
             .own
             .zip(after.own)
-            .map(|(b, a)| a.ticks.saturating_sub(b.ticks));
+            .map(|(b, a)| {
+                let waited_for = a.children.saturating_sub(b.children);
+                // A parent may refuse to be told of its children; then the looks know more.
+                let descending = waited_for.max(ticks_of(program, true));
+                a.ticks
+                    .saturating_sub(b.ticks)
+                    .saturating_add(descending)
+                    .saturating_add(ticks_of(program, false))
+            });
         Contamination {
             wall,
             cpus,
             others: own.and_then(|own| share(used.saturating_sub(own))),
             steal: share(steal),
-            top_tasks: self.top_tasks(after),
+            top_tasks: self.top_tasks(after, program),
             cpu_pressure: self
                 .pressure_us
                 .zip(after.pressure_us)
@@ -117,11 +199,16 @@ impl Reading {
         }
     }
 
-    fn top_tasks(&self, after: &Reading) -> Vec<(String, u64)> {
+    fn top_tasks(
+        &self,
+        after: &Reading,
+        program: &BTreeMap<u32, OfProgram>,
+    ) -> Vec<(String, u64)> {
         let own = after.own.map(|own| own.process);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (task, used) in differences(&self.tasks, &after.tasks) {
-            if Some(task.process) != own && used.ran_ns > 0 {
+            let ours = Some(task.process) == own || program.contains_key(&task.process);
+            if !ours && used.ran_ns > 0 {
                 let sum = by_name.entry(&task.stat.name).or_default();
                 *sum = sum.saturating_add(used.ran_ns);
             }
@@ -135,6 +222,11 @@ impl Reading {
         top.truncate(TOP);
         top
     }
+}
+
+fn ticks_of(program: &BTreeMap<u32, OfProgram>, descending: bool) -> u64 {
+    let processes = program.values().filter(|p| p.descends == descending);
+    processes.fold(0, |sum: u64, p| sum.saturating_add(p.ticks))
 }
 
 /// Microseconds in which some task waited for a CPU (Documentation/accounting/psi.rst).

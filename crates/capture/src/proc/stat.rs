@@ -82,8 +82,12 @@ pub(crate) struct TaskStat {
     /// As [`short_name`] makes it.
     pub(crate) name: String,
     pub(crate) kernel: bool,
+    /// Number of the process that started it, or that took it over.
+    pub(crate) parent: u32,
     /// User and system time in ticks.
     pub(crate) ticks: u64,
+    /// The same of those of its children that it has waited for, with theirs.
+    pub(crate) children: u64,
     /// Ticks since boot: with the number it identifies the thread, as numbers are used again.
     pub(crate) started: u64,
 }
@@ -101,7 +105,9 @@ pub(crate) fn task_stat(line: &str) -> Option<TaskStat> {
     Some(TaskStat {
         pid: pid.trim().parse().ok()?,
         kernel: field(9)? & KERNEL_THREAD != 0,
+        parent: field(4)? as u32,
         ticks: field(14)?.saturating_add(field(15)?),
+        children: field(16)?.saturating_add(field(17)?),
         started: field(22)?,
         name: short_name(name),
     })

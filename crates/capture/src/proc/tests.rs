@@ -161,6 +161,54 @@ fn contamination_is_what_is_left_without_the_own_process() {
     assert_eq!(result.throttled, None);
 }
 
+/// A line of /proc/PID/stat: number, parent, own ticks and those of children waited for.
+fn process(pid: u32, parent: u32, ticks: u64, children: u64) -> String {
+    format!(
+        "{pid} (app) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 7 0 0\n"
+    )
+}
+
+/// Others' share of 200 ticks, of which 80 were used, 40 of them by this process itself.
+fn others_beside_a_program(children: u64, looks: &[(u32, u32, u64)]) -> Option<f64> {
+    let fake = before();
+    let mut meter = ContaminationMeter::start(fake.path());
+    for &(pid, parent, ticks) in looks {
+        fake.write(
+            &format!("proc/{pid}/stat"),
+            process(pid, parent, ticks, 0).as_bytes(),
+        );
+    }
+    let pids: Vec<Pid> = looks.iter().map(|look| Pid::new(look.0)).collect();
+    meter.look_at_program(&pids);
+    let fake = after(fake);
+    for &(pid, ..) in looks {
+        std::fs::remove_file(fake.path().join(format!("proc/{pid}/stat"))).unwrap();
+    }
+    fake.write("proc/self/stat", process(50, 1, 60, children).as_bytes());
+    meter.finish().others
+}
+
+#[test]
+fn a_program_that_was_waited_for_is_not_others() {
+    assert_eq!(others_beside_a_program(30, &[]), Some(10.0 / 200.0));
+    assert_eq!(others_beside_a_program(90, &[]), Some(0.0));
+    // A process of it that was looked at does not count twice, not by way of its parents either.
+    let looks = [(90, 50, 3), (91, 90, 20)];
+    assert_eq!(others_beside_a_program(30, &looks), Some(10.0 / 200.0));
+}
+
+#[test]
+fn a_program_that_others_have_started_is_not_others_either() {
+    assert_eq!(
+        others_beside_a_program(0, &[(91, 3, 25)]),
+        Some(15.0 / 200.0)
+    );
+    // Some of both, and of one that descends but was not waited for by its parent.
+    let looks = [(90, 50, 10), (91, 3, 25)];
+    assert_eq!(others_beside_a_program(0, &looks), Some(5.0 / 200.0));
+    assert_eq!(others_beside_a_program(12, &looks), Some(3.0 / 200.0));
+}
+
 #[test]
 fn what_cannot_be_read_is_none_and_not_zero() {
     let fake = FakeRoot::new();
