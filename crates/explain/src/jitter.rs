@@ -82,6 +82,29 @@ pub fn analyse(
     Ok(found)
 }
 
+/// What is found of a computation that each of `ranks` ranks repeats, without the kernel's view: culprits are left out.
+/// `begins` and `durations` are nanoseconds; those of a step stand together, in the order of the ranks.
+///
+/// `None` if there are fewer than two whole steps, if the lengths differ, or if all durations are 0.
+pub fn jitter_of(
+    name: &str,
+    ranks: usize,
+    begins: Vec<u64>,
+    durations: Vec<u64>,
+) -> Option<JitterFindings> {
+    let whole = ranks > 0 && durations.len() % ranks == 0 && durations.len() >= 2 * ranks;
+    if !whole || begins.len() != durations.len() {
+        return None;
+    }
+    findings(&Series {
+        phase: 0,
+        name: name.to_owned(),
+        ranks,
+        durations,
+        begins,
+    })
+}
+
 /// What is found of a series by itself; `None` if all its durations are 0.
 fn findings(series: &Series) -> Option<JitterFindings> {
     let times = StepTimes::new(&series.durations, series.ranks);

@@ -30,3 +30,4 @@ mod watched;
 
 pub use error::ExplainError;
 pub use explain::{Explanation, ProgramTables, explain};
+pub use jitter::jitter_of;

@@ -2,7 +2,7 @@
 
 use crate::job::Ranks;
 use crate::rank_run::{RankPlan, RankRecord, THRESHOLD};
-use crate::{MeasureError, MeasureOptions};
+use crate::{MeasureError, MeasureOptions, What};
 use idlewave_capture::host::read_host;
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Readings};
@@ -10,8 +10,8 @@ use idlewave_recording::{KernelView, Lock, RecordingError, Utc};
 use idlewave_run::tables::{Detour, Detours, Region, Regions, region_kind};
 use idlewave_run::{
     Contamination, Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase,
-    PhaseKind, RankSheet, RunState, RunWriter, SchemaVersion, TableWriter, TraceCost, TraceMode,
-    TraceSheet,
+    PhaseKind, RankSheet, RunError, RunState, RunWriter, SchemaVersion, TableWriter, TraceCost,
+    TraceMode, TraceSheet,
 };
 use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Rank};
 use idlewave_workloads::Member;
@@ -117,16 +117,6 @@ impl Bundle {
         let grid = Decomposition::of_sides(&pattern.sides, ranks);
         let wait = region_kind::wait_of(pattern.coupling);
         for (rank, record) in records.iter().enumerate() {
-            // The one thread of a rank runs all phases.
-            for sheet in self
-                .out
-                .manifest
-                .ranks
-                .iter_mut()
-                .filter(|s| s.rank.index() == rank)
-            {
-                sheet.threads.extend(sheet.threads.first().copied());
-            }
             let links = grid.as_ref().map_or(0, |g| g.links(rank as u32).len());
             let bytes = (pattern.coupling == Coupling::Neighbours && links > 0)
                 .then(|| Bytes::new((links * pattern.bytes) as u64));
@@ -163,6 +153,18 @@ impl Bundle {
         Ok(())
     }
 
+    /// Adds a phase without detours, and its number is given to `rows` for the regions.
+    pub fn add_regions(
+        &mut self,
+        phase: Phase,
+        rows: impl FnOnce(u32, &mut TableWriter<Regions>) -> Result<(), RunError>,
+    ) -> Result<(), MeasureError> {
+        let number = self.out.manifest.phases.len() as u32;
+        self.out.manifest.phases.push(phase);
+        rows(number, &mut self.regions).map_err(RecordingError::from)?;
+        Ok(())
+    }
+
     /// Ends the kernel's view and makes the bundle whole.
     pub fn close(
         mut self,
@@ -172,8 +174,12 @@ impl Bundle {
         let root = Path::new("/");
         let out = &mut self.out;
         for sheet in &mut out.manifest.ranks {
-            // The first one stood for all phases so far.
-            sheet.threads.truncate(out.manifest.phases.len());
+            // The one thread of a rank runs all phases in which the rank takes part.
+            let phases = out.manifest.phases.len();
+            sheet.threads = sheet
+                .threads
+                .first()
+                .map_or_else(Vec::new, |t| vec![*t; phases]);
         }
         out.finish_table(self.regions)
             .map_err(RecordingError::from)?;
@@ -219,7 +225,10 @@ fn manifest(
         incomplete: None,
         command: options.command.clone(),
         started: Utc::now().rfc3339(),
-        seed: 1,
+        seed: match options.what {
+            What::MolecularDynamics { seed, .. } => seed,
+            _ => 1,
+        },
         nodes: vec![NodeSheet {
             node,
             host: read_host(Path::new("/")),

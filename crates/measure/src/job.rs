@@ -3,7 +3,7 @@
 use crate::outcome::{Outcome, Results, Where};
 use crate::place::{cpu_of, cpus_of, fabric_of};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
-use crate::{gather, local, lockstep, ping_pong};
+use crate::{gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, FabricError, Nodes, Waiting, world};
@@ -193,6 +193,10 @@ fn rank<F: Fabric>(
             let plan = (*pairs, *most_bytes);
             let found = ping_pong::measure(fabric, options, plan, calibration, stop, progress)?;
             found.map(Results::PingPong)
+        }
+        What::MolecularDynamics { .. } => {
+            md::measure(fabric, options, &ranks, calibration, stop, progress)?
+                .map(Results::MolecularDynamics)
         }
         _ => lockstep::measure(fabric, options, &ranks, calibration, stop, progress)?
             .map(Results::Lockstep),

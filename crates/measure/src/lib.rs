@@ -2,7 +2,7 @@
 //! processes of an MPI job.
 //!
 //! Every rank does the same ([`measure`] is called by each process of a job); rank 0 gathers what all have
-//! recorded, evaluates it and writes it down. After computation and exchange in lockstep come their findings
+//! recorded, evaluates it and writes it down. Of molecular dynamics it tells what the forces vary by. After computation and exchange in lockstep come their findings
 //! ([`SeriesFindings`]): step, computation, exchange, and whether the expected maximum of the computations predicts the
 //! step.
 
@@ -12,18 +12,21 @@ mod gather;
 mod job;
 mod local;
 mod lockstep;
+mod md;
 mod options;
 mod outcome;
 mod ping_pong;
 mod place;
 mod rank_run;
 mod render;
+mod render_md;
 mod series;
 
 pub use error::MeasureError;
 pub use job::measure;
 pub use local::CpuFindings;
 pub use lockstep::LockstepOutcome;
+pub use md::MdOutcome;
 pub use options::{FabricChoice, MeasureOptions, Scaling, What};
 pub use outcome::{Outcome, Results, Where};
 pub use ping_pong::{PingPongFindings, SizeFindings};

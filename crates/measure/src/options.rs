@@ -4,6 +4,7 @@ use crate::MeasureError;
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{CpuSet, Nanos};
 use idlewave_workloads::lockstep::HEADER;
+use idlewave_workloads::md::{cells_for, particles_in};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -15,6 +16,10 @@ const WORK: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
 const MOST_RANKS: u32 = 4_096;
 /// Largest message; an all-to-all holds one per rank.
 const MOST_BYTES: u64 = 64 << 20;
+/// Particles of one rank of molecular dynamics: 1 GB with the list of pairs at 2 million.
+const MOST_PARTICLES: u64 = 4_000_000;
+/// Steps of all ranks together that are kept: 128 MB.
+pub(crate) const MOST_STEPS: u64 = 4 << 20;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +41,17 @@ pub enum What {
         pairs: Option<u32>,
         /// The largest message.
         most_bytes: u64,
+    },
+    /// A Lennard-Jones fluid, whose forces take the same time on every rank but for what the machine does.
+    MolecularDynamics {
+        /// Particles of a rank; the next cube of lattice cells is taken.
+        particles: u64,
+        /// Steps; `None` for as many as there is time for.
+        steps: Option<u64>,
+        /// Energy is added up every so many steps; never if 0.
+        energy_every: u64,
+        /// Seed of the velocities.
+        seed: u64,
     },
     /// Detour loop on every CPU of this node.
     Detour,
@@ -142,8 +158,31 @@ impl MeasureOptions {
                 ..
             } => check_lockstep(coupling, dims, bytes),
             What::PingPong { pairs, most_bytes } => self.check_ping_pong(pairs, most_bytes),
+            What::MolecularDynamics {
+                particles, steps, ..
+            } => self.check_md(particles, steps),
             What::Detour | What::FixedWork => self.check_local(),
         }
+    }
+
+    fn check_md(&self, particles: u64, steps: Option<u64>) -> Result<(), MeasureError> {
+        let least = particles_in(cells_for(0));
+        if !(least..=MOST_PARTICLES).contains(&particles) {
+            let next = format!("give {least} to {MOST_PARTICLES} per rank");
+            let option = format!("--particles {particles}");
+            return Err(MeasureError::option(option, "not possible", next));
+        }
+        if steps.is_some_and(|steps| !(2..=MOST_STEPS).contains(&steps)) {
+            let option = format!("--steps {}", steps.unwrap_or(0));
+            let next = format!("give 2 to {MOST_STEPS}, or --duration instead");
+            return Err(MeasureError::option(option, "not possible", next));
+        }
+        if self.scaling.is_some() {
+            let next = "measure one number of ranks at a time";
+            let reason = "not of molecular dynamics";
+            return Err(MeasureError::option("--scaling", reason, next));
+        }
+        Ok(())
     }
 
     fn check_ranks(&self) -> Result<(), MeasureError> {
@@ -309,6 +348,15 @@ mod tests {
             })
             .contains("-o")
         );
+        let md = |particles, steps| What::MolecularDynamics {
+            particles,
+            steps,
+            energy_every: 0,
+            seed: 1,
+        };
+        assert!(refused(|o| o.what = md(10, None)).contains("--particles 10"));
+        assert!(refused(|o| o.what = md(u64::MAX, None)).contains("--particles"));
+        assert!(refused(|o| o.what = md(4_000, Some(1))).contains("--steps 1"));
         assert!(
             refused(|o| {
                 o.what = What::Detour;

@@ -3,6 +3,7 @@
 use crate::job::Ranks;
 use crate::local::CpuFindings;
 use crate::lockstep::LockstepOutcome;
+use crate::md::MdOutcome;
 use crate::ping_pong::PingPongFindings;
 use idlewave_units::Cpu;
 use serde::Serialize;
@@ -45,6 +46,8 @@ pub enum Results {
     Lockstep(LockstepOutcome),
     /// Messages back and forth.
     PingPong(PingPongFindings),
+    /// Forces of a fluid in every step of every rank.
+    MolecularDynamics(MdOutcome),
     /// Detours or quanta of every CPU.
     Cpus {
         /// `detour` or `fwq`.

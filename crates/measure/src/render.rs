@@ -20,6 +20,7 @@ pub fn render(outcome: &Outcome, json: bool) -> String {
     let _ = match &outcome.results {
         Results::Lockstep(found) => lockstep(&mut out, found),
         Results::PingPong(found) => ping_pong(&mut out, found),
+        Results::MolecularDynamics(found) => crate::render_md::md(&mut out, found),
         Results::Cpus { method, cpus } => per_cpu(&mut out, method, cpus),
     };
     if outcome.interrupted {
@@ -63,7 +64,7 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Nanoseconds with a unit, three digits.
-fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
         ns if ns < 1e3 => (ns, "ns"),
         ns if ns < 1e6 => (ns / 1e3, "us"),
@@ -79,7 +80,7 @@ fn time(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn with_interval(e: &Estimate) -> String {
+pub(crate) fn with_interval(e: &Estimate) -> String {
     let share = match e.value {
         0.0 => 0.0,
         value => 100.0 * (e.high - e.low) / 2.0 / value,
@@ -87,7 +88,7 @@ fn with_interval(e: &Estimate) -> String {
     format!("{} +-{share:.1}%", time(e.value))
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
