@@ -106,15 +106,20 @@ pub fn make(clock: u32) -> Option<Ring> {
         if sys::posix_fallocate(file.as_raw_fd(), 0, length as i64) != 0 {
             usize::MAX as *mut _
         } else {
-            let flags = sys::MAP_SHARED | sys::MAP_POPULATE;
-            sys::mmap(
+            let mapped = sys::mmap(
                 std::ptr::null_mut(),
                 length,
                 sys::PROT_READ_WRITE,
-                flags,
+                sys::MAP_SHARED,
                 file.as_raw_fd(),
                 0,
-            )
+            );
+            if mapped as usize != usize::MAX {
+                // Now rather than in the program's calls. MAP_POPULATE would map a shared file of a disk for reading
+                // only, and the first store to each page would fault. Linux before 5.14 has neither: it faults later.
+                sys::madvise(mapped, length, sys::MADV_POPULATE_WRITE);
+            }
+            mapped
         }
     };
     if mapped as usize == usize::MAX {

@@ -23,7 +23,7 @@ pub const RTLD_NOLOAD: c_int = 4;
 pub const CLOCK_MONOTONIC: c_int = 1;
 pub const PROT_READ_WRITE: c_int = 3;
 pub const MAP_SHARED: c_int = 1;
-pub const MAP_POPULATE: c_int = 0x8000;
+pub const MADV_POPULATE_WRITE: c_int = 23;
 
 unsafe extern "C" {
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
@@ -39,6 +39,7 @@ unsafe extern "C" {
         fd: c_int,
         offset: i64,
     ) -> *mut c_void;
+    pub fn madvise(at: *mut c_void, length: usize, advice: c_int) -> c_int;
     pub fn munmap(at: *mut c_void, length: usize) -> c_int;
     pub fn gettid() -> c_int;
     pub fn getpid() -> c_int;
