@@ -84,14 +84,16 @@ fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
 
 fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(!args.json);
-    let analysis = analyse(&args.run, &stop.flag, &bars);
+    let joined = idlewave_record::join_left(&args.run, &stop.flag, &bars);
+    let analysis = joined.and_then(|_| analyse(&args.run, &stop.flag, &bars));
     bars.finish();
     print_findings(&analysis?, args.json, use_color(args.json))
 }
 
 fn run_report(args: &ReportArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(true);
-    let page = render(&args.run, args.output.as_deref(), &stop.flag, &bars);
+    let joined = idlewave_record::join_left(&args.run, &stop.flag, &bars);
+    let page = joined.and_then(|_| render(&args.run, args.output.as_deref(), &stop.flag, &bars));
     bars.finish();
     print(&format!("{}\n", page?.display()))
 }

@@ -44,6 +44,12 @@ pub fn run_record(args: RecordArgs) -> ExitCode {
 
 fn recorded_text(recorded: &Recorded) -> String {
     let path = recorded.path.display();
+    if recorded.never_started {
+        return format!(
+            "idlewave: no MPI program was recorded: the launcher ended with exit code {} before it started one ({path} holds what the machine did meanwhile)\n",
+            recorded.exit_code
+        );
+    }
     let Some(analysis) = &recorded.analysis else {
         let seen = recorded.seen;
         let elapsed = Nanos::from_nanos(seen.elapsed.get() / 1_000_000 * 1_000_000);

@@ -51,6 +51,8 @@ pub struct Recorded {
     pub exit_code: i32,
     /// All that was seen on the front's node.
     pub seen: Seen,
+    /// Whether the launcher ended with an error before it had started the program.
+    pub never_started: bool,
     /// The explained run, if that was asked for and possible.
     pub analysis: Option<Analysis>,
     /// Why the recording, or its analysis, is not all there.
@@ -121,6 +123,7 @@ pub fn record(
         path,
         exit_code,
         seen,
+        never_started: false,
         analysis: None,
         trouble: None,
     };
@@ -145,14 +148,19 @@ fn after(
     let path = recorded.path.clone();
     let size = bundle.gathered.size;
     let mut lock = bundle.lock;
+    let mut never_started = false;
     let finish = || -> Result<Option<Analysis>, RecordingError> {
         let joined = match nodes {
             Some(nodes) => join(options, recorded.exit_code, &path, nodes, stop, progress)?,
-            None => None,
+            None => Joined::Nothing,
         };
         match joined {
-            Some(merged) => lock = merged,
-            None => {
+            Joined::Merged(merged) => lock = merged,
+            Joined::NeverStarted => {
+                never_started = true;
+                return Ok(None);
+            }
+            Joined::Nothing => {
                 if let Some(size) = size {
                     let mut out = RunReader::open(&path)?.into_writer();
                     complete_ranks(&mut out.manifest, size);
@@ -174,9 +182,20 @@ fn after(
             recorded.trouble.get_or_insert(error);
         }
     }
+    recorded.never_started = never_started;
 }
 
-/// Fetches the bundles of other nodes and merges them with this one's; `None` if there are none.
+/// What came of the other nodes.
+enum Joined {
+    /// There are none.
+    Nothing,
+    /// The launcher has started nothing.
+    NeverStarted,
+    /// The merged bundle's lock.
+    Merged(Lock),
+}
+
+/// Fetches the bundles of other nodes and merges them with this one's.
 fn join(
     options: &RecordOptions,
     exit_code: i32,
@@ -184,21 +203,24 @@ fn join(
     mut nodes: Nodes,
     stop: &AtomicBool,
     progress: &dyn Progress,
-) -> Result<Option<Lock>, RecordingError> {
-    let fetched = nodes.fetch(|others| {
+) -> Result<Joined, RecordingError> {
+    let fetched = nodes.fetch(exit_code != 0, |others| {
         missing_ranks(std::iter::once(own).chain(others.iter().map(PathBuf::as_path)))
     });
     if fetched.bundles.is_empty() && fetched.losses.is_empty() {
         let _ = nodes.forget();
-        return Ok(None);
+        return Ok(match fetched.never_started {
+            true => Joined::NeverStarted,
+            false => Joined::Nothing,
+        });
     }
     let front = Front {
         command: options.command.clone(),
-        exit_code,
+        exit_code: Some(exit_code),
         losses: fetched.losses,
     };
     let lock = join_nodes(own, &fetched.bundles, front, stop, progress)?;
-    Ok(Some(lock))
+    Ok(Joined::Merged(lock))
 }
 
 /// Drains the rings until the command has ended; passes signals on.

@@ -33,5 +33,5 @@ pub use node_record::node_record;
 pub use node_send::node_send;
 pub use node_shim::node_run;
 pub use nodes::{Fetched, Nodes};
-pub use nodes_join::{join_nodes, missing_ranks};
+pub use nodes_join::{join_left, join_nodes, missing_ranks};
 pub use signals::Signals;

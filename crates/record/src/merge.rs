@@ -30,8 +30,8 @@ pub struct NodeRun {
 pub struct Front {
     /// Its command line.
     pub command: Vec<String>,
-    /// Exit code of the launcher, or 128 plus the signal that ended it.
-    pub exit_code: i32,
+    /// Exit code of the launcher, or 128 plus the signal that ended it; `None` if the front did not live to see it.
+    pub exit_code: Option<i32>,
     /// What it could not get.
     pub losses: Ledger,
 }
@@ -283,7 +283,7 @@ fn manifest(nodes: &[NodeRun], front: Front) -> Manifest {
 }
 
 /// One phase that covers the recordings of all nodes; `None` if none has one.
-fn phase(nodes: &[NodeRun], exit_code: i32) -> Option<Phase> {
+fn phase(nodes: &[NodeRun], exit_code: Option<i32>) -> Option<Phase> {
     let recorded = nodes.iter().flat_map(|node| {
         let phases = node.run.manifest().phases.iter();
         phases.filter_map(|phase| match &phase.kind {
@@ -298,10 +298,7 @@ fn phase(nodes: &[NodeRun], exit_code: i32) -> Option<Phase> {
     let (begin_ns, end_ns, library) =
         recorded.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2.or(b.2)))?;
     Some(Phase {
-        kind: PhaseKind::Recorded {
-            library,
-            exit_code: Some(exit_code),
-        },
+        kind: PhaseKind::Recorded { library, exit_code },
         begin_ns,
         end_ns,
     })

@@ -250,7 +250,7 @@ fn what_one_node_lost_is_told_with_its_name_and_makes_the_whole_incomplete() {
         });
     }
     let front = Front {
-        exit_code: 7,
+        exit_code: Some(7),
         command: vec!["x".to_owned()],
         ..Front::default()
     };

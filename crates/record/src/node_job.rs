@@ -71,7 +71,7 @@ impl Job {
 
     /// Where nodes that see the front's directory put their bundles.
     pub fn incoming(&self) -> PathBuf {
-        self.run.join(INCOMING)
+        incoming(&self.run)
     }
 
     /// Makes the place for the nodes' bundles; the bundle itself must be there.
@@ -87,6 +87,11 @@ impl Job {
     pub fn sees_incoming(&self) -> bool {
         std::fs::read_to_string(self.incoming().join(TOKEN)).is_ok_and(|id| id == self.id)
     }
+}
+
+/// Where the bundles of other nodes are put, in the bundle's directory.
+pub(crate) fn incoming(run: &Path) -> PathBuf {
+    run.join(INCOMING)
 }
 
 #[cfg(test)]

@@ -283,6 +283,12 @@ impl Place {
         left
     }
 
+    /// Whether a process was ever registered; asked before [`is_anybody_left`](Self::is_anybody_left) forgets those that
+    /// are gone.
+    pub fn has_anybody_come(&self) -> bool {
+        fs::read_dir(self.pids()).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// Removes the directory.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub struct Fetched {
     pub bundles: Vec<PathBuf>,
     /// What could not be had.
     pub losses: Ledger,
+    /// Whether the launcher failed before it started the program anywhere, as far as can be known.
+    pub never_started: bool,
 }
 
 impl Nodes {
@@ -105,9 +107,16 @@ impl Nodes {
 
     /// Fetches the other nodes' bundles when the launcher has ended: those that were put into the bundle's directory, and
     /// by way of the launcher those that could not be. `missing` says how many ranks are in none of the bundles that it is
-    /// given; `None` if that cannot be known, as of a program that is not an MPI program.
-    pub fn fetch(&mut self, missing: impl Fn(&[PathBuf]) -> Option<usize>) -> Fetched {
+    /// given; `None` if that cannot be known, as of a program that is not an MPI program. `failed` says that the launcher's
+    /// exit code is not 0: if then nothing of the program was seen on any node, nothing is missing.
+    pub fn fetch(
+        &mut self,
+        failed: bool,
+        missing: impl Fn(&[PathBuf]) -> Option<usize>,
+    ) -> Fetched {
+        let mut seen_here = false;
         if let Some((place, held)) = self.place.take() {
+            seen_here = place.has_anybody_come();
             // Processes that come from now on are not recorded; the directory is in memory and private.
             let _ = place.set_over();
             let _ = place.remove();
@@ -116,11 +125,20 @@ impl Nodes {
         let mut fetched = Fetched {
             bundles: self.handed_over(),
             losses: Ledger::default(),
+            never_started: false,
         };
         if missing(&fetched.bundles) == Some(0) {
             return fetched;
         }
-        let mut trouble = self.rounds();
+        let may_not_have_started = failed && !seen_here && fetched.bundles.is_empty();
+        let mut trouble = match self.rounds(may_not_have_started) {
+            Rounds::All => None,
+            Rounds::Trouble(trouble) => Some(trouble),
+            Rounds::NoNode => {
+                fetched.never_started = true;
+                return fetched;
+            }
+        };
         fetched.bundles = self.handed_over();
         let count = missing(&fetched.bundles).unwrap_or_default();
         if count > 0 {
@@ -142,8 +160,9 @@ impl Nodes {
     }
 
     /// Asks for bundles until all have come and the nodes' own copies are removed: all nodes at once, and where that tears
-    /// lines one by one. Gives out the last trouble if some are still missing.
-    fn rounds(&mut self) -> Option<String> {
+    /// lines one by one. Gives out the last trouble if some are still missing. With `may_not_have_started` a launcher that
+    /// fails again, and reaches no node, is not asked a second time.
+    fn rounds(&mut self, may_not_have_started: bool) -> Rounds {
         let mut waiting: Vec<String> = Vec::new();
         let mut failures = 0;
         loop {
@@ -152,16 +171,24 @@ impl Nodes {
             let asked = match self.ask() {
                 Ok(asked) => asked,
                 Err(error) => {
-                    return Some(format!("the launcher cannot be started again: {error}"));
+                    return Rounds::Trouble(format!(
+                        "the launcher cannot be started again: {error}"
+                    ));
                 }
             };
             if asked.came.is_empty() && asked.trouble.is_none() && self.job.only.is_none() {
-                return None;
+                return match may_not_have_started && asked.seen.is_empty() {
+                    true => Rounds::NoNode,
+                    false => Rounds::All,
+                };
             }
-            if asked.came.is_empty() && asked.trouble.is_some() {
+            if may_not_have_started && asked.failed && asked.seen.is_empty() {
+                return Rounds::NoNode;
+            }
+            if let Some(trouble) = asked.trouble.filter(|_| asked.came.is_empty()) {
                 failures += 1;
                 if failures == FAILURES {
-                    return asked.trouble;
+                    return Rounds::Trouble(trouble);
                 }
             }
             let torn = asked
@@ -188,18 +215,7 @@ impl Nodes {
 
     /// Whole bundles in the bundle's directory.
     fn handed_over(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.job.incoming())
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut found: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| {
-                path.extension().is_none_or(|e| e != "part") && path.join("node.json").is_file()
-            })
-            .collect();
-        found.sort();
-        found
+        handed_over(&self.job.incoming())
     }
 
     /// Starts the launcher once more, with the sender in the program's place.
@@ -236,7 +252,8 @@ impl Nodes {
         let words = words
             .and_then(|words| words.join().ok())
             .unwrap_or_default();
-        if !status.success() && asked.trouble.is_none() {
+        asked.failed = !status.success();
+        if asked.failed && asked.trouble.is_none() {
             let last = words
                 .lines()
                 .rfind(|line| !line.trim().is_empty())
@@ -317,15 +334,41 @@ impl Drop for Nodes {
     }
 }
 
+/// How the rounds went.
+#[derive(Debug)]
+enum Rounds {
+    /// Nothing is left on any node.
+    All,
+    /// The last thing that went wrong.
+    Trouble(String),
+    /// The launcher reached no node.
+    NoNode,
+}
+
 /// What one round has brought.
 #[derive(Debug, Default)]
 struct Asked {
+    /// Whether the launcher ended with an error.
+    failed: bool,
     /// Nodes of which any line came.
     seen: Vec<String>,
     /// Nodes whose bundles are whole now.
     came: Vec<String>,
     /// The last thing that went wrong.
     trouble: Option<String>,
+}
+
+/// Whole bundles of nodes in a directory, by name.
+pub(crate) fn handed_over(incoming: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(incoming).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension().is_none_or(|e| e != "part") && path.join("node.json").is_file()
+        })
+        .collect();
+    found.sort();
+    found
 }
 
 /// What a bundle's node is, if it came from another node.

@@ -2,8 +2,9 @@
 
 use crate::align::{Correction, Exchange, Span, corrections};
 use crate::merge::{Front, NodeRun, host, merge, order, recorded_ranks};
+use crate::node_job::incoming;
 use crate::node_place::NodeFacts;
-use crate::nodes::facts;
+use crate::nodes::{facts, handed_over};
 use idlewave_recording::{
     Lock, Progress, RecordingError, clock_exchanges, complete_ranks, open_run,
 };
@@ -88,6 +89,32 @@ pub fn join_nodes(
     // Now the front's own bundle, with those of the others below it: all of it is in the merged one.
     fs::remove_dir_all(&merged).map_err(RecordingError::io("remove", merged))?;
     Ok(lock)
+}
+
+/// Merges what other nodes have handed over to a front that was killed before it did so. True if there was something.
+///
+/// # Errors
+/// As [`join_nodes`], and another process is at work on the bundle: its front may live.
+pub fn join_left(
+    own: &Path,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<bool, RecordingError> {
+    if handed_over(&incoming(own)).is_empty() {
+        return Ok(false);
+    }
+    let command = RunReader::open(own)?.manifest().command.clone();
+    let lock = Lock::take(own)?;
+    // Once more: nobody adds to them now but nodes that come late.
+    let others = handed_over(&incoming(own));
+    let front = Front {
+        command,
+        exit_code: None,
+        losses: Ledger::default(),
+    };
+    let merged = join_nodes(own, &others, front, stop, progress)?;
+    drop((lock, merged));
+    Ok(true)
 }
 
 fn name(path: &Path) -> String {
