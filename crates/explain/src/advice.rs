@@ -24,6 +24,11 @@ pub fn advise(findings: &Findings, host: &HostSheet) -> Vec<Advice> {
     out
 }
 
+/// Whether nothing but a recorded program is in the findings: then what is late are delays rather than steps.
+fn is_recorded(findings: &Findings) -> bool {
+    findings.lockstep.is_empty() && findings.cpus.is_empty()
+}
+
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = if percent.abs() < 10.0 { 1 } else { 0 };
@@ -47,7 +52,11 @@ fn contaminated(findings: &Findings, out: &mut Vec<Advice>) {
         format!(": {}", names.join(", "))
     };
     out.push(Advice {
-        action: "repeat the study while the machine is idle".to_owned(),
+        action: match is_recorded(findings) {
+            true => "record again while the machine is idle",
+            false => "repeat the measurement while the machine is idle",
+        }
+        .to_owned(),
         reason: format!(
             "others used {} of its CPU time meanwhile{who}; the findings speak of them too",
             percent(c.others.unwrap_or(0.0))
@@ -82,10 +91,14 @@ fn worth_moving(findings: &Findings) -> impl Iterator<Item = &SourceFinding> {
 
 /// What a source costs, in words: measured here, and at the largest scale predicted.
 fn cost(findings: &Findings, source: &SourceFinding) -> String {
-    let mut text = format!(
-        "made {} steps late and cost all ranks {} together",
-        source.late_steps, source.lost
-    );
+    let late = match (source.late_steps, is_recorded(findings)) {
+        (0, _) => String::new(),
+        (1, false) => "made 1 step late and ".to_owned(),
+        (n, false) => format!("made {n} steps late and "),
+        (1, true) => "made ranks wait once and ".to_owned(),
+        (n, true) => format!("made ranks wait {n} times and "),
+    };
+    let mut text = format!("{late}cost all ranks {} together", source.lost);
     if let Some(gain) = gain_at_scale(findings, source) {
         text.push_str(&gain);
     }

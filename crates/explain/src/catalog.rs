@@ -32,6 +32,9 @@ pub struct Catalog {
     members: BTreeMap<SourceId, BTreeSet<String>>,
 }
 
+/// Name of this program's processes.
+const OWN_NAME: &str = "idlewave";
+
 impl Catalog {
     /// From the run's tables of threads and of interrupt sources.
     pub fn new(tasks: &Tasks, sources: &Sources) -> Self {
@@ -47,6 +50,10 @@ impl Catalog {
             .filter(|t| t.process == Some(t.pid))
             .map(|t| ((t.node, t.pid), t.name))
             .collect();
+        // Unless it is itself what was recorded.
+        let recorded = tasks
+            .rows()
+            .any(|t| t.kind == task_kind::RANK && t.name.starts_with(OWN_NAME));
         let several = tasks.node.windows(2).any(|pair| pair[0] != pair[1]);
         for task in tasks.rows() {
             // A program is known by its own name rather than by those it gives its threads.
@@ -55,6 +62,9 @@ impl Catalog {
                 task_kind::KERNEL => (SourceKind::KernelThread, group_name(&task.name)),
                 task_kind::RANK => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
                 task_kind::OWN => (SourceKind::Recorder, task.name.clone()),
+                task_kind::PROGRAM if !recorded && is_own_name(&task.name) => {
+                    (SourceKind::Recorder, OWN_NAME.to_owned())
+                }
                 _ => (SourceKind::Task, process.unwrap_or(&task.name).clone()),
             };
             let source = catalog.intern(kind, &name);
@@ -148,6 +158,13 @@ impl Catalog {
     }
 }
 
+/// Whether a thread that the launcher has started is idlewave's by its name. A recorder knows its own threads; not those
+/// of the recorders of other nodes on the same kernel, and of what stands before the program in the launcher's command.
+fn is_own_name(name: &str) -> bool {
+    let rest = name.strip_prefix(OWN_NAME);
+    rest.is_some_and(|rest| matches!(rest, "" | "-reader" | "-wait" | "-perf"))
+}
+
 /// One name for the per-CPU copies of a kernel thread: `ksoftirqd/1` is `ksoftirqd`, and
 /// `kworker/0:1H-kblockd` is `kworker`.
 fn group_name(name: &str) -> String {
@@ -212,6 +229,40 @@ mod tests {
         );
         let orphan = catalog.thread(NodeId::new(0), Pid::new(40));
         assert_eq!(catalog.name(orphan), "orphan");
+    }
+
+    #[test]
+    fn processes_of_idlewave_are_recorders_unless_they_are_what_was_recorded() {
+        let table = |rank: &str| {
+            let mut tasks = Tasks::default();
+            for (pid, name, kind) in [
+                (30, "idlewave", task_kind::PROGRAM),
+                (31, "idlewave-reader", task_kind::PROGRAM),
+                // Somebody else's.
+                (32, "idlewave", task_kind::USER),
+                (33, "idlewave-x", task_kind::PROGRAM),
+                (40, rank, task_kind::RANK),
+            ] {
+                tasks.push(Task {
+                    node: NodeId::new(0),
+                    pid: Pid::new(pid),
+                    process: None,
+                    name: name.into(),
+                    kind,
+                });
+            }
+            tasks
+        };
+        let kinds = |rank: &str| {
+            let mut catalog = Catalog::new(&table(rank), &Sources::default());
+            [30, 31, 32, 33].map(|pid| {
+                let source = catalog.thread(NodeId::new(0), Pid::new(pid));
+                catalog.kind(source)
+            })
+        };
+        let (own, task) = (SourceKind::Recorder, SourceKind::Task);
+        assert_eq!(kinds("app"), [own, own, task, task]);
+        assert_eq!(kinds("idlewave"), [task; 4]);
     }
 
     #[test]

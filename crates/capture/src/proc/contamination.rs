@@ -169,18 +169,15 @@ impl Reading {
             cpus += 1;
         }
         let share = |ticks: u64| (all > 0).then(|| (ticks as f64 / all as f64).min(1.0));
-        let own = self
-            .own
-            .zip(after.own)
-            .map(|(b, a)| {
-                let waited_for = a.children.saturating_sub(b.children);
-                // A parent may refuse to be told of its children; then the looks know more.
-                let descending = waited_for.max(ticks_of(program, true));
-                a.ticks
-                    .saturating_sub(b.ticks)
-                    .saturating_add(descending)
-                    .saturating_add(ticks_of(program, false))
-            });
+        let own = self.own.zip(after.own).map(|(b, a)| {
+            let waited_for = a.children.saturating_sub(b.children);
+            // A parent may refuse to be told of its children; then the looks know more.
+            let descending = waited_for.max(ticks_of(program, true));
+            a.ticks
+                .saturating_sub(b.ticks)
+                .saturating_add(descending)
+                .saturating_add(ticks_of(program, false))
+        });
         Contamination {
             wall,
             cpus,
@@ -199,11 +196,7 @@ impl Reading {
         }
     }
 
-    fn top_tasks(
-        &self,
-        after: &Reading,
-        program: &BTreeMap<u32, OfProgram>,
-    ) -> Vec<(String, u64)> {
+    fn top_tasks(&self, after: &Reading, program: &BTreeMap<u32, OfProgram>) -> Vec<(String, u64)> {
         let own = after.own.map(|own| own.process);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (task, used) in differences(&self.tasks, &after.tasks) {

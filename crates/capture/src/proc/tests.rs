@@ -163,9 +163,7 @@ fn contamination_is_what_is_left_without_the_own_process() {
 
 /// A line of /proc/PID/stat: number, parent, own ticks and those of children waited for.
 fn process(pid: u32, parent: u32, ticks: u64, children: u64) -> String {
-    format!(
-        "{pid} (app) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 7 0 0\n"
-    )
+    format!("{pid} (app) R {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {children} 0 20 0 1 0 7 0 0\n")
 }
 
 /// Others' share of 200 ticks, of which 80 were used, 40 of them by this process itself.

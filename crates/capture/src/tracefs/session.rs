@@ -251,7 +251,7 @@ impl TraceSession {
     fn look_at_tasks(&mut self) {
         let own = Pid::new(std::process::id());
         for task in tasks(Path::new("/")) {
-            let is_own = task.process == own;
+            let is_own = task.process == own || is_recorder(task.process, &task.name);
             let raw = RawTask {
                 pid: task.pid,
                 process: Some(task.process),
@@ -275,6 +275,18 @@ impl TraceSession {
         self.capture.tasks = self.tasks.values().cloned().collect();
         Ok(self.capture.save(&self.raw_dir)?)
     }
+}
+
+/// Whether a process is idlewave's on a node of a recording: a recorder of another node on this kernel, or what stands
+/// before the program in the launcher's command.
+fn is_recorder(process: Pid, name: &str) -> bool {
+    // The name first: it is at hand, and few have it.
+    if !name.starts_with("idlewave") {
+        return false;
+    }
+    let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let second = words.split(|byte| *byte == 0).nth(1);
+    matches!(second, Some(b"node-record" | b"node-run" | b"node-send"))
 }
 
 /// `header_page` is the same for all instances and lies in the top directory only. The kernel gives it to

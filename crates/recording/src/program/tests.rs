@@ -258,6 +258,41 @@ fn records_of_interleaved_rings_become_rows_on_one_clock() {
 }
 
 #[test]
+fn calls_of_all_collectives_keep_communicator_and_bytes_and_others_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spill = Spill::new(dir.path());
+    let names = [
+        "MPI_Allreduce",
+        "MPI_Bcast",
+        "MPI_Reduce",
+        "MPI_Scan",
+        "MPI_Neighbor_alltoall",
+        "MPI_Ineighbor_alltoallv",
+        "MPI_Wait",
+    ];
+    spill.ring(0, &ring(10, 10, Some(0)));
+    let mut records = vec![call(0, 20, "MPI_Init", [0; 5]), members(WORLD, [1, 2])];
+    records.extend(
+        (0..)
+            .zip(names)
+            .map(|(i, name)| call(100 + 20 * i, 110 + 20 * i, name, [WORLD, i + 1, 24, 16, 0])),
+    );
+    spill.records(0, &records);
+    let (_, run) = spill.gather();
+    let rows: Vec<_> = run.read::<Calls>().unwrap().rows().skip(1).collect();
+    let seen = rows.iter().map(|c| (c.sent, c.received));
+    let kept = (Some(Bytes::new(24)), Some(Bytes::new(16)));
+    let mut expected = vec![kept; names.len()];
+    expected[names.len() - 1] = (None, None);
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    assert!(
+        rows[..6]
+            .iter()
+            .all(|c| c.comm == Some(0) && c.sequence.is_some())
+    );
+}
+
+#[test]
 fn what_is_missing_is_in_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let mut spill = Spill::new(dir.path());
