@@ -19,6 +19,7 @@ Examples:
   idlewave measure exchange --dims 2 --wait overlapped --ranks 4
   mpirun -n 4 idlewave measure allreduce --work 100us -o run
   mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
+  mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
   idlewave measure pingpong --ranks 2 --json")]
 pub struct MeasureArgs {
     #[command(subcommand)]
@@ -39,6 +40,8 @@ enum Measurement {
     Alltoall(StepArgs),
     /// Messages back and forth between pairs of ranks
     Pingpong(PingPongArgs),
+    /// Lennard-Jones fluid: what the same computation varies by, and what its tail costs
+    Md(MdArgs),
     /// Detour loop on every CPU of this node
     Detour(LocalArgs),
     /// Fixed work quantum on every CPU of this node
@@ -118,6 +121,32 @@ struct PingPongArgs {
     /// The largest message
     #[arg(long, default_value_t = 4 << 20, value_name = "N")]
     bytes: u64,
+}
+
+#[derive(Debug, Args)]
+struct MdArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Particles of each rank; the nearest cube of lattice cells is taken
+    #[arg(long, default_value_t = 4_000, value_name = "N")]
+    particles: u64,
+    /// Steps, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    steps: Option<u64>,
+    /// Seed of the velocities
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Add up the energy every so many steps; 0 for never
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    energy_every: u64,
+    /// Directory for a run that explain and report read; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Do not record the kernel's view with -o (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
 }
 
 #[derive(Debug, Args)]
@@ -220,6 +249,19 @@ impl Measurement {
                 };
                 let (mut options, json) = args.common.options(what);
                 args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Md(args) => {
+                let what = What::MolecularDynamics {
+                    particles: args.particles,
+                    steps: args.steps,
+                    energy_every: args.energy_every,
+                    seed: args.seed,
+                };
+                let (mut options, json) = args.common.options(what);
+                args.ranks.fill(&mut options);
+                options.output = args.output;
+                options.trace = !args.no_trace;
                 (options, json)
             }
             Self::Detour(args) => args.options(What::Detour),

@@ -1,7 +1,8 @@
 //! `idlewave measure` under real launchers. No assertion is about speed.
 
 use idlewave_mpi::testing::installations;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 const IDLEWAVE: &str = env!("CARGO_BIN_EXE_idlewave");
 
@@ -61,6 +62,9 @@ fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
         &["exchange", "--bytes", "8"],
         &["barrier", "--ranks", "2,4"],
         &["pingpong", "--pairs", "0"],
+        &["md", "--particles", "10"],
+        &["md", "--steps", "1"],
+        &["md", "--steps", "100", "--duration", "1s"],
         &["pingpong", "--ranks", "2", "--pairs", "2"],
     ] {
         let mut command = Command::new(IDLEWAVE);
@@ -72,5 +76,103 @@ fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(error.contains("next step:"), "{args:?}: {error}");
+    }
+}
+
+/// Explains and reports a bundle; its findings.
+fn explained(run: &Path) -> serde_json::Value {
+    for command in ["explain", "report"] {
+        let output = Command::new(IDLEWAVE).arg(command).arg(run).output();
+        let output = output.expect("idlewave");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {error}");
+    }
+    let text = std::fs::read(run.join("findings.json")).expect("explained");
+    serde_json::from_slice(&text).expect("findings")
+}
+
+/// Runs molecular dynamics with `command`, and holds what is printed against what the bundle says.
+fn molecular_dynamics(command: &mut Command, ranks: u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let args = "measure md --ranks 2 --particles 500 --steps 200 --energy-every 50 --json -o";
+    let output = command
+        .args(args.split(' '))
+        .arg(&run)
+        .output()
+        .expect("idlewave");
+    let found = json(&output);
+    let printed = &found["results"];
+    assert_eq!(printed["kind"], "molecular_dynamics");
+    assert_eq!(printed["steps"], 200);
+    assert_eq!(printed["jitter"]["ranks"], ranks);
+    assert!(printed["energy_drift"].as_f64().expect("added up") < 1e-3);
+    let findings = explained(&run);
+    let jitter = &findings["jitter"][0];
+    for part in ["name", "steps", "core", "slowest", "efficiency", "map"] {
+        assert_eq!(jitter[part], printed["jitter"][part], "{part}");
+    }
+}
+
+#[test]
+fn molecular_dynamics_prints_what_its_bundle_explains() {
+    let mut command = Command::new(IDLEWAVE);
+    molecular_dynamics(&mut command, 2);
+}
+
+#[test]
+fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
+    for mpi in installations() {
+        let mut command = mpi.launch(2);
+        molecular_dynamics(command.arg(IDLEWAVE), 2);
+    }
+}
+
+#[test]
+fn a_bundle_of_an_exchange_is_explained_with_all_ranks_of_every_series() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let args = "measure exchange --scaling weak --ranks 1,2,3 --duration 200ms --json -o";
+    let mut command = Command::new(IDLEWAVE);
+    let output = command.args(args.split(' ')).arg(&run).output();
+    let found = json(&output.expect("idlewave"));
+    assert_eq!(found["results"]["series"].as_array().map(Vec::len), Some(3));
+    let findings = explained(&run);
+    assert_eq!(findings["lockstep"].as_array().map(Vec::len), Some(3));
+    let text = std::fs::read(run.join("run.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&text).expect("a manifest");
+    for rank in manifest["ranks"].as_array().expect("ranks") {
+        let threads = rank["threads"].as_array().expect("a thread per phase");
+        assert_eq!(threads.len(), 3);
+    }
+}
+
+#[test]
+fn an_interrupted_job_prints_what_was_measured_until_then() {
+    for mpi in installations() {
+        let mut command = mpi.launch(2);
+        let directory = tempfile::tempdir().expect("a directory");
+        let run = directory.path().join("run");
+        let args = "measure barrier --duration 60s --no-trace --json -o";
+        command.arg(IDLEWAVE).args(args.split(' ')).arg(&run);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a launcher");
+        // The bundle is there when the ranks are about to run; the speed of the CPUs is known by then.
+        let begun = std::time::Instant::now();
+        while !run.join("run.json").exists() && begun.elapsed().as_secs() < 30 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // SAFETY: the process was started here and is not waited for yet.
+        unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+        let output = child.wait_with_output().expect("it ends");
+        let error = String::from_utf8_lossy(&output.stderr);
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{}: {e}: {error}", mpi.name));
+        assert_eq!(found["interrupted"], true, "{}", mpi.name);
+        assert!(found["results"]["series"][0]["iterations"].as_u64() > Some(0));
     }
 }
