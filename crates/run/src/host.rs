@@ -106,7 +106,7 @@ pub struct Contamination {
     pub wall: Nanos,
     /// Online CPUs over which the shares are taken.
     pub cpus: u32,
-    /// Share of all CPU time used by processes other than this one, 0..=1. Resolution: one tick per CPU.
+    /// Share of all CPU time used by processes other than this one and the recorded program, 0..=1. Resolution: one tick per CPU.
     pub others: Option<f64>,
     /// Share of all CPU time that the hypervisor gave to other guests, 0..=1.
     pub steal: Option<f64>,
