@@ -147,6 +147,12 @@ fn a_bundle_of_an_exchange_is_explained_with_all_ranks_of_every_series() {
     }
 }
 
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split(' ').filter_map(|c| c.parse().ok()).collect()
+}
+
 #[test]
 fn an_interrupted_job_prints_what_was_measured_until_then() {
     for mpi in installations() {
@@ -166,8 +172,16 @@ fn an_interrupted_job_prints_what_was_measured_until_then() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         std::thread::sleep(std::time::Duration::from_millis(300));
-        // SAFETY: the process was started here and is not waited for yet.
-        unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+        // MPICH passes it on; Open MPI would end the ranks itself and drop what they print.
+        let launcher = child.id();
+        let to = match mpi.name.starts_with("openmpi") {
+            true => children(launcher),
+            false => vec![launcher],
+        };
+        for pid in to {
+            // SAFETY: the processes were started here, and the launcher has not been waited for.
+            unsafe { libc::kill(pid as libc::pid_t, libc::SIGINT) };
+        }
         let output = child.wait_with_output().expect("it ends");
         let error = String::from_utf8_lossy(&output.stderr);
         let found: serde_json::Value = serde_json::from_slice(&output.stdout)

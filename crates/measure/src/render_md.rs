@@ -63,7 +63,11 @@ fn forces(out: &mut String, found: &JitterFindings) -> Result {
             );
             line(out, "outliers", &outliers)?;
         }
-        None => line(out, "core", "too few different durations to fit one")?,
+        None => line(
+            out,
+            "core",
+            "not fitted: fewer than 100 times, or most of them equal",
+        )?,
     }
     let s = &found.slowest;
     let z = s.z.map_or_else(String::new, |z| format!(", z = {z:.1}"));
