@@ -57,19 +57,47 @@ fn a_killed_program_leaves_everything_up_to_its_end() {
 #[test]
 fn an_abort_is_seen() {
     each("abort", 2, &[], |mpi, run| {
-        assert!(!run.output.status.success());
-        let aborted = run.processes.iter().filter(|process| {
-            process.calls("MPI_Abort").len() == 1
-                && process.rings[0].state.life & life::ABORTED != 0
-                && process.rings[0].state.life & life::FINALISED == 0
-        });
         let words = String::from_utf8_lossy(&run.output.stderr);
-        assert!(
-            aborted.count() >= 1,
-            "{}: {words}{:?}",
-            mpi.name,
-            run.processes
-        );
+        let what = format!("{}: {words}", mpi.name);
+        assert!(!run.output.status.success(), "{what}");
+        assert_eq!(run.processes.len(), 2, "{what}");
+        let [first, second] = [0, 1].map(|rank| &run.processes[rank]);
+        // The rank that calls it has said so before it ends anybody, itself included.
+        assert_eq!(first.calls("MPI_Abort").len(), 1, "{what}");
+        let aborted = life::INITIALISED | life::ABORTED;
+        assert_eq!(first.rings[0].state.life, aborted, "{what}");
+        // The other one waits to be ended and says nothing any more.
+        assert_eq!(second.calls("MPI_Abort").len(), 0, "{what}");
+        let ended = life::ABORTED | life::FINALISING | life::FINALISED;
+        assert_eq!(second.rings[0].state.life & ended, 0, "{what}");
+    });
+}
+
+#[test]
+fn what_is_called_inside_of_a_call_is_not_recorded() {
+    each("callback", 1, &[], |mpi, run| {
+        let said = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        assert!(said.contains("deleted"), "{}: {said}", mpi.name);
+        let process = &well(mpi, run, 1)[0];
+        assert_eq!(process.calls("MPI_Finalize").len(), 1, "{}", mpi.name);
+        assert_eq!(process.calls("MPI_Send").len(), 0, "{}", mpi.name);
+    });
+}
+
+#[test]
+fn requests_that_share_a_handle_are_told_apart_by_their_variables() {
+    each("shared", 1, &[], |mpi, run| {
+        let process = &well(mpi, run, 1)[0];
+        let requests = process.records().filter_map(|record| match record {
+            Record::Call { request, .. } => *request,
+            _ => None,
+        });
+        let requests: Vec<_> = requests.collect();
+        assert_eq!(requests.len(), 4, "{}: {requests:?}", mpi.name);
+        let [first, second] = [requests[0], requests[1]];
+        assert_ne!(first, second, "{}", mpi.name);
+        // Waited for in the other order.
+        assert_eq!(requests[2..], [second, first], "{}", mpi.name);
     });
 }
 

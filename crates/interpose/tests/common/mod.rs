@@ -6,6 +6,7 @@ use idlewave_mpi::testing::{Installation, skip};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 /// Source of a test program.
 pub fn source(name: &str) -> PathBuf {
@@ -128,8 +129,21 @@ impl Place {
     }
 }
 
+/// One job at a time: ranks wait by polling, and those of several tests together would take minutes for what takes
+/// a second, until their time limit ends them.
+static JOB: Mutex<()> = Mutex::new(());
+
 pub fn output(command: &mut Command) -> Output {
-    command.output().expect("the launcher can be started")
+    let _one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = command.output().expect("the launcher can be started");
+    let words = String::from_utf8_lossy(&output.stderr);
+    // 124 is what `timeout` says.
+    assert_ne!(
+        output.status.code(),
+        Some(124),
+        "the job did not end within its time limit: {command:?}: {words}"
+    );
+    output
 }
 
 /// Reads all rings of a directory.

@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -29,6 +30,13 @@ static void *completer(void *nothing) {
     return nothing;
 }
 
+/* MPI calls it inside of MPI_Finalize. */
+static int deleted(MPI_Comm comm, int key, void *value, void *state) {
+    (void)comm, (void)key, (void)state;
+    puts("deleted");
+    return MPI_Send(value, 1, MPI_INT, MPI_PROC_NULL, 0, W);
+}
+
 int main(int argc, char **argv) {
     const char *what = argv[1];
     int level, value = 0;
@@ -42,12 +50,26 @@ int main(int argc, char **argv) {
         MPI_Barrier(W);
         raise(SIGKILL);
     } else if (!strcmp(what, "abort")) {
-        MPI_Abort(W, 7);
+        if (rank == 0)
+            MPI_Abort(W, 7);
+        /* It returns in MPICH 5: nobody goes on to MPI_Finalize while the launcher ends the job. */
+        for (;;)
+            pause();
     } else if (!strcmp(what, "exit")) {
         _exit(0);
     } else if (!strcmp(what, "many")) {
         for (int i = 0; i < 1000; i++)
             MPI_Send(&value, 1, MPI_INT, MPI_PROC_NULL, 0, W);
+    } else if (!strcmp(what, "callback")) {
+        int key;
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &value);
+    } else if (!strcmp(what, "shared")) {
+        MPI_Request first, second;
+        MPI_Isend(&value, 1, MPI_INT, MPI_PROC_NULL, 1, W, &first);
+        MPI_Isend(&value, 1, MPI_INT, MPI_PROC_NULL, 2, W, &second);
+        MPI_Wait(&second, MPI_STATUS_IGNORE);
+        MPI_Wait(&first, MPI_STATUS_IGNORE);
     } else if (!strcmp(what, "polls")) {
         int flag;
         for (int i = 0; i < 1000; i++)
