@@ -70,6 +70,12 @@ int main(int argc, char **argv) {
         MPI_Isend(&value, 1, MPI_INT, MPI_PROC_NULL, 2, W, &second);
         MPI_Wait(&second, MPI_STATUS_IGNORE);
         MPI_Wait(&first, MPI_STATUS_IGNORE);
+        /* The second wait finds the persistent request inactive. */
+        MPI_Send_init(&value, 1, MPI_INT, MPI_PROC_NULL, 3, W, &first);
+        MPI_Start(&first);
+        MPI_Wait(&first, MPI_STATUS_IGNORE);
+        MPI_Wait(&first, MPI_STATUS_IGNORE);
+        MPI_Request_free(&first);
     } else if (!strcmp(what, "polls")) {
         int flag;
         for (int i = 0; i < 1000; i++)
