@@ -87,7 +87,7 @@ fn ranks_time(
     program
         .of_rank
         .iter()
-        .map(|(&rank, lanes)| {
+        .filter_map(|(&rank, lanes)| {
             // The thread that called MPI_Init stands for its rank.
             let mut time = RankTime {
                 rank,
@@ -96,9 +96,8 @@ fn ranks_time(
                 waiting: Nanos::ZERO,
                 communicating: Nanos::ZERO,
             };
-            let Some(&main) = lanes.first() else {
-                return time;
-            };
+            // Of a rank that was not recorded nothing is known.
+            let &main = lanes.first()?;
             let lane = &program.lanes[main as usize];
             let inside = time_in_calls(lane, begin, end);
             let waiting = waits.time_within(main, begin, end);
@@ -112,7 +111,7 @@ fn ranks_time(
             time.communicating = nanos(inside - waiting);
             time.taken = nanos(taken);
             time.computing = nanos(end - begin - inside - taken);
-            time
+            Some(time)
         })
         .collect()
 }
