@@ -213,7 +213,7 @@ tables! {
         phase: u32,
         /// Iteration, from 0 in each phase.
         iteration: u64,
-        /// 0 compute, 1 exchange with neighbours, 2 barrier; of the Lennard-Jones run: 3 forces, 4 list made anew, 5 update.
+        /// 0 compute, 1 exchange with neighbours, 2 barrier; of the Lennard-Jones run: 3 forces, 4 list made anew, 5 update; 6 allreduce, 7 reduce, 8 all-to-all.
         kind: u8,
         /// Begin.
         begin_ns: u64,
