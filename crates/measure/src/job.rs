@@ -196,7 +196,7 @@ fn rank<F: Fabric>(
         }
         What::MolecularDynamics { .. } => {
             md::measure(fabric, options, &ranks, calibration, stop, progress)?
-                .map(Results::MolecularDynamics)
+                .map(|found| Results::MolecularDynamics(Box::new(found)))
         }
         _ => lockstep::measure(fabric, options, &ranks, calibration, stop, progress)?
             .map(Results::Lockstep),

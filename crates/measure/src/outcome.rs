@@ -47,7 +47,7 @@ pub enum Results {
     /// Messages back and forth.
     PingPong(PingPongFindings),
     /// Forces of a fluid in every step of every rank.
-    MolecularDynamics(MdOutcome),
+    MolecularDynamics(Box<MdOutcome>),
     /// Detours or quanta of every CPU.
     Cpus {
         /// `detour` or `fwq`.
