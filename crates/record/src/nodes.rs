@@ -165,6 +165,7 @@ impl Nodes {
     fn rounds(&mut self, may_not_have_started: bool) -> Rounds {
         let mut waiting: Vec<String> = Vec::new();
         let mut failures = 0;
+        let mut reached = false;
         loop {
             self.job.round += 1;
             self.job.only = waiting.pop();
@@ -176,13 +177,15 @@ impl Nodes {
                     ));
                 }
             };
+            // In this round or an earlier one: the last round finds nothing left anywhere.
+            reached |= !asked.seen.is_empty();
             if asked.came.is_empty() && asked.trouble.is_none() && self.job.only.is_none() {
-                return match may_not_have_started && asked.seen.is_empty() {
+                return match may_not_have_started && !reached {
                     true => Rounds::NoNode,
                     false => Rounds::All,
                 };
             }
-            if may_not_have_started && asked.failed && asked.seen.is_empty() {
+            if may_not_have_started && asked.failed && !reached {
                 return Rounds::NoNode;
             }
             if let Some(trouble) = asked.trouble.filter(|_| asked.came.is_empty()) {
