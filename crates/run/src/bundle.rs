@@ -1,8 +1,10 @@
 //! A bundle on disk: a directory whose `run.json` is always whole, whatever happens to its writer.
 
+use crate::batches::{BatchReader, file_name};
+use crate::findings::Findings;
 use crate::{
-    Incomplete, Manifest, RunError, RunState, SchemaVersion, Table, TableReader, TableWriter,
-    findings::Findings, table_io::is_missing,
+    Incomplete, Manifest, RunError, RunState, SchemaVersion, Table, TableEntry, TableReader,
+    TableWriter,
 };
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -69,10 +71,13 @@ impl RunWriter {
 
     /// Ends a table and enters it into the manifest (not yet saved).
     pub fn finish_table<T: Table>(&mut self, table: TableWriter<T>) -> Result<(), RunError> {
-        let entry = table.finish()?;
+        self.enter(table.finish()?);
+        Ok(())
+    }
+
+    fn enter(&mut self, entry: TableEntry) {
         self.manifest.tables.retain(|t| t.name != entry.name);
         self.manifest.tables.push(entry);
-        Ok(())
     }
 
     /// Writes a table that is in memory. An older one stays if that fails.
@@ -88,7 +93,7 @@ impl RunWriter {
         if self.manifest.tables.iter().any(|t| t.name == T::NAME) {
             return Ok(false);
         }
-        let left = self.path.join(format!("{}.arrow", T::NAME));
+        let left = self.path.join(file_name(T::NAME));
         // Kept under another name until the copy is whole: a second kill loses nothing either.
         let aside = self.path.join(format!("{}.arrow.killed", T::NAME));
         if !aside.exists() {
@@ -98,8 +103,8 @@ impl RunWriter {
                 Err(e) => return Err(RunError::io("rename", left)(e)),
             }
         }
-        let mut reader = match TableReader::<T>::recover(aside.clone()) {
-            Ok(reader) => Some(reader),
+        let mut reader = match BatchReader::recover(aside.clone()) {
+            Ok(batches) => Some(TableReader::<T>::on(batches)),
             // Killed before the first batch: a table without rows.
             Err(RunError::Table { .. }) => None,
             Err(e) => return Err(e),
@@ -171,7 +176,16 @@ impl RunReader {
 
     /// Opens a table for reading batch by batch.
     pub fn table<T: Table>(&self) -> Result<TableReader<T>, RunError> {
-        match self.manifest.tables.iter().find(|t| t.name == T::NAME) {
+        self.batches(T::NAME).map(TableReader::on)
+    }
+
+    /// Opens a table, or `None` if the run has none by that name.
+    pub fn table_if_present<T: Table>(&self) -> Result<Option<TableReader<T>>, RunError> {
+        Ok(self.batches_if_present(T::NAME)?.map(TableReader::on))
+    }
+
+    fn batches(&self, table: &str) -> Result<BatchReader, RunError> {
+        match self.manifest.tables.iter().find(|t| t.name == table) {
             Some(entry) => {
                 // The file name comes from foreign bytes: it must not lead out of the bundle.
                 if Path::new(&entry.file).components().count() != 1 || entry.file.starts_with('.') {
@@ -183,24 +197,23 @@ impl RunReader {
                         ),
                     });
                 }
-                TableReader::open(self.path.join(&entry.file), entry)
+                BatchReader::open(self.path.join(&entry.file), entry)
             }
             None if self.manifest.state == RunState::Recording => {
-                TableReader::recover(self.path.join(format!("{}.arrow", T::NAME)))
+                BatchReader::recover(self.path.join(file_name(table)))
             }
             None => Err(RunError::NoTable {
                 path: self.path.clone(),
-                table: T::NAME.to_owned(),
+                table: table.to_owned(),
             }),
         }
     }
 
-    /// Opens a table, or `None` if the run has none by that name.
-    pub fn table_if_present<T: Table>(&self) -> Result<Option<TableReader<T>>, RunError> {
-        match self.table::<T>() {
+    fn batches_if_present(&self, table: &str) -> Result<Option<BatchReader>, RunError> {
+        match self.batches(table) {
             Ok(reader) => Ok(Some(reader)),
             Err(RunError::NoTable { .. }) => Ok(None),
-            Err(e) if is_missing(&e) && self.manifest.state == RunState::Recording => Ok(None),
+            Err(e) if e.is_missing() && self.manifest.state == RunState::Recording => Ok(None),
             Err(e) => Err(e),
         }
     }

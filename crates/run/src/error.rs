@@ -72,6 +72,11 @@ impl RunError {
         }
     }
 
+    /// Whether the file is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, RunError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether the disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, RunError::Io { source, .. }

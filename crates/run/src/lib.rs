@@ -4,6 +4,7 @@
 //! or a simulation. On disk it is a directory with `run.json` (the [`Manifest`]), Arrow IPC tables
 //! and, once explained, `findings.json`. The schema is written down in docs/run-bundle.md.
 
+mod batches;
 mod bundle;
 mod codes;
 mod column;
