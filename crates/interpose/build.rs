@@ -36,7 +36,6 @@ fn main() {
         .args([
             "-O",
             "-Cpanic=abort",
-            "-Clto=fat",
             "-Ccodegen-units=1",
             "-Cstrip=symbols",
         ])
