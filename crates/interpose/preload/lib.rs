@@ -65,7 +65,7 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
     }
     thread.depth = 1;
     let code = match library::library() {
-        Some(library) if !files::forked() && thread.records() => {
+        Some(library) if !files::forked() && (thread.records() || takes_part(entry)) => {
             let mut call = Call {
                 entry,
                 library,
@@ -85,6 +85,12 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
     };
     thread.depth = 0;
     code
+}
+
+/// Whether a call is followed even where there is no ring: the others compare clocks in it, and would wait for ever.
+#[cold]
+fn takes_part(entry: &Entry) -> bool {
+    files::wanted() && matches!(entry.how, How::Init | How::InitThread | How::Finalize)
 }
 
 /// Passes a call on, unseen.

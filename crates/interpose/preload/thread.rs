@@ -130,6 +130,7 @@ impl Thread {
             self.end_polls();
             self.state = State::Refused;
             files::close(self.ring, self.capacity);
+            self.capacity = 0;
             self.extra = None;
             self.cache = [Cached::NONE; 4];
         } else {
@@ -141,6 +142,7 @@ impl Thread {
     pub fn forget(&mut self) {
         if self.state == State::Recording {
             files::unmap(self.ring, self.capacity);
+            self.capacity = 0;
         }
         // The caches are left as they are: locks of the allocator are safe after fork, those of ours may be held.
         self.state = State::Fresh;
@@ -155,7 +157,7 @@ impl Thread {
         self.extra.get_or_insert_with(Box::default)
     }
 
-    /// Writes one record; `false` and a loss where the ring is full.
+    /// Writes one record; `false` and a loss where the ring is full, `false` where there is none.
     #[inline(always)]
     pub fn write(&mut self, record: &[u64; WORDS]) -> bool {
         if self.polls.many != 0 {
@@ -197,6 +199,9 @@ impl Thread {
 
     #[cold]
     fn room(&mut self) -> bool {
+        if self.state != State::Recording {
+            return false;
+        }
         // Acquire: the reader's copies are done before their places are written again. A reader that says more than
         // was written is not believed.
         let read = self.header().read.0.load(Acquire);

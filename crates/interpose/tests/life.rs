@@ -139,6 +139,37 @@ fn a_program_without_mpi_leaves_no_file_and_one_without_a_directory_runs_on() {
 }
 
 #[test]
+fn a_rank_that_cannot_make_a_ring_does_not_hold_up_the_others() {
+    let place = Place::new();
+    let script = format!(
+        "test \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != 1 || export {DIRECTORY_VARIABLE}=/nowhere/at/all; \
+         exec \"$0\" many"
+    );
+    for mpi in installations() {
+        let Some(program) = place.compile_c(&mpi, "life.c") else {
+            continue;
+        };
+        let command = [
+            Path::new("/bin/sh"),
+            Path::new("-c"),
+            Path::new(&script),
+            &program,
+        ];
+        for compared in ["1", "ranks"] {
+            let run = place.run(&mpi, 3, &command, &[(CLOCKS_VARIABLE, compared)]);
+            let processes = well(&mpi, run, 2);
+            let ranks = processes.iter().map(|p| p.rings[0].state.rank);
+            assert_eq!(
+                ranks.collect::<Vec<_>>(),
+                [Some(0), Some(2)],
+                "{}",
+                mpi.name
+            );
+        }
+    }
+}
+
+#[test]
 fn records_for_which_there_is_no_room_are_counted_exactly() {
     each(
         "many",
