@@ -252,7 +252,8 @@ fn find_program(
         if !word.starts_with('-') || word == "-" {
             return Ok((at, false));
         }
-        match values(launcher, &word) {
+        let next = command.get(at + 1).map(|word| word.to_string_lossy());
+        match values(launcher, &word, next.as_deref()) {
             Values::Next(count) => at += 1 + count,
             Values::InFile => {
                 return Err(LaunchError::InFile {

@@ -62,14 +62,29 @@ fn lists(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|known| known == name)
 }
 
-/// What follows the option `token`, which begins with `-`.
-pub(crate) fn values(launcher: Launcher, token: &str) -> Values {
+/// What follows the option `token`, which begins with `-`; `next` is the word behind it.
+pub(crate) fn values(launcher: Launcher, token: &str, next: Option<&str>) -> Values {
     match launcher {
         Launcher::OpenMpi => dashed(token, OPEN_MPI_ONE, OPEN_MPI_TWO, OPEN_MPI_NONE, "app"),
-        Launcher::Hydra => dashed(token, HYDRA_ONE, HYDRA_TWO, HYDRA_NONE, "configfile"),
+        Launcher::Hydra => {
+            let found = dashed(token, HYDRA_ONE, HYDRA_TWO, HYDRA_NONE, "configfile");
+            // `-genv NAME VALUE` may be written `-genv NAME=VALUE` (and `-genv=NAME VALUE`, `-genv=NAME=VALUE`).
+            match found {
+                Values::Next(2) if next.is_some_and(|word| word.contains('=')) => Values::Next(1),
+                Values::Next(1) if token.split('=').count() > 2 && is_hydra_variable(token) => {
+                    Values::Next(0)
+                }
+                other => other,
+            }
+        }
         Launcher::Slurm => slurm(token),
         Launcher::Other => Values::Unknown,
     }
+}
+
+fn is_hydra_variable(token: &str) -> bool {
+    let bare = token.trim_start_matches('-');
+    bare.split('=').next().is_some_and(|n| lists(HYDRA_TWO, n))
 }
 
 /// Open MPI and Hydra: one dash or two, the value as the next argument or after `=`.
@@ -160,7 +175,7 @@ pub(crate) fn output_option(launcher: Launcher, token: &str) -> Output {
         return slurm_short_output(token);
     }
     let name = bare.split_once('=').map_or(bare, |(name, _)| name);
-    match values(launcher, token) {
+    match values(launcher, token, None) {
         Values::Next(values) if lists(list, name) => Output::Whole { values },
         _ => Output::No,
     }

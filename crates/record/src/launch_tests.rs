@@ -61,6 +61,8 @@ fn the_program_is_found_behind_the_options_of_every_launcher() {
         "/opt/openmpi5/bin/mpirun --map-by :OVERSUBSCRIBE --prtemca a b --output tag -n 2 | python3 x.py /",
         "/opt/openmpi5/bin/mpirun --map-by=core --mca=a b -n 2 | ./app /",
         "mpiexec.hydra -genv A 1 -genvlist A,B -ppn 2 -f hosts -l -n 4 | ./app /",
+        "mpiexec.hydra -genv A=1 -n 4 | ./app x /",
+        "mpiexec.hydra -genv=A 1 -genv=A=1 -n 1 -env A=b=c | ./app / : -n 2 -env A b=c | ./other /",
         "/opt/mpich/bin/mpirun -hosts a,b -iface eth0 -print-all-exitcodes -n 4 | ./app -genv A 1 /",
         "/opt/mpich/bin/mpirun -hosts=a,b -s all -n 4 | ./app /",
         "srun | ./app /",
