@@ -2,7 +2,8 @@
 //!
 //! A handle may stand for several requests at once: libraries return one shared handle for operations that are complete
 //! when they are started (MPICH for small sends, Open MPI for MPI_PROC_NULL and sends that it copied). Then the request
-//! that was started with the same variable of the program is taken, else the oldest.
+//! that was last started with the same variable of the program is taken, else, where the program has copied the handle,
+//! the oldest.
 
 use crate::call::Call;
 use crate::communicators::Comm;
@@ -152,7 +153,7 @@ pub fn finish(handle: usize, slot: usize) -> Option<Request> {
         Queue::Many(all) => {
             let place = all
                 .iter()
-                .position(|request| request.slot == slot)
+                .rposition(|request| request.slot == slot)
                 .unwrap_or(0);
             let request = all.remove(place);
             if all.is_empty() {
@@ -169,7 +170,7 @@ pub fn cancel(handle: usize, slot: usize) {
         match queue {
             Queue::One(request) => request.cancelled = true,
             Queue::Many(all) => {
-                if let Some(request) = all.iter_mut().find(|request| request.slot == slot) {
+                if let Some(request) = all.iter_mut().rfind(|request| request.slot == slot) {
                     request.cancelled = true;
                 }
             }

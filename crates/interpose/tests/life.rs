@@ -104,6 +104,22 @@ fn requests_that_share_a_handle_are_told_apart_by_their_variables() {
 }
 
 #[test]
+fn requests_that_share_a_handle_and_were_copied_are_taken_in_the_order_in_which_they_were_started() {
+    each("copied", 1, &[], |mpi, run| {
+        let process = &well(mpi, run, 1)[0];
+        let requests = process.records().filter_map(|record| match record {
+            Record::Call { request, .. } => *request,
+            _ => None,
+        });
+        let requests: Vec<_> = requests.collect();
+        // Four that start, two waits; MPI_Waitall names none.
+        assert_eq!(requests.len(), 6, "{}: {requests:?}", mpi.name);
+        assert_eq!(requests[4], requests[3], "{}", mpi.name);
+        assert_eq!(requests[5], requests[0], "{}", mpi.name);
+    });
+}
+
+#[test]
 fn a_program_that_ends_well_says_so_and_one_that_does_not_finalise_too() {
     each("marks", 2, &[], |mpi, run| {
         for process in well(mpi, run, 2) {

@@ -76,6 +76,16 @@ int main(int argc, char **argv) {
         MPI_Wait(&first, MPI_STATUS_IGNORE);
         MPI_Wait(&first, MPI_STATUS_IGNORE);
         MPI_Request_free(&first);
+    } else if (!strcmp(what, "copied")) {
+        MPI_Request one, copies[4];
+        for (int i = 0; i < 4; i++) {
+            MPI_Isend(&value, 1, MPI_INT, MPI_PROC_NULL, i, W, &one);
+            copies[i] = one;
+        }
+        /* The last one is in both: it is waited for where it was started, the others where they were copied to. */
+        MPI_Wait(&one, MPI_STATUS_IGNORE);
+        MPI_Wait(&copies[0], MPI_STATUS_IGNORE);
+        MPI_Waitall(2, copies + 1, MPI_STATUSES_IGNORE);
     } else if (!strcmp(what, "polls")) {
         int flag;
         for (int i = 0; i < 1000; i++)
