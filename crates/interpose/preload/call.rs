@@ -5,7 +5,8 @@ use crate::narrow::{self, Kept};
 use crate::table::How;
 use crate::{clock, ring::flags};
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Through which interface a function was called.
 #[derive(Clone, Copy, PartialEq)]
@@ -53,7 +54,8 @@ impl Entry {
     /// The library's own function behind it; `None` if there is none.
     #[inline(always)]
     pub fn real(&self) -> Option<usize> {
-        match self.real.load(Relaxed) {
+        // Acquire: `narrow` is stored before it.
+        match self.real.load(Acquire) {
             0 => self.find(),
             address => Some(address),
         }
@@ -67,7 +69,7 @@ impl Entry {
             address = symbol_anywhere(&CString::new(plain).ok()?);
             self.narrow.store(address.is_some(), Relaxed);
         }
-        self.real.store(address?, Relaxed);
+        self.real.store(address?, Release);
         address
     }
 
