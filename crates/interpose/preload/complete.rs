@@ -42,7 +42,7 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
                 };
                 (peer, tag, bytes) = (transfer.peer, transfer.tag, transfer.bytes);
                 flags = more | transfer.flags;
-            } else if cancelled == 0 {
+            } else if flags & (flags::CANCELLED | flags::FREED) == 0 {
                 flags |= flags::BYTES_UNKNOWN;
             }
         }
@@ -316,6 +316,6 @@ pub fn free(call: &mut Call, thread: &mut Thread) {
     write_call(call, thread, Details::default());
     if let Some(request) = request {
         // SAFETY: there is no status.
-        unsafe { write(call, thread, request, 0, flags::CANCELLED) };
+        unsafe { write(call, thread, request, 0, flags::FREED) };
     }
 }

@@ -163,7 +163,7 @@ pub const MARKS: usize = 4_096;
 pub mod flags {
     /// The other end is the rank itself.
     pub const SELF: u8 = 1;
-    /// The request was cancelled, or freed while it was active.
+    /// The request was cancelled.
     pub const CANCELLED: u8 = 2;
     /// The communicator is an intercommunicator.
     pub const INTER: u8 = 4;
@@ -173,6 +173,8 @@ pub mod flags {
     pub const FAILED: u8 = 16;
     /// The send waits for its receive: MPI_Ssend and its kin.
     pub const SYNCHRONOUS: u8 = 32;
+    /// The request was freed while it was active: it goes on, and when it ends is not seen.
+    pub const FREED: u8 = 64;
 }
 
 /// Switches the comparison of clocks between nodes: `0` off, `ranks` compares every rank as if it were alone on its node.

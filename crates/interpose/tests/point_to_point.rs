@@ -56,6 +56,10 @@ fn check(mpi: &Installation, rank: u32, process: &Process, large: bool) {
     let what = format!("{} rank {rank}", mpi.name);
     let mut messages = process.messages();
     let (next, previous) = ((rank + 1) % RANKS, (rank + RANKS - 1) % RANKS);
+    let freed = messages[&24].iter().filter(|message| {
+        message.flags & (flags::FREED | flags::CANCELLED) == flags::FREED && message.send
+    });
+    let freed = freed.count();
     for (tag, bytes) in to_next(large) {
         let found = messages.remove(&tag).unwrap_or_default();
         let expect = |peer| {
@@ -113,6 +117,7 @@ fn check(mpi: &Installation, rank: u32, process: &Process, large: bool) {
     let found = messages.remove(&23).unwrap_or_default();
     assert_eq!(pairs(&found, false), [(Some(previous), 0)], "{what}");
     assert!(found[0].flags & flags::CANCELLED != 0, "{what}: {found:?}");
+    assert_eq!(freed, 1, "{what}: given up by the sender, not cancelled");
     // To MPI_PROC_NULL goes nothing, and there is nothing else.
     assert_eq!(messages, BTreeMap::new(), "{what}");
     assert_eq!(process.losses(), BTreeMap::new(), "{what}");

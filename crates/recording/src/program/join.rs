@@ -24,6 +24,8 @@ pub(super) struct Completion {
     /// `None` if they could not be found out.
     pub bytes: Option<Bytes>,
     pub cancelled: bool,
+    /// The request was given up, the operation was not: its end is not known.
+    pub freed: bool,
 }
 
 enum Slot {
@@ -48,6 +50,8 @@ pub(super) struct Join {
     limit: usize,
     /// Operations that were cancelled.
     pub cancelled: u64,
+    /// Operations whose request was freed before their end.
+    pub freed: u64,
     /// Completions whose start was never seen.
     pub unknown: u64,
 }
@@ -107,6 +111,11 @@ impl Join {
         if end.cancelled {
             self.cancelled += 1;
             return Slot::Gone;
+        }
+        if end.freed {
+            // It is a message all the same: without its row all later ones would be matched with the wrong ends.
+            self.freed += 1;
+            return Slot::Done(row);
         }
         row.wait_ns = Some(end.wait_ns);
         row.completed_ns = Some(end.completed_ns);
@@ -194,6 +203,7 @@ mod tests {
             tag: Some(tag),
             bytes: Some(Bytes::new(8)),
             cancelled: false,
+            freed: false,
         }
     }
 
@@ -247,6 +257,26 @@ mod tests {
         join.complete(1, cancelled);
         assert_eq!(flushed(&mut join, true), [-2]);
         assert_eq!((join.cancelled, join.unknown), (1, 0));
+    }
+
+    #[test]
+    fn what_was_freed_keeps_its_place_with_empty_cells() {
+        let mut join = Join::default();
+        let freed = Completion {
+            freed: true,
+            ..end(0)
+        };
+        join.start(1, row(10));
+        join.complete(1, freed);
+        join.complete(2, freed);
+        join.start(2, row(20));
+        let mut rows = Vec::new();
+        let Ok(()) = join.flush(|row| -> Result<(), Infallible> {
+            rows.push((row.tag, row.wait_ns, row.completed_ns));
+            Ok(())
+        });
+        assert_eq!(rows, [(10, None, None), (20, None, None)]);
+        assert_eq!((join.freed, join.cancelled, join.unknown), (2, 0, 0));
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub(super) struct SeenInRecords {
     pub unknown: u64,
     pub bytes_unknown: u64,
     pub cancelled: u64,
+    pub freed: u64,
     pub early: u64,
 }
 
@@ -180,6 +181,7 @@ impl<'a> Rows<'a> {
                     tag,
                     bytes: self.bytes(flags, bytes),
                     cancelled: flags & flags::CANCELLED != 0,
+                    freed: flags & flags::FREED != 0,
                 };
                 self.joins
                     .entry(ring.process)
@@ -377,6 +379,7 @@ impl<'a> Rows<'a> {
         for join in self.joins.values_mut() {
             join.finish(|row| transfers.push(row))?;
             self.seen.cancelled += join.cancelled;
+            self.seen.freed += join.freed;
             self.seen.early += join.unknown;
         }
         out.finish_table(self.calls)?;

@@ -208,6 +208,12 @@ pub(super) fn enter_losses(
         "nothing: the program wanted it so",
     );
     losses.enter(
+        "sends and receives whose request was freed before they were complete",
+        seen.freed,
+        "when they were complete is not known; such receives are in no message",
+        "nothing: the program wanted it so",
+    );
+    losses.enter(
         "calls and messages whose bytes could not be found out",
         seen.bytes_unknown,
         "sums of bytes are too small",

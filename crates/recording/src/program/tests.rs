@@ -310,6 +310,9 @@ fn what_is_missing_is_in_the_ledger() {
             transfer(kind::RECEIVE, 100, WORLD, 0, 0, 400, 5),
             call(130, 140, "MPI_Wait", [0, 0, 0, 0, 5]),
             completion(130, 140, flags::CANCELLED, 0, 0, 0, 5),
+            call(150, 160, "MPI_Isend", [WORLD, 0, 0, 0, 6]),
+            transfer(kind::SEND, 150, WORLD, 2, 3, 40, 6),
+            completion(170, 180, flags::FREED, 2, 3, 40, 6),
             completion(130, 140, 0, 1, 0, 0, 50),
             [0, 0, 255, 0, 0, 0, 0, 0],
         ],
@@ -322,8 +325,13 @@ fn what_is_missing_is_in_the_ledger() {
         (gathered.ranks, gathered.finalised, gathered.lost),
         (1, 0, 17)
     );
-    assert_eq!(run.read::<Calls>().unwrap().len(), 3);
-    assert!(run.read::<Transfers>().unwrap().is_empty());
+    assert_eq!(run.read::<Calls>().unwrap().len(), 4);
+    let transfers: Transfers = run.read().unwrap();
+    let kept: Vec<_> = transfers
+        .rows()
+        .map(|t| (t.tag, t.bytes, t.completed_ns))
+        .collect();
+    assert_eq!(kept, [(3, Some(Bytes::new(40)), None)], "sent and given up");
     let losses = run.manifest().losses.entries();
     let counts: Vec<(&str, u64)> = losses.iter().map(|l| (l.what.as_str(), l.count)).collect();
     assert_eq!(
@@ -335,6 +343,10 @@ fn what_is_missing_is_in_the_ledger() {
             ("ranks that called MPI_Abort", 1),
             ("completions of requests whose start was not recorded", 1),
             ("operations that were cancelled", 1),
+            (
+                "sends and receives whose request was freed before they were complete",
+                1
+            ),
             ("records of processes that never came to be ranks", 1),
             ("records that could not be understood", 1),
         ]
