@@ -409,6 +409,20 @@ fn sleep_inside_a_call_is_how_a_rank_waits_and_outside_it_is_taken() {
 }
 
 #[test]
+fn what_is_taken_from_a_rank_inside_a_call_counts_from_the_end_of_its_wait() {
+    let mut made = Made::new(2);
+    // The message is there at 50 us, the rank gets its CPU back at 90 us.
+    made.strike(0, (30 * US, 90 * US), 0);
+    made.message(1, 0, (50 * US, 51 * US), (20 * US, 92 * US));
+    let found = made.explain();
+    let time = &found.program().ranks_time[0];
+    let waiting = time.waiting.get();
+    assert!((30 * US..=31 * US).contains(&waiting), "{waiting}");
+    assert_eq!(time.taken.get(), 70 * US - waiting);
+    assert_eq!(time.communicating.get(), 2 * US);
+}
+
+#[test]
 fn where_the_time_of_a_rank_went_adds_up() {
     let mut made = Made::new(2);
     made.strike(1, (30 * US, 80 * US), 0);

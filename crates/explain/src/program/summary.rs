@@ -101,16 +101,18 @@ fn ranks_time(
             let lane = &program.lanes[main as usize];
             let inside = time_in_calls(lane, begin, end);
             let waiting = waits.time_within(main, begin, end);
-            let taken: u64 = between(&charges[main as usize], begin, end)
-                .map(|c| {
-                    let (from, to) = (c.begin.max(begin), c.end.min(end));
-                    to - from - time_in_calls(lane, from, to)
-                })
-                .sum();
+            // What is taken while the rank waits costs it nothing.
+            let (mut taken_inside, mut taken_outside) = (0, 0);
+            for charge in between(&charges[main as usize], begin, end) {
+                let (from, to) = (charge.begin.max(begin), charge.end.min(end));
+                let in_calls = time_in_calls(lane, from, to);
+                taken_inside += in_calls - waits.time_within(main, from, to);
+                taken_outside += to - from - in_calls;
+            }
             time.waiting = nanos(waiting);
-            time.communicating = nanos(inside - waiting);
-            time.taken = nanos(taken);
-            time.computing = nanos(end - begin - inside - taken);
+            time.communicating = nanos(inside - waiting - taken_inside);
+            time.taken = nanos(taken_inside + taken_outside);
+            time.computing = nanos(end - begin - inside - taken_outside);
             Some(time)
         })
         .collect()

@@ -146,9 +146,9 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         );
         let sub = format!("of the time of the ranks, {waited} in all, waiting for each other");
         out.push_str(&tile("Waiting", &percent(s.waiting), &sub));
-        let sub = "of the time of the ranks, outside of MPI, taken by others";
+        let sub = "of the time of the ranks, taken by others while they did not wait";
         out.push_str(&tile("Taken", &percent(s.taken), sub));
-        let sub = "of the time of the ranks inside MPI, but not waiting";
+        let sub = "of the time of the ranks inside MPI, on a CPU and not waiting";
         out.push_str(&tile("Communicating", &percent(s.communicating), sub));
     }
     if program.waited.get() > 0 {

@@ -46,11 +46,12 @@ pub struct RankTime {
     pub rank: Rank,
     /// Outside of MPI, on a CPU.
     pub computing: Nanos,
-    /// Outside of MPI, taken by others (preempted, interrupted, waiting for a CPU).
+    /// Taken by others (preempted, interrupted, waiting for a CPU), or asleep outside of MPI; what was taken while the
+    /// rank waited is not counted.
     pub taken: Nanos,
     /// Inside MPI, waiting for another rank.
     pub waiting: Nanos,
-    /// Inside MPI, the rest.
+    /// Inside MPI, on a CPU and not waiting.
     pub communicating: Nanos,
 }
 
