@@ -104,7 +104,8 @@ fn requests_that_share_a_handle_are_told_apart_by_their_variables() {
 }
 
 #[test]
-fn requests_that_share_a_handle_and_were_copied_are_taken_in_the_order_in_which_they_were_started() {
+fn requests_that_share_a_handle_and_were_copied_are_taken_in_the_order_in_which_they_were_started()
+{
     each("copied", 1, &[], |mpi, run| {
         let process = &well(mpi, run, 1)[0];
         let requests = process.records().filter_map(|record| match record {
