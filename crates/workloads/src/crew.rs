@@ -5,6 +5,7 @@ use crate::affinity::{pin, thread_id};
 use crate::recorder::Collector;
 use bytemuck::Pod;
 use idlewave_clock::{Calibration, Pair};
+use idlewave_fabric::FabricError;
 use idlewave_run::RunError;
 use idlewave_run::spill::{Block, RecordKind};
 use idlewave_units::{Cpu, Pid, Rank};
@@ -203,6 +204,23 @@ pub fn run<R: Send>(
     })
 }
 
+/// What all ranks returned, or why the first of them gave up. That makes the others fail too, which is no reason where
+/// a rank has its own.
+pub fn all_of<R>(results: Vec<Result<R, WorkloadError>>) -> Result<Vec<R>, WorkloadError> {
+    let mut all = Vec::with_capacity(results.len());
+    let mut failure = None;
+    for result in results {
+        match (result, &failure) {
+            (Ok(one), _) => all.push(one),
+            (Err(error), None | Some(WorkloadError::Fabric(FabricError::PeerFailed))) => {
+                failure = Some(error);
+            }
+            (Err(_), Some(_)) => {}
+        }
+    }
+    failure.map_or(Ok(all), Err)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +301,24 @@ mod tests {
         let failed = run_all(&members, bodies, &Told::default());
         assert!(matches!(failed, Err(WorkloadError::Pin { .. })));
         assert!(!begun.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn the_rank_that_gave_up_says_why_and_not_those_that_waited_for_it() {
+        let peer = || Err(WorkloadError::Fabric(FabricError::PeerFailed));
+        let wrong = |iteration| Err(WorkloadError::WrongSum { iteration });
+        let ranks: [Result<u32, _>; 5] = [Ok(0), peer(), wrong(7), peer(), wrong(8)];
+        let reason = all_of(Vec::from(ranks)).expect_err("ranks failed");
+        assert!(
+            matches!(reason, WorkloadError::WrongSum { iteration: 7 }),
+            "{reason}"
+        );
+        let vague = all_of::<u32>(vec![peer(), peer()]).expect_err("ranks failed");
+        assert!(matches!(
+            vague,
+            WorkloadError::Fabric(FabricError::PeerFailed)
+        ));
+        assert_eq!(all_of(vec![Ok(1), Ok(2)]).expect("all well"), [1, 2]);
     }
 
     #[test]

@@ -176,6 +176,14 @@ pub fn run(
         pass_all(&iteration_feeds, pair, sink)?;
         pass_all(&gap_feeds, pair, sink)
     })?;
+    together(results, calibration)
+}
+
+/// What the ranks did together, from what each did and how many records of its iterations and gaps found no room.
+fn together(
+    results: Vec<Result<(Done, u64, u64), WorkloadError>>,
+    calibration: &Calibration,
+) -> Result<Outcome, WorkloadError> {
     let mut outcome = Outcome {
         iterations: u64::MAX,
         lost_iterations: 0,
@@ -183,8 +191,7 @@ pub fn run(
         begin_ns: 0,
         end_ns: u64::MAX,
     };
-    for result in results {
-        let (done, lost_iterations, lost_gaps) = result?;
+    for (done, lost_iterations, lost_gaps) in crew::all_of(results)? {
         outcome.iterations = outcome.iterations.min(done.iterations);
         // The record that ends the last iteration is none itself.
         outcome.lost_iterations += lost_iterations.saturating_sub(1);

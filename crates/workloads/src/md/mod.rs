@@ -150,19 +150,8 @@ pub fn run(
     let results = crew::run(&members, bodies, halt, calibration, sink, |pair, sink| {
         pass_all(&feeds, pair, sink)
     })?;
-    // A rank that gives up makes the others fail too: its own reason is the one to tell.
-    let mut ranks = Vec::new();
-    let mut failure = None;
-    for result in results {
-        match (result, &failure) {
-            (Ok(rank), _) => ranks.push(rank),
-            (Err(error), None | Some(WorkloadError::Fabric(_))) => failure = Some(error),
-            (Err(_), Some(_)) => {}
-        }
-    }
-    let (Some(&(done, _)), None) = (ranks.first(), &failure) else {
-        return Err(failure.unwrap_or(WorkloadError::NoRanks));
-    };
+    let ranks = crew::all_of(results)?;
+    let &(done, _) = ranks.first().ok_or(WorkloadError::NoRanks)?;
     let begin = ranks.iter().map(|r| r.0.begin).max().unwrap_or(done.begin);
     let end = ranks.iter().map(|r| r.0.end).min().unwrap_or(done.end);
     let begin_ns = calibration.to_ns(begin);
