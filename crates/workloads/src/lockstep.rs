@@ -193,12 +193,82 @@ fn together(
     };
     for (done, lost_iterations, lost_gaps) in crew::all_of(results)? {
         outcome.iterations = outcome.iterations.min(done.iterations);
-        // The record that ends the last iteration is none itself.
-        outcome.lost_iterations += lost_iterations.saturating_sub(1);
+        // A record less at the end is an iteration less that has an end.
+        outcome.lost_iterations += lost_iterations;
         outcome.lost_gaps += lost_gaps;
         outcome.begin_ns = outcome.begin_ns.max(calibration.to_ns(done.begin));
         outcome.end_ns = outcome.end_ns.min(calibration.to_ns(done.end));
     }
     outcome.end_ns = outcome.end_ns.max(outcome.begin_ns);
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rows;
+    use idlewave_clock::Counter;
+    use idlewave_run::spill::Block;
+    use idlewave_run::tables::Table;
+    use idlewave_run::testing::empty_manifest;
+    use idlewave_run::{Phase, PhaseKind};
+
+    const ITERATIONS: u64 = 100;
+
+    /// Records of that many iterations into room for fewer, or for all: rows made of what was kept, and the outcome.
+    fn recorded(chunks: usize) -> (usize, Outcome) {
+        let calibration = Calibration::begin(Counter::Monotonic);
+        let (mut recorder, collector) = channel::<Iteration>(chunks, 10);
+        for i in 0..=ITERATIONS {
+            let (begin, arrival) = (10 * i, 10 * i + 5);
+            recorder.push_next(Iteration { begin, arrival });
+        }
+        recorder.finish();
+        let mut manifest = empty_manifest();
+        manifest.phases.push(Phase {
+            kind: PhaseKind::Lockstep {
+                coupling: Coupling::Barrier,
+                work_steps: 1,
+                work_target: Nanos::from_micros(1),
+                message_bytes: 0,
+                sides: Vec::new(),
+                variant: ExchangeVariant::NonBlocking,
+                ranks: None,
+                iterations: ITERATIONS,
+                threshold: Nanos::from_micros(1),
+            },
+            begin_ns: 0,
+            end_ns: u64::MAX,
+        });
+        let block = Block {
+            kind: RecordKind::Iteration,
+            phase: 0,
+            cpu: Cpu::new(0),
+            rank: Rank::new(0),
+            counts: 0,
+            ns: 0,
+        };
+        let mut rows = Rows::default();
+        collector.drain(|chunk| {
+            let words = bytemuck::cast_slice(chunk);
+            assert_eq!(rows.add(&block, words, &manifest, &calibration), 0);
+        });
+        let done = Done {
+            iterations: ITERATIONS,
+            begin: 0,
+            end: 1,
+        };
+        let results = vec![Ok((done, recorder.lost(), 0))];
+        let outcome = together(results, &calibration).expect("no rank failed");
+        (rows.regions.len() / 2, outcome)
+    }
+
+    #[test]
+    fn every_iteration_without_rows_is_counted_as_lost() {
+        for chunks in [2, 10, 11] {
+            let (kept, outcome) = recorded(chunks);
+            assert_eq!(kept as u64 + outcome.lost_iterations, ITERATIONS);
+            assert_eq!(kept, (chunks * 10 - 1).min(ITERATIONS as usize));
+        }
+    }
 }

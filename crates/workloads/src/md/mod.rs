@@ -158,8 +158,8 @@ pub fn run(
     Ok(Outcome {
         done,
         pairs: ranks.iter().map(|r| r.0.pairs).sum(),
-        // The record that ends the last step is none itself.
-        lost_steps: ranks.iter().map(|r| r.1.saturating_sub(1)).sum(),
+        // A record less at the end is a step less that has an end.
+        lost_steps: ranks.iter().map(|r| r.1).sum(),
         begin_ns,
         end_ns: calibration.to_ns(end).max(begin_ns),
     })
