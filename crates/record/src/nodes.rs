@@ -13,6 +13,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// File beside the nodes' bundles that says what the front's own node is.
+const FRONT: &str = "front.json";
+
 /// Rounds that bring nothing but trouble, before bundles are given up.
 const FAILURES: u32 = 3;
 
@@ -77,6 +80,8 @@ impl Nodes {
     /// What the processes look for cannot be written.
     pub fn own_node_is_ready(&mut self, environment: &[(String, String)]) -> io::Result<()> {
         self.job.open_incoming()?;
+        let facts = serde_json::to_vec(&NodeFacts::here())?;
+        fs::write(self.job.incoming().join(FRONT), facts)?;
         let place = Place::open(&self.job)?;
         let held = place.elect()?.ok_or(io::ErrorKind::AlreadyExists)?;
         place.set_ready(environment)?;
@@ -87,8 +92,11 @@ impl Nodes {
     /// The command with the shim before the program.
     ///
     /// # Errors
-    /// This program's own file is not known.
+    /// This program's own file is not known, or the bundle's path cannot be written into a token.
     pub fn command(&self) -> io::Result<Vec<OsString>> {
+        if self.job.run.to_str().is_none() {
+            return Err(io::Error::other("the path of the bundle is not UTF-8"));
+        }
         let shim = [
             std::env::current_exe()?.into_os_string(),
             "node-run".into(),
@@ -96,13 +104,6 @@ impl Nodes {
             "--".into(),
         ];
         Ok(self.launch.with_shim(&self.command, &shim))
-    }
-
-    /// Whether a process of the program is still on the front's own node.
-    pub fn is_anybody_left(&self) -> bool {
-        self.place
-            .as_ref()
-            .is_some_and(|(place, _)| place.is_anybody_left())
     }
 
     /// Fetches the other nodes' bundles when the launcher has ended: those that were put into the bundle's directory, and
@@ -377,4 +378,9 @@ pub(crate) fn handed_over(incoming: &Path) -> Vec<PathBuf> {
 /// What a bundle's node is, if it came from another node.
 pub fn facts(bundle: &Path) -> Option<NodeFacts> {
     serde_json::from_slice(&fs::read(bundle.join("node.json")).ok()?).ok()
+}
+
+/// What the front's own node is: another one than this, perhaps, where a killed front's nodes are merged later.
+pub(crate) fn front_facts(incoming: &Path) -> Option<NodeFacts> {
+    serde_json::from_slice(&fs::read(incoming.join(FRONT)).ok()?).ok()
 }

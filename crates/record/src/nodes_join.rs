@@ -4,14 +4,14 @@ use crate::align::{Correction, Exchange, Span, corrections};
 use crate::merge::{Front, NodeRun, host, merge, order, recorded_ranks};
 use crate::node_job::incoming;
 use crate::node_place::NodeFacts;
-use crate::nodes::{facts, handed_over};
+use crate::nodes::{facts, front_facts, handed_over};
 use idlewave_recording::{
     Lock, Progress, RecordingError, clock_exchanges, complete_ranks, open_run,
 };
 use idlewave_run::tables::{Communicators, Table as _};
 use idlewave_run::{Alignment, AlignmentPoint, Ledger, PhaseKind, RunReader};
 use idlewave_units::{Nanos, Rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -24,15 +24,15 @@ const UNSYNCHRONISED: Nanos = Nanos::from_nanos(16_000_000_000);
 
 /// How many ranks of MPI_COMM_WORLD are in none of the bundles; `None` if its size is in none either.
 pub fn missing_ranks<'a>(bundles: impl IntoIterator<Item = &'a Path>) -> Option<usize> {
-    let (mut size, mut known) = (None, 0);
+    let (mut size, mut known) = (None, BTreeSet::new());
     for bundle in bundles {
         let Ok(run) = RunReader::open(bundle) else {
             continue;
         };
-        known += recorded_ranks(run.manifest()).count();
+        known.extend(recorded_ranks(run.manifest()).map(|sheet| sheet.rank));
         size = size.max(world_size(&run));
     }
-    size.map(|size| (size as usize).saturating_sub(known))
+    size.map(|size| (size as usize).saturating_sub(known.len()))
 }
 
 /// Size of MPI_COMM_WORLD: its members, as one of them knows them.
@@ -61,6 +61,10 @@ pub fn join_nodes(
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<Lock, RecordingError> {
+    // A link stays one: what it names is replaced.
+    let own = &own
+        .canonicalize()
+        .map_err(RecordingError::io("find", own))?;
     let mut runs = vec![open_run(own, stop, progress)?];
     for other in others {
         match open_run(other, stop, progress) {
@@ -77,15 +81,21 @@ pub fn join_nodes(
     progress.part("merging the nodes");
     let nodes = aligned(order(runs), own, &mut front.losses);
     let merged = beside(own)?;
-    let mut out = merge(&nodes, front, &merged)?;
-    let lock = Lock::take(&merged)?;
-    let sizes = nodes.iter().filter_map(|node| world_size(&node.run));
-    if let Some(size) = sizes.max() {
-        complete_ranks(&mut out.manifest, size);
-        out.save()?;
-    }
-    drop(nodes);
-    exchange(&merged, own).map_err(RecordingError::io("replace", own))?;
+    let write = || -> Result<Lock, RecordingError> {
+        let mut out = merge(&nodes, front, &merged)?;
+        let lock = Lock::take(&merged)?;
+        let sizes = nodes.iter().filter_map(|node| world_size(&node.run));
+        if let Some(size) = sizes.max() {
+            complete_ranks(&mut out.manifest, size);
+            out.save()?;
+        }
+        exchange(&merged, own).map_err(RecordingError::io("replace", own))?;
+        Ok(lock)
+    };
+    let lock = write().inspect_err(|_| {
+        // The nodes' bundles are all there still; the error itself matters more.
+        let _ = fs::remove_dir_all(&merged);
+    })?;
     // Now the front's own bundle, with those of the others below it: all of it is in the merged one.
     fs::remove_dir_all(&merged).map_err(RecordingError::io("remove", merged))?;
     Ok(lock)
@@ -155,7 +165,11 @@ fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     }
     let aside = a.with_extension("own");
     fs::rename(b, &aside)?;
-    fs::rename(a, b)?;
+    if let Err(error) = fs::rename(a, b) {
+        // Back where it was.
+        let _ = fs::rename(&aside, b);
+        return Err(error);
+    }
     fs::rename(aside, a)
 }
 
@@ -165,7 +179,7 @@ fn aligned(runs: Vec<RunReader>, own: &Path, losses: &mut Ledger) -> Vec<NodeRun
         .iter()
         .map(|run| {
             if run.path() == own {
-                Some(NodeFacts::here())
+                front_facts(&incoming(own))
             } else {
                 facts(run.path())
             }
@@ -306,3 +320,7 @@ fn by_wall_clock(
     };
     (correction, Some(alignment))
 }
+
+#[cfg(test)]
+#[path = "nodes_join_tests.rs"]
+mod tests;
