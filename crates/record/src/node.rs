@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Libraries that the loader puts before all others (ld.so(8)).
-const PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
 /// What to record, and where to.
 #[derive(Clone, Debug)]
@@ -143,11 +143,6 @@ impl NodeRecorder {
     /// The directory of the rings: private, on this node.
     pub fn rings(&self) -> &Path {
         self.rings.path()
-    }
-
-    /// The bundle's directory.
-    pub fn output(&self) -> &Path {
-        self.out.path()
     }
 
     /// What a program of this node must find in its environment to be recorded: LD_PRELOAD (a preload that is there

@@ -30,7 +30,8 @@ fn send(job: &Job) -> io::Result<()> {
     let Some(place) = Place::find(job) else {
         return Ok(());
     };
-    let Some((bundle, facts)) = place.bundle() else {
+    // Where its recorder could not start there is none.
+    let Some((bundle, facts)) = place.bundle().filter(|(bundle, _)| bundle.is_dir()) else {
         return Ok(());
     };
     if !place.elect_sender(job.round)? {

@@ -7,6 +7,7 @@
 //! Launchers signal the whole process group, or all processes of a step, so the program gets their signals by itself:
 //! the waiting process blocks them, and passes on only those that were sent to it alone and would end the program.
 
+use crate::node::PRELOAD;
 use crate::node_job::Job;
 use crate::node_place::{Held, NodeFacts, Place};
 use std::ffi::{OsStr, OsString};
@@ -90,9 +91,25 @@ fn exec(program: &[OsString], environment: &[(String, String)]) -> i32 {
 
 fn command(program: &[OsString], environment: &[(String, String)]) -> Command {
     let mut command = Command::new(&program[0]);
-    let environment = environment.iter().map(|(name, value)| (name, value));
-    command.args(&program[1..]).envs(environment);
+    command.args(&program[1..]);
+    for (name, value) in environment {
+        match name.as_str() {
+            PRELOAD => command.env(name, preload(std::env::var_os(PRELOAD), value)),
+            _ => command.env(name, value),
+        };
+    }
     command
+}
+
+/// What the launcher lets this process preload (as with `mpirun -x LD_PRELOAD=...`), and our library, which is the last
+/// of those that the recorder `given`.
+fn preload(own: Option<OsString>, given: &str) -> OsString {
+    let mut preload = own.unwrap_or_default();
+    if !preload.is_empty() {
+        preload.push(":");
+    }
+    preload.push(given.rsplit(':').next().unwrap_or(given));
+    preload
 }
 
 /// Says so, and gives the exit code that a shell would.
@@ -116,8 +133,9 @@ fn lead(job: &Job, token: &str, place: &Place, held: &Held, program: &[OsString]
         Ok(started) => started,
         Err(error) => {
             warn(&error);
-            // The others are not to wait for it.
+            // The others are not to wait for it, and there is nothing to send.
             let _ = place.set_ready(&[]);
+            let _ = fs::remove_dir_all(&bundle);
             return exec(program, &[]);
         }
     };
@@ -297,6 +315,22 @@ fn end_like(status: ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
+/// Whether the signal would end the process. One that catches it may have had it, and must not get it twice.
+fn is_at_the_mercy_of(pid: u32, signal: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .is_ok_and(|status| !is_taken_care_of(&status, signal))
+}
+
+/// Whether the process of a `/proc/PID/status` catches, ignores or blocks the signal (proc(5)).
+fn is_taken_care_of(status: &str, signal: i32) -> bool {
+    let masks = status.lines().filter_map(|line| {
+        let (name, mask) = line.split_once(':')?;
+        let known = matches!(name, "SigBlk" | "SigIgn" | "SigCgt");
+        known.then(|| u64::from_str_radix(mask.trim(), 16).ok())?
+    });
+    masks.fold(0, |all, mask| all | mask) >> (signal - 1) & 1 == 1
+}
+
 /// Signals that are not to end this process before the program.
 struct Signals(libc::sigset_t);
 
@@ -349,8 +383,10 @@ impl Signals {
             if let Some((signal, at)) = pending {
                 if at.elapsed() >= BY_ITSELF {
                     pending = None;
-                    // SAFETY: the child has not been collected, so its number is its own.
-                    unsafe { libc::kill(program.id() as i32, signal) };
+                    if is_at_the_mercy_of(program.id(), signal) {
+                        // SAFETY: the child has not been collected, so its number is its own.
+                        unsafe { libc::kill(program.id() as i32, signal) };
+                    }
                 }
             }
             // At most this long, should the notice of the program's end be lost among others.
@@ -367,5 +403,49 @@ impl Signals {
                 pending = Some((signal, Instant::now()));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_launcher_preloads_is_kept_before_our_library() {
+        for (own, given, expected) in [
+            (None, "/rings/ours.so", "/rings/ours.so"),
+            (Some(""), "/rings/ours.so", "/rings/ours.so"),
+            (Some("/x.so"), "/rings/ours.so", "/x.so:/rings/ours.so"),
+            // Of the front's own preload a process knows what the launcher has passed on.
+            (
+                Some("/x.so"),
+                "/y.so:/rings/ours.so",
+                "/x.so:/rings/ours.so",
+            ),
+            (None, "/y.so:/rings/ours.so", "/rings/ours.so"),
+        ] {
+            assert_eq!(preload(own.map(OsString::from), given), expected);
+        }
+    }
+
+    #[test]
+    fn a_signal_that_the_program_catches_ignores_or_blocks_is_not_sent_again() {
+        let status = |blocked: u64, ignored: u64, caught: u64| {
+            format!(
+                "Name:\tx\nSigPnd:\tffffffffffffffff\nSigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\n\
+                 SigCgt:\t{caught:016x}\nCapInh:\tffffffffffffffff\n"
+            )
+        };
+        let term = 1 << (libc::SIGTERM - 1);
+        assert!(!is_taken_care_of(&status(0, 0, 0), libc::SIGTERM));
+        assert!(!is_taken_care_of(
+            &status(!term, !term, !term),
+            libc::SIGTERM
+        ));
+        for status in [status(term, 0, 0), status(0, term, 0), status(0, 0, term)] {
+            assert!(is_taken_care_of(&status, libc::SIGTERM));
+            assert!(!is_taken_care_of(&status, libc::SIGHUP));
+        }
+        assert!(!is_at_the_mercy_of(u32::MAX, libc::SIGTERM));
     }
 }
