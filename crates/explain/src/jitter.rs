@@ -111,8 +111,8 @@ fn findings(series: &Series) -> Option<JitterFindings> {
     let efficiency = times.efficiency()?;
     let mut sorted = series.durations.clone();
     sorted.sort_unstable();
-    let n = sorted.len() as u64;
-    let fit = core_tail::fit(&times.blocks());
+    // A core without intervals is none: steps are too few to say how sure it is.
+    let fit = core_tail::fit(&times.blocks()).filter(|fit| fit.deviation.1.is_finite());
     let slowest = times.slowest();
     let mut counts = vec![0_u64; series.ranks];
     for &rank in &slowest {
@@ -166,7 +166,7 @@ fn findings(series: &Series) -> Option<JitterFindings> {
         longest_run: runs.longest,
         map: map(&slowest, series.ranks),
         culprits: Vec::new(),
-        core: core.filter(|_| n > 0),
+        core,
     })
 }
 
@@ -179,17 +179,14 @@ fn core(fit: &Fit, times: &StepTimes<'_>, sorted: &[u64], efficiency: f64) -> Ji
     let without = times
         .efficiency_below(from.saturating_sub(1))
         .map_or(efficiency, |e| e.value);
-    let estimate = |value: f64, (low, high): (f64, f64)| {
-        Estimate {
+    let method = "(1 - tail) times a Gaussian, fitted to the distribution function below median + 3 MAD; 95 % interval by \
+                  resampling blocks of steps";
+    let estimate = |value: f64, (low, high): (f64, f64)| Estimate {
         value,
-        // Where blocks are too few, the interval is as wide as the value itself.
-        low: if low.is_finite() { low } else { 0.0 },
-        high: if high.is_finite() { high } else { 2.0 * value },
+        low,
+        high,
         n,
-        method: "(1 - tail) times a Gaussian, fitted to the distribution function below median + 3 MAD; 95 % interval by \
-                 resampling blocks of steps"
-            .to_owned(),
-    }
+        method: method.to_owned(),
     };
     JitterCore {
         mean: estimate(fit.core.mean, fit.mean),

@@ -66,7 +66,7 @@ fn forces(out: &mut String, found: &JitterFindings) -> Result {
         None => line(
             out,
             "core",
-            "not fitted: fewer than 100 times, or most of them equal",
+            "not fitted: fewer than 100 times or 5 steps, or most times equal",
         )?,
     }
     let s = &found.slowest;

@@ -148,3 +148,23 @@ fn nothing_is_said_where_nothing_varies_or_nothing_was_computed() {
     assert_eq!(few.core, None);
     assert_eq!(few.scale[0].measured, None);
 }
+
+#[test]
+fn a_core_without_intervals_is_not_reported() {
+    let of = |steps: usize| {
+        let durations = normals(64 * steps, 11)
+            .into_iter()
+            .map(|z| (1e6 + 1e3 * z) as u64)
+            .collect();
+        findings(&series(64, durations)).unwrap()
+    };
+    let few = of(4);
+    assert_eq!(few.core, None);
+    assert_eq!((few.slowest.z, few.scale[0].gaussian), (None, None));
+    let core = of(5).core.unwrap();
+    for e in [&core.mean, &core.deviation, &core.tail] {
+        assert!(e.low <= e.value && e.value <= e.high, "{e:?}");
+    }
+    // Resampled five steps of 64 say the mean to a fraction of the deviation, not to the value itself.
+    assert!(core.mean.high - core.mean.low < 1e3, "{core:?}");
+}

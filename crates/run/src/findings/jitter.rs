@@ -17,7 +17,7 @@ pub struct JitterFindings {
     pub steps: u64,
     /// Median of all durations.
     pub median: Nanos,
-    /// The distribution without its tail; `None` with fewer than 100 durations, or if more than half of them are equal.
+    /// The distribution without its tail; `None` with fewer than 100 durations or 5 steps, or if more than half of the durations are equal.
     pub core: Option<JitterCore>,
     /// The longest of all.
     pub slowest: JitterSlowest,
