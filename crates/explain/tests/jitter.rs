@@ -9,8 +9,10 @@ use idlewave_run::tables::{
     task_kind,
 };
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter};
-use idlewave_units::{Cpu, NodeId, Pid, Rank};
+use idlewave_run::{
+    Coupling, ExchangeVariant, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter,
+};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::atomic::AtomicBool;
 
 const NODE: NodeId = NodeId::new(0);
@@ -203,6 +205,48 @@ fn outliers_of_the_forces_are_charged_to_the_task_that_took_the_cpu() {
 }
 
 #[test]
+fn the_computation_of_a_lockstep_run_is_named_by_how_its_ranks_wait_and_has_the_ranks_that_took_part()
+ {
+    let lockstep = |coupling, ranks| PhaseKind::Lockstep {
+        coupling,
+        work_steps: 1,
+        work_target: Nanos::from_nanos(WORK),
+        message_bytes: 0,
+        sides: Vec::new(),
+        variant: ExchangeVariant::default(),
+        ranks,
+        iterations: STEPS,
+        threshold: Nanos::from_nanos(1_000),
+    };
+    let computations = |ranks: usize| {
+        let mut computations = regions(|rank, _| rank < ranks);
+        computations.kind.fill(region_kind::COMPUTE);
+        // Each rank and step has three rows that are one here.
+        let mut kept = Regions::default();
+        computations
+            .rows()
+            .skip(2)
+            .step_by(3)
+            .for_each(|r| kept.push(r));
+        kept
+    };
+    for (coupling, ranks, name) in [
+        (Coupling::Barrier, None, "computation (barrier)"),
+        (
+            Coupling::Neighbours,
+            Some(3),
+            "computation (neighbour exchange)",
+        ),
+    ] {
+        let part = ranks.map_or(RANKS, |n| n as usize);
+        let manifest = manifest(lockstep(coupling, ranks));
+        let findings = explained(manifest, Some(&computations(part)), None);
+        let found = &findings.jitter[0];
+        assert_eq!((found.name.as_str(), found.ranks), (name, part as u32));
+    }
+}
+
+#[test]
 fn a_region_that_all_ranks_marked_is_analysed_in_the_same_way() {
     let mut marks = Marks::default();
     for (rank, step, begin_ns, end_ns) in made().0 {
@@ -241,12 +285,12 @@ fn steps_that_a_rank_lacks_are_left_out_on_all() {
     let kept = |rank, step| rank != 2 || step < 150;
     let findings = explained(manifest(md()), Some(&regions(kept)), None);
     assert_eq!(findings.jitter[0].steps, 150);
-    let none = |rank, _| rank != 2;
-    assert!(
-        explained(manifest(md()), Some(&regions(none)), None)
-            .jitter
-            .is_empty()
-    );
+    // Also if it is the last one that lacks them all.
+    for lacking in [2, 3] {
+        let none = |rank, _| rank != lacking;
+        let findings = explained(manifest(md()), Some(&regions(none)), None);
+        assert!(findings.jitter.is_empty(), "{lacking}");
+    }
     assert!(explained(manifest(md()), None, None).jitter.is_empty());
 }
 

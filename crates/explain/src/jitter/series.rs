@@ -2,6 +2,7 @@
 
 use crate::ExplainError;
 use crate::kernel::for_each;
+use crate::watched::taking_part;
 use idlewave_run::tables::{Marks, Regions, region_kind};
 use idlewave_run::{Manifest, PhaseKind, RunReader};
 use std::collections::BTreeMap;
@@ -45,10 +46,13 @@ impl Series {
 }
 
 /// Region that is analysed in a phase of this kind, and its name.
-fn wanted(kind: &PhaseKind) -> Option<(u8, &'static str)> {
+fn wanted(kind: &PhaseKind) -> Option<(u8, String)> {
     match kind {
-        PhaseKind::MolecularDynamics { .. } => Some((region_kind::FORCE, "forces")),
-        PhaseKind::Lockstep { .. } => Some((region_kind::COMPUTE, "computation")),
+        PhaseKind::MolecularDynamics { .. } => Some((region_kind::FORCE, "forces".to_owned())),
+        PhaseKind::Lockstep { coupling, .. } => Some((
+            region_kind::COMPUTE,
+            format!("computation ({})", coupling.name()),
+        )),
         PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => None,
     }
 }
@@ -68,8 +72,16 @@ pub fn read(run: &RunReader) -> Result<Vec<Series>, ExplainError> {
 }
 
 fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainError> {
-    let ranks = manifest.ranks.len();
-    let mut lists: Vec<Lists> = vec![Vec::new(); manifest.phases.len()];
+    // A rank that took part and of which nothing is left leaves no step that all ranks have.
+    let mut lists: Vec<Lists> = manifest
+        .phases
+        .iter()
+        .map(|p| match p.kind {
+            PhaseKind::Lockstep { ranks, .. } => taking_part(manifest, ranks),
+            _ => taking_part(manifest, None),
+        })
+        .map(|ranks| vec![Vec::new(); ranks])
+        .collect();
     let kinds: Vec<Option<u8>> = manifest
         .phases
         .iter()
@@ -77,15 +89,12 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
         .collect();
     for_each::<Regions>(run, |r| {
         let phase = r.phase as usize;
-        if kinds.get(phase) != Some(&Some(r.kind)) || r.rank.index() >= ranks {
+        if kinds.get(phase) != Some(&Some(r.kind)) {
             return;
         }
-        // Ranks without any row took no part; those before them did.
-        let lists = &mut lists[phase];
-        if lists.len() <= r.rank.index() {
-            lists.resize(r.rank.index() + 1, Vec::new());
-        }
-        let list = &mut lists[r.rank.index()];
+        let Some(list) = lists[phase].get_mut(r.rank.index()) else {
+            return;
+        };
         // A lost block of records ends what can be used of this rank.
         if r.iteration == list.len() as u64 && r.begin_ns <= r.end_ns {
             list.push((r.begin_ns, r.end_ns - r.begin_ns));
@@ -95,7 +104,7 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
     Ok(named
         .filter_map(|(i, (phase, lists))| {
             let name = wanted(&phase.kind)?.1;
-            Series::new(i as u32, name.to_owned(), lists)
+            Series::new(i as u32, name, lists)
         })
         .collect())
 }
