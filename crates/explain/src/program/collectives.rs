@@ -52,13 +52,17 @@ impl Program {
                 self.lanes[lane as usize].calls[call as usize].instance = number;
             }
         }
-        let started = self.instances.iter();
+        let of = |class| self.instances.iter().filter(|i| i.class == class).count() as u64;
         losses.enter(
             "non-blocking collectives",
-            started
-                .filter(|i| i.class == class::START_COLLECTIVE)
-                .count() as u64,
+            of(class::START_COLLECTIVE),
             "waits for them are not explained: which call completed them is not recorded",
+            "nothing: the time in those calls is counted as communicating",
+        );
+        losses.enter(
+            "neighbourhood collectives",
+            of(class::NEIGHBOUR),
+            "waits in them are not explained: which members are neighbours is not recorded",
             "nothing: the time in those calls is counted as communicating",
         );
         losses.enter(

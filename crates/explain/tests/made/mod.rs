@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 /// MPI_Init is left then by all ranks; times below are given from there.
 pub const START: u64 = 1_000_000;
 
-const OPERATIONS: [(&str, u8); 16] = [
+const OPERATIONS: [(&str, u8); 17] = [
     ("MPI_Init", class::LIFE),
     ("MPI_Finalize", class::LIFE),
     ("MPI_Send", class::SEND),
@@ -36,6 +36,7 @@ const OPERATIONS: [(&str, u8); 16] = [
     ("MPI_Comm_split", class::COMMUNICATOR),
     ("MPI_Probe", class::OTHER),
     ("MPI_Sendrecv", class::SEND_RECEIVE),
+    ("MPI_Neighbor_allgather", class::NEIGHBOUR),
 ];
 
 pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -339,9 +340,16 @@ impl Made {
 
     /// The program as a bundle on disk.
     pub fn write(&self) -> Bundle {
+        self.write_with(|_| {})
+    }
+
+    /// The same with another manifest.
+    pub fn write_with(&self, change: impl FnOnce(&mut Manifest)) -> Bundle {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
-        let mut out = RunWriter::create(&path, self.manifest()).unwrap();
+        let mut manifest = self.manifest();
+        change(&mut manifest);
+        let mut out = RunWriter::create(&path, manifest).unwrap();
         let mut operations = Operations::default();
         for (id, (name, class)) in OPERATIONS.iter().enumerate() {
             operations.id.push(id as u32);
