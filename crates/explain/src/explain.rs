@@ -79,8 +79,10 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     let watches = watches(run, &tasks, &kernels)?;
     let gaps = gaps(run, &watches)?;
     let recorded = Recorded::read(run, &mut losses)?;
+    // Of the first recorded phase, as the program itself.
     let lanes: Vec<usize> = (0..watches.len())
-        .filter(|&i| recorded.is_some() && is_recorded(manifest, &watches[i]))
+        .filter(|&i| is_recorded(manifest, &watches[i]))
+        .take(recorded.as_ref().map_or(0, |r| r.program.lanes.len()))
         .collect();
     let mut filled = 0;
     for (i, (watch, gaps)) in watches.iter().zip(&gaps).enumerate() {

@@ -34,3 +34,16 @@ fn neighbourhood_collectives_are_counted_as_not_explained() {
         .find(|l| l.what == "neighbourhood collectives");
     assert_eq!(counted.map(|l| l.count), Some(1));
 }
+
+#[test]
+fn a_second_recorded_phase_is_left_alone() {
+    let mut made = Made::new(2);
+    made.strike(1, (10 * US, 90 * US), 0);
+    made.message(1, 0, (100 * US, 101 * US), (20 * US, 102 * US));
+    let once = made.explain();
+    let twice = made
+        .write_with(|manifest| manifest.phases.push(manifest.phases[0].clone()))
+        .explain();
+    assert_eq!(once.findings.program, twice.findings.program);
+    assert_eq!(once.tables.wait_parts, twice.tables.wait_parts);
+}
