@@ -39,27 +39,40 @@ pub fn apportion<K: Copy + Ord>(
     last: K,
 ) -> Vec<(K, u64)> {
     let mut parts: Vec<(K, u64)> = Vec::with_capacity(taken.len() + next.len() + 1);
-    let mut add = |key: K, ns: u64| match parts.iter_mut().find(|p| p.0 == key) {
-        _ if ns == 0 => {}
-        Some(part) => part.1 += ns,
-        None => parts.push((key, ns)),
-    };
     for &(key, ns) in taken {
-        add(key, ns);
+        add(&mut parts, key, ns);
     }
     let sum: u64 = taken.iter().map(|t| t.1).sum();
     let mut rest = whole.saturating_sub(sum);
     for &(key, up_to) in next {
         let ns = rest.min(up_to);
-        add(key, ns);
+        add(&mut parts, key, ns);
         rest -= ns;
     }
-    add(last, rest);
+    add(&mut parts, last, rest);
     if sum > whole {
         scale(&mut parts, sum, whole);
     }
     parts.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
     parts
+}
+
+/// The parts with those of equal keys added up, in the order of [`apportion`].
+pub fn merged<K: Copy + Ord>(parts: &[(K, u64)]) -> Vec<(K, u64)> {
+    let mut out = Vec::with_capacity(parts.len());
+    for &(key, ns) in parts {
+        add(&mut out, key, ns);
+    }
+    out.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
+    out
+}
+
+fn add<K: Copy + Ord>(parts: &mut Vec<(K, u64)>, key: K, ns: u64) {
+    match parts.iter_mut().find(|p| p.0 == key) {
+        _ if ns == 0 => {}
+        Some(part) => part.1 += ns,
+        None => parts.push((key, ns)),
+    }
 }
 
 /// Scales parts that add up to `sum` so that they add up to `target`, which is smaller.

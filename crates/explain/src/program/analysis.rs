@@ -7,6 +7,7 @@ use super::summary;
 use super::waits::{self, Waits};
 use super::waves::{Wave, waves};
 use crate::ExplainError;
+use crate::attribute::merged;
 use crate::catalog::{Catalog, SourceId};
 use crate::edges::Gap;
 use crate::strikes::Strike;
@@ -225,12 +226,15 @@ impl ProgramAnalysis {
         for (i, explained) in self.origins.explained.iter().enumerate() {
             let wait = &self.waits.all[explained.wait as usize];
             waits.push(row(program, wait, explained));
-            for share in self.origins.shares_of(explained) {
+            // What the culprit lost itself and what came back to it is one part.
+            let shares = self.origins.shares_of(explained).iter();
+            let shares: Vec<_> = shares.map(|s| ((s.origin, s.source), s.ns)).collect();
+            for ((origin, source), ns) in merged(&shares) {
                 parts.push(WaitPart {
                     wait: i as u32,
-                    origin: share.origin,
-                    finding: place[&share.source],
-                    time: Nanos::from_nanos(share.ns),
+                    origin,
+                    finding: place[&source],
+                    time: Nanos::from_nanos(ns),
                 });
             }
         }

@@ -119,10 +119,13 @@ pub fn explain_waits(
     splitter.out
 }
 
+/// Where time was lost first, to whom, and whether on the culprit itself.
+type Key = (Rank, SourceId, bool);
+
 /// What held a culprit back in its window; kept to be used again.
 #[derive(Debug, Default)]
 struct Window {
-    taken: Vec<((Rank, SourceId), u64)>,
+    taken: Vec<(Key, u64)>,
     /// Inherited sums per wait of the culprit, by index into `explained`.
     inherited: Vec<(u32, u64)>,
     own: u64,
@@ -231,7 +234,7 @@ impl Splitter<'_> {
         let (charges, timing) = (&self.charges[b as usize], &self.timings[b as usize]);
         let mut own = |source, ns: u64, begin, cpu| {
             if ns > 0 {
-                window.taken.push(((lane.rank, source), ns));
+                window.taken.push(((lane.rank, source, true), ns));
                 window.own += ns;
                 if ns > window.longest.0 {
                     window.longest = (ns, begin, cpu);
@@ -309,19 +312,19 @@ impl Splitter<'_> {
         let culprit = &self.program.lanes[wait.culprit as usize];
         let window = &mut self.window;
         let own = window.own;
-        let recorded = window.taken.len();
         let (mut inherited, mut most) = (0, None::<(u64, u32)>);
         for &(explained, ns) in &window.inherited {
             let held = &self.out.explained[explained as usize];
             let whole = self.waits.all[held.wait as usize].length();
             let shares = self.out.shares_of(held);
             // Of a wait that lies partly outside, every part in proportion.
-            let mut keys: Vec<((Rank, SourceId), u64)> = shares
+            let mut keys: Vec<(Key, u64)> = shares
                 .iter()
-                .map(|s| ((s.origin, s.source), s.ns))
+                .map(|s| ((s.origin, s.source, false), s.ns))
                 .collect();
             if ns < whole {
-                keys = apportion(ns, &keys, &[], (culprit.rank, self.classes.unexplained));
+                let rest = (culprit.rank, self.classes.unexplained, false);
+                keys = apportion(ns, &keys, &[], rest);
             }
             window.taken.extend(keys);
             inherited += ns;
@@ -329,7 +332,7 @@ impl Splitter<'_> {
                 most = Some((ns, explained));
             }
         }
-        let key = |source| (culprit.rank, source);
+        let key = |source| (culprit.rank, source, true);
         let (slow, work, longest, longest_segment) = (
             window.slow,
             window.work,
@@ -344,15 +347,13 @@ impl Splitter<'_> {
         ];
         let parts = apportion(length, &taken, &rest, key(self.classes.unexplained));
         let begin = self.out.shares.len() as u32;
-        let inherited_keys: Vec<(Rank, SourceId)> = taken[recorded..].iter().map(|t| t.0).collect();
-        self.out
-            .shares
-            .extend(parts.iter().map(|&((origin, source), ns)| Share {
-                origin,
-                source,
-                ns,
-                own: origin == culprit.rank && !inherited_keys.contains(&(origin, source)),
-            }));
+        let share = |&((origin, source, own), ns): &(Key, u64)| Share {
+            origin,
+            source,
+            ns,
+            own,
+        };
+        self.out.shares.extend(parts.iter().map(share));
         self.window.taken = taken;
         // Of the length, this much came through waits of the culprit.
         let all = (own + inherited).max(length).max(1);
