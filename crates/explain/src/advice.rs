@@ -52,11 +52,7 @@ fn contaminated(findings: &Findings, out: &mut Vec<Advice>) {
         format!(": {}", names.join(", "))
     };
     out.push(Advice {
-        action: match is_recorded(findings) {
-            true => "record again while the machine is idle",
-            false => "repeat the measurement while the machine is idle",
-        }
-        .to_owned(),
+        action: "repeat the run while the machine is idle".to_owned(),
         reason: format!(
             "others used {} of its CPU time meanwhile{who}; the findings speak of them too",
             percent(c.others.unwrap_or(0.0))
@@ -91,6 +87,10 @@ fn worth_moving(findings: &Findings) -> impl Iterator<Item = &SourceFinding> {
 
 /// What a source costs, in words: measured here, and at the largest scale predicted.
 fn cost(findings: &Findings, source: &SourceFinding) -> String {
+    if is_recorded(findings) && findings.program.is_none() {
+        // It has no ranks that wait for each other.
+        return format!("took {} from the threads of the program", source.lateness);
+    }
     let late = match (source.late_steps, is_recorded(findings)) {
         (0, _) => String::new(),
         (1, false) => "made 1 step late and ".to_owned(),
@@ -316,3 +316,6 @@ fn synchronisation(findings: &Findings, out: &mut Vec<Advice>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
