@@ -4,7 +4,7 @@
 //! windows, not by the length of the run: 10^7 calls become the same bins as 10^4.
 
 use super::pieces::{Pieces, SourceName, TaskName, for_each, source_names, task_names};
-use super::windows_of_waits::{Frame, collect};
+use super::windows_of_waits::{Filled, Frame, collect};
 use crate::story;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use idlewave_run::findings::{Findings, ProgramFindings, WaitFinding};
@@ -34,7 +34,12 @@ fn layer(class: u8) -> usize {
     match class {
         c::SEND | c::RECEIVE | c::SEND_RECEIVE => 0,
         c::COMPLETE => 1,
-        c::ALL_TO_ALL | c::FROM_ROOT | c::TO_ROOT | c::PREFIX | c::START_COLLECTIVE => 2,
+        c::ALL_TO_ALL
+        | c::FROM_ROOT
+        | c::TO_ROOT
+        | c::PREFIX
+        | c::START_COLLECTIVE
+        | c::NEIGHBOUR => 2,
         _ => 3,
     }
 }
@@ -137,7 +142,11 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
     let waits = program.latest.iter().zip(since);
     let focus: Vec<(u64, u64)> = waits.map(|(w, since)| around(program, w, since)).collect();
     let frames = frames(run, program, &row_of, base, span, &focus);
-    let (frames, marks) = collect(run, &row_of, frames)?;
+    let Filled {
+        frames,
+        marks,
+        threads: seen,
+    } = collect(run, &row_of, frames)?;
     let mut pids = BTreeSet::new();
     let mut ids = BTreeSet::new();
     for f in &frames {
@@ -169,7 +178,7 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
         bins,
         layers: overview.encoded(),
         operations,
-        tasks: task_names(run, &pids)?,
+        tasks: task_names(run, pids.keys().map(|&n| seen[n as usize]))?,
         sources: source_names(run, &ids)?,
         marks,
         waits: waits

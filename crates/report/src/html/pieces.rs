@@ -1,6 +1,6 @@
 //! What both timelines are made of: pieces of rows, kept where they overlap a window, the longest first.
 
-use idlewave_run::tables::{Sources, Table, Tasks};
+use idlewave_run::tables::{Sources, Table, Tasks, task_kind};
 use idlewave_run::{RunError, RunReader, SourceKind};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -159,23 +159,24 @@ pub(super) fn offset(at: u64, base: u64) -> i64 {
     at.wrapping_sub(base) as i64
 }
 
-/// Names of the threads in `pids`, in order of their dense numbers.
+/// Names of threads, by node and number, in their order.
 pub(super) fn task_names(
     run: &RunReader,
-    pids: &BTreeMap<u32, u32>,
+    threads: impl Iterator<Item = (u32, u32)>,
 ) -> Result<Vec<TaskName>, RunError> {
-    let mut tasks: Vec<TaskName> = pids
-        .keys()
-        .map(|&pid| TaskName {
-            name: format!("thread {pid}"),
-            kind: 5,
-            pid,
-        })
-        .collect();
+    let (mut tasks, mut places) = (Vec::new(), BTreeMap::new());
+    for thread in threads {
+        places.insert(thread, tasks.len());
+        tasks.push(TaskName {
+            name: format!("thread {}", thread.1),
+            kind: task_kind::UNKNOWN,
+            pid: thread.1,
+        });
+    }
     for_each::<Tasks>(run, |t| {
-        if let Some(&i) = pids.get(&t.pid.get()) {
-            tasks[i as usize].name = t.name;
-            tasks[i as usize].kind = t.kind;
+        if let Some(&i) = places.get(&(t.node.get(), t.pid.get())) {
+            tasks[i].name = t.name;
+            tasks[i].kind = t.kind;
         }
     })?;
     Ok(tasks)

@@ -211,9 +211,11 @@ fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<
             ranks: f.ranks.into_keys().collect(),
         })
         .collect();
+    // Late steps are of one node.
+    let first = run.manifest().nodes.first().map_or(0, |n| n.node.get());
     Ok(Windows {
         windows,
-        tasks: task_names(run, &pids)?,
+        tasks: task_names(run, pids.keys().map(|&pid| (first, pid)))?,
         sources: source_names(run, &ids)?,
     })
 }

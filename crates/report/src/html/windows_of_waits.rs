@@ -50,14 +50,30 @@ impl Frame {
 /// Node and CPU.
 type Place = (u32, Cpu);
 
-/// Fills the windows; the tables are read once each. Returns the names of the regions in them, too.
+/// Node and thread: a number of a thread on another node is another thread.
+pub(super) type Thread = (u32, u32);
+
+/// Windows that are filled.
+pub(super) struct Filled {
+    pub frames: Vec<Frame>,
+    /// Names of the regions in them.
+    pub marks: Vec<String>,
+    /// Threads of their bursts, by the number that these have.
+    pub threads: Vec<Thread>,
+}
+
+/// Fills the windows; the tables are read once each.
 pub(super) fn collect(
     run: &RunReader,
     rows: &BTreeMap<u32, u32>,
     mut frames: Vec<Frame>,
-) -> Result<(Vec<Frame>, Vec<String>), RunError> {
+) -> Result<Filled, RunError> {
     if frames.is_empty() {
-        return Ok((frames, Vec::new()));
+        return Ok(Filled {
+            frames,
+            marks: Vec::new(),
+            threads: Vec::new(),
+        });
     }
     let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
     let piece = |row: u32, what: u32, begin: u64, end: u64, more: u64| Piece {
@@ -113,11 +129,14 @@ pub(super) fn collect(
         let next = places.len() as u32;
         *places.entry((node, cpu)).or_insert(next)
     };
+    let mut seen: BTreeMap<Thread, u32> = BTreeMap::new();
     for_each::<Bursts>(run, |b| {
         if b.pid != Pid::IDLE {
+            let next = seen.len() as u32;
+            let thread = *seen.entry((b.node.get(), b.pid.get())).or_insert(next);
             let mut p = piece(
                 place(b.node.get(), b.cpu),
-                b.pid.get(),
+                thread,
                 b.begin_ns,
                 b.end_ns,
                 b.end_reason.into(),
@@ -137,7 +156,12 @@ pub(super) fn collect(
         p.certain = i.certain;
         visit(&index, &mut frames, &p, |f| f.in_interrupts.put(Some(p)));
     })?;
-    let threads = thread_rows(run, rows);
+    let mut threads: Vec<Thread> = vec![(0, 0); seen.len()];
+    for (thread, number) in seen {
+        threads[number as usize] = thread;
+    }
+    let rows_of = thread_rows(run, rows);
+    let row_of_thread: Vec<Option<u32>> = threads.iter().map(|t| rows_of.get(t).copied()).collect();
     let bound: BTreeMap<u32, Place> = run
         .manifest()
         .ranks
@@ -145,9 +169,13 @@ pub(super) fn collect(
         .filter_map(|s| Some((*rows.get(&s.rank.get())?, (s.node.get(), s.cpu?))))
         .collect();
     for f in &mut frames {
-        assign(f, &threads, &places, &bound);
+        assign(f, &row_of_thread, &places, &bound);
     }
-    Ok((frames, names))
+    Ok(Filled {
+        frames,
+        marks: names,
+        threads,
+    })
 }
 
 /// Calls `put` with every window that the piece overlaps; a point in time is a stretch of a nanosecond.
@@ -162,17 +190,13 @@ fn visit(index: &Index, frames: &mut [Frame], piece: &Piece, put: impl FnMut(&mu
 /// Gives what ran on a CPU to the rank that was on that CPU at the time.
 fn assign(
     f: &mut Frame,
-    threads: &std::collections::HashMap<(u32, u32), u32>,
+    row_of_thread: &[Option<u32>],
     places: &BTreeMap<Place, u32>,
     bound: &BTreeMap<u32, Place>,
 ) {
     f.on_cpus.shorten();
     f.in_interrupts.shorten();
-    let node_of: BTreeMap<u32, u32> = places.iter().map(|(p, &i)| (i, p.0)).collect();
-    let row_of = |p: &Piece| {
-        let node = node_of.get(&p.row)?;
-        threads.get(&(*node, p.what)).copied()
-    };
+    let row_of = |p: &Piece| row_of_thread.get(p.what as usize).copied().flatten();
     // Per row: from when on it was on which CPU.
     let mut stays: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for p in &f.on_cpus.pieces {
@@ -220,4 +244,66 @@ fn assign(
     f.bursts = bursts;
     f.interrupts = interrupts;
     (f.on_cpus, f.in_interrupts) = (Gathered::new(1), Gathered::new(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pieces::task_names;
+    use super::*;
+    use idlewave_run::tables::{Burst, Table, Task, Tasks, end_reason, task_kind};
+    use idlewave_run::testing::empty_manifest;
+    use idlewave_run::{RankSheet, RunWriter};
+    use idlewave_units::{NodeId, Rank};
+
+    #[test]
+    fn threads_of_one_number_on_two_nodes_keep_their_names() {
+        let mut manifest = empty_manifest();
+        let (mut tasks, mut bursts) = (Tasks::default(), Bursts::default());
+        for (n, name) in [(0, "backup"), (1, "monitor")] {
+            let node = NodeId::new(n);
+            manifest.ranks.push(RankSheet {
+                process: None,
+                rank: Rank::new(n),
+                node,
+                cpu: Some(Cpu::new(0)),
+                threads: vec![Pid::new(100 + n)],
+            });
+            tasks.push(Task {
+                node,
+                pid: Pid::new(7),
+                process: None,
+                name: name.to_owned(),
+                kind: task_kind::USER,
+            });
+            bursts.push(Burst {
+                node,
+                cpu: Cpu::new(0),
+                pid: Pid::new(7),
+                begin_ns: 100,
+                end_ns: 200,
+                end_reason: end_reason::SLEEPING,
+                certain: true,
+            });
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let mut out = RunWriter::create(&path, manifest).unwrap();
+        out.write_table(&tasks).unwrap();
+        out.write_table(&bursts).unwrap();
+        out.close(None).unwrap();
+        let run = RunReader::open(&path).unwrap();
+        let rows = BTreeMap::from([(0, 0), (1, 1)]);
+        let filled = collect(&run, &rows, vec![Frame::new(0, 1_000, 10)]).unwrap();
+        let names = task_names(&run, filled.threads.iter().copied()).unwrap();
+        let mut shown: Vec<(u32, &str)> = filled.frames[0]
+            .bursts
+            .pieces
+            .iter()
+            .map(|p| (p.row, names[p.what as usize].name.as_str()))
+            .collect();
+        shown.sort_unstable();
+        assert_eq!(shown, [(0, "backup"), (1, "monitor")]);
+        let unknown = task_names(&run, [(1, 8)].into_iter()).unwrap();
+        assert_eq!((unknown[0].name.as_str(), unknown[0].kind), ("thread 8", 5));
+    }
 }
