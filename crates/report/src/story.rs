@@ -3,7 +3,7 @@
 use crate::facts::source_name;
 use crate::number::{percent, plain};
 use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
-use idlewave_run::{Manifest, PhaseKind, SourceKind};
+use idlewave_run::{Manifest, NodeSheet, PhaseKind, SourceKind, TraceMode};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -70,11 +70,20 @@ pub(crate) fn rank_name(manifest: &Manifest, rank: Rank) -> String {
     }
 }
 
+fn node_sheet(manifest: &Manifest, rank: Rank) -> Option<&NodeSheet> {
+    let sheet = manifest.ranks.get(rank.get() as usize)?;
+    manifest.nodes.iter().find(|n| n.node == sheet.node)
+}
+
 /// Name of the node of a rank.
 pub(crate) fn node_of(manifest: &Manifest, rank: Rank) -> Option<&str> {
-    let sheet = manifest.ranks.get(rank.get() as usize)?;
-    let node = manifest.nodes.iter().find(|n| n.node == sheet.node)?;
-    Some(&node.host.name)
+    node_sheet(manifest, rank).map(|n| n.host.name.as_str())
+}
+
+/// Whether it was recorded what was taken from a rank: at least the switches of its own threads.
+pub(crate) fn sees_taken(manifest: &Manifest, rank: Rank) -> bool {
+    let mode = node_sheet(manifest, rank).map(|n| n.trace.mode);
+    matches!(mode, Some(TraceMode::Tracefs | TraceMode::PerfSwitch))
 }
 
 /// "ranks 0, 1 and 3"; of many the first and how many more.
@@ -224,15 +233,21 @@ fn capital(text: &str) -> String {
 /// Shares of the time of all ranks.
 pub(crate) struct Shares {
     pub computing: f64,
-    pub taken: f64,
+    /// `None` where it was not recorded: then it is among the other parts.
+    pub taken: Option<f64>,
     pub waiting: f64,
     pub communicating: f64,
 }
 
 /// The parts of the given ranks' time; `None` without any time.
-pub(crate) fn shares<'a>(ranks: impl IntoIterator<Item = &'a RankTime>) -> Option<Shares> {
+pub(crate) fn shares<'a>(
+    manifest: &Manifest,
+    ranks: impl IntoIterator<Item = &'a RankTime>,
+) -> Option<Shares> {
     let mut sums = [0u64; 4];
+    let mut seen = true;
     for r in ranks {
+        seen &= sees_taken(manifest, r.rank);
         for (sum, part) in sums
             .iter_mut()
             .zip([r.computing, r.taken, r.waiting, r.communicating])
@@ -244,28 +259,34 @@ pub(crate) fn shares<'a>(ranks: impl IntoIterator<Item = &'a RankTime>) -> Optio
     let [computing, taken, waiting, communicating] = sums.map(|s| s as f64 / all.max(1) as f64);
     (all > 0).then_some(Shares {
         computing,
-        taken,
+        taken: seen.then_some(taken),
         waiting,
         communicating,
     })
 }
 
 /// Where the ranks' time went, as a sentence; `None` without any time.
-pub(crate) fn time_sentence(program: &ProgramFindings) -> Option<String> {
-    let s = shares(&program.ranks_time)?;
+pub(crate) fn time_sentence(manifest: &Manifest, program: &ProgramFindings) -> Option<String> {
+    let s = shares(manifest, &program.ranks_time)?;
+    let taken = s.taken.map_or_else(
+        || "what was taken from them was not recorded, and is among these".to_owned(),
+        |taken| format!("{} was taken from them", percent(taken)),
+    );
     Some(format!(
-        "Of their time ranks computed {}, waited {} for each other, communicated {}; {} was taken from them.",
+        "Of their time ranks computed {}, waited {} for each other, communicated {}; {taken}.",
         percent(s.computing),
         percent(s.waiting),
         percent(s.communicating),
-        percent(s.taken),
     ))
 }
 
 /// Said where there is nothing to hunt for.
-pub(crate) fn verdict_sentence(program: &ProgramFindings) -> Option<&'static str> {
-    let s = shares(&program.ranks_time)?;
-    (s.waiting < HARDLY && s.taken < HARDLY)
+pub(crate) fn verdict_sentence(
+    manifest: &Manifest,
+    program: &ProgramFindings,
+) -> Option<&'static str> {
+    let s = shares(manifest, &program.ranks_time)?;
+    (s.waiting < HARDLY && s.taken? < HARDLY)
         .then_some("Ranks hardly waited and hardly anything was taken from them: there is little to gain from removing noise.")
 }
 
@@ -379,6 +400,7 @@ pub(crate) fn threads_sentence(findings: &Findings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_run::testing::empty_manifest;
 
     #[test]
     fn libraries_are_named_shortly() {
@@ -411,11 +433,13 @@ mod tests {
             waiting: ns(30),
             communicating: ns(10),
         };
-        let s = shares([&rank]).unwrap();
+        // The manifest does not know the rank, so nothing was recorded of what was taken from it.
+        let manifest = empty_manifest();
+        let s = shares(&manifest, [&rank]).unwrap();
         assert_eq!(
-            [s.computing, s.taken, s.waiting, s.communicating],
-            [0.5, 0.1, 0.3, 0.1]
+            (s.computing, s.taken, s.waiting, s.communicating),
+            (0.5, None, 0.3, 0.1)
         );
-        assert!(shares([]).is_none());
+        assert!(shares(&manifest, []).is_none());
     }
 }

@@ -9,7 +9,7 @@ use idlewave_report::testing::{Delay, Pattern, Planted, SyntheticProgram, bare_f
 use idlewave_report::{render_html, render_text};
 use idlewave_run::findings::{Findings, ProgramFindings};
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, Phase, PhaseKind, RunReader, RunWriter};
+use idlewave_run::{Manifest, Phase, PhaseKind, RunReader, RunWriter, TraceMode};
 use idlewave_units::Nanos;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -423,6 +423,37 @@ fn what_is_empty_says_why_and_what_to_do() {
         assert!(html.contains(said), "{said}");
     }
     assert!(!text.contains("0 %"), "{text}");
+}
+
+#[test]
+fn what_was_taken_is_a_dash_where_the_kernel_was_not_recorded() {
+    let findings = &barrier().findings;
+    let mut manifest = barrier().run.manifest().clone();
+    manifest.tables.clear();
+    for (mode, seen) in [
+        (TraceMode::Tracefs, true),
+        (TraceMode::PerfSwitch, true),
+        (TraceMode::Counters, false),
+        (TraceMode::Off, false),
+    ] {
+        manifest.nodes[0].trace.mode = mode;
+        let (text, html) = both(manifest.clone(), findings);
+        let text = flat(&text);
+        assert_eq!(text.contains("was taken from them."), seen, "{text}");
+        assert_eq!(
+            text.contains("what was taken from them was not recorded, and is among these."),
+            !seen
+        );
+        // Rank 3: nothing was taken from it, or nobody knows.
+        assert_eq!(text.contains("3 97.6 % 0 % 0.42 %"), seen, "{text}");
+        assert_eq!(text.contains("3 97.6 % - 0.42 %"), !seen, "{text}");
+        assert_eq!(text.contains("hardly anything was taken"), seen);
+        assert_eq!(html.contains("program.ranks_time.3.taken"), seen);
+        assert_eq!(
+            html.contains("<h3>Taken</h3><p class=\"big\">&ndash;</p>"),
+            !seen
+        );
+    }
 }
 
 proptest! {

@@ -119,6 +119,10 @@ fn row(manifest: &Manifest, i: usize, r: &RankTime) -> String {
     );
     for (_, _, value, field) in PARTS {
         let ns = value(r);
+        if field == "taken" && !story::sees_taken(manifest, r.rank) {
+            out.push_str(&cell(-1, "&ndash;"));
+            continue;
+        }
         let text = idlewave_units::Nanos::from_nanos(ns).to_string();
         out.push_str(&cell(
             ns,

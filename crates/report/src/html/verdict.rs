@@ -138,7 +138,7 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         prose(&story::headline(manifest, findings, program)),
         facts.join(", ")
     );
-    if let Some(s) = story::shares(&program.ranks_time) {
+    if let Some(s) = story::shares(manifest, &program.ranks_time) {
         let waited = number(
             &path("waited"),
             program.waited.get(),
@@ -147,7 +147,11 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         let sub = format!("of the time of the ranks, {waited} in all, waiting for each other");
         out.push_str(&tile("Waiting", &percent(s.waiting), &sub));
         let sub = "of the time of the ranks, taken by others while they did not wait";
-        out.push_str(&tile("Taken", &percent(s.taken), sub));
+        out.push_str(&tile(
+            "Taken",
+            &s.taken.map_or_else(|| "&ndash;".to_owned(), percent),
+            sub,
+        ));
         let sub = "of the time of the ranks inside MPI, on a CPU and not waiting";
         out.push_str(&tile("Communicating", &percent(s.communicating), sub));
     }
@@ -181,7 +185,7 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
         ));
     }
     out.push_str("</div>\n<div class=\"words\">\n");
-    if let Some(text) = story::verdict_sentence(program) {
+    if let Some(text) = story::verdict_sentence(manifest, program) {
         out.push_str(&format!("<p>{text}</p>\n"));
     }
     let longest = story::events(program);

@@ -60,9 +60,9 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
                 &story::headline(manifest, findings, program),
             );
             let texts = [
-                story::time_sentence(program),
+                story::time_sentence(manifest, program),
                 story::charged_sentence(program),
-                story::verdict_sentence(program).map(str::to_owned),
+                story::verdict_sentence(manifest, program).map(str::to_owned),
             ];
             for text in texts.into_iter().flatten() {
                 screen.wrap(Style::Plain, "  ", &text);
@@ -91,17 +91,17 @@ pub(super) fn ranks(screen: &mut Screen, manifest: &Manifest, program: &ProgramF
                 Some(node) => format!("{} ({})", r.rank, plain(node)),
                 None => r.rank.to_string(),
             };
-            let s = story::shares([*r]);
-            let share = |pick: fn(&story::Shares) -> f64| {
-                s.as_ref()
-                    .map_or_else(|| "-".to_owned(), |s| percent(pick(s)))
+            let s = story::shares(manifest, [*r]);
+            let share = |pick: fn(&story::Shares) -> Option<f64>| {
+                let share = s.as_ref().and_then(pick);
+                share.map_or_else(|| "-".to_owned(), percent)
             };
             vec![
                 name,
-                share(|s| s.computing),
+                share(|s| Some(s.computing)),
                 share(|s| s.taken),
-                share(|s| s.waiting),
-                share(|s| s.communicating),
+                share(|s| Some(s.waiting)),
+                share(|s| Some(s.communicating)),
             ]
         })
         .collect();
@@ -109,12 +109,12 @@ pub(super) fn ranks(screen: &mut Screen, manifest: &Manifest, program: &ProgramF
         &["rank", "computing", "taken", "waiting", "communicating"],
         &rows,
     );
-    if let Some(s) = story::shares(rest.iter().copied()) {
+    if let Some(s) = story::shares(manifest, rest.iter().copied()) {
         let text = format!(
             "{} more: computing {}, taken {}, waiting {}, communicating {} (mean)",
             rest.len(),
             percent(s.computing),
-            percent(s.taken),
+            s.taken.map_or_else(|| "-".to_owned(), percent),
             percent(s.waiting),
             percent(s.communicating),
         );
