@@ -7,7 +7,7 @@ use crate::{sys, thread};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
@@ -35,6 +35,7 @@ struct Common {
     rank_plus_one: AtomicU32,
     size: AtomicU32,
     thread_level_plus_one: AtomicU32,
+    refused: AtomicU32,
 }
 
 static COMMON: Common = Common {
@@ -42,6 +43,7 @@ static COMMON: Common = Common {
     rank_plus_one: AtomicU32::new(0),
     size: AtomicU32::new(0),
     thread_level_plus_one: AtomicU32::new(0),
+    refused: AtomicU32::new(0),
 };
 static LIBRARY: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static RINGS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -76,9 +78,19 @@ fn settings() -> Option<&'static (PathBuf, u64)> {
     SETTINGS.get_or_init(read).as_ref()
 }
 
-/// Makes the ring of the calling thread; `None` where there is no directory or no room: the program runs on without.
+/// Makes the ring of the calling thread; `None` where there is no directory or no room: the program runs on without,
+/// and the other rings of the process say so.
 pub fn make(clock: u32) -> Option<Ring> {
     let (directory, capacity) = settings()?;
+    let ring = make_in(directory, *capacity, clock);
+    if ring.is_none() {
+        COMMON.refused.fetch_add(1, Relaxed);
+        alive(0);
+    }
+    ring
+}
+
+fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
     // SAFETY: both only return a number.
     let (pid, tid) = unsafe { (sys::getpid(), sys::gettid()) };
     let (file, path) = (1..MAX_SAME_NAME).find_map(|n| {
@@ -100,7 +112,7 @@ pub fn make(clock: u32) -> Option<Ring> {
             Err(_) => Some(None),
         }
     })??;
-    let length = bytes(*capacity);
+    let length = bytes(capacity);
     // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail for want of room.
     let mapped = unsafe {
         if sys::posix_fallocate(file.as_raw_fd(), 0, length as i64) != 0 {
@@ -129,7 +141,7 @@ pub fn make(clock: u32) -> Option<Ring> {
     let header = mapped.cast::<Header>();
     // SAFETY: the mapping is larger than the header, all zero, which is a valid header, and nobody else has it yet.
     unsafe {
-        (*header).capacity = *capacity;
+        (*header).capacity = capacity;
         (*header).pid = pid as u32;
         (*header).tid = tid as u32;
         (*header).clock = clock;
@@ -153,7 +165,7 @@ pub fn make(clock: u32) -> Option<Ring> {
     unsafe { (*header).magic.store(MAGIC, Release) };
     Some(Ring {
         header,
-        capacity: *capacity,
+        capacity,
         main_thread: pid == tid,
     })
 }
@@ -181,6 +193,7 @@ unsafe fn say(header: *mut Header) {
     header
         .thread_level_plus_one
         .store(COMMON.thread_level_plus_one.load(Relaxed), Relaxed);
+    header.refused.store(COMMON.refused.load(Relaxed), Relaxed);
     // Release: what INITIALISED vouches for is there before it.
     header.life.store(COMMON.life.load(Acquire), Release);
 }

@@ -34,6 +34,8 @@ pub struct RingState {
     pub written: u64,
     /// Records dropped because the ring was full.
     pub lost: u64,
+    /// Threads of the process for which no ring could be made.
+    pub refused: u32,
     /// What the MPI library calls itself.
     pub library: Option<String>,
 }
@@ -176,6 +178,7 @@ impl RingReader {
             thread_level: known(header.thread_level_plus_one.load(Ordering::Relaxed)),
             written: header.written.0.load(Ordering::Acquire),
             lost: self.lost(),
+            refused: header.refused.load(Ordering::Relaxed),
             library,
         }
     }

@@ -47,8 +47,8 @@ pub struct Header {
     pub clock: u32,
     /// Thread level that MPI_Init_thread provided, from 0 (single) to 3 (multiple), plus 1; 0 if not known.
     pub thread_level_plus_one: AtomicU32,
-    /// Not used.
-    pub spare: u32,
+    /// Threads of the process that called MPI, or made a mark, and for which no ring could be made.
+    pub refused: AtomicU32,
     /// Records written since the ring was made; on a cache line of its own.
     pub written: Line,
     /// Records that the reader has taken.

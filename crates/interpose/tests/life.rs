@@ -187,6 +187,19 @@ fn a_rank_that_cannot_make_a_ring_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn threads_for_which_no_ring_can_be_made_are_counted() {
+    each("refused", 1, &[], |mpi, run| {
+        let process = &well(mpi, run, 1)[0];
+        assert_eq!(process.rings.len(), 1, "{}", mpi.name);
+        assert_eq!(process.rings[0].state.refused, 2, "{}", mpi.name);
+    });
+    each("many", 1, &[], |mpi, run| {
+        let process = &well(mpi, run, 1)[0];
+        assert_eq!(process.rings[0].state.refused, 0, "{}", mpi.name);
+    });
+}
+
+#[test]
 fn records_for_which_there_is_no_room_are_counted_exactly() {
     each(
         "many",

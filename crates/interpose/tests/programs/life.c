@@ -25,6 +25,12 @@ static void *thread(void *argument) {
     return NULL;
 }
 
+static void *marker(void *nothing) {
+    if (idlewave_mark_point)
+        idlewave_mark_point("nowhere");
+    return nothing;
+}
+
 static void *completer(void *nothing) {
     MPI_Waitall(2, from_other, MPI_STATUSES_IGNORE);
     return nothing;
@@ -103,6 +109,20 @@ int main(int argc, char **argv) {
         MPI_Isend(out, 9, MPI_BYTE, (rank + 1) % size, 9, W, from_other + 1);
         pthread_create(threads, NULL, completer, NULL);
         pthread_join(threads[0], NULL);
+    } else if (!strcmp(what, "refused")) {
+        /* No ring can be made while the directory is away. */
+        char away[4096];
+        const char *rings = getenv("IDLEWAVE_RINGS");
+        pthread_t threads[2];
+        snprintf(away, sizeof away, "%s.away", rings);
+        if (rename(rings, away))
+            return 1;
+        for (int i = 0; i < 2; i++)
+            pthread_create(&threads[i], NULL, marker, NULL);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        if (rename(away, rings))
+            return 1;
     } else if (!strcmp(what, "marks") && idlewave_mark_begin) {
         idlewave_mark_begin("solve");
         idlewave_mark_point("a name of more than fifty-six bytes, of which the rest is cut off");

@@ -145,11 +145,15 @@ pub(super) fn enter_losses(
             "record a program that is linked with an MPI library dynamically, see docs/recording-mpi.md",
         );
     }
+    let who = |process: Pid| match job.rank(process) {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {process}"),
+    };
+    let mut refused: BTreeMap<Pid, u32> = BTreeMap::new();
     for ring in rings {
-        let who = match job.rank(ring.process) {
-            Some(rank) => format!("rank {rank}"),
-            None => format!("process {}", ring.process),
-        };
+        let most = refused.entry(ring.process).or_default();
+        *most = (*most).max(ring.refused);
+        let who = who(ring.process);
         losses.enter(
             format!("records of {who} for which its ring had no room"),
             ring.lost,
@@ -157,6 +161,20 @@ pub(super) fn enter_losses(
             format!(
                 "give its rings more room, as in {CAPACITY_VARIABLE}={}",
                 16 * CAPACITY
+            ),
+        );
+    }
+    for (process, threads) in refused {
+        losses.enter(
+            format!(
+                "threads of {} for which no ring could be made",
+                who(process)
+            ),
+            u64::from(threads),
+            "their calls, messages and marks are missing",
+            format!(
+                "make room in /dev/shm, or set {CAPACITY_VARIABLE}={} for smaller rings",
+                CAPACITY / 16
             ),
         );
     }

@@ -7,7 +7,7 @@
 //! | 2 | rank + 1 | size of MPI_COMM_WORLD, 0: not known |
 //! | 3 | life | thread level + 1 |
 //! | 4 | records that were dropped | |
-//! | 5 | CPU + 1 if the thread may use one only | |
+//! | 5 | CPU + 1 if the thread may use one only | threads of the process without a ring |
 //! | 6, 7 | name of the thread, 16 bytes | |
 //! | 8 to 39 | name of the MPI library, ended by a zero | |
 //! | 40 to 47 | nothing | |
@@ -42,6 +42,8 @@ pub struct ProgramRing {
     pub thread_level: Option<u32>,
     /// Records for which there was no room.
     pub lost: u64,
+    /// Threads of the process for which no ring could be made, as far as this ring knows.
+    pub refused: u32,
     /// The CPU to which the thread is bound; `None` if it may use several.
     pub cpu: Option<Cpu>,
     /// Name of the thread.
@@ -63,6 +65,7 @@ impl ProgramRing {
             life: state.life,
             thread_level: state.thread_level,
             lost: state.lost,
+            refused: state.refused,
             cpu,
             name: name.to_owned(),
             library: state.library.clone().filter(|l| !l.is_empty()),
@@ -107,7 +110,7 @@ impl ProgramRing {
         );
         words[3] = pair(self.life, plus_one(self.thread_level));
         words[4] = self.lost;
-        words[5] = u64::from(plus_one(self.cpu.map(Cpu::get)));
+        words[5] = pair(plus_one(self.cpu.map(Cpu::get)), self.refused);
         put_text(&mut words[NAME], &self.name);
         put_text(
             &mut words[LIBRARY],
@@ -132,6 +135,7 @@ impl ProgramRing {
             life: low(3),
             thread_level: high(3).checked_sub(1),
             lost: words[4],
+            refused: high(5),
             cpu: low(5).checked_sub(1).map(Cpu::new),
             name: text(&words[NAME]),
             library: Some(library).filter(|l| !l.is_empty()),
@@ -173,6 +177,7 @@ mod tests {
             life: 7,
             thread_level: Some(3),
             lost: 1 << 40,
+            refused: 3,
             cpu: Some(Cpu::new(0)),
             name: "fifteen letters".to_owned(),
             library: Some("Open MPI v4.1.4, package: Debian".to_owned()),

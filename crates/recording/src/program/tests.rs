@@ -29,6 +29,7 @@ fn ring(process: u32, thread: u32, rank: Option<u32>) -> ProgramRing {
         life: life::INITIALISED | life::FINALISED,
         thread_level: Some(3),
         lost: 0,
+        refused: 0,
         cpu: None,
         name: "app".to_owned(),
         library: Some("a library".to_owned()),
@@ -298,7 +299,16 @@ fn what_is_missing_is_in_the_ledger() {
     let mut spill = Spill::new(dir.path());
     let mut crashed = ring(10, 10, Some(0));
     (crashed.life, crashed.lost) = (life::INITIALISED | life::ABORTED, 17);
+    crashed.refused = 2;
     spill.ring(0, &crashed);
+    // The ring of a thread that ended before the second one was refused.
+    let earlier = ProgramRing {
+        refused: 1,
+        lost: 0,
+        thread: Pid::new(11),
+        ..crashed.clone()
+    };
+    spill.ring(3, &earlier);
     spill.ring(1, &ring(30, 30, Some(0)));
     spill.ring(2, &ring(40, 40, None));
     spill.records(
@@ -338,6 +348,7 @@ fn what_is_missing_is_in_the_ledger() {
         counts,
         [
             ("records of rank 0 for which its ring had no room", 17),
+            ("threads of rank 0 for which no ring could be made", 2),
             ("processes of further MPI programs of the same command", 1),
             ("ranks that did not come to the end of MPI_Finalize", 1),
             ("ranks that called MPI_Abort", 1),
