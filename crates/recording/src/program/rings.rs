@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PREFIX: &str = "idlewave-rings";
 /// Where the kernel keeps files in memory.
 const MEMORY: &str = "/dev/shm";
+/// Where the library goes if none of the temporary directories allows to execute files.
+const LAST: &str = "/var/tmp";
 /// Room of the rings of two threads per CPU: 4 MiB each.
 const ROOM_PER_CPU: u64 = 8 << 20;
 
@@ -33,7 +35,7 @@ impl Rings {
     /// There is no place for it.
     pub fn create() -> Result<Self, RecordingError> {
         let places = places();
-        for place in &places {
+        for place in places.iter().map(PathBuf::as_path).chain([Path::new(LAST)]) {
             clean(place);
         }
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -59,7 +61,7 @@ impl Rings {
     pub fn library_directory(&mut self) -> Result<&Path, RecordingError> {
         if self.other.is_none() && !may_execute(&self.path) {
             let mut places = places();
-            places.push(PathBuf::from("/var/tmp"));
+            places.push(PathBuf::from(LAST));
             let Some(place) = places.iter().find(|place| may_execute(place)) else {
                 return Err(RecordingError::NotPossible {
                     reason: "no temporary directory allows to execute files".to_owned(),
@@ -165,6 +167,23 @@ mod tests {
         assert_ne!(second.path(), path);
         drop(rings);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn every_place_where_something_may_be_left_is_cleaned() {
+        let mut places = places();
+        places.push(PathBuf::from(LAST));
+        for place in places {
+            let alive = make(&place).unwrap();
+            let name = alive.file_name().unwrap().to_str().unwrap();
+            let mut parts: Vec<&str> = name.split('-').collect();
+            let at = parts.len() - 2;
+            parts[at] = "1";
+            let dead = place.join(parts.join("-"));
+            fs::rename(&alive, &dead).unwrap();
+            drop(Rings::create().unwrap());
+            assert!(!dead.exists(), "{}", dead.display());
+        }
     }
 
     #[test]

@@ -136,7 +136,8 @@ impl<'a> Rows<'a> {
                 }
             }
             (Record::Loss { reason, many }, _) => {
-                *self.seen.losses.entry(loss_name(reason)).or_default() += many;
+                let count = self.seen.losses.entry(loss_name(reason)).or_default();
+                *count = count.saturating_add(many);
             }
             (Record::Polls { .. }, _) => {}
             (Record::Call { .. } | Record::Transfer { .. }, None) => self.seen.no_rank += 1,
@@ -430,8 +431,8 @@ pub(super) fn loss_name(reason: Loss) -> [String; 3] {
             "start all processes with the launcher",
         ),
         Loss::UnknownRequest => (
-            "completions of requests that are not known",
-            "these messages are missing",
+            "starts of persistent requests that are not known",
+            "what they sent and received is missing",
             SEE,
         ),
         Loss::Mark => (

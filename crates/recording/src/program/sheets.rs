@@ -193,7 +193,7 @@ pub(super) fn enter_losses(
     );
     let aborted: BTreeSet<Pid> = rings
         .iter()
-        .filter(|r| r.life & life::ABORTED != 0)
+        .filter(|r| r.life & life::ABORTED != 0 && job.rank(r.process).is_some())
         .map(|r| r.process)
         .collect();
     losses.enter(

@@ -4,7 +4,7 @@ use super::*;
 
 use idlewave_clock::{Calibration, Counter, Pair};
 use idlewave_interpose::functions;
-use idlewave_interpose::ring::{flags, kind, life};
+use idlewave_interpose::ring::{self, flags, kind, life};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
 use idlewave_run::tables::{Calls, Communicators, Marks, Operations, Table, Transfers, direction};
 use idlewave_run::testing::empty_manifest;
@@ -88,6 +88,11 @@ fn members(key: u64, ranks: [u64; 2]) -> [u64; 8] {
         0,
         0,
     ]
+}
+
+fn loss(reason: u32, many: u64) -> [u64; 8] {
+    let two = u64::from(kind::LOSS) | u64::from(reason) << 32;
+    [0, 0, two, 0, 0, many, 0, 0]
 }
 
 struct Spill {
@@ -309,7 +314,9 @@ fn what_is_missing_is_in_the_ledger() {
         ..crashed.clone()
     };
     spill.ring(3, &earlier);
-    spill.ring(1, &ring(30, 30, Some(0)));
+    let mut other = ring(30, 30, Some(0));
+    other.life |= life::ABORTED;
+    spill.ring(1, &other);
     spill.ring(2, &ring(40, 40, None));
     spill.records(
         0,
@@ -325,6 +332,8 @@ fn what_is_missing_is_in_the_ledger() {
             completion(170, 180, flags::FREED, 2, 3, 40, 6),
             completion(130, 140, 0, 1, 0, 0, 50),
             [0, 0, 255, 0, 0, 0, 0, 0],
+            loss(ring::loss::UNKNOWN_REQUEST, u64::MAX),
+            loss(ring::loss::UNKNOWN_REQUEST, 1),
         ],
     );
     // Another program of the same command, and a thread that never came to be a rank.
@@ -352,6 +361,7 @@ fn what_is_missing_is_in_the_ledger() {
             ("processes of further MPI programs of the same command", 1),
             ("ranks that did not come to the end of MPI_Finalize", 1),
             ("ranks that called MPI_Abort", 1),
+            ("starts of persistent requests that are not known", u64::MAX),
             ("completions of requests whose start was not recorded", 1),
             ("operations that were cancelled", 1),
             (
