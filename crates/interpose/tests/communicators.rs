@@ -115,6 +115,18 @@ fn check(what: &str, all: &[Process]) {
         );
         assert_ne!(sums[1].2, Some(inter), "{what}");
 
+        // One against three: what goes to, and comes from, the other group, and sums over the own one.
+        let amounts = |name| process.amounts(name)[0];
+        let alone = rank == 0;
+        let share = if alone { 24 } else { 4 * u64::from(rank) };
+        assert_eq!(amounts("MPI_Reduce_scatter"), (24, share), "{what}");
+        let share = if alone { 24 } else { 8 };
+        assert_eq!(amounts("MPI_Reduce_scatter_block"), (24, share), "{what}");
+        let got = if alone { 24 } else { 8 };
+        assert_eq!(amounts("MPI_Allgather"), (8, got), "{what}");
+        let gathered = if alone { (0, 36) } else { (12, 0) };
+        assert_eq!(amounts("MPI_Gather"), gathered, "{what}");
+
         // 1 in the duplicate of the world, 20 in duplicates of the half, 1 in MPI_COMM_SELF: all are different ones.
         let barriers: BTreeSet<_> = process
             .calls("MPI_Barrier")

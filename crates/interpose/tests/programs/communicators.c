@@ -64,6 +64,15 @@ int main(int argc, char **argv) {
         MPI_Barrier(none);
         MPI_Comm_free(&none);
     }
+    /* one against three */
+    MPI_Comm part, uneven;
+    int counts[3] = {rank == 0 ? 6 : 1, 2, 3}, numbers[16] = {0}, sums[16];
+    MPI_Comm_split(W, rank == 0, rank, &part);
+    MPI_Intercomm_create(part, 0, W, rank == 0 ? 1 : 0, 6, &uneven);
+    MPI_Reduce_scatter(numbers, sums, counts, MPI_INT, MPI_SUM, uneven);
+    MPI_Reduce_scatter_block(numbers, sums, rank == 0 ? 6 : 2, MPI_INT, MPI_SUM, uneven);
+    MPI_Allgather(numbers, 2, MPI_INT, sums, 2, MPI_INT, uneven);
+    MPI_Gather(numbers, 3, MPI_INT, sums, 3, MPI_INT, rank == 0 ? MPI_ROOT : 0, uneven);
     MPI_Barrier(MPI_COMM_SELF);
     MPI_Finalize();
     return 0;
