@@ -177,7 +177,7 @@ pub struct WarmUp {
 pub struct LockstepFindings {
     /// Index of the phase in the manifest.
     pub phase: u32,
-    /// "neighbour exchange" or "barrier".
+    /// How its ranks wait: "neighbour exchange", "barrier", "allreduce", "reduce", "all-to-all".
     pub name: String,
     /// Number of ranks.
     pub ranks: u32,

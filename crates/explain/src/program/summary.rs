@@ -184,7 +184,7 @@ fn kind_name(kind: u8) -> &'static str {
     match kind {
         wait_kind::LATE_SENDER => "late sender",
         wait_kind::LATE_RECEIVER => "late receiver",
-        _ => "wait at collective",
+        _ => "wait at a collective",
     }
 }
 

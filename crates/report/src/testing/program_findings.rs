@@ -127,7 +127,7 @@ fn matrix(r: &Recording) -> Vec<(Rank, Rank, u64, u64)> {
 
 fn kind_name(kind: u8) -> &'static str {
     if kind == wait_kind::COLLECTIVE {
-        "wait at collective"
+        "wait at a collective"
     } else {
         "late sender"
     }

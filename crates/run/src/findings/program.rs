@@ -92,7 +92,7 @@ pub struct WaitFinding {
     pub wait: u32,
     /// Function in which it waited, in C: MPI_Barrier.
     pub operation: String,
-    /// "late sender", "late receiver", "wait at collective".
+    /// "late sender", "late receiver", "wait at a collective".
     pub kind: String,
     /// The rank that waited.
     pub rank: Rank,
