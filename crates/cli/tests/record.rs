@@ -484,15 +484,15 @@ fn the_second_signal_kills_a_program_that_ignores_the_first() {
     let pid = child.id();
     until("the program", || path.join("spill").exists());
     std::thread::sleep(Duration::from_millis(500));
-    signal(pid, libc::SIGINT);
+    signal(pid, libc::SIGTERM);
     std::thread::sleep(Duration::from_millis(300));
-    signal(pid, libc::SIGINT);
+    signal(pid, libc::SIGTERM);
     let done = wait(child);
     assert_clean(pid);
     assert_eq!(done.code, Some(128 + libc::SIGKILL), "{done:?}");
     assert_eq!(
         open(&path).manifest().incomplete,
-        Some(Incomplete::Signal(libc::SIGINT))
+        Some(Incomplete::Signal(libc::SIGTERM))
     );
 }
 

@@ -28,7 +28,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers; for the whole process.
+    /// Installs the handlers; for the whole process. Signals that are ignored, as by nohup(1), stay so: the program is to
+    /// ignore them too.
     ///
     /// # Errors
     /// The system refuses.
@@ -36,6 +37,13 @@ impl Signals {
         for signal in PASSED {
             // SAFETY: all-zero bytes are a valid `sigaction`.
             let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: room for the answer; nothing is changed.
+            if unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
             action.sa_sigaction = handle as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             // SAFETY: the handler touches atomics and `_exit` only, which may be used in one.
