@@ -381,3 +381,44 @@ fn a_node_whose_shim_is_killed_ends_its_program_and_all_that_was_recorded_is_kep
             .all(|n| n.node <= NodeId::new(1))
     );
 }
+
+/// At the half of the program kills the front; the launcher goes on, and the second node hands its bundle over.
+const KILL_THE_FRONT: &str = r#"
+"$IDLEWAVE" record -o "$DIR/run" --no-report -- mpirun.openmpi -n 4 "$PROGRAM" $N 0 "$DIR" &
+front=$!
+while [ ! -e "$DIR/half" ]; do sleep 0.01; done
+launcher=$(cat /proc/$front/task/$front/children)
+kill -KILL $front
+wait $front
+touch "$DIR/go"
+for p in $launcher; do
+    while [ -e /proc/$p ]; do sleep 0.01; done
+done
+"$IDLEWAVE" explain "$DIR/run""#;
+
+#[test]
+fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let Some(program) = compile("mpicc.openmpi", dir.path()) else {
+        return;
+    };
+    let Some(out) = on_nodes("with_nodes 2", KILL_THE_FRONT, &program, dir.path()) else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0));
+    let path = dir.path().join("run");
+    let run = RunReader::open(&path).unwrap();
+    assert_eq!(run.manifest().state, RunState::Incomplete);
+    let why = format!("{:?}", run.manifest().incomplete);
+    assert!(why.contains("n1") && why.contains("killed"), "{why}");
+    let places: Vec<u32> = run.manifest().ranks.iter().map(|r| r.node.get()).collect();
+    assert_eq!(places, [0, 0, 1, 1]);
+    // What the front had not drained was in its rings still.
+    let calls: Calls = run.read().unwrap();
+    for rank in 0..4 {
+        let own = calls.rank.iter().filter(|r| r.get() == rank).count();
+        assert_eq!(own, CALLS, "calls of rank {rank}");
+    }
+    assert!(!path.join(".nodes").exists());
+}
