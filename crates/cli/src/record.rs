@@ -53,8 +53,12 @@ fn recorded_text(recorded: &Recorded) -> String {
     let Some(analysis) = &recorded.analysis else {
         let seen = recorded.seen;
         let elapsed = Nanos::from_nanos(seen.elapsed.get() / 1_000_000 * 1_000_000);
+        let all = match recorded.merged {
+            Some(nodes) => format!(" on this node; {nodes} nodes in all"),
+            None => String::new(),
+        };
         return format!(
-            "idlewave: recorded {elapsed} in {path} ({} records of {} threads); to explain it: idlewave explain {path}\n",
+            "idlewave: recorded {elapsed} in {path} ({} records of {} threads{all}); to explain it: idlewave explain {path}\n",
             seen.records, seen.ranks
         );
     };

@@ -7,6 +7,7 @@ use crate::nodes::Nodes;
 use crate::nodes_join::{join_nodes, missing_ranks};
 use crate::signals::Signals;
 use crate::tree::descendants;
+use idlewave_interpose::ring::DIRECTORY_VARIABLE;
 use idlewave_recording::{
     Analysis, Lock, Progress, RecordingError, Utc, analyse_locked, complete_ranks, write_report,
 };
@@ -51,6 +52,8 @@ pub struct Recorded {
     pub exit_code: i32,
     /// All that was seen on the front's node.
     pub seen: Seen,
+    /// Nodes in the bundle, where those of several were merged.
+    pub merged: Option<usize>,
     /// Whether the launcher ended with an error before it had started the program.
     pub never_started: bool,
     /// The explained run, if that was asked for and possible.
@@ -80,6 +83,15 @@ pub fn record(
         command: options.command.clone(),
         trace: options.trace,
     })?;
+    if let Some(nodes) = nodes.as_ref().filter(|nodes| nodes.launch().guessed) {
+        let program = nodes.launch().programs.first().map(|words| words.start);
+        let word = program.and_then(|at| options.program.get(at));
+        let word = word.map(|word| word.to_string_lossy()).unwrap_or_default();
+        progress.note(&format!(
+            "idlewave: an option of the launcher is not known: `{word}` is taken for the program; if it is none, say \
+             `--at N`, where N counts the words before it, the launcher included"
+        ));
+    }
     let environment = recorder.environment();
     let mut command = options.program.clone();
     if let Some(with_shim) = nodes.as_mut().map(|nodes| {
@@ -91,7 +103,10 @@ pub fn record(
             Err(error) => {
                 // This node is recorded all the same.
                 progress.note(&format!("idlewave: other nodes are not recorded: {error}"));
-                nodes = None;
+                if let Some(nodes) = nodes.take() {
+                    // Nobody is to put anything there; that it cannot be removed changes nothing.
+                    let _ = nodes.forget();
+                }
             }
         }
     }
@@ -123,6 +138,7 @@ pub fn record(
         path,
         exit_code,
         seen,
+        merged: None,
         never_started: false,
         analysis: None,
         trouble: None,
@@ -149,13 +165,17 @@ fn after(
     let size = bundle.gathered.size;
     let mut lock = bundle.lock;
     let mut never_started = false;
+    let mut nodes_merged = None;
     let finish = || -> Result<Option<Analysis>, RecordingError> {
         let joined = match nodes {
             Some(nodes) => join(options, recorded.exit_code, &path, nodes, stop, progress)?,
             None => Joined::Nothing,
         };
         match joined {
-            Joined::Merged(merged) => lock = merged,
+            Joined::Merged(merged) => {
+                lock = merged;
+                nodes_merged = Some(RunReader::open(&path)?.manifest().nodes.len());
+            }
             Joined::NeverStarted => {
                 never_started = true;
                 return Ok(None);
@@ -183,6 +203,7 @@ fn after(
         }
     }
     recorded.never_started = never_started;
+    recorded.merged = nodes_merged;
 }
 
 /// What came of the other nodes.
@@ -249,7 +270,8 @@ fn watch(
         if asked > 1 && !killed {
             killed = true;
             let mut doomed = descendants(child.id());
-            doomed.extend(recorder.processes().iter().map(|pid| pid.get()));
+            let recorded = recorder.processes().into_iter().map(|pid| pid.get());
+            doomed.extend(recorded.filter(|&pid| writes_into(pid, recorder.rings())));
             for pid in doomed {
                 send(pid, libc::SIGKILL);
             }
@@ -262,8 +284,20 @@ fn watch(
     }
 }
 
+/// Whether a process is one that the recorder knows, and not another one that has got its number since.
+fn writes_into(pid: u32, rings: &Path) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let own = [
+        DIRECTORY_VARIABLE.as_bytes(),
+        b"=",
+        rings.as_os_str().as_bytes(),
+    ]
+    .concat();
+    environment.split(|&byte| byte == 0).any(|word| word == own)
+}
+
 fn send(pid: u32, signal: i32) {
-    // SAFETY: takes numbers. The command is not waited for yet, so its number is still its own.
+    // SAFETY: takes numbers.
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
