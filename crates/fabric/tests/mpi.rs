@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_clock::monotonic_ns;
-use idlewave_fabric::{Fabric, FabricError, MpiFabric, Tag, conformance};
+use idlewave_fabric::{Fabric, FabricError, MpiFabric, Tag, Waiting, conformance};
 use idlewave_mpi::testing::{Installation, installation, installations};
 use idlewave_mpi::{MpiError, Search};
 use idlewave_units::Rank;
@@ -40,6 +40,7 @@ fn a_rank_of_a_job() {
     match case.as_str() {
         "conform" => {
             let mut fabric = MpiFabric::begin(&search).unwrap();
+            on_this_node(&mut fabric);
             conformance::all(&mut fabric, monotonic_ns);
             told(&fabric, "conforms");
         }
@@ -87,6 +88,22 @@ fn a_rank_of_a_job() {
         }
         other => panic!("no case is called {other}"),
     }
+}
+
+/// All ranks find themselves on one node, this one, and let each other run where it has fewer CPUs.
+fn on_this_node(fabric: &mut MpiFabric) {
+    let nodes = fabric.nodes().unwrap();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(nodes.names(), [host.trim()]);
+    assert_eq!(
+        nodes.local_rank(fabric.rank()),
+        Some(fabric.rank().get()),
+        "{nodes:?}"
+    );
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let cpus = cpus.lines().filter(|l| l.starts_with("processor")).count();
+    let shared = fabric.size() as usize > cpus;
+    assert_eq!(fabric.waiting() == Waiting::Yield, shared, "{cpus} CPUs");
 }
 
 /// CPU time of this process, user and system, in ticks of the kernel.
