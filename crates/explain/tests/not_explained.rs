@@ -72,3 +72,69 @@ fn what_a_rank_lost_itself_is_told_from_what_came_back_to_it() {
     let (lateness, lost) = alpha.map(|s| (s.lateness.get(), s.lost.get())).unwrap();
     assert_eq!((lateness, lost), (60 * US, (40 + 40 + 8 + 68 + 60) * US));
 }
+
+/// How often an entry of the ledger was counted.
+fn counted(found: &made::Explained, what: &str) -> Option<u64> {
+    let entries = found.findings.losses.entries();
+    entries.iter().find(|l| l.what == what).map(|l| l.count)
+}
+
+#[test]
+fn a_message_that_came_before_it_was_sent_is_none() {
+    let mut made = Made::new(2);
+    made.message(1, 0, (50 * US, 51 * US), (20 * US, 30 * US));
+    let found = made.explain();
+    assert_eq!(found.program().messages, 0);
+    let what = "messages received before they were sent";
+    assert_eq!(counted(&found, what), Some(1));
+    assert_eq!(
+        counted(&found, "sends and receives without their other end"),
+        None
+    );
+}
+
+#[test]
+fn collectives_that_were_seen_in_part_or_do_not_agree_are_counted() {
+    let mut made = Made::new(3);
+    let some = [(0, 10 * US, 52 * US), (1, 50 * US, 52 * US)];
+    made.collective("MPI_Barrier", 0, None, &some);
+    made.collective("MPI_Barrier", 0, None, &[(0, 60 * US, 92 * US)]);
+    made.same_number(0);
+    let others = [(1, 90 * US, 92 * US), (2, 90 * US, 92 * US)];
+    made.collective("MPI_Allreduce", 0, None, &others);
+    let found = made.explain();
+    assert_eq!(found.waits(), []);
+    for what in [
+        "collectives that were not seen on all their members",
+        "collectives whose members called different functions",
+    ] {
+        assert_eq!(counted(&found, what), Some(1), "{what}");
+    }
+}
+
+#[test]
+fn a_send_that_takes_longer_than_its_like_is_the_networks() {
+    let mut made = Made::new(3);
+    for k in 0..9 {
+        let at = 20 * k * US;
+        made.message(
+            1,
+            2,
+            (at + 10 * US, at + 12 * US),
+            (at + 11 * US, at + 13 * US),
+        );
+    }
+    made.message(1, 2, (190 * US, 250 * US), (191 * US, 193 * US));
+    made.message(1, 0, (260 * US, 261 * US), (200 * US, 262 * US));
+    let found = made.explain();
+    assert_eq!(found.waits(), [(0, 200 * US, 260 * US, 1, 0)]);
+    // 60 us instead of 2.
+    assert_eq!(found.parts(0)[0], (1, "network", 58 * US));
+}
+
+#[test]
+fn a_buffered_send_of_some_microseconds_waited_for_nobody() {
+    let mut made = Made::new(2);
+    made.message(0, 1, (10 * US, 30 * US), (15 * US, 31 * US));
+    assert_eq!(made.explain().waits(), []);
+}

@@ -156,6 +156,11 @@ impl Made {
         }
     }
 
+    /// The next collective of the communicator has the number of the last one.
+    pub fn same_number(&mut self, comm: u32) {
+        *self.sequences.entry(comm).or_insert(1) -= 1;
+    }
+
     /// One end of a message: where it was posted, and the call that completed it.
     #[allow(clippy::too_many_arguments)]
     pub fn transfer(
