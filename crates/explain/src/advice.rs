@@ -124,13 +124,19 @@ fn gain_at_scale(findings: &Findings, source: &SourceFinding) -> Option<String> 
     ))
 }
 
+/// A name as one word of a shell, whatever is in it: anybody may name a process, and an administrator types this.
+fn quoted(name: &str) -> String {
+    format!("'{}'", name.replace('\'', r"'\''"))
+}
+
 fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Option<Advice> {
     let name = &source.name;
     let (action, command) = match source.kind {
         SourceKind::Task => (
             format!("keep `{name}` off the CPUs of the ranks"),
             Some(format!(
-                "pgrep -x '{name}' | xargs -r -n1 taskset -apc <other CPUs>"
+                "pgrep -x {} | xargs -r -n1 taskset -apc <other CPUs>",
+                quoted(name)
             )),
         ),
         SourceKind::KernelThread if name == "kworker" => (
@@ -146,7 +152,8 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
         SourceKind::Irq => (
             format!("move the interrupt `{name}` to another CPU"),
             Some(format!(
-                "grep '{name}' /proc/interrupts; echo <other CPUs> > /proc/irq/<number>/smp_affinity_list"
+                "grep {} /proc/interrupts; echo <other CPUs> > /proc/irq/<number>/smp_affinity_list",
+                quoted(name)
             )),
         ),
         SourceKind::Softirq => (

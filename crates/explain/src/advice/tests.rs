@@ -160,3 +160,25 @@ fn a_busy_machine_is_named_with_those_who_used_it() {
         "others used 25 % of its CPU time meanwhile: make (1.50 s); the findings speak of them too"
     );
 }
+
+#[test]
+fn a_name_stays_one_word_of_the_command_that_is_advised() {
+    for (kind, name, word) in [
+        (
+            SourceKind::Task,
+            "x'; reboot; '",
+            r"-x 'x'\''; reboot; '\''' | xargs",
+        ),
+        (
+            SourceKind::Irq,
+            "eth0-rx-0",
+            "grep 'eth0-rx-0' /proc/interrupts;",
+        ),
+    ] {
+        let mut findings = findings(vec![source(kind, name, 1)]);
+        findings.program = Some(program());
+        let advice = advise(&findings, &HostSheet::default());
+        let command = advice[0].command.as_deref().unwrap_or_default();
+        assert!(command.contains(word), "{command}");
+    }
+}
