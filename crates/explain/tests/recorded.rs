@@ -409,64 +409,6 @@ fn sleep_inside_a_call_is_how_a_rank_waits_and_outside_it_is_taken() {
 }
 
 #[test]
-fn what_is_taken_from_a_rank_inside_a_call_counts_from_the_end_of_its_wait() {
-    let mut made = Made::new(2);
-    // The message is there at 50 us, the rank gets its CPU back at 90 us.
-    made.strike(0, (30 * US, 90 * US), 0);
-    made.message(1, 0, (50 * US, 51 * US), (20 * US, 92 * US));
-    let found = made.explain();
-    let time = &found.program().ranks_time[0];
-    let waiting = time.waiting.get();
-    assert!((30 * US..=31 * US).contains(&waiting), "{waiting}");
-    assert_eq!(time.taken.get(), 70 * US - waiting);
-    assert_eq!(time.communicating.get(), 2 * US);
-}
-
-#[test]
-fn where_the_time_of_a_rank_went_adds_up() {
-    let mut made = Made::new(2);
-    made.strike(1, (30 * US, 80 * US), 0);
-    made.message(1, 0, (150 * US, 151 * US), (60 * US, 152 * US));
-    made.mark(0, "solve", 50 * US, Some(100 * US));
-    made.mark(0, "solve", 155 * US, None);
-    made.mark(1, "tick", 10 * US, Some(10 * US));
-    let found = made.explain();
-    let program = found.program();
-    // From MPI_Init left, at 0, to MPI_Finalize entered, 10 ns after the last call.
-    assert_eq!(program.total.get(), 152 * US + 10);
-    let parts = |r: usize| {
-        let t = &program.ranks_time[r];
-        [t.computing, t.taken, t.waiting, t.communicating].map(|n| n.get())
-    };
-    assert_eq!(parts(0), [60 * US + 10, 0, 90 * US, 2 * US]);
-    assert_eq!(parts(1), [101 * US + 10, 50 * US, 0, US]);
-    assert_eq!((program.messages, program.message_bytes), (1, 64));
-    assert_eq!(program.library.as_deref(), Some("Test MPI 1.0"));
-    let receive = program
-        .operations
-        .iter()
-        .find(|o| o.name == "MPI_Recv")
-        .unwrap();
-    assert_eq!(
-        (receive.time.get(), receive.waiting.get()),
-        (92 * US, 90 * US)
-    );
-    let send = program
-        .operations
-        .iter()
-        .find(|o| o.name == "MPI_Send")
-        .unwrap();
-    assert_eq!((send.calls, send.bytes, send.median.get()), (1, 64, US));
-    let solve = &program.marks[0];
-    assert_eq!((solve.name.as_str(), solve.count), ("solve", 2));
-    assert_eq!((solve.time.get(), solve.waiting.get()), (50 * US, 40 * US));
-    assert_eq!(
-        (program.marks[1].count, program.marks[1].time.get()),
-        (1, 0)
-    );
-}
-
-#[test]
 fn a_hole_of_the_trace_is_charged_to_the_task_seen_last_until_the_rank_calls() {
     let mut made = Made::new(2);
     made.strike(1, (30 * US, 80 * US), 0);

@@ -14,6 +14,7 @@ mod collectives;
 mod lanes;
 mod messages;
 mod origins;
+mod rank_times;
 mod summary;
 mod timing;
 mod waits;

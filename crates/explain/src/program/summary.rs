@@ -1,17 +1,17 @@
 //! The findings of a recorded program that are sums over its calls, messages, waits and marks.
 
 use super::analysis::Recorded;
-use super::lanes::{Lane, Program};
+use super::lanes::Program;
 use super::messages::Matched;
-use super::origins::{Explained, Origins, between};
+use super::origins::{Explained, Origins};
+use super::rank_times::{Spans, ranks_time};
 use super::waits::Waits;
 use crate::catalog::SourceId;
 use crate::watch::Charge;
 use idlewave_run::findings::{
-    LatePartFinding, MarkFinding, OperationFinding, ProgramFindings, RankTime, WaitClass,
-    WaitFinding,
+    LatePartFinding, MarkFinding, OperationFinding, ProgramFindings, WaitClass, WaitFinding,
 };
-use idlewave_run::tables::{Marks, Table, operation_class as class, wait_kind};
+use idlewave_run::tables::{Marks, Table, wait_kind};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -28,15 +28,15 @@ pub fn findings(
     named: &dyn Fn(SourceId) -> bool,
 ) -> ProgramFindings {
     let (program, matched) = (&recorded.program, &recorded.matched);
-    let (begin, end) = span(recorded);
+    let spans = Spans::of(recorded);
     let shares = || origins.explained.iter().flat_map(|e| origins.shares_of(e));
     let nanos = Nanos::from_nanos;
     let lengths = |e: &Explained| waits.all[e.wait as usize].length();
     ProgramFindings {
         library: recorded.library.clone(),
         ranks: program.of_rank.len() as u32,
-        total: nanos(end - begin),
-        ranks_time: ranks_time(program, waits, charges, begin, end),
+        total: nanos(spans.total()),
+        ranks_time: ranks_time(program, waits, charges, &spans),
         operations: operations(program, matched, waits),
         message_bytes: matrix(matched).values().map(|m| m.1).sum(),
         messages: matched.pairs.len() as u64,
@@ -52,77 +52,6 @@ pub fn findings(
         waves: Vec::new(),
         marks: mark_findings(program, waits, marks),
     }
-}
-
-/// From the last MPI_Init left to the first MPI_Finalize entered; where a rank has none, from the begin or to the
-/// end of the phase.
-fn span(recorded: &Recorded) -> (u64, u64) {
-    let program = &recorded.program;
-    let is = |name: &str, starts: &str| name.starts_with(starts);
-    let (mut begin, mut end) = recorded.phase;
-    for lane in &program.lanes {
-        for call in &lane.calls {
-            if program.class(call) != class::LIFE {
-                continue;
-            }
-            let name = program.name(call);
-            if is(name, "MPI_Init") {
-                begin = begin.max(call.end);
-            } else if is(name, "MPI_Finalize") {
-                end = end.min(call.begin);
-            }
-        }
-    }
-    (begin.min(end), end)
-}
-
-fn ranks_time(
-    program: &Program,
-    waits: &Waits,
-    charges: &[Vec<Charge>],
-    begin: u64,
-    end: u64,
-) -> Vec<RankTime> {
-    let nanos = Nanos::from_nanos;
-    program
-        .of_rank
-        .iter()
-        .filter_map(|(&rank, lanes)| {
-            // The thread that called MPI_Init stands for its rank.
-            let mut time = RankTime {
-                rank,
-                computing: nanos(end - begin),
-                taken: Nanos::ZERO,
-                waiting: Nanos::ZERO,
-                communicating: Nanos::ZERO,
-            };
-            // Of a rank that was not recorded nothing is known.
-            let &main = lanes.first()?;
-            let lane = &program.lanes[main as usize];
-            let inside = time_in_calls(lane, begin, end);
-            let waiting = waits.time_within(main, begin, end);
-            // What is taken while the rank waits costs it nothing.
-            let (mut taken_inside, mut taken_outside) = (0, 0);
-            for charge in between(&charges[main as usize], begin, end) {
-                let (from, to) = (charge.begin.max(begin), charge.end.min(end));
-                let in_calls = time_in_calls(lane, from, to);
-                taken_inside += in_calls - waits.time_within(main, from, to);
-                taken_outside += to - from - in_calls;
-            }
-            time.waiting = nanos(waiting);
-            time.communicating = nanos(inside - waiting - taken_inside);
-            time.taken = nanos(taken_inside + taken_outside);
-            time.computing = nanos(end - begin - inside - taken_outside);
-            Some(time)
-        })
-        .collect()
-}
-
-fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
-    lane.calls[lane.calls_within(begin, end)]
-        .iter()
-        .map(|c| c.end.min(end).saturating_sub(c.begin.max(begin)))
-        .sum()
 }
 
 fn operations(program: &Program, matched: &Matched, waits: &Waits) -> Vec<OperationFinding> {

@@ -61,6 +61,8 @@ pub struct Made {
     pub holes: Vec<(u32, u64)>,
     /// Rank, begin, end.
     sleeps: Vec<(u32, u64, u64)>,
+    /// When a rank enters MPI_Finalize, if ever; the others do when all is over.
+    pub finalize: BTreeMap<u32, Option<u64>>,
     end: u64,
     /// Bound of the error of the clock of every node but the first.
     pub clock_error: u64,
@@ -88,6 +90,7 @@ impl Made {
             strikes: Vec::new(),
             holes: Vec::new(),
             sleeps: Vec::new(),
+            finalize: BTreeMap::new(),
             end: START,
             clock_error: 0,
             shift: 0,
@@ -365,9 +368,10 @@ impl Made {
         let mut made = self.clone();
         for rank in 0..self.ranks {
             let end = self.end - START;
-            made.add("MPI_Finalize", rank, (end + 10, end + 1_000), |c| {
-                c.comm = None;
-            });
+            let usual = Some(end + 10);
+            if let Some(at) = self.finalize.get(&rank).copied().unwrap_or(usual) {
+                made.add("MPI_Finalize", rank, (at, end + 1_000), |c| c.comm = None);
+            }
         }
         let times = [
             &mut made.calls.begin_ns,

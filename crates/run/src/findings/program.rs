@@ -11,7 +11,7 @@ pub struct ProgramFindings {
     pub library: Option<String>,
     /// Ranks.
     pub ranks: u32,
-    /// From the last MPI_Init left to the first MPI_Finalize entered.
+    /// From the last MPI_Init left to the last MPI_Finalize entered, or to the last call where a rank never did.
     pub total: Nanos,
     /// Per rank: where its time went.
     pub ranks_time: Vec<RankTime>,
@@ -39,7 +39,8 @@ pub struct ProgramFindings {
     pub marks: Vec<MarkFinding>,
 }
 
-/// Where the time of a rank of a recorded program went. The parts add up to `total` of the program.
+/// Where the time of a rank of a recorded program went. The parts add up to the time from the last MPI_Init left to its own
+/// MPI_Finalize entered, or to the end of its last call if it never did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankTime {
     /// The rank.
