@@ -135,7 +135,7 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
         SourceKind::Task => (
             format!("keep `{name}` off the CPUs of the ranks"),
             Some(format!(
-                "pgrep -x {} | xargs -r -n1 taskset -apc <other CPUs>",
+                "pgrep -x -- {} | xargs -r -n1 taskset -apc <other CPUs>",
                 quoted(name)
             )),
         ),
@@ -190,6 +190,15 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
             "bind the ranks to CPUs".to_owned(),
             Some("mpirun --bind-to core".to_owned()),
         ),
+        SourceKind::Rank => (
+            "give every rank a CPU of its own: start fewer ranks, or use more nodes".to_owned(),
+            None,
+        ),
+        SourceKind::Blocked if findings.program.is_some() => (
+            "look at why ranks sleep outside of MPI: input and output, locks, sleep".to_owned(),
+            None,
+        ),
+        SourceKind::Imbalance => ("give the ranks equal work".to_owned(), None),
         SourceKind::OtherTask | SourceKind::Unexplained
             if findings.trace.mode != idlewave_run::TraceMode::Tracefs =>
         {
@@ -205,9 +214,13 @@ fn remove(findings: &Findings, host: &HostSheet, source: &SourceFinding) -> Opti
         _ => return None,
     };
     let reason = match source.kind {
-        SourceKind::SlowLevel => {
-            format!("slow stretches {}", cost(findings, source))
-        }
+        SourceKind::SlowLevel => format!("slow stretches {}", cost(findings, source)),
+        SourceKind::Rank => format!("ranks on the same CPU {}", cost(findings, source)),
+        SourceKind::Blocked => format!("that {}", cost(findings, source)),
+        SourceKind::Imbalance => format!(
+            "what some had to compute more than others {}",
+            cost(findings, source)
+        ),
         _ => format!("it {}", cost(findings, source)),
     };
     Some(Advice {

@@ -138,14 +138,37 @@ fn of_a_program_without_ranks_it_is_said_what_was_taken_from_its_threads() {
 }
 
 #[test]
-fn sources_of_which_little_comes_or_that_are_the_programs_own_need_no_advice() {
+fn sources_of_which_little_comes_or_that_nobody_can_move_need_no_advice() {
     let mut small = source(SourceKind::Task, "daemon", 1);
     small.lateness = Nanos::from_micros(499);
-    let own = [SourceKind::Imbalance, SourceKind::Network, SourceKind::Rank];
-    let own = own.map(|kind| source(kind, "own", 5));
-    let mut findings = findings([vec![small], own.to_vec()].concat());
+    let mut findings = findings(vec![small, source(SourceKind::Network, "network", 5)]);
     findings.program = Some(program());
     assert_eq!(advice(&findings), []);
+}
+
+#[test]
+fn what_the_program_does_to_itself_is_advised_on_as_well() {
+    for (kind, action, reason) in [
+        (
+            SourceKind::Rank,
+            "give every rank a CPU of its own: start fewer ranks, or use more nodes",
+            "ranks on the same CPU made ranks wait 5 times and cost all ranks 20.0 ms together",
+        ),
+        (
+            SourceKind::Blocked,
+            "look at why ranks sleep outside of MPI: input and output, locks, sleep",
+            "that made ranks wait 5 times and cost all ranks 20.0 ms together",
+        ),
+        (
+            SourceKind::Imbalance,
+            "give the ranks equal work",
+            "what some had to compute more than others made ranks wait 5 times and cost all ranks 20.0 ms together",
+        ),
+    ] {
+        let mut findings = findings(vec![source(kind, "own", 5)]);
+        findings.program = Some(program());
+        assert_eq!(advice(&findings), [(action.to_owned(), reason.to_owned())]);
+    }
 }
 
 #[test]
@@ -167,7 +190,7 @@ fn a_name_stays_one_word_of_the_command_that_is_advised() {
         (
             SourceKind::Task,
             "x'; reboot; '",
-            r"-x 'x'\''; reboot; '\''' | xargs",
+            r"-x -- 'x'\''; reboot; '\''' | xargs",
         ),
         (
             SourceKind::Irq,
