@@ -188,7 +188,7 @@ pub(super) fn enter_losses(
     losses.enter(
         "ranks that did not come to the end of MPI_Finalize",
         u64::from(job.ranks() - finalised),
-        "what they did last may be missing",
+        "after its last call recorded it is not known whether such a rank computed, or was inside a call that it never left",
         "see the program's own output for the reason",
     );
     let aborted: BTreeSet<Pid> = rings
