@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Error, Parser};
+use clap::{Command, CommandFactory, Error, Parser};
 
 /// Reads the command line. Ends the process where it asks for help or for the version.
 pub fn parse() -> Result<Cli, Failure> {
@@ -27,7 +27,14 @@ fn failure(error: &Error) -> Failure {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let next = option_help(error)
         .or_else(|| tip(&rendered))
-        .unwrap_or_else(|| format!("read {} --help", command_path(&rendered)));
+        .unwrap_or_else(|| {
+            let mut cli = Cli::command();
+            cli.build();
+            format!(
+                "read {} --help",
+                asked(&cli).get_bin_name().unwrap_or("idlewave")
+            )
+        });
     Failure::new(Exit::Usage, format!("read the command line: {text}")).with_next(next)
 }
 
@@ -38,10 +45,23 @@ fn option_help(error: &Error) -> Option<String> {
     };
     let mut cli = Cli::command();
     cli.build();
-    let mut options = cli.get_subcommands().flat_map(|c| c.get_arguments());
     // The text that help prints: `--work <TIME>`.
-    let option = options.find(|option| option.to_string() == *wanted)?;
+    let option = asked(&cli)
+        .get_arguments()
+        .find(|option| option.to_string() == *wanted)?;
     Some(format!("{wanted}: {}", option.get_help()?))
+}
+
+/// The command, of a command, that the arguments name.
+fn asked(cli: &Command) -> &Command {
+    let mut command = cli;
+    for argument in std::env::args().skip(1) {
+        match command.find_subcommand(&argument) {
+            Some(next) => command = next,
+            None => break,
+        }
+    }
+    command
 }
 
 /// A similar option or command, if there is one.
@@ -50,17 +70,4 @@ fn tip(rendered: &str) -> Option<String> {
         .lines()
         .find_map(|line| line.trim().strip_prefix("tip: "))?;
     Some(line.to_owned())
-}
-
-/// `idlewave study` from `Usage: idlewave study [OPTIONS]`.
-fn command_path(rendered: &str) -> String {
-    let usage = rendered
-        .lines()
-        .find_map(|line| line.strip_prefix("Usage: "));
-    let words: Vec<&str> = usage
-        .unwrap_or("idlewave")
-        .split_whitespace()
-        .take_while(|word| !word.starts_with(['[', '<', '-']))
-        .collect();
-    words.join(" ")
 }

@@ -86,6 +86,11 @@ fn options_that_are_not_there_are_refused_with_a_hint() {
     assert!(next.contains("--cpus"), "{next}");
     let [_, next] = run(idlewave().arg("studi")).failed(2);
     assert!(next.contains("'study'"), "{next}");
+    let args = ["measure", "exchange", "--duration", "1"];
+    let [_, next] = run(idlewave().args(args)).failed(2);
+    assert!(next.contains("100ms to 60min"), "not that of study: {next}");
+    let [_, next] = run(idlewave().args(["measure", "md", "--bogus"])).failed(2);
+    assert!(next.contains("idlewave measure md --help"), "{next}");
     let [what, next] = run(idlewave().arg("explain")).failed(2);
     assert!(what.contains("<RUN>") && next.contains("idlewave explain --help"));
 }
