@@ -204,7 +204,7 @@ fn full(mut manifest: Manifest) -> Manifest {
     node.trace.unavailable.push(Unavailable {
         what: "names".to_owned(),
         why: "not permitted".to_owned(),
-        allow: Some("sudo idlewave study".to_owned()),
+        allow: Some("sudo idlewave ...".to_owned()),
     });
     node.contamination.cpu_pressure = Some(0.1);
     node.contamination.throttled = Some(1);

@@ -75,7 +75,7 @@ fn tracing(root: &Root, process: Process) -> Result<(), Unavailable> {
     let rights = if process.container {
         docker
     } else {
-        "sudo idlewave study"
+        "sudo idlewave ..."
     };
     // Confidentiality hides the kernel's memory and so its trace from everybody.
     let lockdown = root
@@ -139,7 +139,7 @@ fn switches(root: &Root, process: Process) -> Result<(), Unavailable> {
     let refuse = |error: &PerfError| {
         let allow = match error {
             // Outside of a container a filter is the administrator's, and does not bind root.
-            PerfError::Filtered(_) if !process.container => Some("sudo idlewave study"),
+            PerfError::Filtered(_) if !process.container => Some("sudo idlewave ..."),
             error => error.allow(),
         };
         Err(missing(what, &error.to_string(), allow))
@@ -191,7 +191,7 @@ fn task_times(root: &Root, process: Process) -> Result<(), Unavailable> {
     } else {
         refuse(
             "only own processes are visible (/proc is mounted with hidepid)",
-            Some("sudo idlewave study"),
+            Some("sudo idlewave ..."),
         )
     }
 }

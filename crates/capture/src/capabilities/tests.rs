@@ -47,7 +47,7 @@ fn root_may_mount_tracefs_and_a_user_may_not() {
     let found = capabilities(machine(USER).path());
     let (why, allow) = of(&found, "names").unwrap();
     assert!(why.contains("not mounted"), "{why}");
-    assert_eq!(allow.as_deref(), Some("sudo idlewave study"));
+    assert_eq!(allow.as_deref(), Some("sudo idlewave ..."));
     assert_eq!(found.best(), TraceMode::PerfSwitch);
 }
 
@@ -90,7 +90,7 @@ fn a_container_is_told_what_to_ask_of_docker() {
 
 #[test]
 fn the_mark_of_a_container_counts_only_inside_one() {
-    let sudo = Some("sudo idlewave study");
+    let sudo = Some("sudo idlewave ...");
     let marked = machine(USER).with(&[(".dockerenv", "")]);
     assert_eq!(
         of(&capabilities(marked.path()), "names")
@@ -124,7 +124,7 @@ fn a_kernel_without_scheduler_statistics_is_told_from_a_hidden_proc() {
     let fake = machine(USER).without("proc/2");
     let (why, allow) = of(&capabilities(fake.path()), "CPU time").unwrap();
     assert!(why.contains("hidepid"));
-    assert_eq!(allow.as_deref(), Some("sudo idlewave study"));
+    assert_eq!(allow.as_deref(), Some("sudo idlewave ..."));
 }
 
 /// Set in the copy of this program that runs without privileges.
@@ -138,7 +138,7 @@ fn a_user_without_privileges_is_told_what_is_missing() {
         assert!(!found.tracing);
         let (why, allow) = of(&found, "names").unwrap();
         assert!(!why.is_empty());
-        assert!(allow.is_none_or(|a| a == "sudo idlewave study" || a.starts_with("docker run")));
+        assert!(allow.is_none_or(|a| a == "sudo idlewave ..." || a.starts_with("docker run")));
         assert_eq!(found.task_times, Path::new("/proc/2/comm").exists());
         let level = crate::perf::paranoid_level(&Root::new(Path::new("/"))).unwrap();
         assert!(level <= 2 || !found.switches);

@@ -52,9 +52,9 @@ impl TraceError {
     pub fn unavailable(&self) -> Option<Unavailable> {
         let allow = match self {
             TraceError::Absent(_) => {
-                "sudo mount -t tracefs nodev /sys/kernel/tracing && sudo idlewave study"
+                "sudo mount -t tracefs nodev /sys/kernel/tracing && sudo idlewave ..."
             }
-            TraceError::NotPermitted { .. } => "sudo idlewave study",
+            TraceError::NotPermitted { .. } => "sudo idlewave ...",
             TraceError::Io { .. } | TraceError::Capture(_) => return None,
         };
         Some(Unavailable {
