@@ -95,11 +95,11 @@ fn judge(error: &RunError) -> (Exit, &'static str) {
         RunError::Exists(_) => (Exit::Io, "choose another name with -o, or remove it"),
         RunError::NotARun(path) if !path.exists() => (
             Exit::Bundle,
-            "there is no such directory; give the one that study, record or measure -o made",
+            "there is no such directory; give the one that `idlewave study`, `record` or `measure -o` made",
         ),
         RunError::NotARun(_) => (
             Exit::Bundle,
-            "give the directory that study, record or measure -o made",
+            "give the directory that `idlewave study`, `record` or `measure -o` made",
         ),
         RunError::NewerSchema { .. } => (
             Exit::Bundle,
