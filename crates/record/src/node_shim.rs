@@ -8,7 +8,8 @@
 //! the waiting process blocks them, and passes on only those that were sent to it alone and would end the program.
 
 use crate::node_job::Job;
-use crate::node_place::{Held, NodeFacts, Place};
+use crate::node_place::{Held, Place};
+use idlewave_recording::NodeFacts;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io;
