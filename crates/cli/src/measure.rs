@@ -92,7 +92,7 @@ struct StepArgs {
     /// Directory for a run that explain and report read; must not exist, or be empty
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
-    /// Do not record the kernel's view with -o (causes will have no names)
+    /// Do not record the kernel's view with -o, which is that of the first node (causes will have no names)
     #[arg(long)]
     no_trace: bool,
 }

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_run::tables::{Bursts, Calls, Communicators, Table, Tasks, Transfers, task_kind};
-use idlewave_run::{RunReader, RunState, TraceMode};
+use idlewave_run::tables::{
+    Bursts, Calls, Communicators, LateParts, LateSteps, Regions, Table, Tasks, Transfers,
+    region_kind, task_kind,
+};
+use idlewave_run::{PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use idlewave_units::NodeId;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -309,6 +312,132 @@ fn clocks_that_are_far_apart_are_brought_together_under_open_mpi() {
 #[test]
 fn clocks_that_are_far_apart_are_brought_together_under_mpich() {
     record_apart("mpicc.mpich", "mpirun.mpich -n 4");
+}
+
+/// `idlewave measure` on two nodes whose clocks are 1000 s apart: all ranks' iterations on one clock, and what they say.
+fn measure_apart(launcher: &str) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let script = format!(
+        "{launcher} \"$IDLEWAVE\" measure exchange --work 200us --duration 1s -o \"$DIR/run\" >\"$DIR/table\""
+    );
+    let rig = "with_nodes --clock 1000 2";
+    let Some(out) = on_nodes(rig, &script, Path::new("/bin/true"), dir.path()) else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0));
+    let table = std::fs::read_to_string(dir.path().join("table")).unwrap();
+    println!("{table}");
+    assert!(table.contains("clocks compared by messages"));
+    let run = RunReader::open(&dir.path().join("run")).unwrap();
+    let manifest = run.manifest();
+    assert_eq!(manifest.state, RunState::Complete);
+    let [first, second] = manifest.nodes.as_slice() else {
+        panic!("{} nodes", manifest.nodes.len());
+    };
+    assert_ne!(first.host.name, second.host.name);
+    let places: Vec<u32> = manifest.ranks.iter().map(|r| r.node.get()).collect();
+    assert_eq!(places, [0, 0, 1, 1]);
+    assert_eq!(first.alignment, None);
+    let alignment = second.alignment.clone().unwrap();
+    for point in &alignment.points {
+        let off = (point.offset_ns + 1_000_000_000_000).unsigned_abs();
+        assert!(
+            off <= point.round_trip.get() / 2 + 1,
+            "{off} ns off: {point:?}"
+        );
+    }
+    // Only the first node's kernel is recorded, and nothing is said of the other one's.
+    assert_eq!(second.trace.mode, TraceMode::Off);
+    assert!(second.trace.unavailable[0].why.contains("first node only"));
+    let losses = manifest.losses.entries();
+    assert!(losses.iter().any(|l| l.what.contains(&second.host.name)));
+    if let Some(bursts) = run.table_if_present::<Bursts>().unwrap() {
+        drop(bursts);
+        let bursts: Bursts = run.read().unwrap();
+        assert!(bursts.node.iter().all(|n| n.get() == 0));
+    }
+    check_exchange(&run, 2 * alignment.error.get());
+    check_words(&dir.path().join("run"), &second.host.name);
+}
+
+/// Every iteration of every rank is there, and no rank of the ring goes on before its neighbours have arrived.
+fn check_exchange(run: &RunReader, error: u64) {
+    let PhaseKind::Lockstep { iterations, .. } = run.manifest().phases[0].kind else {
+        panic!("{:?}", run.manifest().phases);
+    };
+    let regions: Regions = run.read().unwrap();
+    let of = |rank: usize, kind: u8| -> Vec<(u64, u64)> {
+        let own = regions
+            .rows()
+            .filter(|r| r.rank.index() == rank && r.kind == kind);
+        own.map(|r| (r.begin_ns, r.end_ns)).collect()
+    };
+    let computed: Vec<_> = (0..4).map(|r| of(r, region_kind::COMPUTE)).collect();
+    let waited: Vec<_> = (0..4).map(|r| of(r, region_kind::EXCHANGE)).collect();
+    assert!(iterations > 2);
+    for rank in 0..4 {
+        assert_eq!(computed[rank].len() as u64, iterations);
+        assert_eq!(waited[rank].len() as u64, iterations);
+        for k in 0..iterations as usize {
+            assert!(computed[rank][k].0 <= computed[rank][k].1);
+            for neighbour in [(rank + 1) % 4, (rank + 3) % 4] {
+                let (arrived, left) = (computed[neighbour][k].1, waited[rank][k].1);
+                assert!(
+                    left + error >= arrived,
+                    "iteration {k}: rank {rank} left at {left}, rank {neighbour} came at {arrived}"
+                );
+            }
+        }
+    }
+}
+
+/// `explain` and `report` read it, and charge nobody for what delayed ranks of the node that was not traced.
+fn check_words(run: &Path, untraced: &str) {
+    for what in ["explain", "report"] {
+        let out = Command::new(env!("CARGO_BIN_EXE_idlewave"))
+            .args([what.as_ref(), run.as_os_str()])
+            .env("IDLEWAVE_EFFORT", "0.01")
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&out.stdout);
+        println!("{words}{}", String::from_utf8_lossy(&out.stderr));
+        assert_eq!(out.status.code(), Some(0), "{what}");
+        let said = match what {
+            "explain" => words.into_owned(),
+            _ => std::fs::read_to_string(run.join("report.html")).unwrap(),
+        };
+        let lower = said.to_lowercase();
+        assert!(
+            said.contains(untraced) && lower.contains("not traced"),
+            "{what}"
+        );
+    }
+    let run = RunReader::open(run).unwrap();
+    if run.manifest().nodes[0].trace.mode != TraceMode::Tracefs {
+        return skip("the kernel's view cannot be recorded here");
+    }
+    let findings = run.findings().unwrap().unwrap();
+    let (steps, parts): (LateSteps, LateParts) = (run.read().unwrap(), run.read().unwrap());
+    for part in parts.rows() {
+        let late = steps.rows().nth(part.step as usize).unwrap();
+        let source = &findings.sources[part.finding as usize];
+        // A sender on the first node may have held back the step; then it is that rank's.
+        if late.rank.get() >= 2 {
+            let unnamed = matches!(source.kind, SourceKind::Unexplained | SourceKind::SlowLevel);
+            assert!(unnamed, "rank {}: {source:?}", late.rank);
+        }
+    }
+}
+
+#[test]
+fn a_measurement_on_nodes_whose_clocks_are_far_apart_is_explained_under_open_mpi() {
+    measure_apart("mpirun.openmpi -n 4");
+}
+
+#[test]
+fn a_measurement_on_nodes_whose_clocks_are_far_apart_is_explained_under_mpich() {
+    measure_apart("mpirun.mpich -n 4");
 }
 
 /// At the half of the program kills the process of the second node of which $WHO tells the command line.

@@ -32,6 +32,8 @@ pub struct Catalog {
     members: BTreeMap<SourceId, BTreeSet<String>>,
 }
 
+/// What delayed a rank on a node whose kernel's view was not recorded, while that of others was.
+pub(crate) const NOT_TRACED: &str = "not traced (a node without kernel's view)";
 /// Name of this program's processes.
 const OWN_NAME: &str = "idlewave";
 

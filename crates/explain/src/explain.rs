@@ -13,15 +13,15 @@ use crate::program::{self, Delay, Recorded};
 use crate::source_table::SourceTable;
 use crate::strikes::{Strike, is_thread, strikes};
 use crate::watch::{Charge, Charger, Watch};
-use crate::watched::{gaps, is_recorded, taking_part, throttled_nodes, watches};
+use crate::watched::{clock_error, gaps, is_recorded, taking_part, throttled_nodes, watches};
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
     LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Sources, Table, Tasks, WaitParts,
     Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, PhaseKind, RunReader, RunState, SourceKind, TraceCost, TraceMode,
-    TraceSheet, WaitsFor,
+    Contamination, Coupling, NodeSheet, PhaseKind, RunReader, RunState, SourceKind, TraceCost,
+    TraceMode, TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -204,8 +204,19 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
             ranks,
             watches: &own_watches,
             extras: &own_extras,
+            clock_error: clock_error(manifest, ranks),
         };
         if let Some(analysis) = analyse(run, &phase, &mut charger)? {
+            let step = analysis.findings.step.get();
+            losses.enter(
+                "lockstep runs whose clocks may be off by more than a tenth of a step",
+                u64::from(phase.clock_error.get() > step / 10),
+                format!(
+                    "who was late, and by how much, is known to {} only",
+                    phase.clock_error
+                ),
+                "measure while the nodes are idle, or with more work per iteration",
+            );
             table.add_late(&analysis.late, phase.ranks);
             runs.push((index, analysis));
         } else {
@@ -236,6 +247,12 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         throttled: throttled_nodes(manifest),
     };
     let jitter = jitter::analyse(run, &watches, &mut charger)?;
+    if let Some(watch) = watches.iter().find(|w| kernels.are_blind(w.node)) {
+        let source = charger.unexplained(Some(watch));
+        if jitter.iter().any(|found| found.names(source)) {
+            table.name(source);
+        }
+    }
     checked()?;
 
     let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
@@ -260,8 +277,14 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         &place,
         manifest.ranks.iter().map(|r| r.cpu).collect(),
     );
+    // Where nothing was recorded, nothing can be missing from a name's noise.
+    let seen = |node: NodeId| !kernels.are_blind(node);
+    for strikes in by_source.values_mut() {
+        strikes.retain(|s| seen(s.node));
+    }
     let watched = watches
         .iter()
+        .filter(|w| seen(w.node))
         .map(|w| Nanos::from_nanos(w.end - w.begin))
         .sum();
     let communication = |wanted: Coupling| {
@@ -298,7 +321,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         .map(|(_, d)| d.lateness)
         .sum();
     let mut findings = Findings {
-        trace: node.map_or_else(no_trace, |n| n.trace.clone()),
+        trace: trace(&manifest.nodes),
         contamination: node.map_or_else(Contamination::default, |n| n.contamination.clone()),
         cpus: cpu_noise(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
@@ -330,12 +353,22 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     })
 }
 
-fn no_trace() -> TraceSheet {
-    TraceSheet {
-        mode: TraceMode::Off,
-        unavailable: Vec::new(),
-        cost: TraceCost::default(),
+/// How the first node's kernel was recorded, and what could not be on any node.
+fn trace(nodes: &[NodeSheet]) -> TraceSheet {
+    let Some((first, others)) = nodes.split_first() else {
+        return TraceSheet {
+            mode: TraceMode::Off,
+            unavailable: Vec::new(),
+            cost: TraceCost::default(),
+        };
+    };
+    let mut trace = first.trace.clone();
+    for missing in others.iter().flat_map(|n| &n.trace.unavailable) {
+        if !trace.unavailable.contains(missing) {
+            trace.unavailable.push(missing.clone());
+        }
     }
+    trace
 }
 
 fn late_tables(

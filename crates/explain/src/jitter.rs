@@ -39,6 +39,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether this source is among those that took time in outliers.
+    pub fn names(&self, source: SourceId) -> bool {
+        self.taken.contains_key(&source)
+    }
+
     /// The findings, with sources by their rows in the table.
     pub fn finish(self, place: &BTreeMap<SourceId, u32>) -> JitterFindings {
         let mut findings = self.findings;
@@ -69,9 +74,10 @@ pub fn analyse(
     let mut found = Vec::new();
     for series in series::read(run)? {
         if let Some(findings) = findings(&series) {
+            let usual = findings.median.get();
             let taken = findings.core.as_ref().map(|core| {
                 let from = core.outlier_from.get();
-                charge(&series, from, watches, charger)
+                charge(&series, (usual, from), watches, charger)
             });
             found.push(Found {
                 findings,
@@ -240,10 +246,11 @@ fn map(slowest: &[u32], ranks: usize) -> JitterMap {
     }
 }
 
-/// What was taken from the slowest rank in every step whose slowest duration is `from` or more.
+/// What was taken from the slowest rank in every step whose slowest duration is `from` or more. On a node that was not
+/// traced it is what is beyond the `usual` duration.
 fn charge(
     series: &Series,
-    from: u64,
+    (usual, from): (u64, u64),
     watches: &[Watch],
     charger: &mut Charger<'_>,
 ) -> BTreeMap<SourceId, (u64, u64)> {
@@ -271,6 +278,10 @@ fn charge(
         let mut here: BTreeMap<SourceId, u64> = BTreeMap::new();
         for c in &charges {
             *here.entry(c.source).or_default() += c.length();
+        }
+        if charger.kernels.are_blind(watch.node) {
+            let beyond = series.durations[i].saturating_sub(usual);
+            here.insert(charger.unexplained(Some(watch)), beyond);
         }
         for (&source, &time) in &here {
             taken.entry(source).or_default().0 += time;

@@ -132,6 +132,13 @@ impl Kernels {
         Ok(Self(kernels))
     }
 
+    /// Whether nothing was recorded of this node, though something was of another: see
+    /// [`Manifest::is_not_traced`](idlewave_run::Manifest::is_not_traced).
+    pub fn are_blind(&self, node: NodeId) -> bool {
+        let off = |k: &Kernel| k.mode == TraceMode::Off;
+        self.of(node).is_some_and(off) && !self.iter().all(off)
+    }
+
     /// That of one node; `None` if the manifest does not name it.
     pub fn of(&self, node: NodeId) -> Option<&Kernel> {
         self.0.get(&node)

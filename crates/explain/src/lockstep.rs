@@ -43,6 +43,8 @@ pub struct LockstepPhase<'a> {
     pub watches: &'a [Watch],
     /// Of every watch, in order.
     pub extras: &'a [&'a [Extra]],
+    /// Bound of the error between the clocks of two ranks: what is late by less may not be late at all.
+    pub clock_error: Nanos,
 }
 
 /// Begin and arrival of every iteration of every rank, cut to the iterations that all completed.
@@ -130,9 +132,10 @@ pub fn analyse(
     let chain = chain(&series, &phase.waits);
     let last = last_ranks(&series);
 
-    let limit = late_from(&references);
+    let limit = late_from(&references).max(phase.clock_error.get());
     let slow_level = charger.catalog.class(SourceKind::SlowLevel);
-    let unexplained = charger.catalog.class(SourceKind::Unexplained);
+    // Numbered before what the steps name.
+    charger.unexplained(None);
     let mut late = Vec::new();
     let mut small_variation: i64 = 0;
     let mut taker = Taker {
@@ -157,6 +160,8 @@ pub fn analyse(
             step.rank = sender;
         }
         let slow_by = reference.slow_by(step.end);
+        let disturbed = phase.watches.get(step.rank.index());
+        let unexplained = taker.charger.unexplained(disturbed);
         let parts = split(lateness, &taken, slow_by, slow_level, unexplained);
         late.push(Late {
             step,
@@ -167,9 +172,11 @@ pub fn analyse(
 
     let undisturbed: u64 = chain.iter().map(|s| references[s.rank.index()].fast).sum();
     let total = chain.last().map_or(0, |s| s.end) - chain.first().map_or(0, |s| s.begin);
+    // A reference that is shorter than what the clocks may be off says nothing of a ratio.
+    let least = phase.clock_error.get().max(1);
     let durations: Vec<f64> = chain
         .iter()
-        .map(|s| (s.end - s.begin) as f64 / references[s.rank.index()].fast.max(1) as f64)
+        .map(|s| (s.end - s.begin) as f64 / references[s.rank.index()].fast.max(least) as f64)
         .collect();
     let mut step_refs: Vec<u64> = references.iter().map(|r| r.fast).collect();
     step_refs.sort_unstable();

@@ -1,7 +1,7 @@
 //! The table of sources: what each took, delayed and cost.
 
 use crate::activations::activations;
-use crate::catalog::{Catalog, SourceId};
+use crate::catalog::{Catalog, NOT_TRACED, SourceId};
 use crate::lockstep::Late;
 use crate::program::Delay;
 use crate::strikes::Strike;
@@ -60,6 +60,11 @@ impl SourceTable {
             sums.late_steps += delay.late;
             sums.lost += delay.lost;
         }
+    }
+
+    /// This source has a row, whatever it did.
+    pub fn name(&mut self, source: SourceId) {
+        self.sums.entry(source).or_default();
     }
 
     /// The rows, most time lost by all ranks first; unexplained is always among them. `strikes` are
@@ -190,6 +195,9 @@ fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
         SourceKind::Recorder => "idlewave's own recorder",
         SourceKind::Tracing => "writing of trace events, at the measured cost of one event",
         SourceKind::RunQueueWait => "runnable, while the CPU was idle or on its way to it",
+        SourceKind::Unexplained if catalog.name(id) == NOT_TRACED => {
+            "the kernel's view of the node was not recorded, so nobody can be named"
+        }
         SourceKind::Unexplained => "named by no record",
         SourceKind::Throttled => "the group's CPU bandwidth limit was used up",
         _ => "",

@@ -1,7 +1,7 @@
 //! Whose time was taken: a measuring thread over a stretch of time, and everything that kept it
 //! from running.
 
-use crate::catalog::{Catalog, SourceId};
+use crate::catalog::{Catalog, NOT_TRACED, SourceId};
 use crate::kernel::{Kernel, Kernels};
 use crate::timeline::{Actor, Piece};
 use idlewave_run::SourceKind;
@@ -63,6 +63,14 @@ pub struct Charger<'a> {
 }
 
 impl Charger<'_> {
+    /// What is to be charged with the time of `watch` that no record names.
+    pub fn unexplained(&mut self, watch: Option<&Watch>) -> SourceId {
+        match watch.is_some_and(|w| self.kernels.are_blind(w.node)) {
+            true => self.catalog.intern(SourceKind::Unexplained, NOT_TRACED),
+            false => self.catalog.class(SourceKind::Unexplained),
+        }
+    }
+
     /// Everything that kept `watch`'s thread from running in `begin..end`, in order of time.
     /// Stretches for which nothing was recorded give nothing.
     pub fn charges(&mut self, watch: &Watch, begin: u64, end: u64, out: &mut Vec<Charge>) {

@@ -5,8 +5,8 @@ use crate::edges::Gap;
 use crate::kernel::{Kernels, for_each};
 use crate::watch::Watch;
 use idlewave_run::tables::{Detours, Table, Tasks, task_kind};
-use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader};
-use idlewave_units::{Cpu, NodeId, Pid, Rank};
+use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader, clock_error_between};
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes whose kernel counted stops of our group by its bandwidth limit.
@@ -100,6 +100,14 @@ pub fn watches(
 pub fn taking_part(manifest: &Manifest, ranks: Option<u32>) -> usize {
     let all = manifest.ranks.len();
     ranks.map_or(all, |ranks| all.min(ranks as usize))
+}
+
+/// Bound of the error between the clocks of the first `ranks` ranks.
+pub fn clock_error(manifest: &Manifest, ranks: usize) -> Nanos {
+    let taking_part = manifest.ranks.iter().take(ranks).map(|r| r.node);
+    let nodes: BTreeSet<NodeId> = taking_part.collect();
+    let sheets = manifest.nodes.iter().filter(|n| nodes.contains(&n.node));
+    clock_error_between(sheets.map(|n| n.alignment.as_ref()))
 }
 
 fn bound_or_first_cpu(rank: &RankSheet, pid: Pid, kernels: &Kernels) -> Cpu {

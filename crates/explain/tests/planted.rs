@@ -9,7 +9,10 @@ use idlewave_run::tables::{
     region_kind, task_kind,
 };
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Coupling, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind};
+use idlewave_run::{
+    Alignment, Coupling, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind, TraceMode,
+    Unavailable,
+};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::atomic::AtomicBool;
 
@@ -105,9 +108,40 @@ fn explained(
     coupling: Coupling,
     strikes: &[Strike],
 ) -> (Findings, LateSteps) {
+    explained_on(ranks, ranks, iterations, coupling, strikes)
+}
+
+/// Bound of the error of the second node's clock.
+const CLOCK_ERROR: u64 = 15_000;
+
+/// The same with the ranks from `traced` on upon a second node that was not traced: task 0 is seen there as a detour
+/// only, the others not at all. On the first node, tasks take the same CPUs at the same times; they disturb nobody.
+fn explained_on(
+    ranks: usize,
+    traced: usize,
+    iterations: usize,
+    coupling: Coupling,
+    strikes: &[Strike],
+) -> (Findings, LateSteps) {
     let made = made(ranks, iterations, coupling, strikes);
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = empty_manifest();
+    if traced < ranks {
+        let mut other = manifest.nodes[0].clone();
+        other.node = NodeId::new(1);
+        other.trace.mode = TraceMode::Off;
+        other.trace.unavailable = vec![Unavailable {
+            what: "names".to_owned(),
+            why: "not traced".to_owned(),
+            allow: None,
+        }];
+        other.alignment = Some(Alignment {
+            points: Vec::new(),
+            error: Nanos::from_nanos(CLOCK_ERROR),
+            method: String::new(),
+        });
+        manifest.nodes.push(other);
+    }
     manifest.phases.push(Phase {
         kind: PhaseKind::Lockstep {
             coupling,
@@ -143,7 +177,7 @@ fn explained(
         manifest.ranks.push(RankSheet {
             process: None,
             rank: Rank::new(r as u32),
-            node: NODE,
+            node: NodeId::new(u32::from(r >= traced)),
             cpu: Some(cpu),
             threads: vec![pid],
         });
@@ -161,9 +195,13 @@ fn explained(
         let mut from = 900_000;
         for &(begin_ns, end_ns, by) in taken {
             burst(pid, from, begin_ns, end_reason::PREEMPTED);
+            let seen = r < traced || by == 0;
             let by = Pid::new(500 + by);
             burst(by, begin_ns, end_ns, end_reason::SLEEPING);
             from = end_ns;
+            if !seen {
+                continue;
+            }
             detours.push(Detour {
                 phase: 0,
                 cpu,
@@ -276,6 +314,68 @@ fn of_two_ranks_struck_in_the_same_step_the_longer_strike_is_charged() {
         Some(1.0),
         "all of it was hidden behind alpha's"
     );
+}
+
+#[test]
+fn nobody_on_a_traced_node_is_charged_for_what_delays_a_rank_on_one_that_was_not() {
+    let (mut on_first, mut seen, mut unseen) = ((0, 0), 0, 0);
+    let strikes: Vec<Strike> = (1..40)
+        .map(|i| {
+            let (rank, by) = (i % 2, i as u32 / 2 % 2);
+            let length = 50_000 + 10_000 * u64::from(by);
+            match (rank, by) {
+                (0, 0) => on_first = (on_first.0 + 1, on_first.1 + length),
+                (0, _) => {}
+                (_, 0) => seen += length,
+                _ => unseen += length,
+            }
+            strike(i * 10, rank, Point::Computing, length, by)
+        })
+        .collect();
+    let (findings, late) = explained_on(2, 1, 450, Coupling::Barrier, &strikes);
+    assert_eq!(late.len(), strikes.len());
+    let alpha = source(&findings, "alpha");
+    assert_eq!((alpha.late_steps, alpha.lateness.get()), on_first);
+    let gap = source(&findings, "gap (the kernel's view was not recorded)");
+    assert_eq!(
+        (gap.kind, gap.lateness.get()),
+        (SourceKind::Unexplained, seen)
+    );
+    let none = source(&findings, "not traced (a node without kernel's view)");
+    assert_eq!(
+        (none.kind, none.lateness.get()),
+        (SourceKind::Unexplained, unseen)
+    );
+    // Nothing is known to have been taken there, which is not nothing.
+    assert_eq!(none.events, None);
+    assert_eq!(findings.trace.unavailable[0].why, "not traced");
+    // What is predicted from was seen on the first node alone.
+    let noise = findings.profile.sources.iter().find(|s| s.name == "alpha");
+    let noise = noise.expect("alpha struck");
+    assert_eq!(noise.events, on_first.0);
+    let watched = noise.watched.get();
+    assert!((450 * WORK..2 * 450 * WORK).contains(&watched), "{watched}");
+    let only_first = |s: &idlewave_run::NoiseSource| s.kind == SourceKind::Task;
+    assert!(findings.profile.sources.iter().all(only_first));
+}
+
+#[test]
+fn what_is_late_by_less_than_the_clocks_are_apart_is_not_late() {
+    let strikes = |length| -> Vec<Strike> {
+        (1..40)
+            .map(|i| strike(i * 10, 0, Point::Computing, length, 0))
+            .collect()
+    };
+    let late = |traced, length| {
+        let (findings, late) = explained_on(2, traced, 450, Coupling::Barrier, &strikes(length));
+        let from = findings.lockstep[0].late_from.get();
+        assert_eq!(from >= CLOCK_ERROR, traced < 2, "{from}");
+        let coarse = |l: &idlewave_run::Loss| l.what.contains("clocks may be off");
+        assert_eq!(findings.losses.entries().iter().any(coarse), traced < 2);
+        late.len()
+    };
+    assert_eq!((late(2, 10_000), late(1, 10_000)), (39, 0));
+    assert_eq!(late(1, 20_000), 39);
 }
 
 #[test]

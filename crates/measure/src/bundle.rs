@@ -1,17 +1,15 @@
 //! The bundle of a measurement, with the kernel's view of the node beside it.
 
+use crate::clocks::Clocks;
 use crate::job::Ranks;
+use crate::node_watch::{Ends, Sheets};
 use crate::rank_run::{RankPlan, RankRecord, THRESHOLD};
 use crate::{MeasureError, MeasureOptions, What};
-use idlewave_capture::host::read_host;
-use idlewave_capture::proc::ContaminationMeter;
-use idlewave_clock::{Calibration, Readings};
 use idlewave_recording::{KernelView, Lock, RecordingError, Utc};
 use idlewave_run::tables::{Detour, Detours, Region, Regions, region_kind};
 use idlewave_run::{
-    Contamination, Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase,
-    PhaseKind, RankSheet, RunError, RunState, RunWriter, SchemaVersion, TableWriter, TraceCost,
-    TraceMode, TraceSheet,
+    Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
+    RunError, RunState, RunWriter, SchemaVersion, TableWriter,
 };
 use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Rank};
 use idlewave_workloads::Member;
@@ -23,8 +21,6 @@ pub struct Bundle {
     view: KernelView,
     regions: TableWriter<Regions>,
     detours: TableWriter<Detours>,
-    meter: ContaminationMeter,
-    readings: Readings,
     lost_gaps: u64,
     /// Held until the bundle is whole.
     _lock: Lock,
@@ -32,40 +28,34 @@ pub struct Bundle {
 
 impl Bundle {
     /// Begins one if the options ask for it. The kernel's view covers everything from here to
-    /// [`close`](Self::close).
+    /// [`close`](Self::close), of the first node only: that of rank 0.
     pub fn begin(
         options: &MeasureOptions,
         ranks: &Ranks,
-        calibration: &Calibration,
+        sheets: Sheets,
     ) -> Result<Option<Self>, MeasureError> {
         let Some(path) = &options.output else {
             return Ok(None);
         };
-        if ranks.nodes.count() > 1 {
-            return Err(RecordingError::NotPossible {
-                reason: format!(
-                    "a bundle of {} nodes needs a recorder on each",
-                    ranks.nodes.count()
-                ),
-                next: "put `idlewave record -o RUN --` before the launcher".to_owned(),
-            }
-            .into());
-        }
         let root = Path::new("/");
-        let readings = calibration
-            .counter()
-            .measure()
-            .map_err(RecordingError::from)?;
-        let out = RunWriter::create(path, manifest(options, ranks, calibration, readings))
+        let sheets = whole(sheets, ranks.nodes.names())?;
+        let out = RunWriter::create(path, manifest(options, ranks, sheets))
             .map_err(RecordingError::from)?;
         let lock = Lock::take(path)?;
-        let cpus: CpuSet = ranks.members.iter().map(|m| m.0).collect();
+        let first = NodeId::new(0);
+        let here = || {
+            ranks.nodes.ranks_of(first).filter_map(|rank| {
+                let &(cpu, thread, _) = ranks.members.get(rank.index())?;
+                Some((rank, cpu, thread))
+            })
+        };
+        let cpus: CpuSet = here().map(|(_, cpu, _)| cpu).collect();
         let mut view = match options.trace {
             true => KernelView::start(root, out.path(), &cpus)?,
             false => KernelView::off("idlewave measure"),
         };
         let (mut members, mut threads) = (Vec::new(), Vec::new());
-        for (rank, &(cpu, thread, _)) in ranks.members.iter().enumerate() {
+        for (rank, cpu, thread) in here() {
             let name = format!("iw-rank-{rank}");
             members.push(Member { name, cpu });
             threads.push(thread);
@@ -77,9 +67,7 @@ impl Bundle {
         Ok(Some(Self {
             regions: out.table().map_err(RecordingError::from)?,
             detours: out.table().map_err(RecordingError::from)?,
-            meter: ContaminationMeter::start(root),
             view,
-            readings,
             lost_gaps: 0,
             out,
             _lock: lock,
@@ -165,10 +153,18 @@ impl Bundle {
         Ok(())
     }
 
+    /// The rows that come next were corrected by this.
+    pub fn align(&mut self, clocks: &Clocks) {
+        for (node, sheet) in self.out.manifest.nodes.iter_mut().enumerate() {
+            sheet.alignment = clocks.alignment(node).cloned();
+        }
+    }
+
     /// Ends the kernel's view and makes the bundle whole.
     pub fn close(
         mut self,
-        calibration: &Calibration,
+        ends: Ends,
+        clocks: &mut Clocks,
         signal: Option<i32>,
     ) -> Result<(), MeasureError> {
         let root = Path::new("/");
@@ -193,8 +189,12 @@ impl Bundle {
         );
         self.view.unwatch(out).map_err(RecordingError::from)?;
         let viewed = self.view.stop(root, out);
-        out.manifest.nodes[0].clock = calibration.sheet(self.readings);
-        out.manifest.nodes[0].contamination = self.meter.finish();
+        for (sheet, end) in out.manifest.nodes.iter_mut().zip(ends) {
+            if let Some((clock, contamination)) = end {
+                (sheet.clock, sheet.contamination) = (clock, contamination);
+            }
+        }
+        out.manifest.losses.append(clocks.take_losses());
         let incomplete = signal.map(Incomplete::Signal);
         match viewed {
             Ok(sheet) => {
@@ -211,13 +211,48 @@ impl Bundle {
     }
 }
 
-fn manifest(
-    options: &MeasureOptions,
-    ranks: &Ranks,
-    calibration: &Calibration,
-    readings: Readings,
-) -> Manifest {
-    let node = NodeId::new(0);
+/// The sheets of all nodes, if all of them have one.
+fn whole(sheets: Sheets, hosts: &[String]) -> Result<Vec<NodeSheet>, RecordingError> {
+    let named = sheets.into_iter().zip(hosts);
+    named
+        .map(|(sheet, host)| {
+            sheet.map_err(|reason| RecordingError::NotPossible {
+                reason: format!("node {host}: {reason}"),
+                next: "measure without that node, or without -o".to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// What the ledger says of nodes without a kernel's view, though that of the first one is wanted.
+fn not_traced(options: &MeasureOptions, nodes: &[NodeSheet]) -> Ledger {
+    let mut losses = Ledger::default();
+    let others: Vec<&str> = nodes.iter().skip(1).map(|n| n.host.name.as_str()).collect();
+    if options.trace {
+        losses.enter(
+            format!(
+                "kernel's view of nodes that were not traced ({})",
+                some(&others)
+            ),
+            others.len() as u64,
+            "what delayed ranks there is known by its length only: it counts as unexplained",
+            "put `idlewave record -o RUN --` before the launcher, which records every node",
+        );
+    }
+    losses
+}
+
+/// The first few of many.
+fn some(names: &[&str]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn manifest(options: &MeasureOptions, ranks: &Ranks, nodes: Vec<NodeSheet>) -> Manifest {
     Manifest {
         schema: SchemaVersion::CURRENT,
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
@@ -229,24 +264,15 @@ fn manifest(
             What::MolecularDynamics { seed, .. } => seed,
             _ => 1,
         },
-        nodes: vec![NodeSheet {
-            node,
-            host: read_host(Path::new("/")),
-            clock: calibration.sheet(readings),
-            trace: TraceSheet {
-                mode: TraceMode::Off,
-                unavailable: Vec::new(),
-                cost: TraceCost::default(),
-            },
-            contamination: Contamination::default(),
-            alignment: None,
-        }],
+        losses: not_traced(options, &nodes),
+        nodes,
         phases: Vec::new(),
         ranks: ranks
             .members
             .iter()
+            .zip(ranks.nodes.of_ranks())
             .enumerate()
-            .map(|(rank, &(cpu, thread, process))| RankSheet {
+            .map(|(rank, (&(cpu, thread, process), &node))| RankSheet {
                 process: Some(process),
                 rank: Rank::new(rank as u32),
                 node,
@@ -254,7 +280,6 @@ fn manifest(
                 threads: vec![thread],
             })
             .collect(),
-        losses: Ledger::default(),
         tables: Vec::new(),
     }
 }

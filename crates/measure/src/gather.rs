@@ -2,6 +2,8 @@
 
 use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_units::Rank;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Words of a piece: 512 KiB.
 const PIECE: usize = 65_536;
@@ -74,6 +76,26 @@ pub fn to_root<F: Fabric>(
     Ok(Some(all))
 }
 
+/// What each rank has to say, on rank 0 in order of the ranks; empty elsewhere.
+pub fn values_to_root<F: Fabric, T: Serialize + DeserializeOwned>(
+    fabric: &mut F,
+    own: Option<&T>,
+) -> Result<Vec<Option<T>>, FabricError> {
+    // What cannot be written cannot be read either: it is not there.
+    let text = own.and_then(|own| serde_json::to_vec(own).ok());
+    let mut text = text.unwrap_or_default();
+    // White space ends no value of JSON.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let words: Vec<u64> = text
+        .chunks_exact(8)
+        .map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i])))
+        .collect();
+    let ranks = fabric.size();
+    let all = to_root(fabric, &words, ranks)?.unwrap_or_default();
+    let value = |words: Vec<u64>| serde_json::from_slice(bytemuck::cast_slice(&words)).ok();
+    Ok(all.into_iter().map(value).collect())
+}
+
 fn give<F: Fabric>(fabric: &mut F, to: Rank, bytes: Vec<u8>) -> Result<(), FabricError> {
     let sending = fabric.start_send(to, TAG, bytes)?;
     fabric.finish_send(sending, &mut || ()).map(drop)
@@ -112,6 +134,15 @@ mod tests {
                                 .copied()
                                 .eq((0..from * 70_000).map(|i| i * 3 + from))
                         );
+                    }
+                    // Of lengths that fill a word and that do not, and none.
+                    let own = (rank != 1).then(|| "x".repeat(6 + rank as usize));
+                    let all = values_to_root(&mut fabric, own.as_ref()).expect("all live");
+                    if rank == 0 {
+                        let all: Vec<_> = all.iter().map(Option::as_deref).collect();
+                        assert_eq!(all, [Some("xxxxxx"), None, Some("xxxxxxxx")]);
+                    } else {
+                        assert!(all.is_empty());
                     }
                     assert!(agree(&mut fabric, rank == 0).expect("all live"));
                     assert_eq!(of_all(&mut fabric, [rank, 7]).expect("all live")[2], [2, 7]);

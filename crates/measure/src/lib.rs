@@ -7,12 +7,14 @@
 //! step.
 
 mod bundle;
+mod clocks;
 mod error;
 mod gather;
 mod job;
 mod local;
 mod lockstep;
 mod md;
+mod node_watch;
 mod options;
 mod outcome;
 mod ping_pong;

@@ -1,7 +1,9 @@
 //! Lockstep runs over one or several numbers of ranks.
 
 use crate::bundle::Bundle;
+use crate::clocks::Clocks;
 use crate::job::Ranks;
+use crate::node_watch::NodeWatch;
 use crate::rank_run::{RankPlan, RankRecord, run};
 use crate::series::{SeriesFindings, efficiency, findings};
 use crate::{MeasureError, MeasureOptions, Scaling, What, gather};
@@ -36,8 +38,8 @@ pub struct LockstepOutcome {
     pub scaling: Option<Scaling>,
     /// One per number of ranks.
     pub series: Vec<SeriesFindings>,
-    /// Whether the ranks were on several nodes: then the exchange is the shortest wait of an iteration, as no clock
-    /// is common.
+    /// Whether the ranks were on several nodes. Their clocks are compared by messages; where that is too coarse, the
+    /// exchange is the shortest wait of an iteration (see [`SeriesFindings::one_clock`]).
     pub several_nodes: bool,
 }
 
@@ -153,9 +155,11 @@ pub fn measure<F: Fabric>(
     let numbers = numbers(options, fabric.size())?;
     progress.part("looking for the speed of the CPUs");
     let steps = work_steps(fabric, &calibration, options.work)?;
+    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
+    let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
     // Only rank 0 can fail here; the others end in order with it.
     let bundle = match leads {
-        true => Bundle::begin(options, ranks, &calibration),
+        true => Bundle::begin(options, ranks, sheets),
         false => Ok(None),
     };
     if !gather::agree(fabric, bundle.is_ok())? {
@@ -189,17 +193,20 @@ pub fn measure<F: Fabric>(
             done
         })?;
         let record = done.transpose()?.unwrap_or_default();
+        clocks.compare(fabric)?;
         let Some(all) = gather::to_root(fabric, &record.to_words(), number)? else {
             continue;
         };
-        let records: Vec<RankRecord> = all
+        let mut records: Vec<RankRecord> = all
             .iter()
             .map(|words| RankRecord::of_words(words))
             .collect();
+        for (record, correction) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
+            record.correct(correction);
+        }
+        let error = clocks.error_of(&ranks.nodes, number);
         let pattern = &plan.pattern;
-        if let Some(mut found) =
-            findings(&records, pattern.coupling, &pattern.sides, !several_nodes)
-        {
+        if let Some(mut found) = findings(&records, pattern.coupling, &pattern.sides, error) {
             if let Some(scaling) = options.scaling {
                 let first = series.first().unwrap_or(&found);
                 let divided = scaling == Scaling::Strong;
@@ -208,11 +215,13 @@ pub fn measure<F: Fabric>(
             series.push(found);
         }
         if let Some(bundle) = &mut bundle {
+            bundle.align(&clocks);
             failure = bundle.add(&plan, &records).err();
         }
     }
+    let ends = NodeWatch::finish(fabric, watch, options, ranks, &calibration)?;
     if let Some(bundle) = bundle {
-        let closed = bundle.close(&calibration, stop.signal());
+        let closed = bundle.close(ends, &mut clocks, stop.signal());
         failure = failure.or(closed.err());
     }
     match failure {

@@ -1,12 +1,15 @@
 //! Molecular dynamics on all ranks: every step of every rank on rank 0, and what the times of the forces vary by.
 
 use crate::bundle::Bundle;
+use crate::clocks::Clocks;
 use crate::job::Ranks;
+use crate::node_watch::NodeWatch;
 use crate::options::MOST_STEPS;
 use crate::{MeasureError, MeasureOptions, What, gather};
 use idlewave_clock::{Calibration, with_source};
 use idlewave_explain::jitter_of;
 use idlewave_fabric::Fabric;
+use idlewave_recording::align::Correction;
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_run::findings::{Estimate, JitterFindings};
 use idlewave_run::tables::{Region, region_kind};
@@ -46,7 +49,7 @@ pub struct MdOutcome {
 }
 
 /// What one rank recorded: begin of the step, exchange, list and forces, nanoseconds of its node's CLOCK_MONOTONIC,
-/// and in the last row the end.
+/// and in the last row the end; on rank 0, once corrected, of the first node's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
     pairs: u64,
@@ -69,6 +72,13 @@ impl Record {
         Self {
             pairs,
             rows: rest.chunks_exact(WORDS).map(row).collect(),
+        }
+    }
+
+    /// Turns the times into those of the first node.
+    fn correct(&mut self, by: &Correction) {
+        for time in self.rows.as_flattened_mut() {
+            *time = by.apply(*time);
         }
     }
 
@@ -143,8 +153,10 @@ pub fn measure<F: Fabric>(
     }
     let most = most_steps(steps, options.duration, size)?;
     let leads = fabric.rank().get() == 0;
+    let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
+    let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
     let bundle = match leads {
-        true => Bundle::begin(options, ranks, &calibration),
+        true => Bundle::begin(options, ranks, sheets),
         false => Ok(None),
     };
     if !gather::agree(fabric, bundle.is_ok())? {
@@ -166,14 +178,21 @@ pub fn measure<F: Fabric>(
         halt: &stop.flag,
     };
     let (done, record) = run(fabric, &plan, &mut calibration)?;
-    let Some(all) = gather::to_root(fabric, &record.to_words(), size)? else {
+    clocks.compare(fabric)?;
+    let all = gather::to_root(fabric, &record.to_words(), size)?;
+    let ends = NodeWatch::finish(fabric, watch, options, ranks, &calibration)?;
+    let Some(all) = all else {
         return Ok(None);
     };
-    let records: Vec<Record> = all.iter().map(|words| Record::of_words(words)).collect();
+    let mut records: Vec<Record> = all.iter().map(|words| Record::of_words(words)).collect();
+    for (record, by) in records.iter_mut().zip(clocks.of_ranks(&ranks.nodes)) {
+        record.correct(by);
+    }
     let found = outcome(&records, &done, particles_in(cells), seed);
     if let Some(mut bundle) = bundle {
+        bundle.align(&clocks);
         let added = add(&mut bundle, &records, &found);
-        let closed = bundle.close(&calibration, stop.signal());
+        let closed = bundle.close(ends, &mut clocks, stop.signal());
         added.and(closed)?;
     }
     match found.steps {

@@ -3,6 +3,7 @@
 use crate::MeasureError;
 use idlewave_clock::{Calibration, with_source};
 use idlewave_fabric::Fabric;
+use idlewave_recording::align::Correction;
 use idlewave_units::Nanos;
 use idlewave_workloads::detour::Gap;
 use idlewave_workloads::lockstep::{Iteration, Pattern, Plan, Work, run_rank};
@@ -28,7 +29,7 @@ pub struct RankPlan {
     pub max_iterations: u64,
 }
 
-/// What a rank recorded, nanoseconds of its node's CLOCK_MONOTONIC.
+/// What a rank recorded, nanoseconds of its node's CLOCK_MONOTONIC; on rank 0, once corrected, of the first node's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankRecord {
     /// Begin of every iteration, and the end of the last one.
@@ -45,6 +46,18 @@ impl RankRecord {
     /// Iterations.
     pub fn iterations(&self) -> usize {
         self.arrivals.len()
+    }
+
+    /// Turns the times into those of the first node.
+    pub fn correct(&mut self, by: &Correction) {
+        for time in self.begins.iter_mut().chain(&mut self.arrivals) {
+            *time = by.apply(*time);
+        }
+        for (begin, length) in &mut self.gaps {
+            let end = by.apply(begin.saturating_add(*length));
+            *begin = by.apply(*begin);
+            *length = end.saturating_sub(*begin);
+        }
     }
 
     /// As words, to be sent.
@@ -145,7 +158,30 @@ pub fn run<F: Fabric>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_run::AlignmentPoint;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_corrected_record_is_on_the_clock_of_the_first_node() {
+        let point = |time_ns, offset_ns| AlignmentPoint {
+            time_ns,
+            offset_ns,
+            round_trip: Nanos::ZERO,
+        };
+        // 1000 ns ahead at first, and gaining 10 % on top.
+        let points = vec![point(2_000, -1_000), point(3_100, -1_100)];
+        let by = Correction::fit(points, 2_000, 3_100).expect("two points");
+        let mut record = RankRecord {
+            begins: vec![2_000, 2_550, 3_100],
+            arrivals: vec![2_220, 2_660],
+            gaps: vec![(2_110, 110)],
+            lost_gaps: 1,
+        };
+        record.correct(&by);
+        assert_eq!(record.begins, [1_000, 1_500, 2_000]);
+        assert_eq!(record.arrivals, [1_200, 1_600]);
+        assert_eq!(record.gaps, [(1_100, 100)]);
+    }
 
     proptest! {
         #[test]

@@ -148,12 +148,33 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
          that all wait for each other; what misleads: docs/measure.md."
     )?;
     if found.several_nodes {
-        writeln!(
-            out,
-            "Ranks on several nodes have no common clock: exchange is the shortest wait."
-        )?;
+        several_nodes(out, &found.series)?;
     }
     Ok(())
+}
+
+/// How far the exchange between nodes can be trusted.
+fn several_nodes(out: &mut String, series: &[SeriesFindings]) -> std::fmt::Result {
+    let error = series.iter().map(|s| s.clock_error).max();
+    let error = time(error.unwrap_or(Nanos::ZERO).as_f64());
+    let coarse: Vec<String> = series
+        .iter()
+        .filter(|s| !s.one_clock)
+        .map(|s| s.ranks.to_string())
+        .collect();
+    writeln!(
+        out,
+        "Ranks on several nodes: clocks compared by messages, at most {error} off."
+    )?;
+    match coarse.as_slice() {
+        [] => Ok(()),
+        which => writeln!(
+            out,
+            "Too coarse for the exchange of {} ranks: there it is the shortest wait of\n\
+             each iteration, that of the rank that came last.",
+            which.join(", ")
+        ),
+    }
 }
 
 fn warm(out: &mut String, s: &SeriesFindings) -> std::fmt::Result {
@@ -259,6 +280,36 @@ fn per_cpu(out: &mut String, method: &str, cpus: &[CpuFindings]) -> std::fmt::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rank_run::RankRecord;
+    use crate::series::findings;
+
+    #[test]
+    fn an_exchange_between_nodes_says_how_far_it_can_be_trusted() {
+        let step = |clock_error| {
+            let record = |begin| RankRecord {
+                begins: vec![begin, begin + 100, begin + 200],
+                arrivals: vec![begin + 60, begin + 160],
+                ..RankRecord::default()
+            };
+            let error = Nanos::from_nanos(clock_error);
+            findings(&[record(0), record(0)], Coupling::Barrier, &[], error).expect("iterations")
+        };
+        let said = |series: &[SeriesFindings]| {
+            let mut out = String::new();
+            several_nodes(&mut out, series).expect("a string takes all");
+            out
+        };
+        let fine = said(&[step(0), step(4)]);
+        assert!(
+            fine.contains("at most 4.00 ns off") && !fine.contains("shortest"),
+            "{fine}"
+        );
+        let coarse = said(&[step(0), step(5)]);
+        assert!(
+            coarse.contains("of 2 ranks") && coarse.contains("shortest wait"),
+            "{coarse}"
+        );
+    }
 
     #[test]
     fn times_have_three_digits() {

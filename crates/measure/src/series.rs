@@ -24,8 +24,13 @@ pub struct SeriesFindings {
     pub step: Estimate,
     /// Median time of a computation, per rank.
     pub compute: Vec<Estimate>,
-    /// Median time from the last arrival of those that a rank waits for to the end of its wait.
+    /// Median time from the last arrival of those that a rank waits for to the end of its wait; without
+    /// [`one_clock`](Self::one_clock) the median of the shortest wait of every iteration.
     pub exchange: Estimate,
+    /// Whether the ranks' clocks are one, or agree far better than the exchange is long.
+    pub one_clock: bool,
+    /// Bound of the error between the clocks of two ranks; zero on one node.
+    pub clock_error: Nanos,
     /// Median time that a rank waits.
     pub wait: Estimate,
     /// Expected maximum of the computation times, one of each rank.
@@ -70,13 +75,17 @@ pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
     (worst, skip)
 }
 
-/// What the records of all ranks show. `None` without an iteration that counts. Where the ranks have not
-/// `one_clock`, the exchange is the shortest wait of an iteration: that of the rank that came last.
+/// An exchange is taken from the times of several nodes where it is this often longer than their error.
+const FAR_ABOVE_ERROR: f64 = 10.0;
+
+/// What the records of all ranks show, with times on one clock within `clock_error`. `None` without an iteration that
+/// counts. Where the error is not far below the exchange, the shortest wait of an iteration is taken for it: that of
+/// the rank that came last.
 pub fn findings(
     records: &[RankRecord],
     coupling: Coupling,
     sides: &[u32],
-    one_clock: bool,
+    clock_error: Nanos,
 ) -> Option<SeriesFindings> {
     let ranks = records.len();
     let iterations = records.iter().map(RankRecord::iterations).min()?;
@@ -110,18 +119,19 @@ pub fn findings(
         for k in kept.clone() {
             let (_, arrival, end) = times(k);
             waited.push(end.saturating_sub(arrival));
-            if one_clock {
-                let last = waits.of(rank).map(|r| records[r].arrivals[k]).max();
-                exchanges.push(end.saturating_sub(last.unwrap_or(arrival)));
-            }
+            let last = waits.of(rank).map(|r| records[r].arrivals[k]).max();
+            exchanges.push(end.saturating_sub(last.unwrap_or(arrival)));
         }
     }
+    let expected_compute = maximum::expected(&computes)?;
+    let mut exchange = quantiles::median(&exchanges);
+    let one_clock = exchange.value >= FAR_ABOVE_ERROR * clock_error.as_f64();
     if !one_clock {
+        exchanges.clear();
         let wait = |r: &RankRecord, k: usize| r.begins[k + 1].saturating_sub(r.arrivals[k]);
         exchanges.extend(kept.map(|k| records.iter().map(|r| wait(r, k)).min().unwrap_or(0)));
+        exchange = quantiles::median(&exchanges);
     }
-    let expected_compute = maximum::expected(&computes)?;
-    let exchange = quantiles::median(&exchanges);
     let global = ranks == 1 || coupling != Coupling::Reduce;
     let predicted = global.then_some(expected_compute + exchange.value);
     Some(SeriesFindings {
@@ -133,6 +143,8 @@ pub fn findings(
         compute: computes.iter().map(|c| quantiles::median(c)).collect(),
         wait: quantiles::median(&waited),
         exchange,
+        one_clock,
+        clock_error,
         expected_compute,
         predicted,
         error: predicted.map(|p| p / mean.mean - 1.0),
@@ -194,7 +206,7 @@ mod tests {
     #[test]
     fn step_exchange_and_prediction_are_hand_arithmetic() {
         let records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
-        let found = findings(&records, Coupling::Barrier, &[], true).expect("iterations");
+        let found = findings(&records, Coupling::Barrier, &[], Nanos::ZERO).expect("iterations");
         assert_eq!((found.ranks, found.iterations, found.skipped), (2, 4, 0));
         // All four combinations of 10 and 20 once: steps of 17, 27, 27, 27.
         assert_eq!(found.step.value, 24.5);
@@ -205,9 +217,40 @@ mod tests {
     }
 
     #[test]
+    fn the_exchange_is_the_shortest_wait_where_the_clocks_are_too_coarse_for_it() {
+        let mut records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
+        // The first rank's last rendezvous ends early for it.
+        records[0].begins[4] -= 3;
+        let of = |error| {
+            let error = Nanos::from_nanos(error);
+            findings(&records, Coupling::Barrier, &[], error).expect("iterations")
+        };
+        assert!(of(0).one_clock);
+        let coarse = of(1);
+        assert!(!coarse.one_clock);
+        // Of 7, 7, 7 and 4.
+        assert_eq!((coarse.exchange.value, coarse.exchange.n), (7.0, 4));
+        // The other clock 1000 ns ahead, within the error that is stated.
+        let other = &mut records[1];
+        for time in other.begins.iter_mut().chain(&mut other.arrivals) {
+            *time += 1_000;
+        }
+        let apart = findings(&records, Coupling::Barrier, &[], Nanos::from_nanos(1_000));
+        assert_eq!(apart.expect("iterations").exchange.value, 7.0);
+    }
+
+    #[test]
     fn no_iteration_no_findings() {
-        assert!(findings(&[], Coupling::Barrier, &[], true).is_none());
-        assert!(findings(&[RankRecord::default()], Coupling::Barrier, &[], true).is_none());
+        assert!(findings(&[], Coupling::Barrier, &[], Nanos::ZERO).is_none());
+        assert!(
+            findings(
+                &[RankRecord::default()],
+                Coupling::Barrier,
+                &[],
+                Nanos::ZERO
+            )
+            .is_none()
+        );
     }
 
     #[test]
@@ -221,7 +264,8 @@ mod tests {
             now += step;
         }
         record.begins.push(now);
-        let found = findings(&[record], Coupling::Neighbours, &[], true).expect("iterations");
+        let found =
+            findings(&[record], Coupling::Neighbours, &[], Nanos::ZERO).expect("iterations");
         assert!((1_250..1_600).contains(&found.skipped), "{}", found.skipped);
         assert_eq!(found.step.value, 20_000.0);
         assert_eq!(found.expected_compute, 19_000.0);
@@ -230,7 +274,7 @@ mod tests {
     #[test]
     fn efficiency_is_one_at_the_base_and_divides_the_work() {
         let of = |work: &[&[u64]]| {
-            findings(&barrier(work), Coupling::Barrier, &[], true).expect("steps")
+            findings(&barrier(work), Coupling::Barrier, &[], Nanos::ZERO).expect("steps")
         };
         let one = of(&[&[93, 93]]);
         let two = of(&[&[43, 43], &[43, 43]]);

@@ -2,7 +2,6 @@
 //!
 //! [`record`] is the command; [`NodeRecorder`] records the programs of one node into a bundle and knows nothing of who started them.
 
-mod align;
 mod error;
 mod front;
 mod launch;
@@ -23,7 +22,6 @@ mod nodes_join;
 mod signals;
 mod tree;
 
-pub use align::{Correction, DRIFT_PPM, Exchange, Span, corrections};
 pub use error::RecordError;
 pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};

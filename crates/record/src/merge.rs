@@ -3,8 +3,8 @@
 //! Rows come node by node, in the order of the nodes' smallest ranks, each node's rows in their own order: every order
 //! within a rank or a CPU is kept, and one batch of one table is in memory at a time.
 
-use crate::align::Correction;
 use crate::merge_ids::Ids;
+use idlewave_recording::align::Correction;
 use idlewave_run::tables::*;
 use idlewave_run::{
     Alignment, Incomplete, Ledger, Manifest, Phase, PhaseKind, RankSheet, RunError, RunReader,

@@ -1,7 +1,7 @@
 //! Bundles of nodes for tests.
 
-use crate::align::{Correction, Exchange};
 use crate::merge::{NodeRun, host};
+use idlewave_recording::align::{Correction, Exchange};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Alignment, Phase, PhaseKind, RankSheet, RunReader, RunWriter};
@@ -283,9 +283,10 @@ pub(crate) fn behind(offset: i64) -> (Correction, Option<Alignment>) {
         received_ns: own,
         peer_ns: own.saturating_add_signed(offset),
     };
-    let correction = crate::align::corrections(&[(own, own), (own, own)], &[exchange])[1]
-        .clone()
-        .unwrap();
+    let correction = idlewave_recording::align::corrections(&[(own, own), (own, own)], &[exchange])
+        [1]
+    .clone()
+    .unwrap();
     let alignment = Some(correction.sheet(own, own));
     (correction, alignment)
 }

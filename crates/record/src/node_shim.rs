@@ -9,7 +9,8 @@
 
 use crate::node::PRELOAD;
 use crate::node_job::Job;
-use crate::node_place::{Held, NodeFacts, Place};
+use crate::node_place::{Held, Place};
+use idlewave_recording::NodeFacts;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io;

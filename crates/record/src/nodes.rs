@@ -4,7 +4,8 @@
 use crate::launch::{Launch, LaunchError, Machine, find_launch, refuse_inside};
 use crate::node_frames::{Receiver, is_plain, parse};
 use crate::node_job::Job;
-use crate::node_place::{Held, NodeFacts, Place};
+use crate::node_place::{Held, Place};
+use idlewave_recording::NodeFacts;
 use idlewave_run::Ledger;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,12 +1,11 @@
 //! From the bundles of all nodes to the bundle of the run: decoded, in order, on one clock, merged, in the front's place.
 
-use crate::align::{Correction, Exchange, Span, corrections};
 use crate::merge::{Front, NodeRun, host, merge, order, recorded_ranks};
 use crate::node_job::incoming;
-use crate::node_place::NodeFacts;
 use crate::nodes::{facts, front_facts, handed_over};
+use idlewave_recording::align::{Correction, Exchange, Span, corrections, shared_clock};
 use idlewave_recording::{
-    Lock, Progress, RecordingError, clock_exchanges, complete_ranks, open_run,
+    Lock, NodeFacts, Progress, RecordingError, clock_exchanges, complete_ranks, open_run,
 };
 use idlewave_run::tables::{Communicators, Table as _};
 use idlewave_run::{Alignment, AlignmentPoint, Ledger, PhaseKind, RunReader};
@@ -194,7 +193,7 @@ fn aligned(runs: Vec<RunReader>, own: &Path, losses: &mut Ledger) -> Vec<NodeRun
         let (correction, alignment) = match &measured {
             _ if at == 0 => (Correction::none(), None),
             _ if share_clock(&facts[0], &facts[at]) => {
-                check_shared(measured.as_ref(), spans[at], &host(&run), losses)
+                shared_clock(measured.as_ref(), spans[at], &host(&run), losses)
             }
             Some(correction) => (correction.clone(), Some(correction.sheet(from, to))),
             None => by_wall_clock(&facts[0], &facts[at], spans[at], &host(&run), losses),
@@ -250,36 +249,9 @@ fn exchanges(runs: &[RunReader], losses: &mut Ledger) -> Vec<Exchange> {
 
 fn share_clock(a: &Option<NodeFacts>, b: &Option<NodeFacts>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => {
-            !a.boot_id.is_empty() && a.boot_id == b.boot_id && a.time_namespace == b.time_namespace
-        }
+        (Some(a), Some(b)) => a.shares_clock(b),
         _ => false,
     }
-}
-
-/// Nodes on one kernel have one clock: no correction, if the messages agree.
-fn check_shared(
-    measured: Option<&Correction>,
-    (from, to): Span,
-    host: &str,
-    losses: &mut Ledger,
-) -> (Correction, Option<Alignment>) {
-    let Some(measured) = measured else {
-        return (Correction::none(), None);
-    };
-    let agrees = [from, to]
-        .iter()
-        .all(|&at| measured.offset(at).unsigned_abs() <= measured.error(at).get());
-    if agrees {
-        return (Correction::none(), None);
-    }
-    losses.enter(
-        format!("agreement of the clock of node {host} with that of the first node, although they share a kernel"),
-        1,
-        "its times are corrected by what the messages say",
-        "report it as a defect of idlewave",
-    );
-    (measured.clone(), Some(measured.sheet(from, to)))
 }
 
 /// Without messages the clocks are compared by the time of day that each node believes in.

@@ -19,7 +19,7 @@ idlewave.timeline = (data) => {
     let y = pane.AXIS;
     const add = (label, marked, layers) => { rows.push({ label, marked, y, height, layers }); y += height + 3; };
     rows = [];
-    w.cpus.forEach((cpu, row) => add("CPU " + cpu, cpu === late.cpu, { bursts: pick(w.bursts, row), interrupts: pick(w.interrupts, row) }));
+    w.cpus.forEach((cpu, row) => add(cpu, row === w.late_cpu, { bursts: pick(w.bursts, row), interrupts: pick(w.interrupts, row) }));
     if (w.cpus.length && w.ranks.length) y += GAP;
     w.ranks.forEach((rank, row) => add("rank " + rank, rank === late.last_rank, { regions: pick(w.regions, row), detours: pick(w.detours, row) }));
     return y + 4;

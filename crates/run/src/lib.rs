@@ -30,7 +30,7 @@ pub use ledger::{Ledger, Loss};
 pub use manifest::{
     Alignment, AlignmentPoint, ClockSheet, DetourLoop, Incomplete, Manifest, NodeSheet, Phase,
     PhaseKind, RankSheet, RunState, SchemaVersion, TableEntry, TraceCost, TraceMode, TraceSheet,
-    Unavailable,
+    Unavailable, clock_error_between,
 };
 pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use table_io::{TableReader, TableWriter};

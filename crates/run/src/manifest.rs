@@ -54,6 +54,29 @@ pub struct Manifest {
     pub tables: Vec<TableEntry>,
 }
 
+impl Manifest {
+    /// Whether nothing of this node's kernel was recorded, though something of another node's was: what its ranks met
+    /// there is not known, which is not to say that there was nothing.
+    pub fn is_not_traced(&self, node: NodeId) -> bool {
+        let off = |n: &NodeSheet| n.trace.mode == TraceMode::Off;
+        self.nodes.iter().any(|n| n.node == node && off(n)) && !self.nodes.iter().all(off)
+    }
+}
+
+/// Bound of the error between the times of any two nodes: those of each against node 0, the two largest added.
+pub fn clock_error_between<'a>(
+    alignments: impl IntoIterator<Item = Option<&'a Alignment>>,
+) -> Nanos {
+    let mut most = [0_u64; 2];
+    for error in alignments.into_iter().flatten().map(|a| a.error.get()) {
+        if error > most[1] {
+            most[1] = error;
+        }
+        most.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    Nanos::from_nanos(most[0].saturating_add(most[1]))
+}
+
 /// How far a run came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,7 +123,7 @@ pub struct NodeSheet {
 /// already corrected by it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alignment {
-    /// The measurements, in order of time: mostly one at the begin and one at the end.
+    /// The measurements, in order of time: mostly one at the begin and one at the end, or around each phase.
     pub points: Vec<AlignmentPoint>,
     /// Bound of the error of a corrected time, from the round trips and what drift the points cannot show.
     pub error: Nanos,
@@ -283,7 +306,7 @@ pub enum TraceMode {
     PerfSwitch,
     /// Counters of /proc only: who ran and how much, not when.
     Counters,
-    /// Switched off by the user.
+    /// Nothing: switched off by the user, or on this node nobody recorded it; `unavailable` tells.
     Off,
 }
 
@@ -337,4 +360,39 @@ pub struct TableEntry {
     pub bytes: u64,
     /// CRC-32 (IEEE) of the file.
     pub crc32: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::empty_manifest;
+
+    #[test]
+    fn a_node_is_not_traced_only_where_another_one_was() {
+        let mut manifest = empty_manifest();
+        let mut other = manifest.nodes[0].clone();
+        other.node = NodeId::new(1);
+        other.trace.mode = TraceMode::Off;
+        manifest.nodes.push(other);
+        let of = |m: &Manifest| [0, 1, 2].map(|n| m.is_not_traced(NodeId::new(n)));
+        assert_eq!(of(&manifest), [false, true, false]);
+        manifest.nodes[0].trace.mode = TraceMode::Off;
+        assert_eq!(of(&manifest), [false; 3]);
+    }
+
+    #[test]
+    fn the_errors_of_two_clocks_against_a_third_add_up() {
+        let alignment = |error| Alignment {
+            points: Vec::new(),
+            error: Nanos::from_nanos(error),
+            method: String::new(),
+        };
+        let all = [5, 9, 7, 2].map(alignment);
+        let between = |of: &[Option<&Alignment>]| clock_error_between(of.iter().copied()).get();
+        assert_eq!(between(&[]), 0);
+        // Node 0 has none.
+        assert_eq!(between(&[None, Some(&all[0])]), 5);
+        let [a, b, c, d] = all.each_ref().map(Some);
+        assert_eq!(between(&[None, a, b, c, d]), 16);
+    }
 }

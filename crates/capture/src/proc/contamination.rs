@@ -34,6 +34,8 @@ pub struct ContaminationMeter {
 #[derive(Clone, Copy, Debug)]
 struct OfProgram {
     ticks: u64,
+    /// What it had used before the meter was started.
+    before: u64,
     /// Whether it descends from this process, which then is told its time when it has ended.
     descends: bool,
 }
@@ -85,12 +87,29 @@ impl ContaminationMeter {
         }
     }
 
+    /// These processes of the program run already: what they have used so far is not of the time measured here.
+    pub fn set_running(&mut self, processes: &[Pid]) {
+        let own = self.before.own.map(|own| own.process);
+        for pid in processes.iter().map(|pid| pid.get()) {
+            if let Some(stat) = self.stat(pid).filter(|_| Some(pid) != own) {
+                let ticks = stat.ticks.saturating_add(stat.children);
+                let seen = OfProgram {
+                    ticks,
+                    before: ticks,
+                    descends: self.descends(stat.parent),
+                };
+                self.program.insert(pid, seen);
+            }
+        }
+    }
+
     fn look(&mut self, processes: &[Pid]) {
         for pid in processes.iter().map(|pid| pid.get()) {
             // One that has ended stays as it was last seen.
             if let Some(stat) = self.stat(pid) {
                 let seen = OfProgram {
                     ticks: stat.ticks.saturating_add(stat.children),
+                    before: self.program.get(&pid).map_or(0, |p| p.before),
                     descends: self.descends(stat.parent),
                 };
                 self.program.insert(pid, seen);
@@ -219,7 +238,9 @@ impl Reading {
 
 fn ticks_of(program: &BTreeMap<u32, OfProgram>, descending: bool) -> u64 {
     let processes = program.values().filter(|p| p.descends == descending);
-    processes.fold(0, |sum: u64, p| sum.saturating_add(p.ticks))
+    processes.fold(0, |sum: u64, p| {
+        sum.saturating_add(p.ticks.saturating_sub(p.before))
+    })
 }
 
 /// Microseconds in which some task waited for a CPU (Documentation/accounting/psi.rst).

@@ -208,6 +208,19 @@ fn a_program_that_others_have_started_is_not_others_either() {
 }
 
 #[test]
+fn what_a_process_of_the_program_had_used_before_is_not_of_the_time_measured() {
+    let fake = before();
+    fake.write("proc/91/stat", process(91, 3, 1_000, 0).as_bytes());
+    let mut meter = ContaminationMeter::start(fake.path());
+    // The own process is known by itself.
+    meter.set_running(&[Pid::new(50), Pid::new(91)]);
+    let fake = after(fake);
+    fake.write("proc/91/stat", process(91, 3, 1_025, 0).as_bytes());
+    // Of 200 ticks 80 were used, 40 by the own process and 25 by this one.
+    assert_eq!(meter.finish().others, Some(15.0 / 200.0));
+}
+
+#[test]
 fn what_cannot_be_read_is_none_and_not_zero() {
     let fake = FakeRoot::new();
     let result = ContaminationMeter::start(fake.path()).finish();

@@ -95,7 +95,17 @@ fn cpus(set: Option<&CpuSet>) -> String {
 
 /// The host sheets.
 pub(super) fn hosts(manifest: &Manifest) -> String {
-    let body: String = manifest.nodes.iter().map(host).collect();
+    let sheets = manifest.nodes.iter().map(|node| {
+        let not_traced = match node.trace.unavailable.first() {
+            Some(why) if manifest.is_not_traced(node.node) => format!(
+                "<p class=\"note\">Not traced: {}. What delayed ranks here counts as unexplained.</p>\n",
+                escape(&why.why)
+            ),
+            _ => String::new(),
+        };
+        host(node) + &not_traced
+    });
+    let body: String = sheets.collect();
     section("machine", "Machine", &body)
 }
 

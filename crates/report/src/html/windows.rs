@@ -10,7 +10,7 @@ use super::pieces::{
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
 use idlewave_run::{RunError, RunReader};
-use idlewave_units::{Cpu, Pid};
+use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,10 @@ pub(super) struct Window {
     span: u64,
     /// The late step, offsets.
     step: (i64, i64),
-    /// CPUs, by row.
-    cpus: Vec<u32>,
+    /// Names of the CPUs, by row. Those of nodes that were not traced have none.
+    cpus: Vec<String>,
+    /// Row of the late rank's CPU.
+    late_cpu: Option<u32>,
     /// Ranks, by row.
     ranks: Vec<u32>,
     bursts: Pieces,
@@ -53,8 +55,9 @@ struct Frame {
     begin: u64,
     end: u64,
     phase: u32,
-    /// CPU and rank to row.
-    cpus: BTreeMap<u32, u32>,
+    /// CPU of a node, and rank, to row.
+    cpus: BTreeMap<(NodeId, Cpu), u32>,
+    late_cpu: Option<u32>,
     ranks: BTreeMap<u32, u32>,
     bursts: Gathered,
     interrupts: Gathered,
@@ -80,7 +83,8 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
                 certain: r.certain,
             };
             visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
-                f.bursts.put(f.cpus.get(&r.cpu.get()).copied().map(piece));
+                f.bursts
+                    .put(f.cpus.get(&(r.node, r.cpu)).copied().map(piece));
             });
         }
     })?;
@@ -95,7 +99,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
         };
         visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
             f.interrupts
-                .put(f.cpus.get(&r.cpu.get()).copied().map(piece));
+                .put(f.cpus.get(&(r.node, r.cpu)).copied().map(piece));
         });
     })?;
     for_each::<Regions>(run, |r| {
@@ -150,14 +154,21 @@ fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
             .saturating_sub(half)
             .min(ranks.saturating_sub(MAX_ROWS as u32));
         let shown: Vec<u32> = (first..ranks).take(MAX_ROWS).collect();
-        let cpu_of = |rank: &u32| sheets.get(*rank as usize).and_then(|s| s.cpu).map(Cpu::get);
-        let mut cpus: BTreeSet<u32> = shown.iter().filter_map(cpu_of).collect();
-        cpus.extend(late.cpu.map(Cpu::get));
+        let place_of = |rank: &u32| {
+            let sheet = sheets.get(*rank as usize)?;
+            let traced = !run.manifest().is_not_traced(sheet.node);
+            sheet.cpu.filter(|_| traced).map(|cpu| (sheet.node, cpu))
+        };
+        let mut cpus: BTreeSet<(NodeId, Cpu)> = shown.iter().filter_map(place_of).collect();
+        let late_cpu = place_of(&late.last_rank.get());
+        cpus.extend(late_cpu);
+        let cpus: BTreeMap<(NodeId, Cpu), u32> = cpus.into_iter().zip(0..).collect();
         frames.push(Frame {
             begin: late.begin_ns.saturating_sub(around),
             end: late.end_ns.saturating_add(around),
             phase: late.phase,
-            cpus: cpus.into_iter().zip(0..).collect(),
+            late_cpu: late_cpu.and_then(|place| cpus.get(&place).copied()),
+            cpus,
             ranks: shown.into_iter().zip(0..).collect(),
             bursts: Gathered::new(MAX_PIECES),
             interrupts: Gathered::new(MAX_PIECES),
@@ -195,6 +206,14 @@ fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<
             .collect();
         seen.into_iter().zip(0..).collect()
     };
+    let manifest = run.manifest();
+    let cpu_name = |(node, cpu): (NodeId, Cpu)| {
+        let host = manifest.nodes.iter().find(|n| n.node == node);
+        match host.filter(|_| manifest.nodes.len() > 1) {
+            Some(n) => format!("{} CPU {cpu}", n.host.name),
+            None => format!("CPU {cpu}"),
+        }
+    };
     let (pids, ids) = (dense(|f| &f.bursts), dense(|f| &f.interrupts));
     let windows = frames
         .into_iter()
@@ -207,11 +226,12 @@ fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<
             interrupts: f.interrupts.columns(f.begin, Some(&ids)),
             regions: f.regions.columns(f.begin, None),
             detours: f.detours.columns(f.begin, None),
-            cpus: f.cpus.into_keys().collect(),
+            cpus: f.cpus.into_keys().map(cpu_name).collect(),
+            late_cpu: f.late_cpu,
             ranks: f.ranks.into_keys().collect(),
         })
         .collect();
-    // Late steps are of one node.
+    // Of a run with late steps only the first node is traced.
     let first = run.manifest().nodes.first().map_or(0, |n| n.node.get());
     Ok(Windows {
         windows,

@@ -66,6 +66,9 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
                 .as_ref()
                 .map(|a| format!("its times corrected to node 0, error {} at most", a.error)),
         );
+        if manifest.is_not_traced(node.node) {
+            settings.push("kernel not traced".to_owned());
+        }
         screen.wrap(Style::Plain, "  ", &settings.join(", "));
     }
     let rest = manifest.nodes.get(NODES_SHOWN..).unwrap_or_default();

@@ -168,3 +168,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn alignments_of_two_parts_of_a_run_are_joined() {
+    let line = Correction::fit(vec![point(0, 5, 10), point(10 * S, 9, 20)], 0, 10 * S);
+    let line = line.unwrap().sheet(0, 10 * S);
+    let next = Correction::fit(
+        vec![point(10 * S, 9, 20), point(20 * S, 7, 40)],
+        10 * S,
+        20 * S,
+    );
+    let next = next.unwrap().sheet(10 * S, 20 * S);
+    let both = joined(line.clone(), next);
+    let times: Vec<u64> = both.points.iter().map(|p| p.time_ns).collect();
+    assert_eq!(times, [0, 10 * S, 20 * S]);
+    assert_eq!((both.error.get(), &both.method), (21, &line.method));
+    let constant = Correction::fit(vec![point(30 * S, 3, 4)], 30 * S, 30 * S).unwrap();
+    let constant = constant.sheet(30 * S, 30 * S);
+    let all = joined(joined(both, constant.clone()), constant);
+    assert!(all.method.starts_with(&line.method));
+    assert_eq!(all.method.matches("in a part of the run").count(), 1);
+}

@@ -5,7 +5,7 @@
 //! some time apart give the drift as well; between them the offset is interpolated linearly (Hunold and
 //! Carpen-Amarie 2018 measure how well a line fits).
 
-use idlewave_run::{Alignment, AlignmentPoint};
+use idlewave_run::{Alignment, AlignmentPoint, Ledger};
 use idlewave_units::Nanos;
 
 /// Parts per million by which two clocks may drift apart where no second exchange shows it: two quartz oscillators
@@ -196,6 +196,24 @@ fn line(a: &AlignmentPoint, b: &AlignmentPoint, at: u64) -> i64 {
     offset.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
+/// How a node's times were corrected in two parts of a run.
+pub fn joined(first: Alignment, second: Alignment) -> Alignment {
+    let mut points = first.points;
+    points.extend(second.points);
+    points.sort_by_key(|p| (p.time_ns, p.round_trip));
+    points.dedup_by_key(|p| p.time_ns);
+    let method = if first.method.contains(&second.method) {
+        first.method
+    } else {
+        format!("{}; in a part of the run: {}", first.method, second.method)
+    };
+    Alignment {
+        points,
+        error: first.error.max(second.error),
+        method,
+    }
+}
+
 /// First and last time of a node, on its own clock.
 pub type Span = (u64, u64);
 
@@ -267,6 +285,32 @@ fn points(
             }
         })
         .collect()
+}
+
+/// For a node that reads the first node's clock ([`NodeFacts::shares_clock`](crate::NodeFacts::shares_clock)): no
+/// correction, if the messages agree within their error; otherwise the ledger tells and they are believed.
+pub fn shared_clock(
+    measured: Option<&Correction>,
+    (from, to): Span,
+    host: &str,
+    losses: &mut Ledger,
+) -> (Correction, Option<Alignment>) {
+    let Some(measured) = measured else {
+        return (Correction::none(), None);
+    };
+    let agrees = [from, to]
+        .iter()
+        .all(|&at| measured.offset(at).unsigned_abs() <= measured.error(at).get());
+    if agrees {
+        return (Correction::none(), None);
+    }
+    losses.enter(
+        format!("agreement of the clock of node {host} with that of the first node, although they share a kernel"),
+        1,
+        "its times are corrected by what the messages say",
+        "report it as a defect of idlewave",
+    );
+    (measured.clone(), Some(measured.sheet(from, to)))
 }
 
 #[cfg(test)]
