@@ -1,4 +1,4 @@
-//! Writes the seed corpora of all targets: `cargo run --bin seeds`, from this directory.
+//! Writes the seed corpora of all fuzz targets: `cargo run -p idlewave-recording --example fuzz_seeds`.
 
 use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 fn main() -> io::Result<()> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     page_seeds(&corpus.join("page"))?;
     bundle_seeds(&corpus.join("bundle"))?;
     ring_seeds(&corpus.join("ring"))
