@@ -9,9 +9,12 @@ use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, FabricError, Nodes, Waiting, world};
 use idlewave_mpi::Search;
 use idlewave_recording::{Progress, Quiet, RecordingError, Stop};
-use idlewave_units::{Cpu, Pid};
+use idlewave_units::{Cpu, Pid, Rank};
 use idlewave_workloads::pin;
 use std::path::Path;
+
+/// Ranks that are threads: each pair of them has a mailbox of 16 KiB, which is 1 GiB together.
+const MOST_THREADS: u32 = 256;
 
 /// What a rank knows of itself and of the others.
 pub struct Ranks {
@@ -57,11 +60,46 @@ fn over_mpi(
     let carrier = fabric.job().library().describe();
     let nodes = fabric.nodes()?;
     let local = nodes.local_rank(fabric.rank()).unwrap_or(0);
-    let rank_0 = fabric.rank().get() == 0;
-    let shown: &dyn Progress = if rank_0 { progress } else { &Quiet };
-    with_cpu(cpu_of(cpus, local), |cpu| {
-        rank(&mut fabric, options, cpu, &carrier, stop, shown)
-    })
+    let shown = OfRank {
+        rank: fabric.rank(),
+        all: progress,
+        notes: true,
+    };
+    let done = with_cpu(cpu_of(cpus, local), |cpu| {
+        rank(&mut fabric, options, cpu, &carrier, stop, &shown)
+    });
+    // What is refused or cannot be recorded is agreed upon, and all end in order. Of this the others know nothing.
+    if let Err(error @ (MeasureError::Workload(_) | MeasureError::Fabric(_))) = &done {
+        shown.note(&error.to_string());
+        fabric.fail();
+    }
+    done
+}
+
+/// What a rank of a job tells of its work: only the first shows how far it has come.
+struct OfRank<'a> {
+    rank: Rank,
+    all: &'a dyn Progress,
+    /// Whether it says why it fails itself: where no caller will, as the whole job ends with it.
+    notes: bool,
+}
+
+impl Progress for OfRank<'_> {
+    fn part(&self, what: &str) {
+        if self.rank.get() == 0 {
+            self.all.part(what);
+        }
+    }
+    fn at(&self, share: f64) {
+        if self.rank.get() == 0 {
+            self.all.at(share);
+        }
+    }
+    fn note(&self, text: &str) {
+        if self.notes {
+            self.all.note(&format!("rank {}: {text}", self.rank));
+        }
+    }
 }
 
 fn over_threads(
@@ -71,7 +109,14 @@ fn over_threads(
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>, MeasureError> {
     let most = options.ranks.iter().max().copied();
-    let size = most.unwrap_or(cpus.len() as u32);
+    let size = most.unwrap_or(MOST_THREADS.min(cpus.len() as u32));
+    if size > MOST_THREADS {
+        return Err(MeasureError::option(
+            format!("--ranks {size}"),
+            format!("as threads of one process there are at most {MOST_THREADS}"),
+            format!("start more with a launcher: mpirun -n {size} idlewave measure ..."),
+        ));
+    }
     let waiting = if size as usize > cpus.len() {
         Waiting::Yield
     } else {
@@ -112,7 +157,12 @@ fn over_threads(
                 }
             }
         }
-        let mut outcome = work(&mut first, progress);
+        let shown = OfRank {
+            rank: first.rank(),
+            all: progress,
+            notes: false,
+        };
+        let mut outcome = work(&mut first, &shown);
         for thread in threads {
             let other = thread.join().unwrap_or(Err(MeasureError::Panicked));
             // That another rank failed is no reason where one has its own.

@@ -28,22 +28,30 @@ pub struct CpuFindings {
     pub cpu: Cpu,
     /// Detours or quanta.
     pub count: u64,
-    /// Median length, nanoseconds.
-    pub median: Estimate,
+    /// Those that found no room and are in none of the lengths below; of detours the share of the time counts them.
+    pub not_kept: u64,
+    /// Median length, nanoseconds; `None` without any.
+    pub median: Option<Estimate>,
     /// 99th percentile.
-    pub p99: Estimate,
+    pub p99: Option<Estimate>,
     /// Longest, nanoseconds.
-    pub longest: u64,
-    /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1.
-    pub noise: f64,
+    pub longest: Option<u64>,
+    /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1; `None` without any.
+    pub noise: Option<f64>,
     /// Of quanta: how long the CPU took to settle; what lay before is left out.
     pub warm_up: Option<WarmUp>,
 }
 
+/// Records of one CPU: begin and length in counts.
+#[derive(Default)]
+struct Records {
+    kept: Vec<(u64, u64)>,
+    not_kept: u64,
+}
+
 /// Keeps the lengths of all records, with their begins, in counts.
 struct Kept<'a> {
-    by_cpu: BTreeMap<Cpu, Vec<(u64, u64)>>,
-    lost: u64,
+    by_cpu: BTreeMap<Cpu, Records>,
     duration: Duration,
     halt: &'a std::sync::atomic::AtomicBool,
     stop: &'a Stop,
@@ -55,17 +63,17 @@ impl Sink for Kept<'_> {
         Ok(())
     }
     fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
-        let kept = self.by_cpu.entry(block.cpu).or_default();
+        let records = self.by_cpu.entry(block.cpu).or_default();
         for pair in words.chunks_exact(block.kind.words()) {
             let (begin, second) = (pair[0], pair[1]);
             let length = match block.kind {
                 RecordKind::Quantum => second.saturating_sub(begin),
                 _ => second,
             };
-            if (kept.len() as u64) < MOST {
-                kept.push((begin, length));
+            if (records.kept.len() as u64) < MOST {
+                records.kept.push((begin, length));
             } else {
-                self.lost += 1;
+                records.not_kept += 1;
             }
         }
         Ok(())
@@ -92,8 +100,7 @@ pub fn measure(
     let halt = std::sync::atomic::AtomicBool::new(false);
     let duration = options.duration.to_duration();
     let mut kept = Kept {
-        by_cpu: cpus.iter().map(|&cpu| (cpu, Vec::new())).collect(),
-        lost: 0,
+        by_cpu: cpus.iter().map(|&cpu| (cpu, Records::default())).collect(),
         duration,
         halt: &halt,
         stop,
@@ -102,6 +109,7 @@ pub fn measure(
     let detours = options.what == What::Detour;
     // Share of the time stolen on each CPU, from the loop's own account.
     let mut stolen = BTreeMap::new();
+    let mut threshold = None;
     if detours {
         progress.part("watching for detours on all CPUs");
         let params = detour::Params {
@@ -111,7 +119,9 @@ pub fn measure(
             phase: 0,
         };
         let outcome = detour::run(&params, readings, &mut calibration, &halt, &mut kept)?;
+        threshold = Some(outcome.threshold);
         for l in &outcome.loops {
+            kept.by_cpu.entry(l.cpu).or_default().not_kept += l.not_kept;
             let watched = (l.end_ns.saturating_sub(l.begin_ns)).saturating_sub(l.recording.get());
             stolen.insert(l.cpu, l.stolen.as_f64() / (watched as f64).max(1.0));
         }
@@ -128,10 +138,10 @@ pub fn measure(
             expected: options.work.to_duration(),
             phase: 0,
         };
-        kept.lost += fixed_work::run(&params, &mut calibration, &halt, &mut kept)?;
-    }
-    if kept.lost > 0 {
-        progress.note(&format!("{} records found no room", kept.lost));
+        let not_kept = fixed_work::run(&params, &mut calibration, &halt, &mut kept)?;
+        if not_kept > 0 {
+            progress.note(&format!("{not_kept} quanta of all CPUs found no room"));
+        }
     }
     let findings = kept.by_cpu.iter().map(|(&cpu, records)| {
         let share = stolen.get(&cpu).copied();
@@ -148,6 +158,7 @@ pub fn measure(
         },
         results: Results::Cpus {
             method: if detours { "detour" } else { "fwq" }.to_owned(),
+            threshold,
             cpus,
         },
         interrupted: stop.is_requested(),
@@ -157,19 +168,19 @@ pub fn measure(
 
 fn of_cpu(
     cpu: Cpu,
-    records: &[(u64, u64)],
+    records: &Records,
     stolen: Option<f64>,
     calibration: &Calibration,
 ) -> CpuFindings {
     // Of detours the length is that of a gap in counts, too: see `Gap`.
     debug_assert_eq!(size_of::<Gap>(), 16);
     let ns = |counts: u64| calibration.length_ns(counts).round() as u64;
-    let mut lengths: Vec<u64> = records.iter().map(|r| ns(r.1)).collect();
+    let mut lengths: Vec<u64> = records.kept.iter().map(|r| ns(r.1)).collect();
     let warm_up = stolen.is_none().then(|| {
         let end = |r: &(u64, u64)| calibration.to_ns(r.0.saturating_add(r.1));
-        let ends: Vec<u64> = records.iter().map(end).collect();
+        let ends: Vec<u64> = records.kept.iter().map(end).collect();
         let verdict = warm_up::verdict(&ends, &lengths);
-        if let (Some(after), Some(&(first, _))) = (verdict.settled_after, records.first()) {
+        if let (Some(after), Some(&(first, _))) = (verdict.settled_after, records.kept.first()) {
             let settled = calibration.to_ns(first) + after.get();
             lengths.drain(..ends.partition_point(|e| *e < settled));
         }
@@ -177,19 +188,22 @@ fn of_cpu(
     });
     lengths.sort_unstable();
     let mean = lengths.iter().sum::<u64>() as f64 / lengths.len().max(1) as f64;
-    let reference = quantiles::quantile_of_sorted(&lengths, 0.01).value;
-    let slow_down = if reference > 0.0 {
-        mean / reference - 1.0
-    } else {
-        0.0
+    let quantile = |q| {
+        let of_all = quantiles::quantile_of_sorted(&lengths, q);
+        (of_all.n > 0).then_some(of_all)
+    };
+    let slow_down = || {
+        let reference = quantile(0.01).filter(|r| r.value > 0.0)?;
+        Some(mean / reference.value - 1.0)
     };
     CpuFindings {
         cpu,
         count: lengths.len() as u64,
-        median: quantiles::quantile_of_sorted(&lengths, 0.5),
-        p99: quantiles::quantile_of_sorted(&lengths, 0.99),
-        longest: lengths.last().copied().unwrap_or(0),
-        noise: stolen.unwrap_or(slow_down),
+        not_kept: records.not_kept,
+        median: quantile(0.5),
+        p99: quantile(0.99),
+        longest: lengths.last().copied(),
+        noise: stolen.or_else(slow_down),
         warm_up,
     }
 }

@@ -187,7 +187,8 @@ pub fn measure<F: Fabric>(
         progress.part(&format!("{} on {number} ranks", request.coupling.name()));
         let done = fabric.with_first(number, |fabric| {
             let done = run(fabric, &plan, &mut calibration, &stop.flag);
-            if done.is_err() {
+            if let Err(error) = &done {
+                progress.note(&error.to_string());
                 fabric.fail();
             }
             done

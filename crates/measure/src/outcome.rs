@@ -5,7 +5,7 @@ use crate::local::CpuFindings;
 use crate::lockstep::LockstepOutcome;
 use crate::md::MdOutcome;
 use crate::ping_pong::PingPongFindings;
-use idlewave_units::Cpu;
+use idlewave_units::{Cpu, Nanos};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -52,6 +52,8 @@ pub enum Results {
     Cpus {
         /// `detour` or `fwq`.
         method: String,
+        /// Of detours: gaps from this length on are counted.
+        threshold: Option<Nanos>,
         /// Per CPU.
         cpus: Vec<CpuFindings>,
     },

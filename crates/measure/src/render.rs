@@ -21,7 +21,11 @@ pub fn render(outcome: &Outcome, json: bool) -> String {
         Results::Lockstep(found) => lockstep(&mut out, found),
         Results::PingPong(found) => ping_pong(&mut out, found),
         Results::MolecularDynamics(found) => crate::render_md::md(&mut out, found),
-        Results::Cpus { method, cpus } => per_cpu(&mut out, method, cpus),
+        Results::Cpus {
+            method,
+            threshold,
+            cpus,
+        } => per_cpu(&mut out, method, *threshold, cpus),
     };
     if outcome.interrupted {
         out.push_str("\nInterrupted: this is what was measured until then.\n");
@@ -86,6 +90,11 @@ pub(crate) fn with_interval(e: &Estimate) -> String {
         value => 100.0 * (e.high - e.low) / 2.0 / value,
     };
     format!("{} +-{share:.1}%", time(e.value))
+}
+
+/// A dash stands for what was not measured.
+fn or_dash(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
 }
 
 pub(crate) fn percent(share: f64) -> String {
@@ -233,7 +242,12 @@ fn ping_pong(out: &mut String, found: &PingPongFindings) -> std::fmt::Result {
     )
 }
 
-fn per_cpu(out: &mut String, method: &str, cpus: &[CpuFindings]) -> std::fmt::Result {
+fn per_cpu(
+    out: &mut String,
+    method: &str,
+    threshold: Option<Nanos>,
+    cpus: &[CpuFindings],
+) -> std::fmt::Result {
     let detours = method == "detour";
     let (what, noise) = match detours {
         true => ("detours", "stolen"),
@@ -251,17 +265,25 @@ fn per_cpu(out: &mut String, method: &str, cpus: &[CpuFindings]) -> std::fmt::Re
             "{:>5} {:>9} {:>10} {:>10} {:>10} {:>10}",
             c.cpu.to_string(),
             c.count,
-            time(c.median.value),
-            time(c.p99.value),
-            time(c.longest as f64),
-            percent(c.noise),
+            or_dash(c.median.as_ref().map(|m| m.value), time),
+            or_dash(c.p99.as_ref().map(|p| p.value), time),
+            or_dash(c.longest.map(|l| l as f64), time),
+            or_dash(c.noise, percent),
+        )?;
+    }
+    for c in cpus.iter().filter(|c| c.not_kept > 0) {
+        writeln!(
+            out,
+            "CPU {}: {} more {what} found no room",
+            c.cpu, c.not_kept
         )?;
     }
     writeln!(out)?;
-    if detours {
+    if let Some(threshold) = threshold {
+        let from = time(threshold.as_f64());
         return writeln!(
             out,
-            "stolen: share of the time that detours from 1 us on took."
+            "stolen: share of the time that detours from {from} on took."
         );
     }
     for c in cpus {
