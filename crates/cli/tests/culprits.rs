@@ -286,7 +286,9 @@ fn planted_culprits_are_named_measured_and_charged() {
         ],
     );
     if std::env::var_os("IDLEWAVE_ALL_CULPRITS").is_none() {
-        println!("left out: one on one CPU, one on all CPUs in turn; IDLEWAVE_ALL_CULPRITS=1 plants them too");
+        println!(
+            "left out: one on one CPU, one on all CPUs in turn; IDLEWAVE_ALL_CULPRITS=1 plants them too"
+        );
         return;
     }
     case(
