@@ -424,6 +424,11 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Whether all ranks have done all but sleep.
+fn all_sleep(dir: &Path) -> bool {
+    (0..RANKS).all(|rank| dir.join(format!("sleeps.{rank}")).exists())
+}
+
 fn spill_bytes(run: &Path) -> u64 {
     fs::metadata(run.join("spill")).map_or(0, |meta| meta.len())
 }
@@ -438,7 +443,8 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
     for mpi in with_compilers() {
         let dir = scratch();
         let path = dir.path().join("run");
-        let mut command = record(&mpi, &path, &known(&mpi), &["300", "sleep"]);
+        let end = ["300", "sleep", dir.path().to_str().unwrap()];
+        let mut command = record(&mpi, &path, &known(&mpi), &end);
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -447,6 +453,7 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
             .unwrap();
         let pid = child.id();
         until("records", || spill_bytes(&path) > 100_000);
+        until("all ranks", || all_sleep(dir.path()));
         signal(pid, libc::SIGTERM);
         let done = wait(child);
         assert_clean(pid);
@@ -501,7 +508,8 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
     for mpi in with_compilers() {
         let dir = scratch();
         let path = dir.path().join("run");
-        let mut command = record(&mpi, &path, &known(&mpi), &["300", "sleep"]);
+        let end = ["300", "sleep", dir.path().to_str().unwrap()];
+        let mut command = record(&mpi, &path, &known(&mpi), &end);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -509,6 +517,7 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
             .spawn()
             .unwrap();
         until("records", || spill_bytes(&path) > 100_000);
+        until("all ranks", || all_sleep(dir.path()));
         // The program must not outlive the test.
         let below = descendants(child.id());
         child.kill().unwrap();

@@ -1,7 +1,8 @@
 /* A program whose calls, messages and bytes are known by arithmetic; and ways to end badly.
  *
- * known N [end]: N iterations of: irecv and isend of 100 ints on a ring, waitall, allreduce of a double; then an alltoall of
- * 3 ints, and a self message of 5 bytes. `end` is one of: crash, abort, exit, code, sleep, pending. */
+ * known N [end [directory]]: N iterations of: irecv and isend of 100 ints on a ring, waitall, allreduce of a double; then an alltoall of
+ * 3 ints, and a self message of 5 bytes. `end` is one of: crash, abort, exit, code, sleep, pending. Before it sleeps, rank R
+ * makes the file sleeps.R in the directory. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +40,13 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 9);
     if (!strcmp(end, "exit") && rank == size - 1)
         _exit(3);
+    if (argc > 3) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s/sleeps.%d", argv[3], rank);
+        FILE *file = fopen(name, "w");
+        if (file)
+            fclose(file);
+    }
     if (!strcmp(end, "sleep") || !strcmp(end, "crash") || !strcmp(end, "abort") || !strcmp(end, "exit"))
         sleep(60);
     MPI_Finalize();
