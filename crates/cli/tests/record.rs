@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 const ITERATIONS: u64 = 300;
@@ -51,6 +51,8 @@ fn known(mpi: &Installation) -> PathBuf {
         all
     });
     let path = directory.join(format!("known-{}-{}", mpi.name, std::process::id()));
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _one = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     if !path.exists() {
         mpi.compile_c(&source("known.c"), &path).unwrap();
     }
@@ -299,40 +301,49 @@ fn a_fortran_program_is_recorded_as_one_in_c() {
 
 #[test]
 fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
-    for mpi in with_compilers() {
-        for how in ["crash", "abort", "exit", "code"] {
-            let dir = scratch();
-            let path = dir.path().join("run");
-            let mut bare = Command::new(&mpi.mpirun);
-            mpi.prepare(&mut bare);
-            bare.args(&mpi.options)
-                .args(["-n", "2"])
-                .arg(known(&mpi))
-                .args(["1", how]);
-            let expected = run(&mut bare).code;
-            let done = ended(&mut record(&mpi, &path, &known(&mpi), &["300", how]));
-            // Which of several failing ranks a launcher notices first is chance, and with it its code.
-            match how {
-                "code" => assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name),
-                _ => assert!(done.code > Some(0), "{} {how}: {done:?}", mpi.name),
-            }
-            let run = open(&path);
-            let what = format!("{} {how}: {}", mpi.name, words(&run.manifest().losses));
-            assert_eq!(exit_code(&run), done.code, "{what}");
-            let found = calls(&run);
-            for rank in 0..RANKS {
-                assert_eq!(of(&found, rank, "MPI_Allreduce"), ITERATIONS, "{what}");
-            }
-            let complete = run.manifest().state == RunState::Complete;
-            assert_eq!(complete, how == "code", "{what}");
-            assert_eq!(
-                what.contains("did not come to the end of MPI_Finalize"),
-                how != "code",
-                "{what}"
-            );
-            assert_eq!(what.contains("MPI_Abort"), how == "abort", "{what}");
+    // Mostly the launchers' own waiting, which they do side by side.
+    std::thread::scope(|scope| {
+        for mpi in with_compilers() {
+            scope.spawn(move || {
+                for how in ["crash", "abort", "exit", "code"] {
+                    ends_badly(&mpi, how);
+                }
+            });
         }
+    });
+}
+
+fn ends_badly(mpi: &Installation, how: &str) {
+    let dir = scratch();
+    let path = dir.path().join("run");
+    let mut bare = Command::new(&mpi.mpirun);
+    mpi.prepare(&mut bare);
+    bare.args(&mpi.options)
+        .args(["-n", "2"])
+        .arg(known(mpi))
+        .args(["1", how]);
+    let expected = run(&mut bare).code;
+    let done = ended(&mut record(mpi, &path, &known(mpi), &["300", how]));
+    // Which of several failing ranks a launcher notices first is chance, and with it its code.
+    match how {
+        "code" => assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name),
+        _ => assert!(done.code > Some(0), "{} {how}: {done:?}", mpi.name),
     }
+    let run = open(&path);
+    let what = format!("{} {how}: {}", mpi.name, words(&run.manifest().losses));
+    assert_eq!(exit_code(&run), done.code, "{what}");
+    let found = calls(&run);
+    for rank in 0..RANKS {
+        assert_eq!(of(&found, rank, "MPI_Allreduce"), ITERATIONS, "{what}");
+    }
+    let complete = run.manifest().state == RunState::Complete;
+    assert_eq!(complete, how == "code", "{what}");
+    assert_eq!(
+        what.contains("did not come to the end of MPI_Finalize"),
+        how != "code",
+        "{what}"
+    );
+    assert_eq!(what.contains("MPI_Abort"), how == "abort", "{what}");
 }
 
 #[test]
