@@ -127,10 +127,24 @@ idlewave.pane = (what) => {
 idlewave.KINDS = ["idle", "kernel thread", "user thread", "rank of this run", "idlewave itself", "thread"];
 idlewave.REASONS = ["then preempted", "then slept", "then slept (uninterruptible)", "then stopped", "then exited", ""];
 idlewave.RANK = 3;
-idlewave.taskColors = (tasks, colors = [0, 2, 3, 4, 5, 6, 7]) => {
-  const bases = [...new Set(tasks.filter((t) => t.kind !== idlewave.RANK).map(idlewave.baseName))];
-  return (i) => tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
-    : idlewave.palette(colors[bases.indexOf(idlewave.baseName(tasks[i])) % colors.length]);
+idlewave.taskColors = (data, colors = [0, 2, 3, 4, 5, 6, 7]) => {
+  const bases = idlewave.mostTime(data).map((i) => idlewave.baseName(data.tasks[i]));
+  return (i) => data.tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
+    : idlewave.palette(colors[bases.indexOf(idlewave.baseName(data.tasks[i])) % colors.length]);
+};
+/** One task of each name, those that ran longest in the time lines first: the colours that differ most go to them. */
+idlewave.mostTime = ({ tasks, windows }) => {
+  const ran = new Map(), first = new Map();
+  tasks.forEach((t, i) => {
+    if (t.kind === idlewave.RANK || first.has(idlewave.baseName(t))) return;
+    first.set(idlewave.baseName(t), i);
+    ran.set(idlewave.baseName(t), 0);
+  });
+  for (const { bursts } of windows) bursts.what.forEach((task, i) => {
+    const name = idlewave.baseName(tasks[task]);
+    if (ran.has(name)) ran.set(name, ran.get(name) + bursts.len[i]);
+  });
+  return [...first.keys()].sort((a, b) => ran.get(b) - ran.get(a)).map((name) => first.get(name));
 };
 /** Copies of a kernel thread go by one name, as in the table of sources: kworker/0:1 is kworker. */
 idlewave.baseName = (task) => task.kind === 1 ? task.name.split("/")[0] : task.name;

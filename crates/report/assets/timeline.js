@@ -4,7 +4,7 @@
 idlewave.timeline = (data) => {
   const { byId, time, color, KINDS, REASONS, RANK } = idlewave, findings = idlewave.findings;
   const canvas = byId("timeline-canvas"), REGIONS = ["compute", "exchange", "barrier"], GAP = 10;
-  const taskColor = idlewave.taskColors(data.tasks);
+  const taskColor = idlewave.taskColors(data);
   let chosen = 0, rows = [], pane = null;
 
   /** Rows of the chosen window with their pieces; pieces are [begin, end, index]. */
