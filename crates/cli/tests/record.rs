@@ -619,6 +619,26 @@ fn a_ring_that_is_too_small_loses_records_and_says_how_many() {
 }
 
 #[test]
+fn a_ring_that_is_half_full_calls_the_recorder() {
+    let Some(mpi) = with_compilers().into_iter().next() else {
+        return;
+    };
+    let dir = scratch();
+    let path = dir.path().join("run");
+    let program = dir.path().join("allreduce");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/allreduce.c");
+    mpi.compile_c(&source, &program).unwrap();
+    // A record per 100 us fills the ring in half the time that passes between two looks of the recorder.
+    let mut command = record(&mpi, &path, &program, &["8000", "100"]);
+    ended(command.env("IDLEWAVE_RING_RECORDS", "1024")).succeeded();
+    let run = open(&path);
+    let losses = words(&run.manifest().losses);
+    assert!(!losses.contains("no room"), "{losses}");
+    // 200 are of its warm-up.
+    assert_eq!(of(&calls(&run), 0, "MPI_Allreduce"), 8_200);
+}
+
+#[test]
 fn a_disk_that_fills_up_does_not_disturb_the_program() {
     let Some(mpi) = with_compilers().into_iter().next() else {
         return;

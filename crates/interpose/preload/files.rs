@@ -3,7 +3,7 @@
 use crate::ring::{
     CAPACITY, CAPACITY_VARIABLE, DIRECTORY_VARIABLE, HEADER_BYTES, Header, MAGIC, WORDS, life,
 };
-use crate::{sys, thread};
+use crate::{bell, sys, thread};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
-const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
+pub const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
     0o100000
 } else {
     0o400000
@@ -82,7 +82,10 @@ fn settings() -> Option<&'static (PathBuf, u64)> {
 /// and the other rings of the process say so.
 pub fn make(clock: u32) -> Option<Ring> {
     let (directory, capacity) = settings()?;
+    bell::open(directory);
     let ring = make_in(directory, *capacity, clock);
+    // The recorder looks at the thread while it is there.
+    bell::ring();
     if ring.is_none() {
         COMMON.refused.fetch_add(1, Relaxed);
         alive(0);
@@ -207,6 +210,7 @@ pub fn initialised(rank: u32, size: u32, thread_level: Option<u32>, library: &[u
         .store(thread_level.map_or(0, |level| level + 1), Relaxed);
     *LIBRARY.lock().unwrap_or_else(PoisonError::into_inner) = library.to_vec();
     alive(life::INITIALISED);
+    bell::ring();
 }
 
 /// Adds a bit of [`life`] to all rings.

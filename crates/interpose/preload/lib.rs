@@ -9,6 +9,7 @@
 #[path = "../../mpi/src/abi.rs"]
 #[allow(dead_code)]
 mod abi;
+mod bell;
 mod call;
 mod clock;
 mod collective;

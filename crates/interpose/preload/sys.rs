@@ -1,6 +1,6 @@
 //! What is used of libc; the standard library links it anyway.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 #[repr(C)]
 pub struct Timespec {
@@ -24,8 +24,17 @@ pub const CLOCK_MONOTONIC: c_int = 1;
 pub const PROT_READ_WRITE: c_int = 3;
 pub const MAP_SHARED: c_int = 1;
 pub const MADV_POPULATE_WRITE: c_int = 23;
+/// futex(2).
+pub const SYS_FUTEX: c_long = if cfg!(target_arch = "x86_64") {
+    202
+} else {
+    98
+};
+/// Between processes.
+pub const FUTEX_WAKE: c_int = 1;
 
 unsafe extern "C" {
+    pub fn syscall(number: c_long, ...) -> c_long;
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     pub fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
     pub fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;

@@ -2,7 +2,7 @@
 
 use crate::communicators::Cached;
 use crate::ring::{self, Header, WORDS, kind};
-use crate::{clock, files, losses};
+use crate::{bell, clock, files, losses};
 use std::cell::{Cell, UnsafeCell};
 use std::collections::{HashMap, HashSet};
 use std::mem::ManuallyDrop;
@@ -17,6 +17,8 @@ pub struct Thread {
     records: *mut [u64; WORDS],
     capacity: u64,
     written: u64,
+    /// Records after which the reader's progress is looked at: when the ring seems half full, and when it seems full.
+    limit: u64,
     read_seen: u64,
     polls: Polls,
     /// Communicators used last.
@@ -85,6 +87,7 @@ impl Thread {
         records: std::ptr::null_mut(),
         capacity: 0,
         written: 0,
+        limit: 0,
         read_seen: 0,
         polls: Polls {
             many: 0,
@@ -147,6 +150,7 @@ impl Thread {
         // The caches are left as they are: locks of the allocator are safe after fork, those of ours may be held.
         self.state = State::Fresh;
         self.written = 0;
+        self.limit = 0;
         self.read_seen = 0;
         self.polls.many = 0;
         std::mem::forget(self.extra.take());
@@ -168,7 +172,7 @@ impl Thread {
 
     #[inline(always)]
     fn write_now(&mut self, record: &[u64; WORDS]) -> bool {
-        if self.written - self.read_seen >= self.capacity && !self.room() {
+        if self.written >= self.limit && !self.room() {
             return false;
         }
         // SAFETY: `records` has `capacity` records, a power of two, and this thread alone writes them; the reader does
@@ -206,7 +210,18 @@ impl Thread {
         // was written is not believed.
         let read = self.header().read.0.load(Acquire);
         self.read_seen = read.min(self.written).max(self.read_seen);
-        if self.written - self.read_seen < self.capacity {
+        let (half, full) = (
+            self.read_seen + self.capacity / 2,
+            self.read_seen + self.capacity,
+        );
+        if self.written < half {
+            self.limit = half;
+            return true;
+        }
+        if self.written < full {
+            // Once: the next look is when there is no room any more.
+            self.limit = full;
+            bell::ring();
             return true;
         }
         let lost = &self.header().lost.0;

@@ -4,6 +4,7 @@
 //! that belong to one thread each, and the recorder of the node drains them ([`RingReader`]) and decodes the records
 //! ([`Record`]). [`ring`] is the format; both sides are compiled from it.
 
+mod bell;
 mod decode;
 mod error;
 mod functions;
@@ -13,6 +14,7 @@ pub mod ring;
 #[doc(hidden)]
 pub mod table;
 
+pub use bell::Bell;
 pub use decode::{Loss, Mark, Record, decode};
 pub use error::{InterposeError, InterposeError as RingError};
 pub use functions::{Function, functions};

@@ -216,7 +216,7 @@ impl Drop for RingReader {
     }
 }
 
-fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
+pub(crate) fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
     // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
     let base = unsafe {
         libc::mmap(

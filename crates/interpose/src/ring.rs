@@ -8,6 +8,9 @@
 //! `read` (release). With `written - read == capacity` the new record is dropped and counted in `lost`: what the
 //! recorder has not seen yet is never overwritten.
 //!
+//! Beside the rings is the *bell* ([`BELL_FILE`]): a writer whose ring is half full, that has made a ring, or that knows its rank
+//! calls the recorder with it, which looks by itself only a few times a second.
+//!
 //! This file uses the standard library only: the preloaded library is compiled from it as well.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -24,6 +27,11 @@ pub const WORDS: usize = 8;
 pub const HEADER_BYTES: usize = 4_096;
 /// First word of the header, stored last by the writer (release): the header is whole when it can be read.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"IWRING01");
+
+/// Name of the bell, made by the recorder in the directory of the rings: a page whose first 32-bit word counts how often it
+/// was rung, and is a futex (futex(2), shared between processes) on which the recorder waits. Where there is none, nothing is
+/// rung.
+pub const BELL_FILE: &str = "bell";
 
 /// First page of a ring.
 #[repr(C)]

@@ -5,7 +5,7 @@ use idlewave_capture::host::{allowed_cpus, read_host};
 use idlewave_capture::proc::ContaminationMeter;
 use idlewave_clock::{Calibration, Counter, Readings, monotonic_ns};
 use idlewave_interpose::ring::DIRECTORY_VARIABLE;
-use idlewave_interpose::write_library;
+use idlewave_interpose::{Bell, write_library};
 use idlewave_recording::{
     Drain, Gathered, KernelView, Lock, NewThread, RecordingError, Rings, Utc, forget_rings,
     gather_program, note_rings,
@@ -47,6 +47,7 @@ pub struct NodeRecorder {
     meter: ContaminationMeter,
     drain: Drain,
     rings: Rings,
+    bell: Bell,
     library: PathBuf,
     begun: Instant,
     /// Threads of the program that are watched.
@@ -98,6 +99,7 @@ impl NodeRecorder {
         let readings = counter.measure()?;
         let calibration = Calibration::begin(counter);
         let mut rings = Rings::create()?;
+        let bell = rings.bell()?;
         let library = rings.library_directory().and_then(|directory| {
             write_library(directory).map_err(|e| RecordingError::NotPossible {
                 reason: e.to_string(),
@@ -124,6 +126,7 @@ impl NodeRecorder {
                 readings,
                 meter: ContaminationMeter::start(root),
                 rings,
+                bell,
                 library,
                 begun: Instant::now(),
                 watched: Vec::new(),
@@ -170,7 +173,12 @@ impl NodeRecorder {
         self.signal.get_or_insert(signal);
     }
 
-    /// Takes what the rings hold; call it every 50 ms or so.
+    /// What wakes whoever waits to [`drain`](Self::drain): it rings when a ring is half full, and for new threads and ranks.
+    pub fn bell(&self) -> Bell {
+        self.bell.clone()
+    }
+
+    /// Takes what the rings hold; call it whenever the [`bell`](Self::bell) rings, and a few times a second.
     ///
     /// # Errors
     /// None: where the bundle cannot be written nothing is recorded from then on, the programs are not disturbed, and

@@ -6,8 +6,8 @@ use crate::node_place::Place;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often the rings are drained.
-const PERIOD: Duration = Duration::from_millis(50);
+/// How often the rings are drained where none is half full before, and how late the end of the program is seen.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// Records this node until its last process of the program has gone. Returns the exit code; the last line of the standard
 /// error says what went wrong.
@@ -34,8 +34,9 @@ fn record(job: &Job, bundle: &Path) -> Result<(), Box<dyn std::error::Error>> {
         trace: job.trace,
     })?;
     place.set_ready(&words(&recorder.environment())?)?;
+    let mut bell = recorder.bell();
     loop {
-        std::thread::sleep(PERIOD);
+        bell.wait(PERIOD);
         // Asked before the drain: what the last process wrote is taken by it.
         let last = (place.is_leader_released() || std::os::unix::process::parent_id() != leader)
             && !place.is_anybody_left();

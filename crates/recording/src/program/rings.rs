@@ -3,6 +3,7 @@
 
 use crate::RecordingError;
 use idlewave_capture::owner::Owner;
+use idlewave_interpose::Bell;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -45,6 +46,17 @@ impl Rings {
         Ok(Self {
             path: make(place)?,
             other: None,
+        })
+    }
+
+    /// Makes the bell with which programs call whoever drains these rings; once.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub fn bell(&self) -> Result<Bell, RecordingError> {
+        Bell::create(&self.path).map_err(|e| RecordingError::NotPossible {
+            reason: e.to_string(),
+            next: "make room in TMPDIR, or set it to another directory".to_owned(),
         })
     }
 
