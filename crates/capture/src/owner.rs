@@ -25,7 +25,7 @@ impl Owner {
         Ok(Self {
             namespace: pid_namespace()?,
             pid,
-            start: start_time(pid).ok_or_else(|| io::Error::other("no start time in /proc"))?,
+            start: started(pid).ok_or_else(|| io::Error::other("no start time in /proc"))?,
         })
     }
 
@@ -51,8 +51,7 @@ impl Owner {
 
     /// Whether it is of this PID namespace and has ended. Of others nothing can be told.
     pub fn has_ended(&self) -> bool {
-        pid_namespace().is_ok_and(|n| n == self.namespace)
-            && start_time(self.pid) != Some(self.start)
+        pid_namespace().is_ok_and(|n| n == self.namespace) && started(self.pid) != Some(self.start)
     }
 }
 
@@ -60,12 +59,17 @@ fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata(Path::new("/proc/self/ns/pid"))?.ino())
 }
 
-/// Field 22 of /proc/PID/stat, behind the name, which may hold anything but ends at the last parenthesis (proc(5)).
-fn start_time(pid: u32) -> Option<u64> {
+/// Start time of a process in ticks after boot: field 22 of /proc/PID/stat (proc(5)). `None` if it has ended, also where it only
+/// waits to be collected: the first process of many a container collects none.
+pub fn started(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
+    // The name may hold anything but ends at the last parenthesis.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let time = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(time)
 }
 
 #[cfg(test)]
@@ -110,5 +114,20 @@ mod tests {
             ..earlier
         };
         assert!(!elsewhere.has_ended(), "nothing is known of it");
+    }
+
+    #[test]
+    fn one_that_waits_to_be_collected_has_ended() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(started(child.id()).is_some());
+        drop(child.stdin.take());
+        while started(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(fs::exists(format!("/proc/{}/stat", child.id())).unwrap());
+        child.wait().unwrap();
     }
 }

@@ -444,6 +444,8 @@ fn a_measurement_on_nodes_whose_clocks_are_far_apart_is_explained_under_mpich() 
 const KILL_AT_HALF: &str = r#"
 (
     while [ ! -e "$DIR/half" ]; do sleep 0.01; done
+    # Until the recorder has taken what there is: the ranks wait.
+    sleep 0.3
     second=${IDLEWAVE_NODES#* }
     for p in /proc/[0-9]*; do
         words=$(tr '\0' ' ' <$p/cmdline 2>/dev/null) || continue
@@ -521,7 +523,8 @@ kill -KILL $front
 wait $front
 touch "$DIR/go"
 for p in $launcher; do
-    while [ -e /proc/$p ]; do sleep 0.01; done
+    # Where the first process does not reap them, processes that have ended stay as zombies.
+    while grep -qs "^State:.[^Z]" /proc/$p/status; do sleep 0.01; done
 done
 "$IDLEWAVE" explain "$DIR/run""#;
 

@@ -6,6 +6,7 @@
 //! for) and, later, `send.N` (made by the one that sends in round N).
 
 use crate::node_job::Job;
+use idlewave_capture::owner::started;
 use idlewave_recording::NodeFacts;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -295,16 +296,6 @@ fn bases() -> impl Iterator<Item = PathBuf> {
         .into_iter()
         .chain(user)
         .chain([PathBuf::from("/tmp")])
-}
-
-/// Start time of a process in ticks since boot; `None` if it is gone, or only waits to be collected.
-pub(crate) fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything.
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?;
-    let time = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(time)
 }
 
 #[cfg(test)]

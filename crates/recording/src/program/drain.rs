@@ -235,14 +235,6 @@ impl Drain {
         }
     }
 
-    /// Whether a process that writes one of the rings is still there.
-    pub fn any_process_lives(&self) -> bool {
-        let known = self.rings.values().filter_map(|ring| ring.known.as_ref());
-        known
-            .map(|known| known.process)
-            .any(|pid| Path::new(&format!("/proc/{pid}")).exists())
-    }
-
     /// Processes that write rings.
     pub fn processes(&self) -> Vec<Pid> {
         let known = self.rings.values().filter_map(|ring| ring.known.as_ref());
