@@ -8,11 +8,14 @@
 //! bytes) and the two words of its state, which come from memory, because a schedule is larger than any cache; those of each
 //! operation that it frees; the three times of its rank. A step of an exchange with two neighbours, 5 operations and
 //! 2 messages, so moves about 300 bytes of memory: at 10 GB/s 30 ns, 4 ns per event. Latency is what limits it in fact: a
-//! handful of cache lines per step that no earlier access has announced, at about 100 ns each. No event allocates
+//! handful of cache lines and pages per step that no earlier access has announced, at about 100 ns each. So the schedule is
+//! laid out in the order in which it is played, and what the next events need is fetched ahead. No event allocates
 //! memory: lists of waiting receives and messages are linked through the operations' own state.
 
 use super::clocks::Clocks;
+use super::layout::Layout;
 use super::parameters::Parameters;
+use super::prefetch::prefetch;
 use super::queue::{self, EventQueue};
 use super::schedule::{ANY, AT_START, Kind, Record, Schedule, dependents_of};
 use super::unfinished::{self, Unfinished};
@@ -69,9 +72,10 @@ impl Outcome {
 /// Plays a schedule. The same schedule and parameters give the same times everywhere.
 pub fn simulate(schedule: &Schedule, parameters: &Parameters) -> Result<Outcome, GoalError> {
     let many = schedule.records.iter().any(|r| r.cpu > 0 || r.nic > 0);
+    let layout = Layout::of(schedule);
     let finish_ns = match many {
-        true => Engine::<true>::new(schedule, parameters).run()?,
-        false => Engine::<false>::new(schedule, parameters).run()?,
+        true => Engine::<true>::new(schedule, &layout, parameters).run()?,
+        false => Engine::<false>::new(schedule, &layout, parameters).run()?,
     };
     let sends = schedule.records.iter().filter(|r| r.kind == Kind::Send);
     Ok(Outcome {
@@ -81,6 +85,13 @@ pub fn simulate(schedule: &Schedule, parameters: &Parameters) -> Result<Outcome,
         bytes: sends.map(|r| r.size).try_fold(0_u64, u64::checked_add),
     })
 }
+
+/// Events by which records, and what they point at, are fetched ahead: what takes longest comes from memory, in about the
+/// time of one event or two; more only has to stay in the cache.
+const RECORDS_AHEAD: usize = 40;
+const LISTS_AHEAD: usize = 20;
+/// Dependents mostly are among the next operations: states of one cache line.
+const AROUND: usize = 8;
 
 /// In the payload of an event: the message of the send, and not the send.
 const MESSAGE: u32 = 1 << 31;
@@ -175,7 +186,9 @@ struct Costs {
 
 struct Engine<'a, const MANY: bool> {
     schedule: &'a Schedule,
+    layout: &'a Layout,
     records: &'a [Record],
+    dependents: &'a [u32],
     latency: u64,
     overhead: u64,
     gap: u64,
@@ -199,8 +212,8 @@ struct Engine<'a, const MANY: bool> {
 }
 
 impl<'a, const MANY: bool> Engine<'a, MANY> {
-    fn new(schedule: &'a Schedule, parameters: &Parameters) -> Self {
-        let records = schedule.records.as_slice();
+    fn new(schedule: &'a Schedule, layout: &'a Layout, parameters: &Parameters) -> Self {
+        let records = layout.records.as_slice();
         let mut states = vec![
             State {
                 missing: 0,
@@ -208,7 +221,7 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
             };
             records.len()
         ];
-        for &later in &schedule.dependents {
+        for &later in &layout.dependents {
             states[(later & !AT_START) as usize].missing += 1;
         }
         let lists = Lists {
@@ -218,7 +231,9 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
         let several = if MANY { records.len() } else { 0 };
         Engine {
             schedule,
+            layout,
             records,
+            dependents: &layout.dependents,
             latency: parameters.latency.get(),
             overhead: parameters.overhead.get(),
             gap: parameters.gap.get(),
@@ -245,13 +260,15 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
     /// Finish time of each rank in nanoseconds.
     fn run(mut self) -> Result<Vec<u64>, GoalError> {
         for rank in 0..self.schedule.ranks() {
-            let free = self.schedule.span(rank).map(|index| index as u32);
+            let own = &self.layout.places[self.schedule.span(rank)];
+            let free = own.iter().copied();
             self.freed.clear();
             self.freed
                 .extend(free.filter(|&index| self.states[index as usize].missing == 0));
             self.start_freed(rank, false);
         }
         while let Some(event) = self.queue.pop() {
+            self.fetch_ahead();
             let index = (queue::payload(event) & !MESSAGE) as usize;
             let record = &self.records[index];
             let done = match record.kind {
@@ -268,12 +285,38 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
             if done.is_none() {
                 return Err(GoalError::TooLong {
                     rank: record.rank,
-                    place: unfinished::place(self.schedule, index),
+                    place: unfinished::place(self.schedule, self.layout.originals[index] as usize),
                 });
             }
         }
         self.unfinished()?;
         Ok(self.clocks.finish())
+    }
+
+    /// The queue knows which events come next, and the schedule lies in memory: what they need is fetched meanwhile, first
+    /// their records, then what the records point at.
+    #[inline]
+    fn fetch_ahead(&self) {
+        if let Some(event) = self.queue.ahead(RECORDS_AHEAD) {
+            let index = (queue::payload(event) & !MESSAGE) as usize;
+            prefetch(self.records, index);
+            prefetch(&self.states, index);
+        }
+        let Some(event) = self.queue.ahead(LISTS_AHEAD) else {
+            return;
+        };
+        let payload = queue::payload(event);
+        let index = (payload & !MESSAGE) as usize;
+        let record = &self.records[index];
+        if payload & MESSAGE == 0 {
+            prefetch(self.dependents, record.dependents as usize);
+            prefetch(&self.states, index + AROUND);
+            prefetch(self.records, index + 2);
+        } else {
+            let first = self.lists[record.peer as usize].posted.first as usize;
+            prefetch(self.records, first);
+            prefetch(&self.states, first);
+        }
     }
 
     /// What is left when nothing can happen any more.
@@ -283,8 +326,10 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
             let next = |&here: &u32| Some(self.states[here as usize].next).filter(|&n| n != NONE);
             std::iter::successors(Some(list.first).filter(|&first| first != NONE), next)
         };
+        let original = |place: u32| self.layout.originals[place as usize];
         let posted = self.lists.iter().flat_map(|l| list(l.posted));
         let unexpected = self.lists.iter().flat_map(|l| list(l.unexpected));
+        let (posted, unexpected) = (posted.map(original), unexpected.map(original));
         Unfinished::of(self.schedule, posted, unexpected, waiting)
     }
 
@@ -439,7 +484,7 @@ impl<'a, const MANY: bool> Engine<'a, MANY> {
     /// An operation has started, or will have ended at `end`: those that waited for nothing else are freed.
     #[inline]
     fn fulfil(&mut self, index: usize, when: When, start: u64, end: u64, there: bool) {
-        for &later in dependents_of(self.records, &self.schedule.dependents, index) {
+        for &later in dependents_of(self.records, self.dependents, index) {
             let at_start = later & AT_START != 0;
             if when != When::Both && at_start != (when == When::Start) {
                 continue;

@@ -86,6 +86,13 @@ impl EventQueue {
         }
     }
 
+    /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
+    #[inline]
+    pub fn ahead(&self, distance: usize) -> Option<u128> {
+        let last = self.run.len().checked_sub(1 + distance)?;
+        self.run.get(last).copied()
+    }
+
     /// Makes the next run; false where there is nothing left.
     fn refill(&mut self) -> bool {
         if self.filled == 0 {
