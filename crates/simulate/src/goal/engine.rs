@@ -14,10 +14,11 @@
 
 use super::clocks::Clocks;
 use super::layout::Layout;
+use super::lists::{List, Lists, NONE, State, matches};
 use super::parameters::Parameters;
 use super::prefetch::prefetch;
 use super::queue::{self, EventQueue};
-use super::schedule::{ANY, AT_START, Kind, Record, Schedule, dependents_of};
+use super::schedule::{AT_START, Kind, Record, Schedule, dependents_of};
 use super::unfinished::{self, Unfinished};
 
 /// Why a schedule has no finish times.
@@ -95,78 +96,6 @@ const AROUND: usize = 8;
 
 /// In the payload of an event: the message of the send, and not the send.
 const MESSAGE: u32 = 1 << 31;
-/// End of a list.
-const NONE: u32 = u32::MAX;
-
-/// What changes of an operation.
-#[derive(Clone, Copy)]
-struct State {
-    /// Operations for which it still waits.
-    missing: u32,
-    /// The next one in the same list: of a posted receive, or of a send whose message has no receive yet.
-    next: u32,
-}
-
-/// First and last of a list of operations.
-#[derive(Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
-}
-
-impl List {
-    const EMPTY: List = List {
-        first: NONE,
-        last: NONE,
-    };
-
-    #[inline]
-    fn append(&mut self, states: &mut [State], index: u32) {
-        states[index as usize].next = NONE;
-        match self.last {
-            NONE => self.first = index,
-            last => states[last as usize].next = index,
-        }
-        self.last = index;
-    }
-
-    /// Takes the first one that fits.
-    #[inline]
-    fn take(&mut self, states: &mut [State], fits: impl Fn(usize) -> bool) -> Option<u32> {
-        let (mut before, mut here) = (NONE, self.first);
-        while here != NONE {
-            let next = states[here as usize].next;
-            if fits(here as usize) {
-                match before {
-                    NONE => self.first = next,
-                    _ => states[before as usize].next = next,
-                }
-                if next == NONE {
-                    self.last = before;
-                }
-                return Some(here);
-            }
-            (before, here) = (here, next);
-        }
-        None
-    }
-}
-
-/// What a rank waits with.
-#[derive(Clone, Copy)]
-struct Lists {
-    /// Receives without a message, in the order in which they were posted.
-    posted: List,
-    /// Messages without a receive, in the order in which they were taken from the network.
-    unexpected: List,
-}
-
-/// Whether a receive takes the message of a send.
-#[inline]
-fn matches(recv: &Record, send: &Record) -> bool {
-    (recv.peer == ANY || recv.peer == send.rank) && (recv.tag == ANY || recv.tag == send.tag)
-}
-
 /// Whose dependents are freed.
 #[derive(Clone, Copy, PartialEq)]
 enum When {

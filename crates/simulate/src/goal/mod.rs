@@ -13,6 +13,7 @@ mod clocks;
 mod engine;
 mod layout;
 mod lex;
+mod lists;
 mod parameters;
 mod prefetch;
 mod queue;
