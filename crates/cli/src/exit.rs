@@ -18,7 +18,7 @@ pub enum Exit {
     NotPossible,
     /// Reading or writing failed: disk full, directory not writable.
     Io,
-    /// The bundle is none, is damaged, or is of a newer schema.
+    /// What was to be read is no bundle or no schedule, is damaged, or is of a newer schema.
     Bundle,
     /// The command to be recorded may not be executed: 126, as in shells.
     NotExecutable,

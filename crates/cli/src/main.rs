@@ -6,6 +6,7 @@ mod measure;
 mod progress;
 mod record;
 mod signals;
+mod simulate;
 mod usage;
 
 use args::{Command, ExplainArgs, ReportArgs, StudyArgs};
@@ -22,8 +23,9 @@ fn main() -> ExitCode {
         Err(failure) => return report_failure(&failure),
     };
     let command = match cli.command {
-        // Signals are the program's own there.
+        // Signals are the program's own there, or end it at once.
         Command::Record(args) => return record::run_record(args),
+        Command::Simulate(args) => return simulate::run_simulate(&args),
         Command::NodeRun(args) => return record::run_node(&args),
         Command::NodeSend(args) => return record::run_node_send(&args),
         Command::NodeRecord(args) => return record::run_node_record(&args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Report(args) => run_report(&args, &stop),
         // Handled before.
         Command::Record(_)
+        | Command::Simulate(_)
         | Command::NodeRun(_)
         | Command::NodeSend(_)
         | Command::NodeRecord(_) => Ok(()),

@@ -4,7 +4,7 @@
 //! print, abridged. `$ idlewave ...`, with or without `sudo`, and `$ cargo run --release -- ...` are run, all
 //! in one directory, README first, with a short duration and on CPUs that this process may use. No command
 //! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`. `./app` is a
-//! small MPI program.
+//! small MPI program, `app.goal` a schedule of docs/examples, which is there too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -74,7 +74,11 @@ fn idlewave(arguments: &[&str]) -> String {
 
 /// Subcommands, from the help.
 fn subcommands() -> Vec<String> {
-    let help = idlewave(&["--help"]);
+    commands_of(&idlewave(&["--help"]))
+}
+
+/// Commands that a help text lists.
+fn commands_of(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|l| *l != "Commands:")
         .skip(1)
@@ -83,6 +87,16 @@ fn subcommands() -> Vec<String> {
         .map(|l| l.split_whitespace().next().unwrap().to_owned())
         .filter(|name| name != "help")
         .collect()
+}
+
+/// Commands with the commands below them, as in `measure exchange`: their words.
+fn all_commands() -> Vec<Vec<String>> {
+    let mut all: Vec<Vec<String>> = subcommands().into_iter().map(|name| vec![name]).collect();
+    for name in subcommands() {
+        let below = commands_of(&idlewave(&[&name, "--help"]));
+        all.extend(below.into_iter().map(|below| vec![name.clone(), below]));
+    }
+    all
 }
 
 /// The command as it is run here, or `None` if it is not idlewave's.
@@ -131,13 +145,17 @@ fn every_documented_command_works() {
         let text = fs::read_to_string(&page).unwrap();
         groups.push((page.display().to_string(), commands(&text)));
     }
-    for name in subcommands() {
-        let help = idlewave(&[&name, "--help"]);
-        groups.push((format!("{name} --help"), examples(&help)));
+    for words in all_commands() {
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        groups.push((words.join(" "), examples(&idlewave(&words))));
     }
 
     // One directory and no command twice: what one page records another may explain.
     let dir = tempfile::tempdir().unwrap();
+    let schedules = root().join("docs/examples");
+    fs::create_dir(dir.path().join("docs")).unwrap();
+    std::os::unix::fs::symlink(&schedules, dir.path().join("docs/examples")).unwrap();
+    fs::copy(schedules.join("pingpong.goal"), dir.path().join("app.goal")).unwrap();
     let mpi = installation("openmpi4");
     if let Some(mpi) = &mpi {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/known.c");
@@ -248,14 +266,10 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn help_fits_eighty_columns_and_names_every_command() {
-    let names = subcommands();
-    assert!(names.len() >= 3, "{names:?}");
-    for name in std::iter::once(None).chain(names.iter().map(Some)) {
-        let arguments: Vec<&str> = name
-            .map(String::as_str)
-            .into_iter()
-            .chain(["--help"])
-            .collect();
+    let names = all_commands();
+    assert!(names.len() >= 10, "{names:?}");
+    for words in std::iter::once(Vec::new()).chain(names) {
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
         for line in idlewave(&arguments).lines() {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line}");
         }

@@ -5,6 +5,7 @@ use idlewave_run::spill::{Block, RecordKind, SpillWriter};
 use idlewave_run::tables::{Burst, Bursts, Detour, Detours, Source, Sources};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunWriter, Table};
+use idlewave_simulate::goal::Schedule;
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::fs;
 use std::io;
@@ -14,7 +15,20 @@ fn main() -> io::Result<()> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     page_seeds(&corpus.join("page"))?;
     bundle_seeds(&corpus.join("bundle"))?;
-    ring_seeds(&corpus.join("ring"))
+    ring_seeds(&corpus.join("ring"))?;
+    goal_seeds(&corpus.join("goal"))
+}
+
+/// A schedule with every part of the language, in both forms.
+fn goal_seeds(dir: &Path) -> io::Result<()> {
+    const TEXT: &str = "num_ranks 2 // ranks\nrank 0 {\na: send 9b to 1 tag 7 cpu 1 nic 2\n/* any */ b: recv 9b from -1 tag -1\n\
+        c: calc 5 cpu 1\nb requires a\nc irequires b\n}\nrank 1 {\nrecv 9b from 0 tag 7\nsend 70000b to 0\n}\n";
+    fs::create_dir_all(dir)?;
+    let schedule: Schedule = TEXT.parse().map_err(io::Error::other)?;
+    fs::write(dir.join("text"), TEXT)?;
+    let mut binary = Vec::new();
+    schedule.write_binary(&mut binary)?;
+    fs::write(dir.join("binary"), binary)
 }
 
 /// One record of each kind.

@@ -1,6 +1,7 @@
-//! What noise costs at scale: a bulk-synchronous engine with closed forms as its tests.
+//! Two engines: what noise costs at scale, bulk-synchronous, with closed forms as its tests; and, in [`goal`], any program as
+//! a schedule of messages and computations under the LogGOPS model.
 //!
-//! Place in the flow: the noise profile of an analysis goes in, a [`Prediction`](idlewave_run::findings::Prediction) comes out.
+//! Place in the flow of the first: the noise profile of an analysis goes in, a [`Prediction`](idlewave_run::findings::Prediction) comes out.
 //! Model: in every step each rank computes, is struck by noise while it computes, and waits for its neighbours,
 //! t(i, k+1) = max over itself and its neighbours of (t(j, k) + work + noise(j, k)) + communication.
 
@@ -9,6 +10,7 @@ mod blocks;
 mod draw;
 mod error;
 mod general;
+pub mod goal;
 mod grid;
 mod kernel;
 mod noise;

@@ -1,0 +1,97 @@
+//! When each CPU and NIC of every rank is free again.
+
+use super::schedule::{Kind, Record};
+
+/// Times in nanoseconds. With one CPU and one NIC per rank (not `MANY`) a rank is three numbers beside each other.
+pub(super) struct Clocks<const MANY: bool> {
+    times: Vec<u64>,
+    /// Where the CPUs of each rank begin, and its NICs, two numbers each. One more than there are ranks.
+    places: Vec<[usize; 2]>,
+}
+
+impl<const MANY: bool> Clocks<MANY> {
+    /// As many CPUs and NICs of each rank as its operations use, and the messages that are sent to it: what arrives takes the
+    /// CPU and the NIC of the receiver that have the sender's numbers.
+    pub fn new(ranks: u32, records: &[Record]) -> Self {
+        if !MANY {
+            return Clocks {
+                times: vec![0; 3 * ranks as usize],
+                places: Vec::new(),
+            };
+        }
+        let mut largest = vec![[0_u8; 2]; ranks as usize];
+        for record in records {
+            let sent = (record.kind == Kind::Send).then_some(record.peer);
+            for rank in [Some(record.rank), sent].into_iter().flatten() {
+                let [cpu, nic] = &mut largest[rank as usize];
+                *cpu = record.cpu.max(*cpu);
+                *nic = record.nic.max(*nic);
+            }
+        }
+        let mut places = Vec::with_capacity(largest.len() + 1);
+        let mut end = 0;
+        for [cpu, nic] in largest {
+            let nics = end + usize::from(cpu) + 1;
+            places.push([end, nics]);
+            end = nics + 2 * (usize::from(nic) + 1);
+        }
+        places.push([end, end]);
+        Clocks {
+            times: vec![0; end],
+            places,
+        }
+    }
+
+    /// Place of a CPU.
+    #[inline]
+    pub fn cpu(&self, rank: u32, cpu: u8) -> usize {
+        match MANY {
+            true => self.places[rank as usize][0] + usize::from(cpu),
+            false => 3 * rank as usize,
+        }
+    }
+
+    /// Place of the sending side of a NIC.
+    #[inline]
+    pub fn sending(&self, rank: u32, nic: u8) -> usize {
+        match MANY {
+            true => self.places[rank as usize][1] + 2 * usize::from(nic),
+            false => 3 * rank as usize + 1,
+        }
+    }
+
+    /// Place of the receiving side of a NIC.
+    #[inline]
+    pub fn receiving(&self, rank: u32, nic: u8) -> usize {
+        self.sending(rank, nic) + 1
+    }
+
+    /// The time at a place.
+    #[inline]
+    pub fn get(&self, place: usize) -> u64 {
+        self.times[place]
+    }
+
+    /// Sets the time at a place.
+    #[inline]
+    pub fn set(&mut self, place: usize, time: u64) {
+        self.times[place] = time;
+    }
+
+    /// Not free before this time.
+    #[inline]
+    pub fn raise(&mut self, place: usize, time: u64) {
+        self.times[place] = self.times[place].max(time);
+    }
+
+    /// When the last CPU of each rank is free.
+    pub fn finish(&self) -> Vec<u64> {
+        if !MANY {
+            return self.times.iter().step_by(3).copied().collect();
+        }
+        let ranks = self.places.iter().take(self.places.len() - 1);
+        ranks
+            .map(|&[cpus, nics]| self.times[cpus..nics].iter().copied().max().unwrap_or(0))
+            .collect()
+    }
+}

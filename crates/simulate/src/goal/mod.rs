@@ -1,0 +1,31 @@
+//! GOAL schedules under the LogGOPS model: what every rank sends, receives and computes, played event by event.
+//!
+//! Place in the flow: a schedule comes from a file ([`Schedule::read`]) or from a program ([`ScheduleBuilder`]);
+//! [`simulate()`] gives the time at which every rank has finished.
+//!
+//! Sources: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language", ICPP 2009 (the schedules);
+//! T. Hoefler, T. Schneider, A. Lumsdaine, "LogGOPSim", HPDC 2010 (the model and both file forms).
+//! docs/simulate.md has the rules and where they differ from that simulator.
+
+mod binary;
+mod build;
+mod clocks;
+mod engine;
+mod layout;
+mod lex;
+mod lists;
+mod parameters;
+mod prefetch;
+mod queue;
+mod read;
+mod schedule;
+mod text;
+mod unfinished;
+mod write;
+
+pub use build::{BuildError, Circle, OperationId, ScheduleBuilder};
+pub use engine::{GoalError, Outcome, simulate};
+pub use parameters::{Parameters, ParsePerByteError, PerByte};
+pub use read::{BinaryProblem, ReadError, TextProblem};
+pub use schedule::{Action, Operation, Schedule};
+pub use unfinished::{Stuck, Unfinished};

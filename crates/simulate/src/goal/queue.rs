@@ -1,0 +1,175 @@
+//! The queue of events: least time first, of equal times the one that was made first.
+//!
+//! An event is one number of 128 bits: time, stamp, payload, from the highest bits down. Simulated time does not run
+//! backwards: nothing is pushed below what was popped last. That allows a radix queue (R. K. Ahuja, K. Mehlhorn, J. Orlin,
+//! R. E. Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37, 1990): an event waits in the bucket of the
+//! highest bit in which it differs from a reference, unsorted. When the nearest bucket is opened it is spread over those
+//! below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
+//! a binary heap of 100,000 events visits 17 places all over it instead.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A bucket of at most so many events is sorted: 4 to 16 KiB stay in the nearest cache.
+const FEW: usize = 512;
+
+/// Time in nanoseconds and two 32-bit numbers as one.
+#[inline]
+pub(super) fn event(time: u64, stamp: u32, payload: u32) -> u128 {
+    u128::from(time) << 64 | u128::from(stamp) << 32 | u128::from(payload)
+}
+
+/// Time of an event, in nanoseconds.
+#[inline]
+pub(super) fn time(event: u128) -> u64 {
+    (event >> 64) as u64
+}
+
+/// Payload of an event.
+#[inline]
+pub(super) fn payload(event: u128) -> u32 {
+    event as u32
+}
+
+/// The same event at a later time: it keeps its stamp.
+#[inline]
+pub(super) fn at(event: u128, time: u64) -> u128 {
+    u128::from(time) << 64 | u128::from(event as u64)
+}
+
+pub(super) struct EventQueue {
+    /// The nearest events, the next one last.
+    run: Vec<u128>,
+    /// Pushed since the run was made, and nearer than its end. Few: a run is short.
+    near: BinaryHeap<Reverse<u128>>,
+    /// End of the run. Everything in the buckets is above it.
+    reference: u128,
+    /// By the highest bit in which an event differs from the reference.
+    buckets: Vec<Vec<u128>>,
+    /// Bit b: bucket b holds something.
+    filled: u128,
+}
+
+impl EventQueue {
+    pub fn new() -> Self {
+        EventQueue {
+            run: Vec::new(),
+            near: BinaryHeap::new(),
+            reference: 0,
+            buckets: vec![Vec::new(); 128],
+            filled: 0,
+        }
+    }
+
+    /// Adds an event. No two are equal, none is 0, and none is below one that was popped.
+    #[inline]
+    pub fn push(&mut self, event: u128) {
+        if event <= self.reference {
+            self.near.push(Reverse(event));
+        } else {
+            let bit = 127 - (event ^ self.reference).leading_zeros();
+            self.filled |= 1 << bit;
+            self.buckets[bit as usize].push(event);
+        }
+    }
+
+    /// Takes the next event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<u128> {
+        if self.run.is_empty() && self.near.is_empty() && !self.refill() {
+            return None;
+        }
+        match (self.run.last(), self.near.peek()) {
+            (Some(&next), Some(&Reverse(near))) if near < next => self.near.pop().map(|e| e.0),
+            (Some(_), _) => self.run.pop(),
+            (None, _) => self.near.pop().map(|e| e.0),
+        }
+    }
+
+    /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
+    #[inline]
+    pub fn ahead(&self, distance: usize) -> Option<u128> {
+        let last = self.run.len().checked_sub(1 + distance)?;
+        self.run.get(last).copied()
+    }
+
+    /// Makes the next run; false where there is nothing left.
+    fn refill(&mut self) -> bool {
+        if self.filled == 0 {
+            return false;
+        }
+        let bit = self.filled.trailing_zeros();
+        self.filled &= !(1 << bit);
+        let bucket = bit as usize;
+        if self.buckets[bucket].len() <= FEW {
+            std::mem::swap(&mut self.run, &mut self.buckets[bucket]);
+            self.run.sort_unstable_by(|a, b| b.cmp(a));
+            self.reference = self.run[0];
+            return true;
+        }
+        let mut opened = std::mem::take(&mut self.buckets[bucket]);
+        let least = opened.iter().copied().min().unwrap_or_default();
+        self.reference = least;
+        for event in opened.drain(..) {
+            if event == least {
+                self.run.push(event);
+            } else {
+                // In a bucket below the one that is opened.
+                self.push(event);
+            }
+        }
+        // The memory is used again.
+        self.buckets[bucket] = opened;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pushes and pops as a simulation does, held against a sorted list.
+    fn compare(pushes: &[(u64, u8)]) {
+        let mut queue = EventQueue::new();
+        let mut sorted = std::collections::BTreeSet::new();
+        let mut now = 0;
+        for (stamp, &(ahead, pops)) in pushes.iter().enumerate() {
+            let event = event(now + ahead, stamp as u32 + 1, 7);
+            queue.push(event);
+            sorted.insert(event);
+            for _ in 0..pops {
+                let next = queue.pop();
+                assert_eq!(next, sorted.pop_first());
+                now = next.map_or(now, time);
+            }
+        }
+        while let Some(next) = queue.pop() {
+            assert_eq!(Some(next), sorted.pop_first());
+        }
+        assert!(sorted.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_in_order_whatever_is_pushed(
+            pushes in prop::collection::vec((prop_oneof![Just(0), 0_u64..5, 0_u64..10_000], 0_u8..3), 0..3_000)
+        ) {
+            compare(&pushes);
+        }
+    }
+
+    #[test]
+    fn a_bucket_of_many_events_is_spread_and_sorted() {
+        let mut pushes: Vec<(u64, u8)> = (0..20_000).map(|i| (i * 7_919 % 10_007, 0)).collect();
+        pushes.extend((0..20_000).map(|i| (i * 104_729 % 5_003, 1)));
+        compare(&pushes);
+    }
+
+    #[test]
+    fn the_parts_of_an_event_come_out_as_they_went_in() {
+        let made = event(5 << 40, u32::MAX, 3);
+        assert_eq!((time(made), payload(made)), (5 << 40, 3));
+        assert_eq!(at(made, 9), event(9, u32::MAX, 3));
+    }
+}

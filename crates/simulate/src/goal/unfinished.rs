@@ -1,0 +1,144 @@
+//! What is left of a schedule that cannot go on, in words.
+
+use super::schedule::{Action, Schedule};
+use std::fmt;
+
+/// Most receives, and most messages, that are named.
+const NAMED: usize = 3;
+
+/// An operation that waits in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its rank.
+    pub rank: u32,
+    /// Its place among the operations of the rank, from 0.
+    pub index: u32,
+    /// Its line in the text that it was read from.
+    pub line: Option<u32>,
+    /// What it is: a receive, or the send of a message that nobody receives.
+    pub action: Action,
+}
+
+/// A schedule that cannot go on: receives without a message, messages without a receive, and what waits for them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Unfinished {
+    /// The first receives without a message, by rank.
+    pub receives: Vec<Stuck>,
+    /// How many there are.
+    pub receives_in_all: u64,
+    /// The sends of the first messages without a receive, by receiving rank.
+    pub messages: Vec<Stuck>,
+    /// How many there are.
+    pub messages_in_all: u64,
+    /// Operations that never started, because what they wait for never happened.
+    pub waiting: u64,
+}
+
+/// Where an operation stands: its line, or its number.
+pub(super) fn place(schedule: &Schedule, index: usize) -> String {
+    let record = &schedule.records[index];
+    match record.line {
+        0 => format!("operation {}", index - schedule.span(record.rank).start),
+        line => format!("line {line}"),
+    }
+}
+
+impl Unfinished {
+    /// Ok if nothing is left.
+    pub(super) fn of(
+        schedule: &Schedule,
+        posted: impl Iterator<Item = u32>,
+        unexpected: impl Iterator<Item = u32>,
+        waiting: u64,
+    ) -> Result<(), Self> {
+        let (receives, receives_in_all) = first(schedule, posted);
+        let (messages, messages_in_all) = first(schedule, unexpected);
+        if receives_in_all + messages_in_all + waiting == 0 {
+            return Ok(());
+        }
+        Err(Unfinished {
+            receives,
+            receives_in_all,
+            messages,
+            messages_in_all,
+            waiting,
+        })
+    }
+}
+
+/// The first of them, and how many there are.
+fn first(schedule: &Schedule, all: impl Iterator<Item = u32>) -> (Vec<Stuck>, u64) {
+    let (mut named, mut count) = (Vec::new(), 0);
+    for index in all {
+        count += 1;
+        if named.len() < NAMED {
+            let record = &schedule.records[index as usize];
+            named.push(Stuck {
+                rank: record.rank,
+                index: index - schedule.span(record.rank).start as u32,
+                line: (record.line > 0).then_some(record.line),
+                action: record.operation().action,
+            });
+        }
+    }
+    (named, count)
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} ", self.rank)?;
+        match self.line {
+            Some(line) => write!(f, "line {line} ")?,
+            None => write!(f, "operation {} ", self.index)?,
+        }
+        let any = |value: Option<u32>| value.map_or("any".to_owned(), |v| v.to_string());
+        match self.action {
+            Action::Send { bytes, to, tag } => write!(f, "(send {bytes}b to {to} tag {tag})"),
+            Action::Recv { bytes, from, tag } => {
+                write!(f, "(recv {bytes}b from {} tag {})", any(from), any(tag))
+            }
+            Action::Calc { ns } => write!(f, "(calc {ns})"),
+        }
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (
+                "receive gets no message",
+                "receives get no message",
+                self.receives_in_all,
+                &self.receives,
+            ),
+            (
+                "message is received by nobody",
+                "messages are received by nobody",
+                self.messages_in_all,
+                &self.messages,
+            ),
+        ];
+        let mut separator = "";
+        for (one, several, count, named) in parts {
+            if count == 0 {
+                continue;
+            }
+            write!(
+                f,
+                "{separator}{count} {}: ",
+                if count == 1 { one } else { several }
+            )?;
+            let names: Vec<String> = named.iter().map(Stuck::to_string).collect();
+            write!(f, "{}", names.join(", "))?;
+            if count > named.len() as u64 {
+                write!(f, " and {} more", count - named.len() as u64)?;
+            }
+            separator = "; ";
+        }
+        match self.waiting {
+            0 => Ok(()),
+            1 => write!(f, "{separator}1 operation never started"),
+            n => write!(f, "{separator}{n} operations never started"),
+        }
+    }
+}
