@@ -169,6 +169,7 @@ async function timeline(page) {
   const last = await view();
   check("choosing a late step changes the view", findings.latest.length === 1 || (last.late !== before.late && last.pixels !== whole.pixels));
   await page.locator('tr[data-late="0"] button').click();
+  await legend(page, "#timeline-legend", findings.latest[0]);
 }
 
 /** A recorded MPI program: its tables, the time line of ranks, idle waves and the matrix. */
@@ -197,6 +198,19 @@ async function program(page, found) {
     check("the matrix holds all messages", (await sum()) === all(2));
     await page.locator("#matrix-of").selectOption("3");
   }
+}
+
+/** Beside the time lines: who ran longest comes first, and who is charged most is named. */
+async function legend(page, id, late) {
+  const order = await page.evaluate(() => idlewave.mostTime({
+    tasks: [{ kind: 2, name: "a" }, { kind: 3, name: "rank" }, { kind: 1, name: "k/0" }, { kind: 1, name: "k/1" }, { kind: 2, name: "b" }],
+    windows: [{ bursts: { what: [0, 1, 2], len: [5, 99, 3] } }, { bursts: { what: [3, 4], len: [4, 6] } }],
+  }));
+  check("tasks are in the order of the time that they ran", JSON.stringify(order) === "[2,4,0]", JSON.stringify(order));
+  const most = late.parts.reduce((a, b) => (b.time > a.time ? b : a), { time: 0 }), source = findings.sources[most.source];
+  if (!source || source.kind !== "task") return;
+  const named = await page.textContent(id);
+  check(`the legend names ${source.name}, to which most is charged`, named.includes(source.name), named);
 }
 
 async function lanes(page, found) {
@@ -251,6 +265,7 @@ async function lanes(page, found) {
     await page.locator('#lanes [data-zoom="step"]').click();
   }
   if (found.messages && rows.length) check("messages are drawn as lines", messages > 0);
+  if (found.latest.length) await legend(page, "#lanes-legend", found.latest[0]);
 }
 
 async function sorting(page) {

@@ -5,7 +5,7 @@ idlewave.lanes = (data) => {
   const { byId, time, percent, color, KINDS, REASONS, RANK, findings } = idlewave;
   const canvas = byId("lanes-canvas"), program = findings.program, AXIS = 26;
   // Neither the colour of waiting nor that of the first region.
-  const colorOf = idlewave.taskColors(data, [0, 2, 5, 6, 7]), { baseName } = idlewave;
+  const order = idlewave.mostTime(data), colorOf = idlewave.taskColors(data.tasks, order, [0, 2, 5, 6, 7]), { baseName } = idlewave;
   const own = (row, task) => data.tasks[task].kind === RANK && row.threads.includes(data.tasks[task].pid);
   const taskColor = (row, task) => data.tasks[task].kind === RANK && !own(row, task) ? color("program") : colorOf(task);
   // Layers of the bins: names, and the order in which they are stacked from the bottom.
@@ -279,7 +279,7 @@ idlewave.lanes = (data) => {
     box.replaceChildren(idlewave.legend("outside of MPI", color("compute")));
     for (const l of STACK) if (has(l)) box.append(idlewave.legend(l === WAIT ? "waiting for another rank" : LAYERS[l], color("layer-" + l)));
     if (has(TAKEN)) box.append(idlewave.legend("taken from the rank", color("taken")));
-    idlewave.mostTime(data).slice(0, 8).forEach((i) => box.append(idlewave.legend(baseName(data.tasks[i]), colorOf(i))));
+    order.slice(0, 8).forEach((i) => box.append(idlewave.legend(baseName(data.tasks[i]), colorOf(i))));
     const shared = data.windows.some((w) => w.bursts.row.some((r, i) => data.tasks[w.bursts.what[i]].kind === RANK && !own(data.rows[r], w.bursts.what[i])));
     if (shared) box.append(idlewave.legend("another rank on the same CPU", color("program")));
     if (data.sources.length) box.append(idlewave.legend("interrupt", color("interrupt")));

@@ -127,12 +127,12 @@ idlewave.pane = (what) => {
 idlewave.KINDS = ["idle", "kernel thread", "user thread", "rank of this run", "idlewave itself", "thread"];
 idlewave.REASONS = ["then preempted", "then slept", "then slept (uninterruptible)", "then stopped", "then exited", ""];
 idlewave.RANK = 3;
-idlewave.taskColors = (data, colors = [0, 2, 3, 4, 5, 6, 7]) => {
-  const bases = idlewave.mostTime(data).map((i) => idlewave.baseName(data.tasks[i]));
-  return (i) => data.tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
-    : idlewave.palette(colors[bases.indexOf(idlewave.baseName(data.tasks[i])) % colors.length]);
+idlewave.taskColors = (tasks, order, colors = [0, 2, 3, 4, 5, 6, 7]) => {
+  const bases = order.map((i) => idlewave.baseName(tasks[i]));
+  return (i) => tasks[i].kind === idlewave.RANK ? idlewave.color("rank")
+    : idlewave.palette(colors[bases.indexOf(idlewave.baseName(tasks[i])) % colors.length]);
 };
-/** One task of each name, those that ran longest in the time lines first: the colours that differ most go to them. */
+/** One task of each name, those that ran longest in the time lines first: colours and legends begin with them. */
 idlewave.mostTime = ({ tasks, windows }) => {
   const ran = new Map(), first = new Map();
   tasks.forEach((t, i) => {

@@ -4,7 +4,7 @@
 idlewave.timeline = (data) => {
   const { byId, time, color, KINDS, REASONS, RANK } = idlewave, findings = idlewave.findings;
   const canvas = byId("timeline-canvas"), REGIONS = ["compute", "exchange", "barrier"], GAP = 10;
-  const taskColor = idlewave.taskColors(data);
+  const order = idlewave.mostTime(data), taskColor = idlewave.taskColors(data.tasks, order), { baseName } = idlewave;
   let chosen = 0, rows = [], pane = null;
 
   /** Rows of the chosen window with their pieces; pieces are [begin, end, index]. */
@@ -94,9 +94,10 @@ idlewave.timeline = (data) => {
 
   const legend = () => {
     const w = data.windows[chosen], box = byId("timeline-legend"), tasks = [...new Set(w.bursts.what)];
+    const there = new Set(tasks.map((t) => baseName(data.tasks[t])));
     const kinds = [...new Set(w.regions.what)].sort(), items = [];
     if (tasks.some((t) => data.tasks[t].kind === RANK)) items.push(["thread of a rank", color("rank")]);
-    tasks.filter((t) => data.tasks[t].kind !== RANK).slice(0, 10).forEach((t) => items.push([data.tasks[t].name, taskColor(t)]));
+    order.filter((t) => there.has(baseName(data.tasks[t]))).slice(0, 10).forEach((t) => items.push([baseName(data.tasks[t]), taskColor(t)]));
     if (w.interrupts.row.length) items.push(["interrupt", color("interrupt")]);
     kinds.forEach((k) => items.push([REGIONS[k] || "region", color(REGIONS[k] || "faint")]));
     if (w.detours.row.length) items.push(["detour", color("detour")]);
