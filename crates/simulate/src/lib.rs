@@ -7,14 +7,12 @@
 
 mod barrier;
 mod blocks;
-mod draw;
 mod error;
 mod general;
 pub mod goal;
 mod grid;
 mod kernel;
 mod noise;
-mod philox;
 mod plan;
 mod predict;
 mod shape;
