@@ -5,9 +5,10 @@
 //! directories. Where a launcher with a library of its own started this process, only libraries of that
 //! family are taken after the first two.
 
+use crate::Launch;
 use crate::abi::Family;
-use crate::{Launch, Needs};
-use std::collections::{HashSet, VecDeque};
+use crate::program::needed_by;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Names under which MPI libraries are installed, preferred ones first.
@@ -33,9 +34,6 @@ const PREFIXES: [&str; 8] = [
     "EBROOTOPENMPI",
 ];
 
-/// Libraries that one program needs, itself included, that are read at most.
-const MOST_FILES: usize = 512;
-
 /// What is known of the library wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
@@ -57,7 +55,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
+    /// A candidate of any name.
+    pub fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
         Self {
             file: file.into(),
             because: because.to_owned(),
@@ -95,81 +94,8 @@ fn fits(name: &str, family: Option<Family>) -> bool {
     }
 }
 
-/// MPI libraries among all that the program needs.
-fn needed_by(program: &Path) -> Vec<Candidate> {
-    let program = crate::in_path(program);
-    let because = format!("needed by {}", program.display());
-    let mut found = Vec::new();
-    let mut to_read = VecDeque::from([program]);
-    let mut seen = HashSet::new();
-    while let Some(file) = to_read.pop_front() {
-        if seen.len() >= MOST_FILES {
-            break;
-        }
-        let Ok(needs) = Needs::of(&file) else {
-            continue;
-        };
-        for name in needs.libraries {
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            let place = locate(&name, &needs.directories);
-            for soname in c_library(&name) {
-                let beside = (*soname != name)
-                    .then(|| {
-                        place
-                            .as_deref()
-                            .and_then(|p| existing(p.with_file_name(soname)))
-                    })
-                    .flatten();
-                let own = (*soname == name).then(|| place.clone()).flatten();
-                let file = own.or(beside).unwrap_or_else(|| PathBuf::from(soname));
-                found.push(Candidate::new(file, &because, None));
-            }
-            to_read.extend(place);
-        }
-    }
-    found
-}
-
-/// The C library of MPI that belongs to a library of this name: itself, or that of a Fortran or C++ layer.
-fn c_library(name: &str) -> Vec<&str> {
-    let Some((stem, version)) = name.split_once(".so") else {
-        return Vec::new();
-    };
-    let is_layer = |prefixes: &[&str]| prefixes.iter().any(|prefix| stem.starts_with(prefix));
-    if Family::of_soname(name).is_some() || stem == "libmpi" {
-        vec![name]
-    } else if version == ".40" && is_layer(&["libmpi_mpifh", "libmpi_usempi", "libmpi_cxx"]) {
-        vec!["libmpi.so.40"]
-    } else if is_layer(&["libmpichfort", "libmpichcxx"]) {
-        vec!["libmpich.so.12"]
-    } else if is_layer(&["libmpifort", "libmpicxx"]) {
-        vec!["libmpi.so.12"]
-    } else {
-        Vec::new()
-    }
-}
-
-/// The file that the loader would take: the directories that the program names, `LD_LIBRARY_PATH`, the system's.
-fn locate(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
-    if name.contains('/') {
-        return existing(PathBuf::from(name));
-    }
-    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let system =
-        ["lib", "usr/lib", "lib64", "usr/lib64", "usr/local/lib"].map(|d| Path::new("/").join(d));
-    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    directories
-        .iter()
-        .cloned()
-        .chain(std::env::split_paths(&path))
-        .chain([PathBuf::from(triplet)])
-        .chain(system)
-        .find_map(|directory| existing(directory.join(name)))
-}
-
-fn existing(file: PathBuf) -> Option<PathBuf> {
+/// The file, if there is one.
+pub fn existing(file: PathBuf) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
@@ -280,22 +206,6 @@ fn parent_of(process: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn layers_lead_to_their_c_library() {
-        for (layer, library) in [
-            ("libmpi.so.40", "libmpi.so.40"),
-            ("libmpi_usempif08.so.40", "libmpi.so.40"),
-            ("libmpi_mpifh.so.40", "libmpi.so.40"),
-            ("libmpichfort.so.12", "libmpich.so.12"),
-            ("libmpifort.so.12", "libmpi.so.12"),
-            ("libmpi_abi.so.1", "libmpi_abi.so.1"),
-        ] {
-            assert_eq!(c_library(layer), [library]);
-        }
-        assert!(c_library("libm.so.6").is_empty());
-        assert!(c_library("libmpiutil.so").is_empty());
-    }
 
     #[test]
     fn a_named_file_is_the_only_candidate() {

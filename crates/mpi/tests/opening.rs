@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_mpi::testing::{Installation, installations};
+use idlewave_mpi::testing::{Installation, installations, skip};
 use idlewave_mpi::{Calls, Family, Library, MpiError, Search};
 use std::path::Path;
 use std::process::Command;
 
 const INNER: &str = "IDLEWAVE_TEST_OPEN";
+
+/// The least program that needs the library.
+const PROGRAM: &str = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
 
 /// Opens what the environment variable asks for and prints it: the body of a process of its own, since an MPI
 /// library cannot be closed again.
@@ -98,11 +101,7 @@ fn a_library_that_is_named_is_opened_and_recognised() {
 fn the_library_that_a_program_needs_is_opened() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("empty.c");
-    std::fs::write(
-        &source,
-        "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n",
-    )
-    .unwrap();
+    std::fs::write(&source, PROGRAM).unwrap();
     for installation in installations() {
         let program = directory.path().join(installation.name);
         if installation.compile_c(&source, &program).is_none() {
@@ -116,6 +115,49 @@ fn the_library_that_a_program_needs_is_opened() {
         let expected = std::fs::canonicalize(&installation.libraries[0]).unwrap();
         let file = found.split(' ').nth(1).unwrap();
         assert_eq!(std::fs::canonicalize(file).unwrap(), expected, "{found}");
+    }
+}
+
+#[test]
+fn of_several_libraries_that_of_the_loader_is_opened() {
+    let root = tempfile::tempdir().unwrap();
+    let source = root.path().join("empty.c");
+    std::fs::write(&source, PROGRAM).unwrap();
+    for installation in installations().iter().filter(|i| i.name.ends_with('4')) {
+        let Some(mpicc) = &installation.mpicc else {
+            skip(&format!("{} has no mpicc", installation.name));
+            continue;
+        };
+        let library = &installation.libraries[0];
+        let name = library.file_name().unwrap();
+        let [linked, variable] = ["linked", "variable"].map(|directory| {
+            let directory = root.path().join(installation.name).join(directory);
+            std::fs::create_dir_all(&directory).unwrap();
+            std::os::unix::fs::symlink(library, directory.join(name)).unwrap();
+            directory
+        });
+        // The first comes before LD_LIBRARY_PATH (DT_RPATH), the second after it (DT_RUNPATH).
+        let files = ["--disable-new-dtags", "--enable-new-dtags"].map(|order| {
+            let program = linked.with_file_name(order);
+            let rpath = format!("-Wl,{order},-rpath,{}", linked.display());
+            let mut compiler = Command::new(mpicc);
+            compiler.arg(&source).arg("-o").arg(&program).arg(rpath);
+            assert!(compiler.status().unwrap().success());
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            installation.prepare(&mut command);
+            command.env("LD_LIBRARY_PATH", &variable);
+            let found = run(command, &format!("program={}", program.display()), None);
+            let file = found.split(' ').nth(1).unwrap().to_owned();
+            let listed = Command::new(&program)
+                .env("LD_TRACE_LOADED_OBJECTS", "1")
+                .env("LD_LIBRARY_PATH", &variable)
+                .output()
+                .unwrap();
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            assert!(listed.contains(&format!("=> {file} ")), "{file}\n{listed}");
+            file
+        });
+        assert_ne!(files[0], files[1]);
     }
 }
 
