@@ -2,29 +2,30 @@
 //! what loads a library for it name first (`DT_RPATH`), `LD_LIBRARY_PATH`, those that each names for itself
 //! (`DT_RUNPATH`), the system's.
 
-use crate::Needs;
 use crate::abi::Family;
 use crate::search::{Candidate, existing};
+use crate::{MpiError, Needs};
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Libraries that one program needs that are looked at, at most.
 const MOST_FILES: usize = 512;
 
-/// MPI libraries among all that the program needs.
-pub fn needed_by(program: &Path) -> Vec<Candidate> {
+/// MPI libraries among all that the program needs, at least one. A name without a slash is a program in the `PATH`.
+///
+/// # Errors
+/// The program cannot be read, is no ELF file, or needs no MPI library.
+pub fn needed_by(program: &Path) -> Result<Vec<Candidate>, MpiError> {
     let program = crate::in_path(program);
     let because = format!("needed by {}", program.display());
     let mut found = Vec::new();
-    let mut to_read = VecDeque::from([(program, Vec::new())]);
+    let mut missing = Vec::new();
+    let mut to_read = VecDeque::from([(Needs::of(&program)?, Vec::new())]);
     let mut seen = HashSet::new();
-    while let Some((file, above)) = to_read.pop_front() {
+    while let Some((needs, above)) = to_read.pop_front() {
         if seen.len() >= MOST_FILES {
             break;
         }
-        let Ok(needs) = Needs::of(&file) else {
-            continue;
-        };
         let rpath = [needs.rpath.as_slice(), &above].concat();
         let directories = directories(&rpath, &needs.runpath, library_path());
         for name in needs.libraries {
@@ -44,10 +45,16 @@ pub fn needed_by(program: &Path) -> Vec<Candidate> {
                 let file = own.or(beside).unwrap_or_else(|| PathBuf::from(soname));
                 found.push(Candidate::new(file, &because, None));
             }
-            to_read.extend(place.map(|place| (place, rpath.clone())));
+            match place.and_then(|place| Needs::of(&place).ok()) {
+                Some(needs) => to_read.push_back((needs, rpath.clone())),
+                None => missing.push(name),
+            }
         }
     }
-    found
+    if found.is_empty() {
+        return Err(MpiError::NotNeeded { program, missing });
+    }
+    Ok(found)
 }
 
 /// The C library of MPI that belongs to a library of this name: itself, or that of a Fortran or C++ layer.

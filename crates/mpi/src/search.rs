@@ -1,13 +1,13 @@
 //! Where an MPI library is looked for.
 //!
-//! In this order: the file that the user names; what the target program needs; what the launcher's
-//! environment says; `../lib` beside the launcher's own executable and beside `mpirun`; the loader's
-//! directories. Where a launcher with a library of its own started this process, only libraries of that
-//! family are taken after the first two.
+//! The file that the user names, or what the program that the user names needs. Without either, in this order:
+//! what the launcher's environment says; `../lib` beside the launcher's own executable and beside `mpirun`; the
+//! loader's directories; where a launcher with a library of its own started this process, only libraries of that
+//! family.
 
-use crate::Launch;
 use crate::abi::Family;
 use crate::program::needed_by;
+use crate::{Launch, MpiError};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -39,8 +39,15 @@ const PREFIXES: [&str; 8] = [
 pub struct Search {
     /// The file that the user names (`--mpi-lib`): then nothing else is tried.
     pub library: Option<PathBuf>,
-    /// The program whose library it shall be.
+    /// The program whose library it shall be (`--mpi-of`): then nothing else is tried either.
     pub program: Option<PathBuf>,
+}
+
+impl Search {
+    /// Whether the user says which library it shall be.
+    pub fn is_told(&self) -> bool {
+        self.library.is_some() || self.program.is_some()
+    }
 }
 
 /// A file or soname to open, and why.
@@ -66,22 +73,34 @@ impl Candidate {
 }
 
 /// Everything to try, in order, without duplicates.
-pub fn candidates(search: &Search) -> Vec<Candidate> {
-    if let Some(file) = &search.library {
-        return vec![Candidate::new(file, "named by the user", None)];
-    }
-    let mut found = Vec::new();
-    if let Some(program) = &search.program {
-        found.extend(needed_by(program));
-    }
+///
+/// # Errors
+/// The library shall be that of a program that has none, or that cannot be read.
+pub fn candidates(search: &Search) -> Result<Vec<Candidate>, MpiError> {
+    let mut found = match search {
+        Search {
+            library: Some(file),
+            ..
+        } => vec![Candidate::new(file, "named by the user", None)],
+        Search {
+            program: Some(program),
+            ..
+        } => needed_by(program)?,
+        _ => installed(),
+    };
+    let mut seen = HashSet::new();
+    found.retain(|candidate| seen.insert(candidate.file.clone()));
+    Ok(found)
+}
+
+/// What the launcher and the system have.
+fn installed() -> Vec<Candidate> {
     let launch = Launch::of_this_process();
     let family = launch.and_then(|launch| launch.launcher.family());
-    found.extend(of_environment(family));
+    let mut found = of_environment(family);
     found.extend(beside_launchers(family));
     let names = NAMES.iter().filter(|name| fits(name, family));
     found.extend(names.map(|name| Candidate::new(name, "the loader's directories", family)));
-    let mut seen = HashSet::new();
-    found.retain(|candidate| seen.insert(candidate.file.clone()));
     found
 }
 
@@ -205,6 +224,7 @@ fn parent_of(process: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -213,8 +233,28 @@ mod tests {
             library: Some("/nowhere/libmpi.so".into()),
             program: Some("/bin/true".into()),
         };
-        let files: Vec<_> = candidates(&search).into_iter().map(|c| c.file).collect();
+        let found = candidates(&search).unwrap();
+        let files: Vec<_> = found.into_iter().map(|c| c.file).collect();
         assert_eq!(files, [PathBuf::from("/nowhere/libmpi.so")]);
+    }
+
+    #[test]
+    fn a_program_without_an_mpi_library_is_told_and_nothing_else_is_tried() {
+        let program = std::env::current_exe().unwrap();
+        let search = Search {
+            library: None,
+            program: Some(program.clone()),
+        };
+        let error = candidates(&search).unwrap_err();
+        let text = format!("{} needs no MPI library", program.display());
+        assert!(error.to_string().ends_with(&text), "{error}");
+    }
+
+    #[test]
+    fn without_a_word_of_the_user_the_loader_is_asked_last() {
+        let found = candidates(&Search::default()).unwrap();
+        let last = found.last().unwrap();
+        assert_eq!(last.because, "the loader's directories");
     }
 
     #[test]

@@ -162,6 +162,44 @@ fn of_several_libraries_that_of_the_loader_is_opened() {
 }
 
 #[test]
+fn libraries_of_a_program_that_are_not_there_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let open_without = |name: &str| {
+        let [library, program] = [name, "program"].map(|file| directory.path().join(file));
+        let source = directory.path().join("empty.c");
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.arg("-shared").arg(format!("-Wl,-soname,{name}"));
+        compiler.arg(&source).arg("-o").arg(&library);
+        assert!(compiler.status().unwrap().success());
+        let mut compiler = Command::new("cc");
+        compiler.arg(&source).arg("-Wl,--no-as-needed");
+        compiler.arg(&library).arg("-o").arg(&program);
+        assert!(compiler.status().unwrap().success());
+        std::fs::remove_file(library).unwrap();
+        let search = Search {
+            library: None,
+            program: Some(program),
+        };
+        Library::open(&search).unwrap_err()
+    };
+    if Command::new("cc").arg("--version").output().is_err() {
+        return skip("cc is not installed");
+    }
+    let error = open_without("libmpich.so.999");
+    assert!(matches!(error, MpiError::NotOfProgram(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("libmpich.so.999, needed by "), "{text}");
+    // Of that one it is not known whether it needs MPI.
+    let error = open_without("libsolver.so.3");
+    let text = error.to_string();
+    assert!(
+        text.ends_with("as far as is known without libsolver.so.3"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_library_beside_mpirun_is_opened() {
     for installation in installations().iter().filter(|i| i.name.ends_with('5')) {
         let bin = installation.mpirun.parent().unwrap();
@@ -206,4 +244,19 @@ fn what_cannot_be_opened_says_why() {
     );
     let other = open("libm.so.6").unwrap_err().to_string();
     assert!(other.contains("no known MPI library"), "{other}");
+
+    let open_of = |file: &Path| {
+        let search = Search {
+            library: None,
+            program: Some(file.to_owned()),
+        };
+        Library::open(&search).unwrap_err()
+    };
+    let none = open_of(&std::env::current_exe().unwrap());
+    assert!(matches!(none, MpiError::NotNeeded { .. }), "{none}");
+    for no_program in ["/nowhere/program", "/proc/self/status"] {
+        let error = open_of(Path::new(no_program));
+        assert!(matches!(error, MpiError::Elf { .. }), "{error}");
+        assert!(error.to_string().contains(no_program), "{error}");
+    }
 }
