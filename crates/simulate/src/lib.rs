@@ -7,6 +7,7 @@
 
 mod barrier;
 mod blocks;
+pub mod bulk;
 mod error;
 mod general;
 pub mod goal;
