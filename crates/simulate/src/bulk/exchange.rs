@@ -97,9 +97,9 @@ impl<'a> Ranks<'a> {
     }
 
     /// Every rank computes.
-    pub fn compute(&mut self, work: &Work, mut notes: Option<&mut Notes>) {
+    pub fn compute(&mut self, work: &Work, notes: Option<&mut Notes>) {
         let noise = self.noise;
-        if let Some(notes) = notes.as_deref_mut() {
+        if let Some(notes) = notes {
             for (rank, (t, cpu)) in self.times.iter_mut().zip(&mut self.cpus).enumerate() {
                 *t = cpu.end(noise, *t, work.of(rank), |c| notes.charge(rank, 0, c));
                 notes.work(rank, work.of(rank));
