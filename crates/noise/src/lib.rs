@@ -18,6 +18,7 @@ pub mod philox;
 mod select;
 mod text;
 mod timeline;
+mod transform;
 
 pub use check::ModelProblem;
 pub use cputime::{CpuTime, Quiet};
