@@ -25,7 +25,7 @@ pub use cputime::{CpuTime, Quiet};
 pub use events::{Event, Events, MIX_STREAM};
 pub use lengths::LengthLaw;
 pub use model::{Arrivals, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together};
-pub use noise::{Noise, Place};
+pub use noise::{Noise, Place, uniform};
 pub use select::{Pattern, PatternError};
 pub use text::ModelError;
 pub use timeline::{Charge, Timeline, Timelines};

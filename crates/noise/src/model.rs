@@ -243,3 +243,59 @@ impl Source {
         format!("{}:{}", self.kind.label(), self.name)
     }
 }
+
+impl Source {
+    /// Share of the time of a CPU of a node that it takes, on average over the node's CPUs; `None` if its lengths have no mean.
+    pub fn stolen(&self, cpus_per_node: u32) -> Option<f64> {
+        let mean = || self.length.as_ref().and_then(Lengths::mean_ns);
+        let taken = match &self.arrivals {
+            Arrivals::Poisson { rate_per_s } => rate_per_s * mean()? / 1e9,
+            Arrivals::Periodic { period_ns, .. } => mean()? / *period_ns as f64,
+            Arrivals::Trace {
+                watched_ns, events, ..
+            } => events.iter().map(|e| e[1] as f64).sum::<f64>() / *watched_ns as f64,
+        };
+        let nodes = f64::from(cpus_per_node.max(1));
+        let struck = match (self.strikes, &self.cpus) {
+            (Scope::OneCpuOfNode, None) => 1.0 / nodes,
+            (Scope::OneCpuOfNode, Some(cpus)) => cpus.len() as f64 / (nodes * nodes),
+            (Scope::EachCpu, None) => 1.0,
+            (Scope::EachCpu, Some(cpus)) => cpus.len() as f64 / nodes,
+        };
+        Some(taken * struck * (1.0 - self.keeps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_source_takes_is_rate_times_length_of_the_cpus_that_it_strikes() {
+        let mut source = Source {
+            kind: SourceKind::Task,
+            name: "x".into(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals: Arrivals::Poisson { rate_per_s: 100.0 },
+            length: Some(Lengths::Fixed { ns: 1_000_000 }),
+            fit: None,
+        };
+        assert_eq!(source.stolen(4), Some(0.1));
+        source.cpus = Some(vec![1]);
+        assert_eq!(source.stolen(4), Some(0.025));
+        (source.cpus, source.strikes) = (None, Scope::OneCpuOfNode);
+        assert_eq!(source.stolen(4), Some(0.025));
+        source.keeps = 0.5;
+        assert_eq!(source.stolen(4), Some(0.0125));
+        source.arrivals = Arrivals::Trace {
+            watched_ns: 1_000,
+            block_ns: None,
+            events: vec![[0, 100], [500, 300]],
+        };
+        (source.keeps, source.strikes) = (0.0, Scope::EachCpu);
+        assert_eq!(source.stolen(4), Some(0.4));
+    }
+}
