@@ -36,6 +36,8 @@ enum Simulation {
     Stencil(Box<crate::ask::StencilArgs>),
     /// What noise costs a program of a collective operation
     Collective(Box<crate::ask::CollectiveArgs>),
+    /// Predict a measured run, compare, and say what it would be with more ranks or less noise
+    Like(Box<crate::ask::LikeArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -100,6 +102,7 @@ pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
         Simulation::Goal(args) => run_goal(args),
         Simulation::Stencil(args) => crate::ask::run_stencil(args, &stop),
         Simulation::Collective(args) => crate::ask::run_collective(args, &stop),
+        Simulation::Like(args) => crate::ask::run_like(args, &stop),
     };
     match signals::end_on_signals().and_then(|()| run()) {
         Ok(()) => Exit::Done.into(),

@@ -1,6 +1,8 @@
 //! From options to programs: every combination of ranks, dimensions and granularity is a point.
 
-use super::options::{CollectiveArgs, CommonArgs, NoiseChoice, StencilArgs, Waiting};
+use super::options::{
+    CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
+};
 use crate::exit::{Exit, Failure};
 use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, Together};
 use idlewave_run::SourceKind;
@@ -24,10 +26,10 @@ const RANK_STEPS: u64 = 20_000_000;
 const STEPS: (u64, u64) = (200, 10_000);
 
 /// Steps that are averaged, and those before.
-pub fn steps(common: &CommonArgs, ranks: u32) -> (u64, u64) {
+pub fn steps(effort: &EffortArgs, ranks: u32) -> (u64, u64) {
     let afforded = (RANK_STEPS / u64::from(ranks)).clamp(STEPS.0, STEPS.1);
-    let steps = common.steps.unwrap_or(afforded);
-    (steps, common.warm_up.unwrap_or(steps / 3))
+    let steps = effort.steps.unwrap_or(afforded);
+    (steps, effort.warm_up.unwrap_or(steps / 3))
 }
 
 /// The points of a stencil.
@@ -131,7 +133,7 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
     }
     let factor = |rank: u32| {
         let slow = common.slow.iter().rev().find(|s| s.rank == rank);
-        let drawn = idlewave_noise::uniform(common.seed, rank);
+        let drawn = idlewave_noise::uniform(common.effort.seed, rank);
         slow.map_or(1.0, |s| s.factor) * (1.0 + common.spread / 100.0 * (2.0 * drawn - 1.0))
     };
     let each = (0..ranks).map(|rank| (grain.as_f64() * factor(rank)).round() as u64);
@@ -139,9 +141,9 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
 }
 
 /// All noise that was asked for, as one model.
-pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
+pub fn model(noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
     let mut model = NoiseModel::default();
-    for choice in &common.noise {
+    for choice in &noise.noise {
         match choice {
             NoiseChoice::Path(path) => {
                 let read = read(path)?;
@@ -166,10 +168,15 @@ pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
             }
         }
     }
-    if let Some(cpus) = common.cpus_per_node {
+    changed(model, noise)
+}
+
+/// A model with what was asked to be different.
+pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
+    if let Some(cpus) = noise.cpus_per_node {
         model.cpus_per_node = cpus;
     }
-    if let Some(cpus) = common.quiet_cpu {
+    if let Some(cpus) = noise.quiet_cpu {
         let nodes = model.cpus_per_node;
         model = model.with_quiet_cpus(cpus).ok_or_else(|| {
             let what =
@@ -178,7 +185,7 @@ pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
                 .with_next("say how many CPUs a node has with --cpus-per-node")
         })?;
     }
-    if common.cosched {
+    if noise.cosched {
         model = model.coscheduled();
     }
     let checked = model.check().map(|()| model);
