@@ -1,5 +1,6 @@
 //! What is known of each rank, in columns that tiles share out among themselves.
 
+use super::kernel::{LATEST, NEVER, ORIGIN};
 use idlewave_noise::philox::LANES;
 use idlewave_noise::{LoneStream, Noise, Timeline};
 use rayon::prelude::*;
@@ -28,7 +29,7 @@ pub(super) enum Disturbances {
     Any(Vec<Timeline>),
 }
 
-/// All ranks. Times are nanoseconds from the start of all.
+/// All ranks. Columns hold moments from [`ORIGIN`] on.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     /// Ends of the computations of the last step done, and room for those of the next.
@@ -61,9 +62,23 @@ pub(super) struct Part<'a> {
     pub disturbances: DisturbancesOf<'a>,
 }
 
-/// As the columns hold it.
-pub(super) fn clipped(moment: u64) -> i64 {
-    i64::try_from(moment).unwrap_or(i64::MAX)
+/// A moment in nanoseconds as the columns hold it.
+pub(super) fn to_column(moment: u64) -> i64 {
+    // The latest moment is far below the range of the type.
+    ORIGIN + moment.min(LATEST) as i64
+}
+
+/// The moment that a column holds, in nanoseconds.
+pub(super) fn from_column(held: i64) -> u64 {
+    (held - ORIGIN) as u64
+}
+
+/// Until when a rank is left in peace, as the columns hold it.
+pub(super) fn quiet_column(until: u64) -> i64 {
+    match until < LATEST {
+        true => to_column(until),
+        false => NEVER,
+    }
 }
 
 impl Disturbances {
@@ -74,7 +89,7 @@ impl Disturbances {
         cpu: impl Fn(usize) -> u32 + Sync,
     ) -> (Disturbances, Vec<i64>) {
         if noise.is_silent() {
-            return (Disturbances::Silent, vec![i64::MAX; ranks]);
+            return (Disturbances::Silent, vec![NEVER; ranks]);
         }
         let place = |rank| noise.place(cpu(rank));
         if let Some(lone) = noise.lone_stream() {
@@ -85,7 +100,10 @@ impl Disturbances {
             .into_par_iter()
             .map(|rank| Timeline::new(noise, place(rank)))
             .collect();
-        let quiet = lines.iter().map(|t| clipped(t.quiet_until())).collect();
+        let quiet = lines
+            .iter()
+            .map(|t| quiet_column(t.quiet_until()))
+            .collect();
         (Disturbances::Any(lines), quiet)
     }
 
@@ -102,7 +120,7 @@ impl Disturbances {
                 lanes[..places.len()].copy_from_slice(places);
                 let struck = lone.draw(&lanes, &[0; LANES]);
                 for (lane, (quiet, pending)) in quiet.iter_mut().zip(pending).enumerate() {
-                    *quiet = clipped(struck.gap_ns[lane]);
+                    *quiet = quiet_column(struck.gap_ns[lane]);
                     *pending = Pending {
                         after: 1,
                         length: struck.length_ns[lane],

@@ -1,9 +1,9 @@
 //! The engine: takes all ranks through steps, tile by tile, on all threads of the pool that it is called in.
 
-use super::columns::{Columns, Disturbances, Part};
+use super::columns::{Columns, Disturbances, Part, from_column};
 use super::error::LockstepError;
-use super::kernel::{After, Row, Swept, Width, sweep};
-use super::settle::{Disturbed, LATEST, settle};
+use super::kernel::{After, LATEST, NEVER, ORIGIN, Row, Swept, Width, sweep};
+use super::settle::{Disturbed, settle};
 use super::stencil::{Layout, Stencil};
 use super::tiles::{Task, Tiling, phases};
 use idlewave_noise::{LoneStream, Noise};
@@ -12,6 +12,9 @@ use std::ops::Range;
 
 /// Longest step without noise, in nanoseconds: 13 days. So many of them as are taken at once add up within 64 bits.
 const LONGEST_STEP: u64 = 1 << 50;
+
+/// Steps after which the range of the clock is looked at.
+const STEPS_UNWATCHED: u64 = 256;
 
 /// CPU time of a step without noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl<'a> Lockstep<'a> {
             delays,
             columns: Columns {
                 // As if a step before the first one had ended in time for all to begin at 0.
-                ends: [vec![-communication; ranks], vec![0; ranks]],
+                ends: [vec![ORIGIN - communication; ranks], vec![ORIGIN; ranks]],
                 quiet,
                 work: each.iter().map(|&ns| ns as i64).collect(),
                 disturbances,
@@ -157,13 +160,14 @@ impl<'a> Lockstep<'a> {
 
     /// When each computation of the last step ended; `None` before the first step.
     pub fn ends(&self) -> Option<Vec<u64>> {
-        (self.step > 0).then(|| self.columns.ends[0].iter().map(|&t| t as u64).collect())
+        let ends = self.columns.ends[0].iter();
+        (self.step > 0).then(|| ends.map(|&end| from_column(end)).collect())
     }
 
     /// Takes so many steps.
     ///
     /// # Errors
-    /// Times beyond 73 years.
+    /// Times beyond 36 years.
     pub fn advance(&mut self, steps: u64) -> Result<(), LockstepError> {
         let threads = rayon::current_num_threads();
         let tiling = match self.tile_ranks {
@@ -172,9 +176,13 @@ impl<'a> Lockstep<'a> {
         };
         let end = self.step + steps;
         while self.step < end {
-            let count = (end - self.step).min(tiling.steps as u64);
-            self.advance_together(&tiling, count as usize);
-            if self.latest() > LATEST as i64 / 2 {
+            // The steps between two looks at the clock add up to less than what is left beyond its limit.
+            let pause = end.min(self.step + STEPS_UNWATCHED);
+            while self.step < pause {
+                let count = (pause - self.step).min(tiling.steps as u64);
+                self.advance_together(&tiling, count as usize);
+            }
+            if self.latest() > LATEST / 2 {
                 return Err(LockstepError::TooLong { step: self.step });
             }
         }
@@ -186,7 +194,7 @@ impl<'a> Lockstep<'a> {
     /// `row(steps done, times)`: times in nanoseconds in the order of ranks; what it returns as an error ends the run.
     ///
     /// # Errors
-    /// Times beyond 73 years, and what `row` says.
+    /// Times beyond 36 years, and what `row` says.
     pub fn run<E: From<LockstepError>>(
         &mut self,
         steps: u64,
@@ -207,14 +215,19 @@ impl<'a> Lockstep<'a> {
     pub(super) fn sum(&self) -> i128 {
         let chunks = self.columns.ends[0].par_chunks(1 << 16);
         chunks
-            .map(|chunk| chunk.iter().map(|&t| i128::from(t)).sum::<i128>())
+            .map(|chunk| {
+                chunk
+                    .iter()
+                    .map(|&end| i128::from(end - ORIGIN))
+                    .sum::<i128>()
+            })
             .sum()
     }
 
-    fn latest(&self) -> i64 {
+    fn latest(&self) -> u64 {
         let chunks = self.columns.ends[0].par_chunks(1 << 16);
-        let latest = chunks.map(|chunk| chunk.iter().copied().max().unwrap_or(0));
-        latest.max().unwrap_or(0)
+        let latest = chunks.map(|chunk| chunk.iter().copied().max().unwrap_or(ORIGIN));
+        latest.max().map_or(0, from_column)
     }
 
     fn advance_together(&mut self, tiling: &Tiling, steps: usize) {
@@ -252,7 +265,7 @@ impl<'a> Lockstep<'a> {
             unit => unit,
         };
         times.par_chunks_mut(size).enumerate().for_each_init(
-            || (vec![0; size], vec![i64::MAX; size]),
+            || (vec![0; size], vec![NEVER; size]),
             |(buffer, quiet), (chunk, times)| {
                 let begin = chunk * size;
                 let units = begin / layout.unit()..(begin + times.len()) / layout.unit();
@@ -271,7 +284,7 @@ impl<'a> Lockstep<'a> {
                     sweep(self.width, ends, row, range, after, out);
                 });
                 for (time, &t) in times.iter_mut().zip(&*buffer) {
-                    *time = t as u64;
+                    *time = from_column(t);
                 }
             },
         );
@@ -338,7 +351,7 @@ impl Rules<'_> {
     fn disturbed(&self, part: &Part<'_>, parity: usize, rank: u32) -> Disturbed {
         let work = part.work.get(rank as usize).copied().unwrap_or(self.work);
         let begin = part.ends[parity][rank as usize] - work;
-        Disturbed::new(rank, begin as u64, work as u64)
+        Disturbed::new(rank, from_column(begin), work as u64)
     }
 
     fn add_delays(

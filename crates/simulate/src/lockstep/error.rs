@@ -41,7 +41,7 @@ pub enum LockstepError {
         ranks: usize,
     },
     /// Times that the engine cannot hold.
-    #[error("simulate step {step}: the time exceeds 73 years")]
+    #[error("simulate step {step}: the time exceeds 36 years")]
     TooLong {
         /// The step by whose end it was noticed.
         step: u64,

@@ -1,13 +1,12 @@
 //! The latest of a rank and its neighbours, and whether its next computation is left in peace: for the ranks of a row.
 //!
 //! Three arrays of 8 bytes per rank stream through (ends read, ends written, quiet times read). Whoever is disturbed is noted
-//! and left for later, so that the loop has no branch that depends on a rank.
+//! and left for later, so that nothing but vectors is computed here.
 
 use super::stencil::Line;
+#[cfg(target_arch = "x86_64")]
+use super::wide;
 use std::ops::Range;
-
-/// Ranks that are looked at together; some vectors of any machine.
-const GROUP: usize = 16;
 
 /// The widest instructions to use. Results do not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +28,13 @@ impl Width {
         Width::Portable
     }
 }
+
+/// Moment 0 as the columns hold it: so large that what they hold is ordered like the floating-point numbers of the same bits.
+pub(super) const ORIGIN: i64 = 1 << 60;
+/// In nanoseconds: no rank is later than this; who gets there stays there, and the run ends with an error.
+pub(super) const LATEST: u64 = 1 << 61;
+/// Later than every moment, and still such a number.
+pub(super) const NEVER: i64 = 0x7FE0_0000_0000_0000;
 
 /// What follows a wait.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +80,10 @@ pub(super) fn sweep(
     out: Swept<'_>,
 ) {
     // Where no neighbour is beyond an edge.
-    let inner = row.line.below.clamp(range.start, range.end)
+    let interior = row.line.below.clamp(range.start, range.end)
         ..row.ranks.saturating_sub(row.line.above).min(range.end);
-    let inner = inner.start..inner.end.max(inner.start);
-    let (before, rest) = (range.start..inner.start, inner.end..range.end);
+    let interior = interior.start..interior.end.max(interior.start);
+    let (before, rest) = (range.start..interior.start, interior.end..range.end);
     let edge = |at: usize, out: &mut Swept<'_>| {
         let place = at - range.start;
         let mut latest = ends[row.begin + at];
@@ -101,12 +107,12 @@ pub(super) fn sweep(
     for at in before {
         edge(at, &mut out);
     }
-    if !inner.is_empty() {
-        let places = inner.start - range.start..inner.end - range.start;
-        let begin = row.begin + inner.start;
+    if !interior.is_empty() {
+        let places = interior.start - range.start..interior.end - range.start;
+        let begin = row.begin + interior.start;
         let near = begin - row.line.below..=begin + row.line.above;
         let mut begins = Begins::default();
-        let far = row.others.iter().map(|other| other + inner.start);
+        let far = row.others.iter().map(|other| other + interior.start);
         begins.fill(near.chain(far));
         let part = Swept {
             ends: &mut out.ends[places.clone()],
@@ -114,18 +120,15 @@ pub(super) fn sweep(
             first: out.first + places.start as u32,
             disturbed: out.disturbed,
         };
-        match after {
-            After::Same(ns) => dispatch(width, ends, begins.as_slice(), |_| ns, part),
-            After::Each(ns, work) => {
-                let work = &work[places];
-                dispatch(
-                    width,
-                    ends,
-                    begins.as_slice(),
-                    |place| ns + work[place],
-                    part,
-                );
-            }
+        let after = match after {
+            After::Same(ns) => After::Same(ns),
+            After::Each(ns, work) => After::Each(ns, &work[places]),
+        };
+        match width {
+            Width::Portable => inner(ends, begins.as_slice(), after, part),
+            // SAFETY: this width was chosen because the machine has AVX2, the only requirement of the function.
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => unsafe { wide::inner(ends, begins.as_slice(), after, part) },
         }
     }
     for at in rest {
@@ -167,71 +170,28 @@ impl Begins {
     }
 }
 
-#[inline(always)]
-fn dispatch(
-    width: Width,
-    ends: &[i64],
-    begins: &[usize],
-    after: impl Fn(usize) -> i64,
-    out: Swept<'_>,
-) {
-    match width {
-        Width::Portable => inner(ends, begins, after, out),
-        // SAFETY: this width was chosen because the machine has AVX2, the only requirement of the function.
-        #[cfg(target_arch = "x86_64")]
-        Width::Avx2 => unsafe { inner_avx2(ends, begins, after, out) },
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn inner_avx2(ends: &[i64], begins: &[usize], after: impl Fn(usize) -> i64, out: Swept<'_>) {
-    inner(ends, begins, after, out);
-}
-
 /// The latest of the ranks at the same place of several stretches, each as long as the output, from `begins` on.
-#[inline(always)]
-fn inner(ends: &[i64], begins: &[usize], after: impl Fn(usize) -> i64, out: Swept<'_>) {
+fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out: Swept<'_>) {
     let Some((&own, others)) = begins.split_first() else {
         return;
     };
     let count = out.ends.len();
-    let groups = out
-        .ends
-        .chunks_exact_mut(GROUP)
-        .zip(out.quiet.chunks_exact(GROUP));
-    for (group, (ends_out, quiet)) in groups.enumerate() {
-        let place = group * GROUP;
-        let mut latest = [0; GROUP];
-        latest.copy_from_slice(&ends[own + place..own + place + GROUP]);
-        for &other in others {
-            let stretch = &ends[other + place..other + place + GROUP];
-            for (a, &b) in latest.iter_mut().zip(stretch) {
-                *a = (*a).max(b);
-            }
-        }
-        let mut any = 0;
-        for (lane, (a, &until)) in latest.iter_mut().zip(quiet).enumerate() {
-            *a += after(place + lane);
-            any |= i64::from(*a > until);
-        }
-        ends_out.copy_from_slice(&latest);
-        if any != 0 {
-            for (lane, (&a, &until)) in latest.iter().zip(quiet).enumerate() {
-                if a > until {
-                    out.disturbed.push(out.first + (place + lane) as u32);
-                }
-            }
+    out.ends.copy_from_slice(&ends[own..own + count]);
+    for &other in others {
+        for (latest, &end) in out.ends.iter_mut().zip(&ends[other..other + count]) {
+            *latest = end.max(*latest);
         }
     }
-    for place in count / GROUP * GROUP..count {
-        let latest = others.iter().fold(ends[own + place], |latest, &other| {
-            latest.max(ends[other + place])
-        });
-        let end = latest + after(place);
-        out.ends[place] = end;
-        if end > out.quiet[place] {
-            out.disturbed.push(out.first + place as u32);
+    match after {
+        After::Same(ns) => out.ends.iter_mut().for_each(|end| *end += ns),
+        After::Each(ns, work) => {
+            let both = out.ends.iter_mut().zip(work);
+            both.for_each(|(end, work)| *end += ns + work);
+        }
+    }
+    for (place, (end, until)) in (out.first..).zip(out.ends.iter().zip(out.quiet)) {
+        if end > until {
+            out.disturbed.push(place);
         }
     }
 }
@@ -245,7 +205,7 @@ mod tests {
         #[test]
         fn all_widths_give_the_latest_neighbour_and_the_disturbed_ranks(
             ranks in 1usize..90, below in 1usize..5, two_sided: bool, joined: bool,
-            cut in (0usize..90, 0usize..90), values in proptest::collection::vec(0i64..1_000, 300),
+            cut in (0usize..90, 0usize..90), values in proptest::collection::vec(ORIGIN..ORIGIN + 1_000, 300),
             each: bool, many in 0usize..25,
         ) {
             let line = Line { below, above: if two_sided { below } else { 0 }, joined };
@@ -255,7 +215,7 @@ mod tests {
             let row = Row { begin: 100, ranks, line, others: &others };
             let work: Vec<i64> = (range.clone()).map(|i| (i % 13) as i64).collect();
             let after = if each { After::Each(40, &work) } else { After::Same(45) };
-            let quiet: Vec<i64> = range.clone().map(|i| 500 + (i * 31 % 700) as i64).collect();
+            let quiet: Vec<i64> = range.clone().map(|i| ORIGIN + 500 + (i * 31 % 700) as i64).collect();
             let mut expected = Vec::new();
             let mut noted = Vec::new();
             for at in range.clone() {

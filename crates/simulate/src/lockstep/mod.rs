@@ -16,6 +16,8 @@ mod rate;
 mod settle;
 mod stencil;
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use engine::{InjectedDelay, Lockstep, LockstepConfig, Work};
 pub use error::LockstepError;

@@ -28,7 +28,7 @@ impl Lockstep<'_> {
     /// A run that was warm before is averaged whole or nearly so.
     ///
     /// # Errors
-    /// Fewer than 80 steps; times beyond 73 years.
+    /// Fewer than 80 steps; times beyond 36 years.
     pub fn mean_step(&mut self, steps: u64) -> Result<StepTime, LockstepError> {
         if steps < PARTS {
             return Err(LockstepError::TooFewSteps {

@@ -1,11 +1,9 @@
 //! When work is done that something disturbs: the ranks that a sweep noted, many at a time.
 
-use super::columns::{DisturbancesOf, Part, Pending, clipped};
+use super::columns::{DisturbancesOf, Part, Pending, from_column, quiet_column, to_column};
+use super::kernel::LATEST;
 use idlewave_noise::philox::LANES;
 use idlewave_noise::{LoneStream, Noise};
-
-/// No rank is later than this; who gets there stays there, and the run ends with an error.
-pub(super) const LATEST: u64 = 1 << 62;
 
 /// A computation on its way.
 #[derive(Clone, Copy, Debug)]
@@ -73,14 +71,14 @@ pub(super) fn settle(
         (DisturbancesOf::Lone { places, pending }, Some(lone)) => {
             for d in &mut *list {
                 let rank = d.rank as usize;
-                // Moments in the columns are not negative: they begin as gaps.
-                d.begin = part.quiet[rank] as u64;
+                // Of an event beyond the latest moment only that it is beyond is known, and enough.
+                d.begin = from_column(part.quiet[rank]);
                 d.pending = pending[rank];
             }
             let finish = |d: &Disturbed| {
                 let rank = d.rank as usize;
-                ends[rank] = d.end() as i64;
-                part.quiet[rank] = clipped(d.begin);
+                ends[rank] = to_column(d.end());
+                part.quiet[rank] = quiet_column(d.begin);
                 pending[rank] = d.pending;
             };
             settle_lone(lone, places, list, finish);
@@ -89,13 +87,13 @@ pub(super) fn settle(
             for d in list.drain(..) {
                 let rank = d.rank as usize;
                 let line = &mut lines[rank];
-                ends[rank] = line.end(noise, d.at, d.left, |_| {}).min(LATEST) as i64;
-                part.quiet[rank] = clipped(line.quiet_until());
+                ends[rank] = to_column(line.end(noise, d.at, d.left, |_| {}));
+                part.quiet[rank] = quiet_column(line.quiet_until());
             }
         }
         _ => {
             for d in list.drain(..) {
-                ends[d.rank as usize] = d.end() as i64;
+                ends[d.rank as usize] = to_column(d.end());
             }
         }
     }

@@ -12,6 +12,10 @@ use std::ops::Range;
 
 /// Ranks of a tile: its columns (24 bytes per rank that every step touches) fit a second-level cache.
 const TILE_RANKS: usize = 16 * 1024;
+/// Units of a tile, for every one that influence moves in a step: so many that it takes some steps at once.
+const TILE_UNITS: usize = 12;
+/// Ranks of a tile that holds so many units at most: 6 MB of columns.
+const MOST_TILE_RANKS: usize = 256 * 1024;
 /// Most steps that are taken at once.
 const MOST_STEPS: usize = 64;
 
@@ -51,7 +55,9 @@ impl Tiling {
 
     /// For this machine.
     pub fn of(layout: &Layout, threads: usize) -> Tiling {
-        Tiling::new(layout, TILE_RANKS, threads)
+        let some_steps = TILE_UNITS * layout.reach() * layout.unit();
+        let ranks = TILE_RANKS.max(some_steps.min(MOST_TILE_RANKS));
+        Tiling::new(layout, ranks, threads)
     }
 
     /// Middles of the tiles, from the first on.
