@@ -26,8 +26,8 @@ struct Pending {
     until: u64,
 }
 
-/// What lies before one CPU.
-#[derive(Clone, Debug)]
+/// What lies before one CPU; by default nothing at all.
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Streams under which the rank stands still, then the others.
     pending: Vec<Pending>,
