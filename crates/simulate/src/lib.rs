@@ -17,6 +17,7 @@ mod noise;
 mod philox;
 mod plan;
 mod predict;
+pub mod program;
 mod shape;
 mod steady;
 mod text;

@@ -27,5 +27,6 @@ pub use build::{BuildError, Circle, OperationId, ScheduleBuilder};
 pub use engine::{GoalError, Outcome, simulate};
 pub use parameters::{Parameters, ParsePerByteError, PerByte};
 pub use read::{BinaryProblem, ReadError, TextProblem};
+pub(crate) use schedule::{ANY, Kind, Task};
 pub use schedule::{Action, Operation, Schedule};
 pub use unfinished::{Stuck, Unfinished};
