@@ -86,6 +86,24 @@ impl EventQueue {
         }
     }
 
+    /// Gives all events stamps from 1 on, in their order; returns the last one.
+    #[cold]
+    pub fn stamp_again(&mut self) -> u32 {
+        let mut all: Vec<u128> = std::iter::from_fn(|| self.pop()).collect();
+        *self = EventQueue::new();
+        // Fewer than 2^32 are there at a time.
+        for (stamp, old) in (1..).zip(all.drain(..)) {
+            self.push(event(time(old), stamp, payload(old)));
+        }
+        self.len() as u32
+    }
+
+    /// Events that are there.
+    pub fn len(&self) -> usize {
+        let buckets: usize = self.buckets.iter().map(Vec::len).sum();
+        self.run.len() + self.near.len() + buckets
+    }
+
     /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
     #[inline]
     pub fn ahead(&self, distance: usize) -> Option<u128> {
@@ -164,6 +182,27 @@ mod tests {
         let mut pushes: Vec<(u64, u8)> = (0..20_000).map(|i| (i * 7_919 % 10_007, 0)).collect();
         pushes.extend((0..20_000).map(|i| (i * 104_729 % 5_003, 1)));
         compare(&pushes);
+    }
+
+    #[test]
+    fn events_that_are_stamped_again_keep_their_order() {
+        let mut queue = EventQueue::new();
+        let mut expected = Vec::new();
+        for i in 0..3_000_u32 {
+            let time = u64::from(i * 7_919 % 101);
+            queue.push(event(time, u32::MAX - i, i));
+            expected.push((time, u32::MAX - i, i));
+        }
+        for _ in 0..100 {
+            queue.pop();
+        }
+        expected.sort_unstable();
+        assert_eq!(queue.stamp_again(), 2_900);
+        assert_eq!(queue.len(), 2_900);
+        for (stamp, &(time, _, payload)) in (1..).zip(&expected[100..]) {
+            assert_eq!(queue.pop(), Some(event(time, stamp, payload)));
+        }
+        assert_eq!(queue.stamp_again(), 0);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Bound {
             before.clear();
             loop {
                 group.clear();
-                let tell = |task, at: u32| {
+                let tell = |task, at: u32, _: &[i64]| {
                     left = left
                         .checked_sub(1)
                         .ok_or(Problem::TooManyOperations(most))?;

@@ -31,13 +31,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Goes on from `position`, an instruction, to the next operations of a rank, which begin when those before have ended, and tells them in their
-    /// order, each with its instruction. False at the end of the program.
+    /// order, each with its instruction and the slots. False at the end of the program.
     pub fn next_group(
         &mut self,
         rank: u32,
         position: &mut u32,
         slots: &mut [i64],
-        mut tell: impl FnMut(Task, u32) -> Result<(), Problem>,
+        mut tell: impl FnMut(Task, u32, &[i64]) -> Result<(), Problem>,
     ) -> Result<bool, Fault> {
         let code = self.code;
         let mut at = *position;
@@ -57,7 +57,7 @@ impl<'a> Machine<'a> {
                 Instruction::Action(action) => {
                     let action = &code.actions[action as usize];
                     let task = self.task(action, rank, slots).map_err(fault)?;
-                    tell(task, here).map_err(fault)?;
+                    tell(task, here, slots).map_err(fault)?;
                     (told, idle) = (true, 0);
                     if !together {
                         break;

@@ -17,9 +17,12 @@ mod machine;
 mod operators;
 mod parse;
 mod parse_expression;
+mod play;
+mod pool;
 mod tree;
 mod write;
 
 pub use bind::{Bindings, Bound};
 pub use error::{Place, Problem, ProgramError, ReadProgramError};
+pub use play::{PlayError, simulate, simulate_with};
 pub use tree::{Binary, Expression, Parameter, Program, Statement, Step, Unary};
