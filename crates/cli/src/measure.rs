@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use idlewave_measure::{
     FabricChoice, MeasureError, MeasureOptions, Scaling, What, measure, render,
 };
-use idlewave_mpi::{Launch, MpiError};
+use idlewave_mpi::{Launch, MpiError, Search};
 use idlewave_recording::Stop;
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{CpuSet, Nanos};
@@ -19,6 +19,7 @@ Examples:
   idlewave measure exchange --dims 2 --wait overlapped --ranks 4
   mpirun -n 4 idlewave measure allreduce --work 100us -o run
   mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
+  mpirun -n 4 idlewave measure barrier --mpi-of ./app
   mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
   idlewave measure pingpong --ranks 2 --json")]
 pub struct MeasureArgs {
@@ -72,6 +73,9 @@ struct RanksArgs {
     /// The MPI library [default: that of the launcher]
     #[arg(long, value_name = "PATH")]
     mpi_lib: Option<PathBuf>,
+    /// Take the MPI library that this compiled program loads
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
+    mpi_of: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -191,7 +195,10 @@ impl CommonArgs {
 impl RanksArgs {
     fn fill(self, options: &mut MeasureOptions) {
         options.ranks = self.ranks;
-        options.mpi_lib = self.mpi_lib;
+        options.mpi = Search {
+            library: self.mpi_lib,
+            program: self.mpi_of,
+        };
         options.fabric = self.fabric.map(|fabric| match fabric {
             FabricArg::Threads => FabricChoice::Threads,
             FabricArg::Mpi => FabricChoice::Mpi,
@@ -316,6 +323,9 @@ fn failure(error: MeasureError) -> Failure {
     let (exit, what) = match error {
         MeasureError::Recording(error) => return error.into(),
         MeasureError::Fabric(Mpi(MpiError::Call { .. })) => (Exit::Other, error.to_string()),
+        MeasureError::Fabric(Mpi(MpiError::Elf { .. } | MpiError::NotNeeded { .. })) => {
+            (Exit::Usage, error.to_string())
+        }
         MeasureError::Fabric(Mpi(_)) => (Exit::NotPossible, error.to_string()),
         _ => (Exit::Other, error.to_string()),
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "idlewave-units",
     "idlewave-run",
     "idlewave-stats",
@@ -18,6 +18,7 @@ const ORDER: [&str; 19] = [
     "idlewave-workloads",
     "idlewave-capture",
     "idlewave-explain",
+    "idlewave-noise",
     "idlewave-simulate",
     "idlewave-report",
     "idlewave-recording",

@@ -96,6 +96,43 @@ fn options_that_are_not_there_are_refused_with_a_hint() {
 }
 
 #[test]
+fn a_program_without_an_mpi_library_is_refused_with_what_would_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    fs::write(&script, "#!/bin/sh\nmpirun ./app\n").unwrap();
+    for (program, said) in [
+        (
+            Path::new(env!("CARGO_BIN_EXE_idlewave")),
+            "needs no MPI library",
+        ),
+        (&script, "as an ELF file"),
+        (Path::new("./missing"), "No such file"),
+        (Path::new("/proc"), "as an ELF file"),
+    ] {
+        let mut command = idlewave();
+        command.args(["measure", "barrier", "-o", "run", "--mpi-of"]);
+        let [what, next] = run(command.arg(program).current_dir(&dir)).failed(2);
+        let named = what.contains(program.to_str().unwrap());
+        assert!(named && what.contains(said), "{what}");
+        assert!(next.contains("--mpi-lib FILE"), "{next}");
+    }
+    let both = [
+        "measure",
+        "md",
+        "--mpi-of",
+        "./app",
+        "--mpi-lib",
+        "libmpi.so",
+    ];
+    let [what, _] = run(idlewave().args(both)).failed(2);
+    assert!(
+        what.contains("--mpi-of") && what.contains("--mpi-lib"),
+        "{what}"
+    );
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
 fn an_argument_that_is_no_text_is_no_reason_to_fail() {
     use std::os::unix::ffi::OsStrExt;
     let odd = std::ffi::OsStr::from_bytes(b"/nonexistent/\xff/run");

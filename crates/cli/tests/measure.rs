@@ -1,6 +1,6 @@
 //! `idlewave measure` under real launchers. No assertion is about speed.
 
-use idlewave_mpi::testing::installations;
+use idlewave_mpi::testing::{installations, skip};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -35,6 +35,36 @@ fn every_measurement_runs_under_every_launcher() {
                 assert!(series["iterations"].as_u64() > Some(0));
             }
         }
+    }
+}
+
+#[test]
+fn the_library_of_a_program_carries_the_messages() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("least.c");
+    let text = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
+    std::fs::write(&source, text).expect("a program");
+    for mpi in installations() {
+        let program = directory.path().join(mpi.name);
+        if mpi.compile_c(&source, &program).is_none() {
+            skip(&format!("{} has no mpicc", mpi.name));
+            continue;
+        }
+        // Without a launcher, which would name its own library.
+        let mut command = Command::new(IDLEWAVE);
+        mpi.prepare(&mut command);
+        let output = command
+            .args("measure barrier --duration 100ms --json --mpi-of".split(' '))
+            .arg(&program)
+            .output()
+            .expect("idlewave");
+        let found = json(&output);
+        let fabric = found["place"]["fabric"]
+            .as_str()
+            .expect("who carries the messages");
+        let file = fabric.split(['(', ')']).nth(1).expect(fabric);
+        let same = [Path::new(file), &mpi.libraries[0]].map(|f| f.canonicalize().expect(fabric));
+        assert_eq!(same[0], same[1], "{}: {fabric}", mpi.name);
     }
 }
 

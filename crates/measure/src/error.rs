@@ -48,7 +48,16 @@ impl MeasureError {
                 "start with the mpirun of that library, or name the library of this launcher with --mpi-lib"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NoLibrary(_) | MpiError::Unusable { .. })) => {
-                "name the library with --mpi-lib FILE, or measure with --fabric threads"
+                "name the library with --mpi-lib FILE or a program of it with --mpi-of PROGRAM, or measure with --fabric threads"
+            }
+            Self::Fabric(FabricError::Mpi(MpiError::NotNeeded { .. })) => {
+                "name a program that is linked with MPI, or the library itself with --mpi-lib FILE"
+            }
+            Self::Fabric(FabricError::Mpi(MpiError::Elf { .. })) => {
+                "name the compiled program, not a script that starts it, or the library itself with --mpi-lib FILE"
+            }
+            Self::Fabric(FabricError::Mpi(MpiError::NotOfProgram(_))) => {
+                "load the modules with which that program runs, or name the library itself with --mpi-lib FILE"
             }
             Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
             _ => return None,

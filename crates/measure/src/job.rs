@@ -7,7 +7,6 @@ use crate::{gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, FabricError, Nodes, Waiting, world};
-use idlewave_mpi::Search;
 use idlewave_recording::{Progress, Quiet, RecordingError, Stop};
 use idlewave_units::{Cpu, Pid, Rank};
 use idlewave_workloads::pin;
@@ -52,11 +51,7 @@ fn over_mpi(
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>, MeasureError> {
-    let search = Search {
-        library: options.mpi_lib.clone(),
-        program: None,
-    };
-    let mut fabric = MpiFabric::begin(&search)?;
+    let mut fabric = MpiFabric::begin(&options.mpi)?;
     let carrier = fabric.job().library().describe();
     let nodes = fabric.nodes()?;
     let local = nodes.local_rank(fabric.rank()).unwrap_or(0);

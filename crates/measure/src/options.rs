@@ -1,6 +1,7 @@
 //! What the user may choose.
 
 use crate::MeasureError;
+use idlewave_mpi::Search;
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{CpuSet, Nanos};
 use idlewave_workloads::lockstep::HEADER;
@@ -96,8 +97,8 @@ pub struct MeasureOptions {
     pub cpus: Option<CpuSet>,
     /// `None`: MPI if a launcher started this process, threads otherwise.
     pub fabric: Option<FabricChoice>,
-    /// The MPI library.
-    pub mpi_lib: Option<PathBuf>,
+    /// Which MPI library; MPI carries the messages where the user says which.
+    pub mpi: Search,
     /// Directory for a bundle.
     pub output: Option<PathBuf>,
     /// Whether to record the kernel's view with it.
@@ -117,7 +118,7 @@ impl MeasureOptions {
             scaling: None,
             cpus: None,
             fabric: None,
-            mpi_lib: None,
+            mpi: Search::default(),
             output: None,
             trace: true,
             command: Vec::new(),

@@ -6,7 +6,8 @@ use idlewave_mpi::Launch;
 use idlewave_recording::RecordingError;
 use idlewave_units::{Cpu, CpuSet};
 
-/// Who carries the messages: what the user says, or MPI where a launcher started several processes.
+/// Who carries the messages: what the user says, or MPI where a launcher started this process
+/// or the user says which MPI library.
 ///
 /// # Errors
 /// Threads are asked for in a process that is one of many.
@@ -23,7 +24,7 @@ pub fn fabric_of(options: &MeasureOptions) -> Result<FabricChoice, MeasureError>
         )),
         (Some(choice), _) => Ok(choice),
         (None, Some(_)) => Ok(FabricChoice::Mpi),
-        (None, None) if options.mpi_lib.is_some() => Ok(FabricChoice::Mpi),
+        (None, None) if options.mpi.is_told() => Ok(FabricChoice::Mpi),
         (None, None) => Ok(FabricChoice::Threads),
     }
 }

@@ -25,6 +25,17 @@ pub enum MpiError {
         /// Why.
         why: String,
     },
+    /// The program whose library is wanted needs none.
+    #[error("find an MPI library: {} needs no MPI library{}", program.display(), unseen(missing))]
+    NotNeeded {
+        /// The program.
+        program: PathBuf,
+        /// Libraries that it needs, of which it is not known what they need: they are not where the loader looks.
+        missing: Vec<String>,
+    },
+    /// None of the MPI libraries that the program needs can be opened.
+    #[error("open the MPI library of a program: {}", list(.0))]
+    NotOfProgram(Vec<Attempt>),
     /// A function of MPI-3 that the library should have is missing.
     #[error("use {library}: it has no function {function}")]
     NoFunction {
@@ -55,13 +66,20 @@ pub enum MpiError {
         text: String,
     },
     /// A file is no ELF file, or cannot be read.
-    #[error("read the needs of {}: {why}", file.display())]
+    #[error("read {} as an ELF file: {why}", file.display())]
     Elf {
         /// The file.
         file: PathBuf,
         /// Why.
         why: String,
     },
+}
+
+fn unseen(missing: &[String]) -> String {
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!(", as far as is known without {}", missing.join(", "))
 }
 
 fn list(attempts: &[Attempt]) -> String {

@@ -9,6 +9,7 @@ mod launch;
 mod library;
 mod needs;
 mod path;
+mod program;
 mod search;
 #[doc(hidden)]
 pub mod testing;

@@ -20,10 +20,10 @@ impl Library {
     /// Opens the first library of the search that serves.
     ///
     /// # Errors
-    /// None does; or the one that the user named does not.
+    /// None does; or the one that the user named does not; or the program that the user named has none.
     pub fn open(search: &Search) -> Result<Self, MpiError> {
         let mut attempts = Vec::new();
-        for candidate in candidates(search) {
+        for candidate in candidates(search)? {
             match Self::try_open(&candidate) {
                 Ok(library) => return Ok(library),
                 Err(why) if search.library.is_some() => {
@@ -38,7 +38,10 @@ impl Library {
                 }),
             }
         }
-        Err(MpiError::NoLibrary(attempts))
+        Err(match search.program {
+            Some(_) => MpiError::NotOfProgram(attempts),
+            None => MpiError::NoLibrary(attempts),
+        })
     }
 
     fn try_open(candidate: &Candidate) -> Result<Self, String> {

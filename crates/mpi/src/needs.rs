@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 pub struct Needs {
     /// Names of the libraries that it needs (`DT_NEEDED`), in order.
     pub libraries: Vec<String>,
-    /// Directories that it names (`DT_RPATH`, `DT_RUNPATH`), `$ORIGIN` replaced.
-    pub directories: Vec<PathBuf>,
+    /// Directories that it names for itself and for all that it loads, looked into first (`DT_RPATH`), `$ORIGIN`
+    /// replaced. Empty where it also names others for itself: the loader then ignores them.
+    pub rpath: Vec<PathBuf>,
+    /// Directories that it names for itself, looked into after `LD_LIBRARY_PATH` (`DT_RUNPATH`), `$ORIGIN` replaced.
+    pub runpath: Vec<PathBuf>,
 }
 
 impl Needs {
@@ -67,15 +70,17 @@ impl Needs {
                     _ => continue,
                 };
                 let text = String::from_utf8_lossy(text);
-                if entry.tag(endian) == DT_NEEDED {
-                    needs.libraries.push(text.into_owned());
-                } else {
-                    let directories = text.split(':').filter(|d| !d.is_empty());
-                    needs
-                        .directories
-                        .extend(directories.map(|d| expand(d, origin)));
+                let directories = text.split(':').filter(|d| !d.is_empty());
+                let directories = directories.map(|d| expand(d, origin));
+                match entry.tag(endian) {
+                    DT_NEEDED => needs.libraries.push(text.into_owned()),
+                    DT_RPATH => needs.rpath.extend(directories),
+                    _ => needs.runpath.extend(directories),
                 }
             }
+        }
+        if !needs.runpath.is_empty() {
+            needs.rpath.clear();
         }
         Ok(needs)
     }

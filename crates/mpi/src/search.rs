@@ -1,13 +1,14 @@
 //! Where an MPI library is looked for.
 //!
-//! In this order: the file that the user names; what the target program needs; what the launcher's
-//! environment says; `../lib` beside the launcher's own executable and beside `mpirun`; the loader's
-//! directories. Where a launcher with a library of its own started this process, only libraries of that
-//! family are taken after the first two.
+//! The file that the user names, or what the program that the user names needs. Without either, in this order:
+//! what the launcher's environment says; `../lib` beside the launcher's own executable and beside `mpirun`; the
+//! loader's directories; where a launcher with a library of its own started this process, only libraries of that
+//! family.
 
 use crate::abi::Family;
-use crate::{Launch, Needs};
-use std::collections::{HashSet, VecDeque};
+use crate::program::needed_by;
+use crate::{Launch, MpiError};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Names under which MPI libraries are installed, preferred ones first.
@@ -33,16 +34,20 @@ const PREFIXES: [&str; 8] = [
     "EBROOTOPENMPI",
 ];
 
-/// Libraries that one program needs, itself included, that are read at most.
-const MOST_FILES: usize = 512;
-
 /// What is known of the library wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The file that the user names (`--mpi-lib`): then nothing else is tried.
     pub library: Option<PathBuf>,
-    /// The program whose library it shall be.
+    /// The program whose library it shall be (`--mpi-of`): then nothing else is tried either.
     pub program: Option<PathBuf>,
+}
+
+impl Search {
+    /// Whether the user says which library it shall be.
+    pub fn is_told(&self) -> bool {
+        self.library.is_some() || self.program.is_some()
+    }
 }
 
 /// A file or soname to open, and why.
@@ -57,7 +62,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
+    /// A candidate of any name.
+    pub fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
         Self {
             file: file.into(),
             because: because.to_owned(),
@@ -67,22 +73,34 @@ impl Candidate {
 }
 
 /// Everything to try, in order, without duplicates.
-pub fn candidates(search: &Search) -> Vec<Candidate> {
-    if let Some(file) = &search.library {
-        return vec![Candidate::new(file, "named by the user", None)];
-    }
-    let mut found = Vec::new();
-    if let Some(program) = &search.program {
-        found.extend(needed_by(program));
-    }
+///
+/// # Errors
+/// The library shall be that of a program that has none, or that cannot be read.
+pub fn candidates(search: &Search) -> Result<Vec<Candidate>, MpiError> {
+    let mut found = match search {
+        Search {
+            library: Some(file),
+            ..
+        } => vec![Candidate::new(file, "named by the user", None)],
+        Search {
+            program: Some(program),
+            ..
+        } => needed_by(program)?,
+        _ => installed(),
+    };
+    let mut seen = HashSet::new();
+    found.retain(|candidate| seen.insert(candidate.file.clone()));
+    Ok(found)
+}
+
+/// What the launcher and the system have.
+fn installed() -> Vec<Candidate> {
     let launch = Launch::of_this_process();
     let family = launch.and_then(|launch| launch.launcher.family());
-    found.extend(of_environment(family));
+    let mut found = of_environment(family);
     found.extend(beside_launchers(family));
     let names = NAMES.iter().filter(|name| fits(name, family));
     found.extend(names.map(|name| Candidate::new(name, "the loader's directories", family)));
-    let mut seen = HashSet::new();
-    found.retain(|candidate| seen.insert(candidate.file.clone()));
     found
 }
 
@@ -95,81 +113,8 @@ fn fits(name: &str, family: Option<Family>) -> bool {
     }
 }
 
-/// MPI libraries among all that the program needs.
-fn needed_by(program: &Path) -> Vec<Candidate> {
-    let program = crate::in_path(program);
-    let because = format!("needed by {}", program.display());
-    let mut found = Vec::new();
-    let mut to_read = VecDeque::from([program]);
-    let mut seen = HashSet::new();
-    while let Some(file) = to_read.pop_front() {
-        if seen.len() >= MOST_FILES {
-            break;
-        }
-        let Ok(needs) = Needs::of(&file) else {
-            continue;
-        };
-        for name in needs.libraries {
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            let place = locate(&name, &needs.directories);
-            for soname in c_library(&name) {
-                let beside = (*soname != name)
-                    .then(|| {
-                        place
-                            .as_deref()
-                            .and_then(|p| existing(p.with_file_name(soname)))
-                    })
-                    .flatten();
-                let own = (*soname == name).then(|| place.clone()).flatten();
-                let file = own.or(beside).unwrap_or_else(|| PathBuf::from(soname));
-                found.push(Candidate::new(file, &because, None));
-            }
-            to_read.extend(place);
-        }
-    }
-    found
-}
-
-/// The C library of MPI that belongs to a library of this name: itself, or that of a Fortran or C++ layer.
-fn c_library(name: &str) -> Vec<&str> {
-    let Some((stem, version)) = name.split_once(".so") else {
-        return Vec::new();
-    };
-    let is_layer = |prefixes: &[&str]| prefixes.iter().any(|prefix| stem.starts_with(prefix));
-    if Family::of_soname(name).is_some() || stem == "libmpi" {
-        vec![name]
-    } else if version == ".40" && is_layer(&["libmpi_mpifh", "libmpi_usempi", "libmpi_cxx"]) {
-        vec!["libmpi.so.40"]
-    } else if is_layer(&["libmpichfort", "libmpichcxx"]) {
-        vec!["libmpich.so.12"]
-    } else if is_layer(&["libmpifort", "libmpicxx"]) {
-        vec!["libmpi.so.12"]
-    } else {
-        Vec::new()
-    }
-}
-
-/// The file that the loader would take: the directories that the program names, `LD_LIBRARY_PATH`, the system's.
-fn locate(name: &str, directories: &[PathBuf]) -> Option<PathBuf> {
-    if name.contains('/') {
-        return existing(PathBuf::from(name));
-    }
-    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let system =
-        ["lib", "usr/lib", "lib64", "usr/lib64", "usr/local/lib"].map(|d| Path::new("/").join(d));
-    let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    directories
-        .iter()
-        .cloned()
-        .chain(std::env::split_paths(&path))
-        .chain([PathBuf::from(triplet)])
-        .chain(system)
-        .find_map(|directory| existing(directory.join(name)))
-}
-
-fn existing(file: PathBuf) -> Option<PathBuf> {
+/// The file, if there is one.
+pub fn existing(file: PathBuf) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
@@ -279,23 +224,8 @@ fn parent_of(process: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn layers_lead_to_their_c_library() {
-        for (layer, library) in [
-            ("libmpi.so.40", "libmpi.so.40"),
-            ("libmpi_usempif08.so.40", "libmpi.so.40"),
-            ("libmpi_mpifh.so.40", "libmpi.so.40"),
-            ("libmpichfort.so.12", "libmpich.so.12"),
-            ("libmpifort.so.12", "libmpi.so.12"),
-            ("libmpi_abi.so.1", "libmpi_abi.so.1"),
-        ] {
-            assert_eq!(c_library(layer), [library]);
-        }
-        assert!(c_library("libm.so.6").is_empty());
-        assert!(c_library("libmpiutil.so").is_empty());
-    }
 
     #[test]
     fn a_named_file_is_the_only_candidate() {
@@ -303,8 +233,28 @@ mod tests {
             library: Some("/nowhere/libmpi.so".into()),
             program: Some("/bin/true".into()),
         };
-        let files: Vec<_> = candidates(&search).into_iter().map(|c| c.file).collect();
+        let found = candidates(&search).unwrap();
+        let files: Vec<_> = found.into_iter().map(|c| c.file).collect();
         assert_eq!(files, [PathBuf::from("/nowhere/libmpi.so")]);
+    }
+
+    #[test]
+    fn a_program_without_an_mpi_library_is_told_and_nothing_else_is_tried() {
+        let program = std::env::current_exe().unwrap();
+        let search = Search {
+            library: None,
+            program: Some(program.clone()),
+        };
+        let error = candidates(&search).unwrap_err();
+        let text = format!("{} needs no MPI library", program.display());
+        assert!(error.to_string().ends_with(&text), "{error}");
+    }
+
+    #[test]
+    fn without_a_word_of_the_user_the_loader_is_asked_last() {
+        let found = candidates(&Search::default()).unwrap();
+        let last = found.last().unwrap();
+        assert_eq!(last.because, "the loader's directories");
     }
 
     #[test]

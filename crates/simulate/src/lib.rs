@@ -7,14 +7,13 @@
 
 mod barrier;
 mod blocks;
-mod draw;
+pub mod bulk;
 mod error;
 mod general;
 pub mod goal;
 mod grid;
 mod kernel;
 mod noise;
-mod philox;
 mod plan;
 mod predict;
 pub mod program;

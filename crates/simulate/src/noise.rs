@@ -5,10 +5,10 @@
 //! step, and walked through with exponential gaps, so that the cost is that of the events. Several events may hit one
 //! rank in one step; their lengths add up. Blocks draw by counter: who computes them, and when, changes nothing.
 
-use crate::draw::{LengthTable, exponential};
+use idlewave_noise::draw::{LengthTable, exponential};
 #[cfg(target_arch = "x86_64")]
-use crate::philox::philox4x32_avx2;
-use crate::philox::{LANES, philox4x32};
+use idlewave_noise::philox::philox4x32_avx2;
+use idlewave_noise::philox::{LANES, philox4x32};
 use idlewave_run::NoiseSource;
 use idlewave_units::Nanos;
 

@@ -6,7 +6,7 @@ use idlewave_run::LengthBin;
 
 /// An exponential variate with mean 1 from two words of 32 random bits; between 1.1e-16 and 36.8.
 #[inline(always)]
-pub(crate) fn exponential(high: u64, low: u64) -> f64 {
+pub fn exponential(high: u64, low: u64) -> f64 {
     let bits = (high << 20) ^ (low >> 12);
     // In (0, 1): the centres of 2^52 equal intervals, each exact in a double.
     let u = f64::from_bits(ONE | bits) - (1.0 - f64::EPSILON / 2.0);
@@ -38,9 +38,25 @@ fn ln(x: f64) -> f64 {
     exponent * std::f64::consts::LN_2 + 2.0 * (s * q * sum + s)
 }
 
+/// e^x - 1 to a few units in the last place, for |x| below 700.
+pub fn exp_m1(x: f64) -> f64 {
+    // x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first with room for k.
+    const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    let k = (x * std::f64::consts::LOG2_E).round();
+    let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
+    // The first term left out is below 1e-17 of the sum.
+    let mut sum = 1.0;
+    for n in (2..=16).rev() {
+        sum = 1.0 + sum * r / f64::from(n);
+    }
+    let power = f64::from_bits(((k as i64 + 1_023) as u64) << 52);
+    power * (sum * r) + (power - 1.0)
+}
+
 /// Weighted bins, drawn from in constant time (Walker's alias method in Vose's form, integer weights).
 #[derive(Clone, Debug)]
-pub(crate) struct LengthTable {
+pub struct LengthTable {
     columns: Vec<Column>,
 }
 
@@ -54,7 +70,7 @@ struct Column {
 
 impl LengthTable {
     /// `None` if no bin has events.
-    pub(crate) fn new(bins: &[LengthBin]) -> Option<Self> {
+    pub fn new(bins: &[LengthBin]) -> Option<Self> {
         let bins: Vec<LengthBin> = bins.iter().copied().filter(|b| b.count > 0).collect();
         let n = bins.len() as u128;
         let total: u128 = bins.iter().map(|b| u128::from(b.count)).sum();
@@ -83,7 +99,7 @@ impl LengthTable {
 
     /// A length in nanoseconds from two words of 32 random bits.
     #[inline(always)]
-    pub(crate) fn draw(&self, high: u64, low: u64) -> u64 {
+    pub fn draw(&self, high: u64, low: u64) -> u64 {
         let index = (high * self.columns.len() as u64) >> 32;
         let column = self.columns[index as usize];
         // An index, not a branch: nobody could predict it.
@@ -107,6 +123,18 @@ mod tests {
             );
         }
         assert_eq!(ln(1.0), 0.0);
+    }
+
+    #[test]
+    fn the_exponential_function_is_right_to_a_few_units_in_the_last_place() {
+        for i in -20_000..20_000_i32 {
+            let x = f64::from(i) / 1_000.0;
+            let scale = x.exp_m1().abs().max(1e-300);
+            assert!((exp_m1(x) - x.exp_m1()).abs() <= 8e-16 * scale, "{x}");
+        }
+        for x in [1e-9, -1e-9, 0.346_57, -0.346_58, 600.0] {
+            assert!((exp_m1(x) / x.exp_m1() - 1.0).abs() < 1e-13, "{x}");
+        }
     }
 
     #[test]

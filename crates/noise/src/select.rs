@@ -1,0 +1,142 @@
+//! Sources by pattern, as in `--without 'irq:*'`.
+
+use crate::model::{NoiseModel, Source};
+use std::str::FromStr;
+
+/// Chooses sources: a name, or `kind:name`, in both of which `*` stands for any characters. Upper and lower case are the
+/// same; in a kind a space may be written `_` or `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    kind: Option<String>,
+    name: String,
+    text: String,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an empty text chooses no source; a name, as in `kworker*`, or a kind and a name, as in `irq:*`, does"
+)]
+pub struct PatternError;
+
+impl FromStr for Pattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let lower = text.trim().to_lowercase();
+        if lower.is_empty() {
+            return Err(PatternError);
+        }
+        // Names have colons too ("kworker/0:1"): a kind is what comes before the first one if a kind is called so.
+        let kind = lower.split_once(':').filter(|(kind, _)| {
+            let kind = plain(kind);
+            idlewave_run::SourceKind::ALL
+                .iter()
+                .any(|k| like(&kind, &plain(k.label())))
+        });
+        Ok(match kind {
+            Some((kind, name)) => Pattern {
+                kind: Some(plain(kind)),
+                name: name.to_owned(),
+                text: text.to_owned(),
+            },
+            None => Pattern {
+                kind: None,
+                name: lower,
+                text: text.to_owned(),
+            },
+        })
+    }
+}
+
+impl Pattern {
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it chooses this source.
+    pub fn matches(&self, source: &Source) -> bool {
+        let kind = plain(source.kind.label());
+        self.kind.as_ref().is_none_or(|k| like(k, &kind))
+            && like(&self.name, &source.name.to_lowercase())
+    }
+
+    /// Numbers of the sources of a model that it chooses.
+    pub fn chosen(&self, model: &NoiseModel) -> Vec<usize> {
+        (0..model.sources.len())
+            .filter(|&i| self.matches(&model.sources[i]))
+            .collect()
+    }
+}
+
+/// A kind without regard to how its words are joined.
+fn plain(kind: &str) -> String {
+    kind.to_lowercase().replace(['_', '-'], " ")
+}
+
+/// Whether `*` in the pattern can be filled so that it is the text.
+fn like(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(head) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let tail = parts.pop().unwrap_or("");
+    for part in parts {
+        match text.find(part) {
+            Some(at) => text = &text[at + part.len()..],
+            None => return false,
+        }
+    }
+    text.len() >= tail.len() && text.ends_with(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Arrivals, Lengths, Scope, Together};
+    use idlewave_run::SourceKind;
+
+    fn source(kind: SourceKind, name: &str) -> Source {
+        Source {
+            kind,
+            name: name.into(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals: Arrivals::Poisson { rate_per_s: 1.0 },
+            length: Some(Lengths::Fixed { ns: 1 }),
+            fit: None,
+        }
+    }
+
+    #[test]
+    fn patterns_choose_by_name_by_kind_and_by_parts() {
+        let irq = source(SourceKind::Irq, "eth0");
+        let worker = source(SourceKind::KernelThread, "kworker/0:1");
+        for (pattern, first, second) in [
+            ("irq:*", true, false),
+            ("IRQ:eth*", true, false),
+            ("kworker*", false, true),
+            ("kworker/0:1", false, true),
+            ("*0:*", false, true),
+            ("*", true, true),
+            ("kernel_thread:*", false, true),
+            ("kernel-thread:kworker*1", false, true),
+            ("k*:*", false, true),
+            ("kworker", false, false),
+            ("eth", false, false),
+            ("*eth0*eth0", false, false),
+            ("irq:kworker*", false, false),
+        ] {
+            let pattern: Pattern = pattern.parse().unwrap();
+            assert_eq!(pattern.matches(&irq), first, "{pattern:?}");
+            assert_eq!(pattern.matches(&worker), second, "{pattern:?}");
+        }
+        assert_eq!("  ".parse::<Pattern>(), Err(PatternError));
+    }
+}

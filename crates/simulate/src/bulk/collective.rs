@@ -1,0 +1,320 @@
+//! Collective operations as rounds of messages, by algorithm.
+//!
+//! Sources of the algorithms: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
+//! IJHPCA 19 (2005); D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (dissemination).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// All wait for all.
+    Barrier,
+    /// All get the sum of all.
+    Allreduce,
+    /// All get what rank 0 has.
+    Broadcast,
+    /// Rank 0 gets the sum of all.
+    Reduce,
+    /// Each sends every other one a piece of its own.
+    Alltoall,
+}
+
+/// By which messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Along a binomial tree: to the root, from the root, or both after each other.
+    Binomial,
+    /// In round k each sends to the rank 2^k above it.
+    Dissemination,
+    /// In round k ranks whose numbers differ in bit k exchange; what exceeds a power of two joins before and after.
+    RecursiveDoubling,
+    /// Pieces go around, from each rank to the next.
+    Ring,
+    /// In round k each sends to the rank k above it.
+    Pairwise,
+}
+
+/// The algorithm does not do that operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{algorithm} is no algorithm for {collective}; there are {}", names(*collective))]
+pub struct CollectiveError {
+    /// The operation.
+    pub collective: Collective,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+}
+
+fn names(collective: Collective) -> String {
+    let names: Vec<String> = collective
+        .algorithms()
+        .iter()
+        .map(Algorithm::to_string)
+        .collect();
+    names.join(", ")
+}
+
+const COLLECTIVES: [(Collective, &str); 5] = [
+    (Collective::Barrier, "barrier"),
+    (Collective::Allreduce, "allreduce"),
+    (Collective::Broadcast, "bcast"),
+    (Collective::Reduce, "reduce"),
+    (Collective::Alltoall, "alltoall"),
+];
+
+const ALGORITHMS: [(Algorithm, &str); 5] = [
+    (Algorithm::Binomial, "binomial"),
+    (Algorithm::Dissemination, "dissemination"),
+    (Algorithm::RecursiveDoubling, "recursive-doubling"),
+    (Algorithm::Ring, "ring"),
+    (Algorithm::Pairwise, "pairwise"),
+];
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(COLLECTIVES[*self as usize].1)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ALGORITHMS[*self as usize].1)
+    }
+}
+
+/// Reads a name out of a table.
+fn named<T: Copy>(table: &[(T, &str)], text: &str) -> Result<T, String> {
+    table
+        .iter()
+        .find(|(_, name)| *name == text)
+        .map(|(value, _)| *value)
+        .ok_or_else(|| {
+            let names: Vec<&str> = table.iter().map(|(_, name)| *name).collect();
+            format!("`{text}` is not one of {}", names.join(", "))
+        })
+}
+
+impl FromStr for Collective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(&COLLECTIVES, text)
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(&ALGORITHMS, text)
+    }
+}
+
+impl Collective {
+    /// Algorithms that do it; MPI libraries usually begin with the first one for short messages.
+    pub fn algorithms(self) -> &'static [Algorithm] {
+        use Algorithm::*;
+        match self {
+            Collective::Barrier => &[Dissemination, RecursiveDoubling, Binomial],
+            Collective::Allreduce => &[RecursiveDoubling, Ring, Binomial],
+            Collective::Broadcast | Collective::Reduce => &[Binomial],
+            Collective::Alltoall => &[Pairwise],
+        }
+    }
+
+    /// The rounds of an algorithm among so many ranks, with messages of `bytes` bytes per rank of the operation.
+    ///
+    /// # Errors
+    /// The algorithm is none for this operation.
+    pub(crate) fn rounds(
+        self,
+        algorithm: Algorithm,
+        ranks: u32,
+        bytes: u64,
+    ) -> Result<Vec<Round>, CollectiveError> {
+        if !self.algorithms().contains(&algorithm) {
+            return Err(CollectiveError {
+                collective: self,
+                algorithm,
+            });
+        }
+        let levels = ranks.next_power_of_two().trailing_zeros();
+        let up = (0..levels).map(|k| Pattern::TreeUp(1 << k));
+        let down = (0..levels).rev().map(|k| Pattern::TreeDown(1 << k));
+        let around = |times: u32| (0..times).map(|_| Pattern::Shift(1));
+        let with = |bytes: u64, patterns: Vec<Pattern>| {
+            let round = |pattern| Round { pattern, bytes };
+            patterns.into_iter().map(round).collect()
+        };
+        Ok(match (self, algorithm) {
+            (Collective::Broadcast, _) => with(bytes, down.collect()),
+            (Collective::Reduce, _) => with(bytes, up.collect()),
+            (_, Algorithm::Binomial) => with(bytes, up.chain(down).collect()),
+            (_, Algorithm::Dissemination) => {
+                with(bytes, (0..levels).map(|k| Pattern::Shift(1 << k)).collect())
+            }
+            (_, Algorithm::RecursiveDoubling) => {
+                let power = 1 << ranks.ilog2();
+                let inner = (0..ranks.ilog2()).map(|k| Pattern::Differ(1 << k, power));
+                let mut all: Vec<Pattern> = inner.collect();
+                if power < ranks {
+                    all.insert(0, Pattern::FoldIn(power));
+                    all.push(Pattern::FoldOut(power));
+                }
+                with(bytes, all)
+            }
+            (_, Algorithm::Ring) => {
+                let piece = bytes.div_ceil(u64::from(ranks));
+                with(piece, around(2 * (ranks - 1)).collect())
+            }
+            (_, Algorithm::Pairwise) => with(bytes, (1..ranks).map(Pattern::Shift).collect()),
+        })
+    }
+}
+
+/// One message at most from each rank and one to each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    pub pattern: Pattern,
+    pub bytes: u64,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// To the rank so far above, around the end.
+    Shift(u32),
+    /// Between ranks whose numbers differ in this bit, both below the second number.
+    Differ(u32, u32),
+    /// Ranks from this number on to those as far below.
+    FoldIn(u32),
+    /// And back.
+    FoldOut(u32),
+    /// In a binomial tree: ranks with this bit as their lowest one to those without it.
+    TreeUp(u32),
+    /// And back.
+    TreeDown(u32),
+}
+
+impl Pattern {
+    /// Whom a rank sends to.
+    #[inline]
+    pub fn target(self, rank: u32, ranks: u32) -> Option<u32> {
+        match self {
+            Pattern::Shift(by) => {
+                let to = ((u64::from(rank) + u64::from(by)) % u64::from(ranks)) as u32;
+                (to != rank).then_some(to)
+            }
+            Pattern::Differ(bit, below) => (rank < below).then_some(rank ^ bit),
+            Pattern::FoldIn(power) => rank.checked_sub(power),
+            Pattern::FoldOut(power) => (rank < power && power < ranks - rank).then(|| rank + power),
+            Pattern::TreeUp(bit) => (rank % (2 * bit) == bit).then(|| rank - bit),
+            Pattern::TreeDown(bit) => {
+                (rank % (2 * bit) == 0 && bit < ranks - rank).then(|| rank + bit)
+            }
+        }
+    }
+
+    /// Whom a rank receives from.
+    #[inline]
+    pub fn source(self, rank: u32, ranks: u32) -> Option<u32> {
+        match self {
+            Pattern::Shift(by) => {
+                let by = by % ranks;
+                (by != 0).then(|| (rank + (ranks - by)) % ranks)
+            }
+            Pattern::Differ(..) => self.target(rank, ranks),
+            Pattern::FoldIn(power) => Pattern::FoldOut(power).target(rank, ranks),
+            Pattern::FoldOut(power) => Pattern::FoldIn(power).target(rank, ranks),
+            Pattern::TreeUp(bit) => Pattern::TreeDown(bit).target(rank, ranks),
+            Pattern::TreeDown(bit) => Pattern::TreeUp(bit).target(rank, ranks),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn all() -> impl Iterator<Item = (Collective, Algorithm)> {
+        COLLECTIVES
+            .iter()
+            .flat_map(|&(c, _)| c.algorithms().iter().map(move |&a| (c, a)))
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (collective, algorithm) in all() {
+            assert_eq!(collective.to_string().parse(), Ok(collective));
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+        }
+        assert!(
+            "sum"
+                .parse::<Collective>()
+                .unwrap_err()
+                .contains("allreduce")
+        );
+        let error = Collective::Broadcast
+            .rounds(Algorithm::Ring, 4, 1)
+            .unwrap_err();
+        assert!(error.to_string().contains("there are binomial"), "{error}");
+    }
+
+    /// What each rank knows of: the oracle of what a collective is for.
+    #[test]
+    fn every_rank_ends_with_what_the_operation_promises() {
+        for ranks in [1_u32, 2, 3, 4, 5, 7, 8, 13, 16, 33] {
+            for (collective, algorithm) in all() {
+                let rounds = collective.rounds(algorithm, ranks, 800).unwrap();
+                let mut knows: Vec<BTreeSet<u32>> = (0..ranks).map(|r| [r].into()).collect();
+                let mut direct = vec![BTreeSet::new(); ranks as usize];
+                for round in &rounds {
+                    let before = knows.clone();
+                    for rank in 0..ranks {
+                        if let Some(to) = round.pattern.target(rank, ranks) {
+                            assert_eq!(round.pattern.source(to, ranks), Some(rank), "{round:?}");
+                            knows[to as usize].extend(&before[rank as usize]);
+                            direct[to as usize].insert(rank);
+                        }
+                        if let Some(from) = round.pattern.source(rank, ranks) {
+                            assert_eq!(round.pattern.target(from, ranks), Some(rank), "{round:?}");
+                        }
+                    }
+                }
+                let everything: BTreeSet<u32> = (0..ranks).collect();
+                for rank in 0..ranks {
+                    let mut others = everything.clone();
+                    others.remove(&rank);
+                    let fulfilled = match collective {
+                        Collective::Barrier | Collective::Allreduce => {
+                            knows[rank as usize] == everything
+                        }
+                        Collective::Broadcast => knows[rank as usize].contains(&0),
+                        Collective::Reduce => rank > 0 || knows[0] == everything,
+                        Collective::Alltoall => direct[rank as usize] == others,
+                    };
+                    assert!(fulfilled, "{collective} {algorithm} {ranks}: rank {rank}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_rounds_are_those_of_the_literature() {
+        let rounds = |c: Collective, a, ranks| c.rounds(a, ranks, 1_000).unwrap();
+        for (ranks, log) in [(2, 1), (5, 3), (8, 3), (1_000_000, 20)] {
+            let count = rounds(Collective::Barrier, Algorithm::Dissemination, ranks).len();
+            assert_eq!(count, log);
+            assert_eq!(
+                rounds(Collective::Broadcast, Algorithm::Binomial, ranks).len(),
+                log
+            );
+        }
+        let of = |ranks| rounds(Collective::Allreduce, Algorithm::RecursiveDoubling, ranks).len();
+        assert_eq!([of(8), of(9), of(1)], [3, 5, 0]);
+        let ring = rounds(Collective::Allreduce, Algorithm::Ring, 10);
+        assert_eq!((ring.len(), ring[0].bytes), (18, 100));
+    }
+}
