@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_simulate::goal::{self, CpuTime, GoalError, Parameters, Stuck, Waiting};
+use idlewave_noise::CpuTime;
+use idlewave_simulate::goal::{self, GoalError, Parameters, Stuck, Waiting};
 use idlewave_simulate::program::{
     self, Binary, Bindings, Bound, Expression, Parameter, PlayError, Program, Statement, Step,
     Unary,

@@ -14,12 +14,12 @@
 //! memory: lists of waiting receives and messages are linked through the operations' own state.
 
 use super::clocks::Clocks;
-use super::cpu_time::CpuTime;
 use super::lists::Lists;
 use super::parameters::Parameters;
 use super::queue::{self, EventQueue};
 use super::schedule::{Kind, Task};
 use super::work::{Stop, When, Work};
+use idlewave_noise::CpuTime;
 
 /// Events by which records, and what they point at, are fetched ahead: what takes longest comes from memory, in about the
 /// time of one event or two; more only has to stay in the cache.

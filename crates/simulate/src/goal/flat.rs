@@ -1,7 +1,6 @@
 //! The operations of a schedule, as the engine asks for them.
 
 use super::clocks::{self, Clocks};
-use super::cpu_time::{CpuTime, Quiet};
 use super::engine::{Engine, Failure};
 use super::layout::Layout;
 use super::lists::NONE;
@@ -11,6 +10,7 @@ use super::prefetch::prefetch;
 use super::schedule::{AT_START, Kind, Schedule, Task, dependents_of};
 use super::unfinished::{self, Unfinished, Waiting};
 use super::work::{Stop, When, Work};
+use idlewave_noise::{CpuTime, Quiet};
 use std::convert::Infallible;
 
 /// Dependents mostly are among the next operations: states of one cache line.

@@ -10,7 +10,6 @@
 mod binary;
 mod build;
 mod clocks;
-mod cpu_time;
 mod crowd;
 mod engine;
 mod flat;
@@ -30,7 +29,6 @@ mod write;
 
 pub use build::{BuildError, Circle, OperationId, ScheduleBuilder};
 pub(crate) use clocks::Clocks;
-pub use cpu_time::{CpuTime, Quiet};
 pub(crate) use engine::{Engine, Failure};
 pub use flat::{simulate, simulate_with};
 pub use outcome::{GoalError, Outcome};

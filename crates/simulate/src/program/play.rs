@@ -17,9 +17,10 @@ use super::error::{Place, Problem, ProgramError};
 use super::machine::Machine;
 use super::pool::Pool;
 use crate::goal::{
-    Clocks, CpuTime, Engine, Failure, GoalError, Kind, Outcome, Parameters, Quiet, Stop, Stuck,
-    Task, Unfinished, Waiting, When, Work,
+    Clocks, Engine, Failure, GoalError, Kind, Outcome, Parameters, Stop, Stuck, Task, Unfinished,
+    Waiting, When, Work,
 };
+use idlewave_noise::{CpuTime, Quiet};
 
 /// Why a program has no finish times.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
