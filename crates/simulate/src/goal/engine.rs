@@ -18,6 +18,7 @@ use super::lists::Lists;
 use super::parameters::Parameters;
 use super::queue::{self, EventQueue};
 use super::schedule::{Kind, Task};
+use super::waiting::{Needs, Waiting};
 use super::work::{Stop, When, Work};
 use idlewave_noise::CpuTime;
 
@@ -58,8 +59,13 @@ pub(crate) struct Engine<'a, W, C, const MANY: bool> {
     parameters: Parameters,
     rendezvous: u64,
     queue: EventQueue,
+    waiting: Waiting<MANY>,
+    /// Of the event at hand, in nanoseconds.
+    now: u64,
     /// Of the last event that was made.
     stamp: u32,
+    /// The largest one possible.
+    last_stamp: u32,
     lists: Lists,
     clocks: Clocks<MANY>,
     costs: Costs,
@@ -85,7 +91,10 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
             parameters: *parameters,
             rendezvous: parameters.rendezvous.get(),
             queue: EventQueue::new(),
+            waiting: Waiting::new(ranks),
+            now: 0,
             stamp: 0,
+            last_stamp: u32::MAX,
             lists: Lists::new(ranks),
             clocks,
             // Nothing costs nothing.
@@ -122,6 +131,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         }
         while let Some(event) = self.queue.pop() {
             self.fetch_ahead();
+            self.now = queue::time(event);
             let index = queue::payload(event) & !MESSAGE;
             let task = *self.work.task(index);
             match task.kind {
@@ -173,7 +183,8 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
 
     #[inline]
     fn make_event(&mut self, time: u64, payload: u32) {
-        if self.stamp == u32::MAX {
+        if self.stamp >= self.last_stamp {
+            self.waiting.all_to(&mut self.queue, self.now);
             self.stamp = self.queue.stamp_again();
         }
         self.stamp += 1;
@@ -203,11 +214,14 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         let cpu = self.clocks.cpu(task.rank, task.cpu);
         let free = self.clocks.get(cpu);
         if free > time {
-            self.queue.push(queue::at(event, free));
+            self.waiting
+                .wait(&mut self.queue, task.rank, Needs::Cpu, event, free);
             return Ok(());
         }
         let end = self.done(index, task.rank, task.cpu, time, task.size)?;
         self.clocks.set(cpu, end);
+        self.waiting
+            .begun(&mut self.queue, task.rank, Needs::Cpu, event, end);
         self.work
             .fulfil(index, When::Both, time, end, &mut self.freed)?;
         self.work.forget(index);
@@ -221,7 +235,8 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         let nic = self.clocks.sending(task.rank, task.nic);
         let free = self.clocks.get(cpu).max(self.clocks.get(nic));
         if free > time {
-            self.queue.push(queue::at(event, free));
+            self.waiting
+                .wait(&mut self.queue, task.rank, Needs::Sending, event, free);
             return Ok(());
         }
         let (gap, overhead) = self.costs_of(index, task.size)?;
@@ -230,6 +245,13 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         self.clocks.set(cpu, end);
         let next = add(index, add(index, time, self.gap)?, gap)?;
         self.clocks.set(nic, next);
+        self.waiting.begun(
+            &mut self.queue,
+            task.rank,
+            Needs::Sending,
+            event,
+            end.max(next),
+        );
         self.make_event(add(index, sent, self.latency)?, index | MESSAGE);
         let when = match task.size > self.rendezvous {
             true => When::Start,
@@ -251,7 +273,8 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         let nic = self.clocks.receiving(rank, send.nic);
         let free = self.clocks.get(cpu).max(self.clocks.get(nic));
         if free > time {
-            self.queue.push(queue::at(event, free));
+            self.waiting
+                .wait(&mut self.queue, rank, Needs::Receiving, event, free);
             return Ok(());
         }
         let (gap, overhead) = self.costs_of(index, send.size)?;
@@ -260,6 +283,13 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         self.clocks.set(cpu, end);
         let next = add(index, add(index, time, self.gap)?, gap)?;
         self.clocks.set(nic, next);
+        self.waiting.begun(
+            &mut self.queue,
+            rank,
+            Needs::Receiving,
+            event,
+            end.max(next),
+        );
         match self.lists.take::<true, MANY>(self.work, rank, send) {
             Some(recv) => {
                 let there = self.release_sender(index, send, rank, time)?;

@@ -8,6 +8,7 @@
 //! docs/simulate.md has the rules and where they differ from that simulator.
 
 mod binary;
+mod blocks;
 mod build;
 mod clocks;
 mod crowd;
@@ -24,6 +25,7 @@ mod read;
 mod schedule;
 mod text;
 mod unfinished;
+mod waiting;
 mod work;
 mod write;
 

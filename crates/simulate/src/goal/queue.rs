@@ -5,8 +5,10 @@
 //! R. E. Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37, 1990): an event waits in the bucket of the
 //! highest bit in which it differs from a reference, unsorted. When the nearest bucket is opened it is spread over those
 //! below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
-//! a binary heap of 100,000 events visits 17 places all over it instead.
+//! a binary heap of 100,000 events visits 17 places all over it instead. Buckets share blocks of memory, so that all of them
+//! together take hardly more than the 16 bytes of each event.
 
+use super::blocks::{BLOCK, Blocks, Bucket};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -23,6 +25,12 @@ pub(super) fn event(time: u64, stamp: u32, payload: u32) -> u128 {
 #[inline]
 pub(super) fn time(event: u128) -> u64 {
     (event >> 64) as u64
+}
+
+/// Stamp of an event.
+#[inline]
+pub(super) fn stamp(event: u128) -> u32 {
+    (event >> 32) as u32
 }
 
 /// Payload of an event.
@@ -45,7 +53,8 @@ pub(super) struct EventQueue {
     /// End of the run. Everything in the buckets is above it.
     reference: u128,
     /// By the highest bit in which an event differs from the reference.
-    buckets: Vec<Vec<u128>>,
+    buckets: [Bucket; 128],
+    blocks: Blocks,
     /// Bit b: bucket b holds something.
     filled: u128,
 }
@@ -56,7 +65,8 @@ impl EventQueue {
             run: Vec::new(),
             near: BinaryHeap::new(),
             reference: 0,
-            buckets: vec![Vec::new(); 128],
+            buckets: [Bucket::EMPTY; 128],
+            blocks: Blocks::default(),
             filled: 0,
         }
     }
@@ -69,7 +79,7 @@ impl EventQueue {
         } else {
             let bit = 127 - (event ^ self.reference).leading_zeros();
             self.filled |= 1 << bit;
-            self.buckets[bit as usize].push(event);
+            self.blocks.push(&mut self.buckets[bit as usize], event);
         }
     }
 
@@ -100,7 +110,7 @@ impl EventQueue {
 
     /// Events that are there.
     pub fn len(&self) -> usize {
-        let buckets: usize = self.buckets.iter().map(Vec::len).sum();
+        let buckets: usize = self.buckets.iter().map(|bucket| bucket.count).sum();
         self.run.len() + self.near.len() + buckets
     }
 
@@ -119,25 +129,33 @@ impl EventQueue {
         let bit = self.filled.trailing_zeros();
         self.filled &= !(1 << bit);
         let bucket = bit as usize;
-        if self.buckets[bucket].len() <= FEW {
-            std::mem::swap(&mut self.run, &mut self.buckets[bucket]);
+        let mut opened = std::mem::replace(&mut self.buckets[bucket], Bucket::EMPTY);
+        if opened.count <= FEW {
+            while let Some(events) = self.blocks.last_of(&opened) {
+                self.run.extend_from_slice(events);
+                self.blocks.drop_last_of(&mut opened);
+            }
             self.run.sort_unstable_by(|a, b| b.cmp(a));
             self.reference = self.run[0];
             return true;
         }
-        let mut opened = std::mem::take(&mut self.buckets[bucket]);
-        let least = opened.iter().copied().min().unwrap_or_default();
+        let least = self.blocks.least_of(&opened);
         self.reference = least;
-        for event in opened.drain(..) {
-            if event == least {
-                self.run.push(event);
-            } else {
-                // In a bucket below the one that is opened.
-                self.push(event);
+        // A block at a time: its memory is free for those that are filled meanwhile.
+        let mut block = [0; BLOCK];
+        while let Some(events) = self.blocks.last_of(&opened) {
+            let count = events.len();
+            block[..count].copy_from_slice(events);
+            self.blocks.drop_last_of(&mut opened);
+            for &event in &block[..count] {
+                if event == least {
+                    self.run.push(event);
+                } else {
+                    // In a bucket below the one that is opened.
+                    self.push(event);
+                }
             }
         }
-        // The memory is used again.
-        self.buckets[bucket] = opened;
         true
     }
 }
