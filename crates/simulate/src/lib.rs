@@ -17,6 +17,7 @@ pub mod lockstep;
 mod noise;
 mod plan;
 mod predict;
+pub mod program;
 pub mod question;
 mod shape;
 mod steady;
