@@ -191,7 +191,7 @@ fn bar(length: u64) -> ProgressBar {
 fn not_answered(ranks: u32, error: QuestionError) -> Failure {
     let (exit, next) = match error {
         QuestionError::Stopped => (Exit::Other, "start it again"),
-        QuestionError::Program(_) | QuestionError::NoTime => {
+        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => {
             (Exit::Usage, "choose an algorithm and times that can be")
         }
         QuestionError::Noise(_) => (Exit::Usage, "correct that source"),
