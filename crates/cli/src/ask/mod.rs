@@ -101,7 +101,7 @@ fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<O
         wave: None,
     };
     for (at, point) in points.into_iter().enumerate() {
-        let (steps, warm_up) = plan::steps(effort, point.ranks);
+        let (steps, warm_up) = plan::steps(effort, &point.program);
         if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
             let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
             return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
