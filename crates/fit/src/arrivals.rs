@@ -54,13 +54,29 @@ pub struct Chosen {
     pub why: String,
 }
 
-fn test(what: &str, test: &str, found: Tested) -> GoodnessOfFit {
+/// A test as the model holds it. A probability below what any test here can know is 0.
+pub fn test(what: impl Into<String>, test: &str, found: Tested) -> GoodnessOfFit {
+    const KNOWN: f64 = 1e-12;
     GoodnessOfFit {
-        what: what.to_owned(),
+        what: what.into(),
         test: test.to_owned(),
-        statistic: found.statistic,
-        p: found.p,
+        statistic: rounded(found.statistic),
+        p: if found.p < KNOWN {
+            0.0
+        } else {
+            rounded(found.p)
+        },
     }
+}
+
+/// To six digits: no test and no interval knows more.
+pub fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let digits = 5 - value.abs().log10().floor() as i32;
+    let factor = 10_f64.powi(digits.clamp(-300, 300));
+    (value * factor).round() / factor
 }
 
 /// Chooses the law of events; `comb` is that of the lines that were joined, if they have one.
@@ -79,7 +95,7 @@ pub fn choose(comb: Option<Comb>, joined: &Joined) -> Chosen {
             law: Law::Poisson,
             tests,
             p: None,
-            why: format!("random is assumed, {n} events are too few to tell"),
+            why: format!("random is assumed, as there are fewer than {LEAST} events"),
         };
     }
     if let Some(comb) = comb {

@@ -103,10 +103,10 @@ pub fn fit_run(
             NoiseEvents::UNNAMED
         ));
     }
-    let lost: u64 = events.losses.entries().iter().map(|e| e.count).sum();
-    if lost > 0 {
+    if !events.losses.is_empty() {
         notes.push(format!(
-            "The run's ledger has {lost} losses; `idlewave explain` says which."
+            "The run's ledger has {} entries; `idlewave explain` shows them.",
+            events.losses.entries().len()
         ));
     }
     let mut sources: Vec<SourceEvents> = events

@@ -1,5 +1,6 @@
 //! How long events last: the lengths seen, and a law for the longest ones where there are enough.
 
+use crate::arrivals::test;
 use idlewave_noise::{GoodnessOfFit, Lengths, Tail};
 use idlewave_run::NoiseSource;
 use idlewave_stats::pareto;
@@ -78,12 +79,7 @@ pub fn lengths(mut values: Vec<u64>, missing: u64, longest: u64, seed: u64) -> F
                 limit_ns: Some(limit_ns),
             }),
         },
-        test: Some(GoodnessOfFit {
-            what,
-            test: "Anderson-Darling, simulated".to_owned(),
-            statistic: tail.goodness.statistic,
-            p: tail.goodness.p,
-        }),
+        test: Some(test(what, "Anderson-Darling, simulated", tail.goodness)),
         why: format!(
             "the longest {} follow a generalised Pareto law of shape {:.2}, carried on to {}",
             tail.exceedances,

@@ -9,7 +9,7 @@ use idlewave_units::Cpu;
 use std::collections::BTreeMap;
 
 /// Shares of the speed closer than this are one level.
-const DISTINCT: f64 = 0.03;
+const DISTINCT: f64 = 0.1;
 
 /// Ends and durations of the quanta of a CPU, nanoseconds.
 type Series = (Vec<u64>, Vec<u64>);

@@ -36,12 +36,14 @@ pub struct SourceReport {
     pub keeps: f64,
     /// "periodic", "poisson" or "trace".
     pub law: String,
-    /// Events seen.
+    /// Events from which it was learnt; of CPUs struck together, those of the node.
     pub events: u64,
     /// CPU time watched, nanoseconds.
     pub watched_ns: u64,
     /// Per second of a CPU: value and 95 % interval.
     pub rate_per_s: [f64; 3],
+    /// Period and jitter in nanoseconds, of a periodic source.
+    pub period_ns: Option<[u64; 2]>,
     /// Median length, nanoseconds.
     pub length_p50_ns: u64,
     /// 99 of 100 are at most as long, nanoseconds.
@@ -58,6 +60,8 @@ pub struct SourceReport {
     pub tests: Vec<GoodnessOfFit>,
     /// Why the laws are these, as sentences without their stops.
     pub why: Vec<String>,
-    /// Whether the laws are to be doubted: refused by a test, chosen without evidence, or a trace cut down.
-    pub poor: bool,
+    /// Whether the events are too few to choose a law by evidence.
+    pub few: bool,
+    /// Whether a law is refused by its test, or a trace was cut down.
+    pub doubtful: bool,
 }

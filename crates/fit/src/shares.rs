@@ -1,5 +1,6 @@
 //! Rate and share of a source, with intervals.
 
+use crate::arrivals::rounded;
 use crate::line::Joined;
 use idlewave_stats::rates;
 use idlewave_stats::resampling::{Resampler, interval};
@@ -66,8 +67,8 @@ impl Shares {
     /// Of a part of the line's owner: of one CPU of several that share the events, or of what an event takes of the speed.
     pub fn scaled(self, rate: f64, stolen: f64) -> Shares {
         Shares {
-            rate: self.rate.map(|r| r * rate),
-            stolen: self.stolen.map(|s| s * stolen),
+            rate: self.rate.map(|r| rounded(r * rate)),
+            stolen: self.stolen.map(|s| rounded(s * stolen)),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What the CPUs of a node share: whether a source strikes all of them alike, at the same moments, or one at a time.
 
+use crate::arrivals::test;
 use crate::line::{Line, watched_together, within};
 use crate::periodic::{Comb, comb};
 use idlewave_noise::GoodnessOfFit;
 use idlewave_stats::coincidences::Coincidences;
 use idlewave_stats::counts::{dispersion, in_windows};
 use idlewave_stats::distributions::binomial_cdf;
+use idlewave_stats::exponential_fit::Tested;
 use idlewave_stats::special::gamma_q;
 use std::collections::BTreeMap;
 
@@ -178,12 +180,14 @@ pub fn sharing(lines: &[Line], exclusive: bool) -> Shared {
         None => seen.p_more(),
     };
     let share = seen.beyond_chance();
-    let mut tests = vec![GoodnessOfFit {
-        what: format!("CPUs of a node are struck at the same moments ({window} ns) by chance"),
-        test: "coincidences, binomial".to_owned(),
-        statistic: seen.matched as f64 / seen.events.max(1) as f64,
-        p: if share > 0.0 { p } else { 1.0 },
-    }];
+    let mut tests = vec![test(
+        format!("CPUs of a node are struck at the same moments ({window} ns) by chance"),
+        "coincidences, binomial",
+        Tested {
+            statistic: seen.matched as f64 / seen.events.max(1) as f64,
+            p: if share > 0.0 { p } else { 1.0 },
+        },
+    )];
     if share >= TOGETHER && p < LEVEL {
         let why = format!(
             "{:.0} % of the events strike the CPUs of a node together",
@@ -291,13 +295,12 @@ fn one_at_a_time(merged: &[Line], nodes: &[Vec<&Line>]) -> Option<(Comb, Goodnes
         expected += number * (1.0 - none - one);
     }
     let chance = (expected / teeth.max(1) as f64).clamp(1e-12, 1.0 - 1e-12);
-    let test = GoodnessOfFit {
-        what: "so few teeth of the node's comb strike several CPUs by chance".to_owned(),
-        test: "exclusion, binomial".to_owned(),
+    let found = Tested {
         statistic: several as f64 / teeth.max(1) as f64,
         p: binomial_cdf(several, teeth, chance),
     };
-    Some((comb, test))
+    let what = "so few teeth of the node's comb strike several CPUs by chance";
+    Some((comb, test(what, "exclusion, binomial", found)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
+/// Sources that are listed.
+const ROWS: usize = 16;
 
 impl Report {
     /// The table of sources, what was chosen and why, and what to doubt. No line is wider than 80 columns.
@@ -34,15 +36,44 @@ impl Report {
                 "source", "law", "per s", "(95 %)", "stolen", "(95 %)"
             );
         }
-        for source in &self.sources {
+        for source in self.sources.iter().take(ROWS) {
             row(&mut out, source);
         }
-        let doubted: Vec<&SourceReport> = self.sources.iter().filter(|s| s.poor).collect();
-        if !doubted.is_empty() || !self.notes.is_empty() {
+        if let Some(rest) = self.sources.get(ROWS..).filter(|r| !r.is_empty()) {
+            let stolen: f64 = rest.iter().map(|s| s.stolen[0]).sum();
+            let _ = writeln!(
+                out,
+                "  and {} more that take {} % together; --json has all",
+                rest.len(),
+                number(100.0 * stolen)
+            );
+        }
+        let doubtful: Vec<&SourceReport> = self.sources.iter().filter(|s| s.doubtful).collect();
+        let few: Vec<&SourceReport> = self.sources.iter().filter(|s| s.few).collect();
+        if !doubtful.is_empty() || !few.is_empty() || !self.notes.is_empty() {
             out.push_str("\nWHAT TO DOUBT\n");
         }
-        for source in doubted {
+        for source in doubtful.iter().take(ROWS) {
             let said = format!("{}: {}.", source.name, source.why.join("; "));
+            wrapped(&mut out, &said);
+        }
+        if doubtful.len() > ROWS {
+            let more = doubtful.len() - ROWS;
+            let _ = writeln!(
+                out,
+                "  And {more} more whose laws do not fit; --json has all."
+            );
+        }
+        if !few.is_empty() {
+            let stolen: f64 = few.iter().map(|s| s.stolen[0]).sum();
+            let names: Vec<&str> = few.iter().take(4).map(|s| s.name.as_str()).collect();
+            let dots = if few.len() > 4 { ", ..." } else { "" };
+            let said = format!(
+                "Too few events to tell a law, so taken as random: {} sources with {} % together ({}{dots}). Measure longer.",
+                few.len(),
+                number(100.0 * stolen),
+                names.join(", ")
+            );
             wrapped(&mut out, &said);
         }
         for note in &self.notes {
@@ -73,10 +104,18 @@ fn row(out: &mut String, s: &SourceReport) {
     if let Some([shape, low, high]) = s.tail_shape {
         more.push(format!("tail {shape:.2} ({low:.2}..{high:.2})"));
     }
+    if let Some([period, jitter]) = s.period_ns {
+        more.push(format!(
+            "every {}, late by up to {}",
+            Nanos::from_nanos(period),
+            Nanos::from_nanos(jitter)
+        ));
+    }
     more.push(match s.p {
         Some(p) if p < 1e-3 => "p < 0.001".to_owned(),
         Some(p) => format!("p {p:.3}"),
-        None => "not tested".to_owned(),
+        None if s.few => "too few to test".to_owned(),
+        None => "as seen".to_owned(),
     });
     if s.together == Together::Node {
         more.push("all CPUs of a node together".to_owned());
@@ -155,6 +194,7 @@ mod tests {
             events: u64::MAX,
             watched_ns: u64::MAX,
             rate_per_s: [123_456.0, 1e-9, 9.99e9],
+            period_ns: Some([u64::MAX, u64::MAX - 1]),
             length_p50_ns: 1,
             length_p99_ns: 1_000,
             length_max_ns: u64::MAX / 2,
@@ -163,7 +203,8 @@ mod tests {
             p: Some(1e-9),
             tests: Vec::new(),
             why: vec!["word ".repeat(30), "x".repeat(100)],
-            poor: true,
+            few: true,
+            doubtful: true,
         };
         let quiet = Report {
             about: "x".repeat(200),
@@ -173,7 +214,7 @@ mod tests {
             notes: vec!["A note. ".repeat(30)],
         };
         let mut noisy = quiet.clone();
-        noisy.sources = vec![source; 2];
+        noisy.sources = vec![source; 40];
         for text in [quiet.text(), noisy.text()] {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
