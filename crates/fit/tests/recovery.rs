@@ -164,8 +164,8 @@ fn a_program_meets_the_same_delay_under_what_was_fitted_to_random_noise() {
 #[test]
 fn ticks_come_back_with_period_and_jitter() {
     let truth = model(2, vec![periodic(4_000_000, 30_000)]);
-    for seed in 0..5 {
-        let found = fitted(&truth, 1, 10 * SECOND, seed);
+    for seed in 0..3 {
+        let found = fitted(&truth, 1, 6 * SECOND, seed);
         let source = only(&found);
         let Arrivals::Periodic {
             period_ns,
@@ -183,7 +183,7 @@ fn ticks_come_back_with_period_and_jitter() {
         assert!(found.report.sources[0].p.unwrap() > 1e-3);
         assert_eq!(source.together, Together::Alone);
     }
-    same_delay(&truth, &fitted(&truth, 2, 20 * SECOND, 9).model, 0.05);
+    same_delay(&truth, &fitted(&truth, 2, 10 * SECOND, 9).model, 0.05);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_heavy_tail_comes_back_with_its_shape_in_the_interval() {
     let truth = model(1, vec![poisson(300.0, Lengths::Pareto(law))]);
     let (mut tails, mut held) = (0, 0);
     for seed in 0..40 {
-        let found = fitted(&truth, 1, 4 * SECOND, seed);
+        let found = fitted(&truth, 1, 2 * SECOND, seed);
         if let Some([shape, low, high]) = found.report.sources[0].tail_shape {
             assert!(low < shape && shape < high);
             tails += 1;
@@ -255,7 +255,7 @@ fn a_heavy_tail_comes_back_with_its_shape_in_the_interval() {
     }
     assert!(tails >= 37, "{tails} of 40");
     assert!(held * 10 >= tails * 8, "{held} of {tails}");
-    same_delay(&truth, &fitted(&truth, 1, 100 * SECOND, 2).model, 0.08);
+    same_delay(&truth, &fitted(&truth, 1, 60 * SECOND, 2).model, 0.08);
 }
 
 #[test]

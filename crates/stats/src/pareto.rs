@@ -108,7 +108,7 @@ pub fn maximum_likelihood(exceedances: &[f64]) -> Option<Pareto> {
             false => (-law.scale.ln() - shape, law),
         }
     };
-    const GRID: usize = 28;
+    const GRID: usize = 20;
     let (low, high) = (-1.0, 4.0);
     let at = |i: usize| low + (high - low) * i as f64 / GRID as f64;
     let best = (0..=GRID).max_by(|&a, &b| likelihood(at(a)).0.total_cmp(&likelihood(at(b)).0))?;
@@ -116,7 +116,7 @@ pub fn maximum_likelihood(exceedances: &[f64]) -> Option<Pareto> {
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut c, mut d) = (b - golden * (b - a), a + golden * (b - a));
     let (mut at_c, mut at_d) = (likelihood(c), likelihood(d));
-    for _ in 0..32 {
+    for _ in 0..25 {
         if at_c.0 > at_d.0 {
             (b, d, at_d) = (d, c, at_c);
             c = b - golden * (b - a);
