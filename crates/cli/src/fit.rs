@@ -63,7 +63,7 @@ fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
     }
 }
 
-fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
+pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
     let bars = Bars::new(true);
     let done = fit_locked(path, seed, stop, &bars);
     bars.finish();

@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::{report_failure, signals};
 use clap::{Args, Subcommand};
+use idlewave_recording::Stop;
 use idlewave_simulate::goal::{
     GoalError, Outcome, Parameters, PerByte, ReadError, Schedule, simulate,
 };
@@ -11,7 +12,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,7 +97,7 @@ pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
 /// Runs the command. It writes nothing but its output, so that a signal may end it at any moment.
 pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
     // Nothing stops it but a signal, which ends it at once.
-    let stop = AtomicBool::new(false);
+    let stop = Stop::default();
     let run = || match &args.what {
         Simulation::Goal(args) => run_goal(args),
         Simulation::Stencil(args) => crate::ask::run_stencil(args, &stop),

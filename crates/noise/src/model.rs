@@ -1,7 +1,6 @@
 //! What a model says. The form of the file is that of these types: docs/noise-model.md.
 
-use idlewave_run::{NoiseProfile, NoiseSource, SourceKind};
-use idlewave_units::Nanos;
+use idlewave_run::SourceKind;
 use serde::{Deserialize, Serialize};
 
 /// All that disturbs the nodes of a cluster. Every node is like every other; their events differ.
@@ -228,45 +227,7 @@ pub struct GoodnessOfFit {
     pub p: f64,
 }
 
-/// A source is regular if its events come as often as its period says, to this share.
-const REGULAR: f64 = 0.1;
-
 impl NoiseModel {
-    /// The noise profile of an analysed run as a model: every source strikes every CPU for itself, regular ones periodically,
-    /// all others at random, with the lengths that were seen.
-    pub fn of_profile(profile: &NoiseProfile, cpus_per_node: u32) -> NoiseModel {
-        let source = |s: &NoiseSource| {
-            let per_period = |p: &Nanos| (s.rate_per_s * p.as_secs_f64() - 1.0).abs();
-            let arrivals = match s.period.filter(|p| per_period(p) < REGULAR) {
-                Some(period) => Arrivals::Periodic {
-                    period_ns: period.get(),
-                    jitter_ns: 0,
-                    phase_ns: None,
-                },
-                None => Arrivals::Poisson {
-                    rate_per_s: s.rate_per_s,
-                },
-            };
-            let bins: Vec<[u64; 2]> = s.lengths.iter().map(|b| [b.length_ns, b.count]).collect();
-            (s.rate_per_s > 0.0 && bins.iter().any(|b| b[1] > 0)).then(|| Source {
-                kind: s.kind,
-                name: s.name.clone(),
-                strikes: Scope::EachCpu,
-                together: Together::Alone,
-                cpus: None,
-                keeps: 0.0,
-                arrivals,
-                length: Some(Lengths::Empirical { bins, tail: None }),
-                fit: None,
-            })
-        };
-        NoiseModel {
-            cpus_per_node: cpus_per_node.max(1),
-            sources: profile.sources.iter().filter_map(source).collect(),
-            ..NoiseModel::default()
-        }
-    }
-
     /// The version that this program writes and reads.
     pub const SCHEMA: u32 = 1;
 

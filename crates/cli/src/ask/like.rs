@@ -6,13 +6,12 @@ use super::plan::{self, Point};
 use super::{Outcome, Subject, ask, output};
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
-use idlewave_recording::{LikeLockstep, RecordingError};
+use idlewave_recording::{LikeLockstep, RecordingError, Stop};
 use idlewave_run::RunReader;
 use idlewave_simulate::question::Interval;
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::sync::atomic::AtomicBool;
 
 /// A measured run and what was predicted for it.
 struct Compared {
@@ -29,9 +28,9 @@ impl Compared {
 }
 
 /// Runs `simulate like`.
-pub fn run_like(args: &LikeArgs, stop: &AtomicBool) -> Result<(), Failure> {
+pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
     let run = RunReader::open(&args.run).map_err(RecordingError::from)?;
-    let explained = idlewave_explain::explain(&run, stop).map_err(RecordingError::from)?;
+    let explained = idlewave_explain::explain(&run, &stop.flag).map_err(RecordingError::from)?;
     let findings = explained.findings;
     let likes = LikeLockstep::all(run.manifest(), &findings);
     if likes.is_empty() {
@@ -40,15 +39,18 @@ pub fn run_like(args: &LikeArgs, stop: &AtomicBool) -> Result<(), Failure> {
             "give a run of idlewave study, or of idlewave measure exchange or barrier",
         ));
     }
-    let cpus = run.manifest().ranks.len() as u32;
+    let seed = args.effort.seed;
     let model = match args.noise.noise.is_empty() {
-        true => plan::changed(NoiseModel::of_profile(&findings.profile, cpus), &args.noise)?,
-        false => plan::model(&args.noise)?,
+        true => {
+            let fitted = crate::fit::of_run(&args.run, seed, stop)?;
+            plan::changed(fitted.model, &args.noise)?
+        }
+        false => plan::model(&args.noise, seed, stop)?,
     };
     let mut compared = Vec::new();
     for like in likes {
         let subject = subject(args, &like.name, &model);
-        let outcome = ask(vec![point(&like, like.ranks)], &subject, stop)?;
+        let outcome = ask(vec![point(&like, like.ranks)], &subject, &stop.flag)?;
         let predicted = outcome.rows[0].answer.step_ns;
         compared.push(Compared {
             like,
@@ -63,7 +65,7 @@ pub fn run_like(args: &LikeArgs, stop: &AtomicBool) -> Result<(), Failure> {
             larger.push(ask(
                 points,
                 &subject(args, &compared.like.name, &model),
-                stop,
+                &stop.flag,
             )?);
         }
     }

@@ -11,6 +11,7 @@ pub use options::{CollectiveArgs, LikeArgs, StencilArgs};
 
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
+use idlewave_recording::Stop;
 use idlewave_simulate::bulk::OneOff;
 use idlewave_simulate::question::{
     Answer, Effort, PathShares, Question, QuestionError, Wave, answer, wave,
@@ -49,18 +50,18 @@ struct Subject<'a> {
 }
 
 /// Runs `simulate stencil`.
-pub fn run_stencil(args: &StencilArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let model = plan::model(&args.common.noise)?;
+pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
     let subject = Subject::of(output::stencil(args), &args.common, &model);
-    let outcome = ask(plan::stencil(args)?, &subject, stop)?;
+    let outcome = ask(plan::stencil(args)?, &subject, &stop.flag)?;
     show(&subject, &outcome)
 }
 
 /// Runs `simulate collective`.
-pub fn run_collective(args: &CollectiveArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let model = plan::model(&args.common.noise)?;
+pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
     let subject = Subject::of(output::collective(args), &args.common, &model);
-    let outcome = ask(plan::collective(args)?, &subject, stop)?;
+    let outcome = ask(plan::collective(args)?, &subject, &stop.flag)?;
     show(&subject, &outcome)
 }
 

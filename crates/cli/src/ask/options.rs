@@ -95,7 +95,7 @@ pub enum Waiting {
 /// What disturbs.
 #[derive(Debug, Args)]
 pub struct NoiseArgs {
-    /// Noise: a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several are added up
+    /// Noise: a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several are added up
     #[arg(long, value_name = "NOISE")]
     pub noise: Vec<NoiseChoice>,
     /// All events strike all CPUs at the same moments

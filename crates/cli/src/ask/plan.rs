@@ -5,6 +5,7 @@ use super::options::{
 };
 use crate::exit::{Exit, Failure};
 use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, Together};
+use idlewave_recording::Stop;
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
 use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
@@ -144,12 +145,12 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
 }
 
 /// All noise that was asked for, as one model.
-pub fn model(noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
+pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     let mut model = NoiseModel::default();
     for choice in &noise.noise {
         match choice {
             NoiseChoice::Path(path) => {
-                let read = read(path)?;
+                let read = read(path, seed, stop)?;
                 model.cpus_per_node = model.cpus_per_node.max(read.cpus_per_node);
                 model.sources.extend(read.sources);
             }
@@ -212,13 +213,17 @@ fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
     }
 }
 
-fn read(path: &Path) -> Result<NoiseModel, Failure> {
+/// A model file, or a run from which a model is made.
+fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
+    if path.is_dir() {
+        return Ok(crate::fit::of_run(path, seed, stop)?.model);
+    }
     let failed = |exit, error: String, next| {
         let what = format!("read the noise model {}: {error}", path.display());
         Failure::new(exit, what).with_next(next)
     };
     let text = std::fs::read_to_string(path).map_err(|error| {
-        let next = "give a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
+        let next = "give a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
         failed(Exit::Io, error.to_string(), next)
     })?;
     NoiseModel::read(&text).map_err(|error| {
