@@ -18,7 +18,7 @@ use super::machine::Machine;
 use super::pool::Pool;
 use crate::goal::{
     Clocks, Engine, Failure, GoalError, Kind, Outcome, Parameters, Stop, Stuck, Task, Unfinished,
-    Waiting, When, Work,
+    Waiting, When, Work, prefetch,
 };
 use idlewave_noise::{CpuTime, Quiet};
 
@@ -315,20 +315,19 @@ impl<const MANY: bool> Work<MANY> for Lazy<'_, MANY> {
     }
 
     #[inline]
-    fn fetch_far(&self, index: u32) {
+    fn fetch(&self, index: u32) {
         self.pool.fetch(index);
     }
 
     #[inline]
-    fn fetch_near(&self, index: u32, first: Option<u32>) {
-        match first {
-            None => {
-                let rank = self.pool.get(index).task.rank as usize;
-                crate::goal::prefetch(&self.ranks, rank);
-                let width = self.machine.code.slots as usize;
-                crate::goal::prefetch(&self.slots, rank * width);
-            }
-            Some(first) => self.pool.fetch(first),
-        }
+    fn fetch_next(&self, index: u32) {
+        self.fetch_rank(self.pool.get(index).task.rank);
+    }
+
+    #[inline]
+    fn fetch_rank(&self, rank: u32) {
+        prefetch(&self.ranks, rank as usize);
+        let width = self.machine.code.slots as usize;
+        prefetch(&self.slots, rank as usize * width);
     }
 }
