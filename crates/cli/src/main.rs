@@ -3,6 +3,7 @@
 mod args;
 mod ask;
 mod exit;
+mod goal;
 mod measure;
 mod progress;
 mod record;
