@@ -109,6 +109,12 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         }
     }
 
+    /// The largest stamp, to see stamps begin again.
+    #[cfg(test)]
+    pub fn stamps_end_at(&mut self, last: u32) {
+        self.last_stamp = last;
+    }
+
     /// Plays all operations.
     pub fn run(&mut self) -> Result<(), Failure<W::Error>> {
         self.play().map_err(Failure::Stop)?;
