@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn events_beyond_the_first_thirty_two_bits_of_their_number_are_others() {
-        let noise = noise(vec![poisson(1e5, Lengths::Exponential { mean_ns: 5e4 })]);
+        let noise = noise(vec![poisson(1e5, Lengths::Exponential { mean_ns: 5e3 })]);
         let lone = noise.lone_stream().unwrap();
         let near = lone.draw(&[1; LANES], &[5; LANES]);
         let far = lone.draw(&[1; LANES], &[5 + (1 << 32); LANES]);

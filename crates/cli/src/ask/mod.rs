@@ -101,7 +101,7 @@ fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<O
         wave: None,
     };
     for (at, point) in points.into_iter().enumerate() {
-        let (steps, warm_up) = plan::steps(effort, point.ranks);
+        let (steps, warm_up) = plan::steps(effort, &point.program);
         if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
             let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
             return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
@@ -191,7 +191,7 @@ fn bar(length: u64) -> ProgressBar {
 fn not_answered(ranks: u32, error: QuestionError) -> Failure {
     let (exit, next) = match error {
         QuestionError::Stopped => (Exit::Other, "start it again"),
-        QuestionError::Program(_) | QuestionError::NoTime => {
+        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => {
             (Exit::Usage, "choose an algorithm and times that can be")
         }
         QuestionError::Noise(_) => (Exit::Usage, "correct that source"),

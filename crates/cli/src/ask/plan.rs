@@ -20,15 +20,18 @@ pub struct Point {
     pub program: Program,
 }
 
-/// Rank-steps of the default number of steps: about a second of one replication.
-const RANK_STEPS: u64 = 20_000_000;
+/// Ranks times parts of a step, by default, of one replication: about a second.
+const PARTS: u64 = 20_000_000;
 /// Steps by default, at least and at most.
 const STEPS: (u64, u64) = (200, 10_000);
 
 /// Steps that are averaged, and those before.
-pub fn steps(effort: &EffortArgs, ranks: u32) -> (u64, u64) {
-    let afforded = (RANK_STEPS / u64::from(ranks)).clamp(STEPS.0, STEPS.1);
-    let steps = effort.steps.unwrap_or(afforded);
+pub fn steps(effort: &EffortArgs, program: &Program) -> (u64, u64) {
+    // A program that cannot be is refused when it is run.
+    let parts = program.operations().unwrap_or(1).max(1) * u64::from(program.ranks);
+    let steps = effort
+        .steps
+        .unwrap_or((PARTS / parts).clamp(STEPS.0, STEPS.1));
     (steps, effort.warm_up.unwrap_or(steps / 3))
 }
 

@@ -16,6 +16,9 @@ const LONGEST_STEP: u64 = 1 << 50;
 /// Steps after which the range of the clock is looked at.
 const STEPS_UNWATCHED: u64 = 256;
 
+/// So few that sharing them out among threads takes longer than their times.
+const FEW_RANKS: usize = 1 << 14;
+
 /// CPU time of a step without noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -174,15 +177,24 @@ impl<'a> Lockstep<'a> {
             Some(ranks) => Tiling::new(&self.layout, ranks, 1),
             None => Tiling::of(&self.layout, threads),
         };
+        match tiling.begins.len() == 1 || threads == 1 {
+            true => self.advance_tiled(&tiling, steps),
+            // All of it on threads of the pool: handing every phase over to them from outside would take longer than the phase.
+            false => rayon::scope(|_| self.advance_tiled(&tiling, steps)),
+        }
+    }
+
+    fn advance_tiled(&mut self, tiling: &Tiling, steps: u64) -> Result<(), LockstepError> {
         let end = self.step + steps;
         while self.step < end {
             // The steps between two looks at the clock add up to less than what is left beyond its limit.
             let pause = end.min(self.step + STEPS_UNWATCHED);
             while self.step < pause {
                 let count = (pause - self.step).min(tiling.steps as u64);
-                self.advance_together(&tiling, count as usize);
+                self.advance_together(tiling, count as usize);
             }
-            if self.latest() > LATEST / 2 {
+            let latest = self.columns.ends[0].iter().max();
+            if latest.is_some_and(|&end| from_column(end) > LATEST / 2) {
                 return Err(LockstepError::TooLong { step: self.step });
             }
         }
@@ -213,21 +225,8 @@ impl<'a> Lockstep<'a> {
 
     /// Sum over all ranks of the ends of their last computations, in nanoseconds.
     pub(super) fn sum(&self) -> i128 {
-        let chunks = self.columns.ends[0].par_chunks(1 << 16);
-        chunks
-            .map(|chunk| {
-                chunk
-                    .iter()
-                    .map(|&end| i128::from(end - ORIGIN))
-                    .sum::<i128>()
-            })
-            .sum()
-    }
-
-    fn latest(&self) -> u64 {
-        let chunks = self.columns.ends[0].par_chunks(1 << 16);
-        let latest = chunks.map(|chunk| chunk.iter().copied().max().unwrap_or(ORIGIN));
-        latest.max().map_or(0, from_column)
+        let ends = self.columns.ends[0].iter();
+        ends.map(|&end| i128::from(end - ORIGIN)).sum()
     }
 
     fn advance_together(&mut self, tiling: &Tiling, steps: usize) {
@@ -246,9 +245,11 @@ impl<'a> Lockstep<'a> {
             width: self.width,
         };
         phases(&self.layout, tiling, self.columns.part(), |tasks| {
-            tasks
-                .into_par_iter()
-                .for_each(|mut task| rules.advance(&mut task, steps));
+            let advance = |mut task| rules.advance(&mut task, steps);
+            match tasks.len() == 1 || rayon::current_num_threads() == 1 {
+                true => tasks.into_iter().for_each(advance),
+                false => tasks.into_par_iter().for_each(advance),
+            }
         });
         if steps % 2 == 1 {
             self.columns.ends.swap(0, 1);
@@ -264,30 +265,38 @@ impl<'a> Lockstep<'a> {
             1 => 4096,
             unit => unit,
         };
-        times.par_chunks_mut(size).enumerate().for_each_init(
-            || (vec![0; size], vec![NEVER; size]),
-            |(buffer, quiet), (chunk, times)| {
-                let begin = chunk * size;
-                let units = begin / layout.unit()..(begin + times.len()) / layout.unit();
-                let buffer = &mut buffer[..times.len()];
-                let mut none = Vec::new();
-                rows(layout, layout.units, true, units, |row, range| {
-                    let first = row.begin + range.start - begin;
-                    let places = first..first + range.len();
-                    let out = Swept {
-                        ends: &mut buffer[places.clone()],
-                        quiet: &quiet[places],
-                        first: 0,
-                        disturbed: &mut none,
-                    };
-                    let after = After::Same(self.communication);
-                    sweep(self.width, ends, row, range, after, out);
-                });
-                for (time, &t) in times.iter_mut().zip(&*buffer) {
-                    *time = from_column(t);
-                }
-            },
-        );
+        let buffers = || (vec![0; size], vec![NEVER; size]);
+        let fill = |(buffer, quiet): &mut (Vec<i64>, Vec<i64>), chunk: usize, times: &mut [u64]| {
+            let begin = chunk * size;
+            let units = begin / layout.unit()..(begin + times.len()) / layout.unit();
+            let buffer = &mut buffer[..times.len()];
+            let mut none = Vec::new();
+            rows(layout, layout.units, true, units, |row, range| {
+                let first = row.begin + range.start - begin;
+                let places = first..first + range.len();
+                let out = Swept {
+                    ends: &mut buffer[places.clone()],
+                    quiet: &quiet[places],
+                    first: 0,
+                    disturbed: &mut none,
+                };
+                let after = After::Same(self.communication);
+                sweep(self.width, ends, row, range, after, out);
+            });
+            for (time, &t) in times.iter_mut().zip(&*buffer) {
+                *time = from_column(t);
+            }
+        };
+        if times.len() <= FEW_RANKS {
+            let mut buffers = buffers();
+            let chunks = times.chunks_mut(size).enumerate();
+            chunks.for_each(|(chunk, times)| fill(&mut buffers, chunk, times));
+        } else {
+            let chunks = times.par_chunks_mut(size).enumerate();
+            chunks.for_each_init(buffers, |buffers, (chunk, times)| {
+                fill(buffers, chunk, times);
+            });
+        }
     }
 }
 

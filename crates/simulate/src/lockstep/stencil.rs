@@ -32,7 +32,7 @@ impl Stencil {
         let ranks = sides
             .iter()
             .try_fold(1_u32, |product, &side| product.checked_mul(side));
-        if !(1..=3).contains(&sides.len()) || !ranks.is_some_and(|r| r > 0) {
+        if !(1..=3).contains(&sides.len()) || ranks.is_none_or(|r| r == 0) {
             return Err(LockstepError::BadSides {
                 sides: sides.to_vec(),
             });

@@ -256,7 +256,7 @@ fn configs() -> impl Strategy<Value = LockstepConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn any_stencil_and_noise_agree_with_the_plain_engine(
         config in configs(), kind in 0usize..7, seed: u64, tile in 1usize..70, every in 1u64..45,
