@@ -4,6 +4,7 @@ mod args;
 mod ask;
 mod exit;
 mod fit;
+mod goal;
 mod measure;
 mod progress;
 mod record;

@@ -17,7 +17,19 @@ fn main() -> io::Result<()> {
     bundle_seeds(&corpus.join("bundle"))?;
     ring_seeds(&corpus.join("ring"))?;
     goal_seeds(&corpus.join("goal"))?;
+    program_seeds(&corpus.join("program"))?;
     selfish_seeds(&corpus.join("selfish"))
+}
+
+/// Programs with every part of the language.
+fn program_seeds(dir: &Path) -> io::Result<()> {
+    const TEXT: &str = "program 1 # all\nranks 4\ncpus 2\nnics 2\nparam n = min(ranks, 3) * 2us // a\nlet left = (rank - 1) % ranks\n\
+        loop k 2 {\ncalc n + k cpu 1\ntogether { send 8b to (rank + 1) % ranks tag k nic 1 recv 8 from left tag k }\n}\n\
+        if rank == 0 and not 0 { send 70000 to 1 } else if rank == 1 or 0 { recv 9 from any tag any } else { calc 1 << log2ceil(ranks) }\n";
+    fs::create_dir_all(dir)?;
+    fs::write(dir.join("every_part"), TEXT)?;
+    let example = include_str!("../../../docs/examples/ring.iw");
+    fs::write(dir.join("ring"), example)
 }
 
 /// Detours as the benchmark writes them, and bare ones.
