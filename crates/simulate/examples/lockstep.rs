@@ -40,8 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
             let mut bytes = Vec::new();
             lockstep.run(steps, every, |_, times| {
-                bytes.clear();
-                bytes.extend(times.iter().flat_map(|t| t.to_le_bytes()));
+                bytes.resize(8 * times.len(), 0);
+                for (bytes, time) in bytes.chunks_exact_mut(8).zip(times) {
+                    bytes.copy_from_slice(&time.to_le_bytes());
+                }
                 out.write_all(&bytes)?;
                 Ok::<(), Box<dyn Error>>(())
             })?;
