@@ -204,6 +204,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn gaps_more_even_than_random_ones_are_not_taken_for_them() {
+        let mut random = idlewave_stats::random::SplitMix::new(1);
+        let mut gap = |parts: u32| -> u64 {
+            let sum: f64 = (0..parts).map(|_| -random.uniform().ln()).sum();
+            (1e6 * sum / f64::from(parts)) as u64
+        };
+        let mut joined = |parts: u32| {
+            let mut time = 0;
+            let events = (0..2_000).map(|_| {
+                time += gap(parts);
+                [time, 1]
+            });
+            let events = events.collect();
+            Joined {
+                time: time + 1,
+                events,
+            }
+        };
+        assert_eq!(choose(None, &joined(1)).law, Law::Poisson);
+        // Two exponential parts each: a distance of 0.1.
+        let chosen = choose(None, &joined(2));
+        assert!(matches!(chosen.law, Law::Trace { .. }), "{chosen:?}");
+    }
+
+    #[test]
     fn a_long_trace_keeps_whole_blocks_from_begin_to_end_and_says_so() {
         let joined = Joined {
             time: 100_000_000,

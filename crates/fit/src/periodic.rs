@@ -6,6 +6,8 @@ use idlewave_stats::periodicity;
 
 /// Fewer events on a line show no period.
 const LEAST: usize = 16;
+/// Lines on which a period is looked for.
+const SEARCHED: usize = 8;
 /// With more teeth that nobody strikes there is no comb.
 const STRUCK_AT_LEAST: f64 = 0.5;
 /// Share of the events that are on the comb beyond chance, at least.
@@ -36,9 +38,12 @@ pub struct Comb {
 
 /// The comb of lines, or `None` if there is none on which at least half of the teeth are struck.
 pub fn comb(lines: &[Line]) -> Option<Comb> {
-    let found = lines
-        .iter()
-        .filter(|l| l.events.len() >= LEAST)
+    // All lines have the same period, if they have one: those with most events show it best.
+    let mut shown: Vec<&Line> = lines.iter().filter(|l| l.events.len() >= LEAST).collect();
+    shown.sort_by_key(|l| std::cmp::Reverse(l.events.len()));
+    let found = shown
+        .into_iter()
+        .take(SEARCHED)
         .filter_map(|l| Some((l, periodicity::periods(&l.begins()).into_iter().next()?)))
         .max_by(|a, b| a.1.power.total_cmp(&b.1.power));
     let (line, found) = found?;

@@ -96,6 +96,8 @@ mod tests {
         };
         let found = shares(&burst, false, 1);
         assert!(found.rate[1] < 10.0 && found.rate[2] > 120.0, "{found:?}");
+        let alone = shares(&burst, true, 1);
+        assert!((alone.rate[1] - 40.7).abs() < 0.05 && (alone.rate[2] - 60.8).abs() < 0.05);
         let half = found.scaled(0.5, 0.25);
         assert_eq!((half.rate[0], half.stolen[0]), (25.0, 1.25e-5));
     }

@@ -380,6 +380,36 @@ fn the_same_input_gives_the_same_model_and_the_model_reads_back() {
 }
 
 #[test]
+fn teeth_that_strike_nobody_keep_the_share_of_the_time() {
+    // Every fourth tick is missing.
+    let events = (0..4_000_u64).filter(|i| i % 4 != 2);
+    let line = Line {
+        node: 0,
+        cpu: 0,
+        watched: vec![(0, 4 * SECOND)],
+        events: events.map(|i| (i * 1_000_000 + 5, 10_000)).collect(),
+    };
+    let input = Input {
+        about: String::new(),
+        cpus_per_node: 1,
+        common_clock: true,
+        watched_ns: 4 * SECOND,
+        sources: vec![SourceEvents {
+            kind: SourceKind::Irq,
+            name: "disk".into(),
+            keeps: 0.0,
+            lines: vec![line],
+        }],
+        notes: Vec::new(),
+    };
+    let found = fit(input, 1).unwrap();
+    assert!(matches!(only(&found).arrivals, Arrivals::Periodic { .. }));
+    let noise = Noise::new(&found.model, 1, 0, |_| true).unwrap();
+    let again: u64 = noise.events(0, 40 * SECOND).iter().map(|e| e.length).sum();
+    assert!((again as f64 / 40e9 / 0.0075 - 1.0).abs() < 0.02, "{again}");
+}
+
+#[test]
 fn nothing_that_struck_is_a_model_without_sources_and_nothing_watched_is_an_error() {
     let quiet = seen(
         &model(2, vec![poisson(1e-9, Lengths::Fixed { ns: 1 })]),
