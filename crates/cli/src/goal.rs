@@ -1,7 +1,10 @@
 //! `idlewave simulate goal`: schedules and programs under the LogGOPS model.
 
+use crate::ask::{NoiseArgs, model};
 use crate::exit::{Exit, Failure};
 use clap::Args;
+use idlewave_noise::{Noise, NoiseModel, Timelines};
+use idlewave_recording::Stop;
 use idlewave_simulate::goal::{self, GoalError, Outcome, Parameters, PerByte, ReadError, Schedule};
 use idlewave_simulate::program::{
     self, Bindings, Bound, PlayError, Problem, Program, ProgramError, ReadProgramError,
@@ -62,13 +65,18 @@ pub struct GoalArgs {
         allow_hyphen_values = true
     )]
     rendezvous: u64,
+    #[command(flatten)]
+    noise: NoiseArgs,
+    /// Seed of the noise: the same one gives the same times
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
     /// Print everything as JSON, the finish time of every rank too
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
-pub fn run_goal(args: &GoalArgs) -> Result<(), Failure> {
+pub fn run_goal(args: &GoalArgs, stop: &Stop) -> Result<(), Failure> {
     let parameters = Parameters {
         latency: args.latency,
         overhead: args.overhead,
@@ -77,16 +85,58 @@ pub fn run_goal(args: &GoalArgs) -> Result<(), Failure> {
         overhead_per_byte: args.overhead_per_byte,
         rendezvous: Bytes::new(args.rendezvous),
     };
+    let model = model(&args.noise, args.seed, stop)?;
     let played = read(args)?;
     if let Some(path) = &args.write_goal {
         played.write_goal(&args.file, path)?;
     }
-    let outcome = played.play(&args.file, &parameters)?;
+    let noise = Noise::new(&model, args.seed, 0, |_| true).map_err(|problem| {
+        Failure::new(Exit::Usage, format!("use this noise: {problem}"))
+            .with_next("give the source rates and lengths that can be")
+    })?;
+    let outcome = played.play(&args.file, &parameters, &noise)?;
+    let quiet = match model.sources.is_empty() {
+        true => None,
+        false => Some(
+            played
+                .play(&args.file, &parameters, &silence())?
+                .makespan_ns(),
+        ),
+    };
+    let disturbed = Disturbed {
+        sources: model.sources.iter().map(|s| s.label()).collect(),
+        seed: args.seed,
+        quiet_ns: quiet,
+    };
     let text = match args.json {
-        true => json(&played, &parameters, &outcome),
-        false => summary(&args.file, &played, &parameters, &outcome),
+        true => json(&played, &parameters, &outcome, &disturbed),
+        false => summary(&args.file, &played, &parameters, &outcome, &disturbed),
     };
     crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// What disturbed, and what the makespan would have been without it.
+#[derive(Default)]
+struct Disturbed {
+    sources: Vec<String>,
+    seed: u64,
+    quiet_ns: Option<u64>,
+}
+
+impl Disturbed {
+    /// What no number of the outcome contains.
+    fn not_modelled(&self) -> &'static [&'static str] {
+        match self.quiet_ns {
+            Some(_) => &NOT_MODELLED[1..],
+            None => &NOT_MODELLED,
+        }
+    }
+}
+
+/// Noise without sources.
+fn silence() -> Noise {
+    let none = NoiseModel::default();
+    Noise::new(&none, 0, 0, |_| true).expect("a model without sources is one")
 }
 
 /// What is played.
@@ -103,15 +153,37 @@ impl Played {
         }
     }
 
-    fn play(&self, file: &Path, parameters: &Parameters) -> Result<Outcome, Failure> {
+    /// Plays it, each of its CPUs with its own noise.
+    fn play(
+        &self,
+        file: &Path,
+        parameters: &Parameters,
+        noise: &Noise,
+    ) -> Result<Outcome, Failure> {
         match self {
-            Played::Schedule(schedule) => goal::simulate(schedule, parameters)
-                .map_err(|error| not_simulated("schedule", file, &error)),
-            Played::Program(bound) => match program::simulate(bound, parameters) {
-                Ok(outcome) => Ok(outcome),
-                Err(PlayError::Goal(error)) => Err(not_simulated("program", file, &error)),
-                Err(PlayError::Program(error)) => Err(not_run(file, &error)),
-            },
+            Played::Schedule(schedule) => {
+                let played = match noise.is_silent() {
+                    true => goal::simulate(schedule, parameters),
+                    false => {
+                        let cpus = Timelines::new(noise, schedule.ranks(), schedule.cpus());
+                        goal::simulate_with(schedule, parameters, cpus)
+                    }
+                };
+                played.map_err(|error| not_simulated("schedule", file, &error))
+            }
+            Played::Program(bound) => {
+                let played = match noise.is_silent() {
+                    true => program::simulate(bound, parameters),
+                    false => {
+                        let cpus = Timelines::new(noise, bound.ranks(), bound.cpus());
+                        program::simulate_with(bound, parameters, cpus)
+                    }
+                };
+                played.map_err(|error| match error {
+                    PlayError::Goal(error) => not_simulated("program", file, &error),
+                    PlayError::Program(error) => not_run(file, &error),
+                })
+            }
         }
     }
 
@@ -277,7 +349,12 @@ const NOT_MODELLED: [&str; 4] = [
     "the handshake of a rendezvous",
 ];
 
-fn json(played: &Played, parameters: &Parameters, outcome: &Outcome) -> String {
+fn json(
+    played: &Played,
+    parameters: &Parameters,
+    outcome: &Outcome,
+    disturbed: &Disturbed,
+) -> String {
     let number = |per_byte: PerByte| per_byte.to_string().parse::<f64>().ok();
     // Dependencies of a program are not counted: there never are all of them.
     let (dependencies, set) = match played {
@@ -306,7 +383,12 @@ fn json(played: &Played, parameters: &Parameters, outcome: &Outcome) -> String {
         },
         "makespan_ns": outcome.makespan_ns(),
         "finish_ns": outcome.finish_ns,
-        "not_modelled": NOT_MODELLED,
+        "noise": disturbed.quiet_ns.map(|quiet| serde_json::json!({
+            "sources": disturbed.sources,
+            "seed": disturbed.seed,
+            "undisturbed_makespan_ns": quiet,
+        })),
+        "not_modelled": disturbed.not_modelled(),
     });
     format!("{value:#}\n")
 }
@@ -314,7 +396,13 @@ fn json(played: &Played, parameters: &Parameters, outcome: &Outcome) -> String {
 /// Ranks that are listed.
 const SLOWEST: usize = 8;
 
-fn summary(file: &Path, played: &Played, parameters: &Parameters, outcome: &Outcome) -> String {
+fn summary(
+    file: &Path,
+    played: &Played,
+    parameters: &Parameters,
+    outcome: &Outcome,
+    disturbed: &Disturbed,
+) -> String {
     let makespan = outcome.makespan_ns();
     let slowest = outcome.slowest(SLOWEST);
     let bytes = outcome.bytes.map_or("over 2^64 bytes".to_owned(), |bytes| {
@@ -351,6 +439,15 @@ fn summary(file: &Path, played: &Played, parameters: &Parameters, outcome: &Outc
     for &(rank, finish) in &slowest {
         let _ = writeln!(out, "  {rank:>10} {finish:>24} {:>30}", makespan - finish);
     }
+    if let Some(quiet) = disturbed.quiet_ns {
+        let _ = writeln!(
+            out,
+            "  noise of {} sources, seed {}: without it {} ({quiet} ns)",
+            disturbed.sources.len(),
+            disturbed.seed,
+            Nanos::from_nanos(quiet)
+        );
+    }
     let more = outcome.finish_ns.len() - slowest.len();
     if more > 0 {
         let _ = writeln!(out, "  and {more} more; --json has all");
@@ -372,7 +469,7 @@ fn summary(file: &Path, played: &Played, parameters: &Parameters, outcome: &Outc
         "rendezvous above S",
         parameters.rendezvous.get(),
     );
-    for what in NOT_MODELLED {
+    for what in disturbed.not_modelled() {
         let _ = writeln!(out, "  {what}");
     }
     out.push_str(
@@ -398,7 +495,13 @@ mod tests {
         outcome.bytes = Some(u64::MAX);
         outcome.finish_ns = vec![u64::MAX; 20];
         parameters.gap_per_byte = "0.123456789012345678".parse().unwrap();
-        let text = summary(Path::new("x.goal"), &schedule, &parameters, &outcome);
+        let text = summary(
+            Path::new("x.goal"),
+            &schedule,
+            &parameters,
+            &outcome,
+            &Disturbed::default(),
+        );
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }

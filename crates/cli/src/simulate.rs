@@ -51,7 +51,7 @@ pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
     // Nothing stops it but a signal, which ends it at once.
     let stop = Stop::default();
     let run = || match &args.what {
-        Simulation::Goal(args) => crate::goal::run_goal(args),
+        Simulation::Goal(args) => crate::goal::run_goal(args, &stop),
         Simulation::Stencil(args) => crate::ask::run_stencil(args, &stop),
         Simulation::Collective(args) => crate::ask::run_collective(args, &stop),
         Simulation::Like(args) => crate::ask::run_like(args, &stop),

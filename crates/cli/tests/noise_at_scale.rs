@@ -302,3 +302,26 @@ fn a_run_is_predicted_and_compared() {
     let dir = tempfile::tempdir().unwrap();
     simulate(&["like", dir.path().to_str().unwrap()]).failed(5);
 }
+
+#[test]
+fn schedules_are_disturbed_too() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/examples/pingpong.goal"
+    );
+    let seen = json(&["goal", example, "--noise", "poisson:5us:1us"]);
+    assert_eq!(seen["noise"]["undisturbed_makespan_ns"], 35_776);
+    assert!(seen["makespan_ns"].as_u64().unwrap() > 36_000);
+    assert_eq!(seen, json(&["goal", example, "--noise", "poisson:5us:1us"]));
+    assert_ne!(
+        seen,
+        json(&["goal", example, "--noise", "poisson:5us:1us", "--seed", "7"])
+    );
+    let not: Vec<&str> = seen["not_modelled"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(!not.contains(&"noise"), "{not:?}");
+}

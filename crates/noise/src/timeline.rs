@@ -276,7 +276,7 @@ pub struct Timelines<'a> {
 
 impl<'a> Timelines<'a> {
     /// Ranks 0 to `ranks - 1`, each on so many CPUs of its own, from the beginning. Ranks fill one node after the other.
-    pub fn new(noise: &'a Noise, ranks: u32, cpus_per_rank: u8) -> Self {
+    pub fn new(noise: &'a Noise, ranks: u32, cpus_per_rank: u16) -> Self {
         let cpus_per_rank = u32::from(cpus_per_rank.max(1));
         Timelines {
             noise,

@@ -7,7 +7,8 @@ mod output;
 mod plan;
 
 pub use like::run_like;
-pub use options::{CollectiveArgs, LikeArgs, StencilArgs};
+pub use options::{CollectiveArgs, LikeArgs, NoiseArgs, StencilArgs};
+pub use plan::model;
 
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
@@ -17,7 +18,7 @@ use idlewave_simulate::question::{
     Answer, Effort, PathShares, Question, QuestionError, Wave, answer, wave,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use options::{CommonArgs, EffortArgs, NoiseArgs};
+use options::{CommonArgs, EffortArgs};
 use plan::Point;
 use std::sync::atomic::AtomicBool;
 
