@@ -182,13 +182,13 @@ fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     });
     match worst.filter(|w| w.saved.low() > 0.0) {
         _ if model.sources.is_empty() => out.push_str(
-            "  Nothing disturbs: give noise with --noise, measured (idlewave fit RUN) or made up\n  (poisson:10ms:50us).\n",
+            "  Nothing disturbs: give noise with --noise, a run of idlewave study or made up\n  (poisson:10ms:50us).\n",
         ),
         Some(worst) => {
             let _ = writeln!(
                 out,
-                "  {} costs most here: look at it first. --cosched and --quiet-cpu 1 say what\n  moving noise would bring, --ranks 1e2..1e6 how it grows.",
-                worst.name
+                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 say what moving\n  noise would bring, --ranks 1e2..1e6 how it grows.",
+                cut(&worst.name, 78)
             );
         }
         None => out.push_str(
