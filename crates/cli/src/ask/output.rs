@@ -22,10 +22,10 @@ pub fn stencil(args: &StencilArgs) -> String {
     let ends = if args.open { "open ends" } else { "periodic" };
     let wait = match args.wait {
         Waiting::All => "waits for all",
-        Waiting::Blocking => "waits for one after the other",
+        Waiting::Blocking => "waits for one by one",
         Waiting::Overlapped => "computes before it waits",
     };
-    format!("stencil, {reach} {sides}, {ends}, {wait}")
+    format!("stencil of {reach} {sides}, {ends}, {wait}")
 }
 
 /// The program in words.
@@ -101,7 +101,7 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         ..
     } = subject;
     let taken = stolen(model);
-    let mut out = format!("SIMULATED {what}\n");
+    let mut out = format!("SIMULATED\n  {what}\n");
     let share = taken.map_or("no mean".to_owned(), percent);
     let more = match (noise.cosched, noise.quiet_cpu) {
         (true, Some(n)) => format!(", co-scheduled, {n} quiet CPU per node"),
