@@ -16,6 +16,7 @@ mod model;
 mod noise;
 pub mod philox;
 mod select;
+mod served;
 mod text;
 mod timeline;
 
@@ -26,5 +27,6 @@ pub use lengths::LengthLaw;
 pub use model::{Arrivals, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together};
 pub use noise::{Noise, Place};
 pub use select::{Pattern, PatternError};
+pub use served::{Served, ServedEvents};
 pub use text::ModelError;
 pub use timeline::{Charge, Timeline, Timelines};
