@@ -540,3 +540,80 @@ proptest! {
         prop_assert_eq!(&now[..], engine.times());
     }
 }
+
+/// The page and the summary say so before anything else, and nothing of a machine, of advice or of what was measured.
+#[test]
+fn page_and_summary_say_that_the_run_is_simulated() {
+    let daemon = source(SourceKind::Task, "daemon & <co>", poisson(20.0), 400_000);
+    let (program, model) = (ring(8), model(8, vec![daemon]));
+    let delays = [OneOff {
+        rank: 2,
+        step: 9,
+        ns: 7_000_000,
+    }];
+    let run = Run {
+        delays: &delays,
+        ..run(&program, &model, 200)
+    };
+    let (explanation, reader, _dir) = explained(&run);
+    let findings = explanation.findings;
+    let page = idlewave_report::render_html(&reader, &findings).unwrap();
+    assert!(page.contains("<strong>SIMULATED:</strong> nothing on this page was measured"));
+    assert!(page.contains("<title>idlewave: a simulated run</title>"));
+    for section in [
+        "verdict",
+        "sources",
+        "late",
+        "spacetime",
+        "slowest",
+        "simulation",
+    ] {
+        assert!(
+            page.contains(&format!("<section id=\"{section}\">")),
+            "{section}"
+        );
+    }
+    for section in [
+        "advice",
+        "scale",
+        "noise",
+        "contamination",
+        "machine",
+        "recording",
+    ] {
+        assert!(
+            !page.contains(&format!("<section id=\"{section}\">")),
+            "{section}"
+        );
+    }
+    assert!(page.contains("rank 2 in step 9 for 7.00 ms"));
+    assert!(
+        page.contains("name = &quot;daemon &amp; &lt;co&gt;&quot;"),
+        "the model is there"
+    );
+    assert!(!page.contains("this machine"));
+    let summary = idlewave_report::render_text(reader.manifest(), &findings, 80, false);
+    let head: Vec<&str> = summary.lines().take(8).collect();
+    assert_eq!(
+        head,
+        [
+            "SIMULATED RUN: nothing below was measured on any machine",
+            "  8 ranks on 1 node, 200 steps; seed 7, replication 0",
+            "  - compute 1.00 ms",
+            "  - exchange 8 B with neighbours on 8 x 1 x 1 ranks, reach 1, periodic, both",
+            "    ways, all at once",
+            "  - messages: latency 10000 ns, overhead 0 ns, gap 0 ns, gap per byte 0 ns,",
+            "    overhead per byte 0 ns, rendezvous above 18446744073709551615 bytes",
+            "  - rank 2 delayed once, in step 9, for 7.00 ms",
+        ]
+    );
+    for word in [
+        "not measured",
+        "kernel trace",
+        "NOT RECORDED",
+        "ADVICE",
+        "WHAT TO DO",
+    ] {
+        assert!(!summary.contains(word), "{word}\n{summary}");
+    }
+}
