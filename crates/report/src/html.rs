@@ -14,6 +14,7 @@ mod pieces;
 mod ranks;
 mod scale;
 mod simulated;
+mod simulation;
 mod slowest;
 mod sources;
 mod spacetime;
@@ -22,6 +23,8 @@ mod verdict;
 mod waits;
 mod windows;
 mod windows_of_waits;
+
+pub use simulation::simulation_page;
 
 use crate::{ReportError, story};
 use base64::{Engine, engine::general_purpose::STANDARD};
