@@ -1,6 +1,7 @@
 //! The `idlewave` command: a thin front over the library crates.
 
 mod args;
+mod ask;
 mod exit;
 mod measure;
 mod progress;

@@ -11,12 +11,15 @@ use std::fmt::Write;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 const EXAMPLES: &str = "\
 Examples:
   idlewave simulate goal app.goal
   idlewave simulate goal app.goal --latency 800 --gap-per-byte 0.04
-  idlewave simulate goal - --json < app.goal";
+  idlewave simulate goal - --json < app.goal
+  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e6
+  idlewave simulate collective allreduce --noise poisson:10ms:50us";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -29,6 +32,12 @@ pub struct SimulateArgs {
 enum Simulation {
     /// Play a GOAL schedule under the LogGOPS model: when does each rank finish?
     Goal(GoalArgs),
+    /// What noise costs a program whose ranks exchange with their neighbours
+    Stencil(Box<crate::ask::StencilArgs>),
+    /// What noise costs a program of a collective operation
+    Collective(Box<crate::ask::CollectiveArgs>),
+    /// Predict a measured run, compare, and say what it would be with more ranks or less noise
+    Like(Box<crate::ask::LikeArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -76,7 +85,7 @@ struct GoalArgs {
 }
 
 /// A whole number of nanoseconds, or a time with its unit.
-fn nanos(text: &str) -> Result<Nanos, String> {
+pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
     match text.parse() {
         Ok(ns) if !text.starts_with('+') => Ok(Nanos::from_nanos(ns)),
         _ => text
@@ -87,8 +96,15 @@ fn nanos(text: &str) -> Result<Nanos, String> {
 
 /// Runs the command. It writes nothing but its output, so that a signal may end it at any moment.
 pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
-    let Simulation::Goal(args) = &args.what;
-    match signals::end_on_signals().and_then(|()| run_goal(args)) {
+    // Nothing stops it but a signal, which ends it at once.
+    let stop = AtomicBool::new(false);
+    let run = || match &args.what {
+        Simulation::Goal(args) => run_goal(args),
+        Simulation::Stencil(args) => crate::ask::run_stencil(args, &stop),
+        Simulation::Collective(args) => crate::ask::run_collective(args, &stop),
+        Simulation::Like(args) => crate::ask::run_like(args, &stop),
+    };
+    match signals::end_on_signals().and_then(|()| run()) {
         Ok(()) => Exit::Done.into(),
         Err(failure) => report_failure(&failure),
     }

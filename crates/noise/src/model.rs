@@ -1,6 +1,7 @@
 //! What a model says. The form of the file is that of these types: docs/noise-model.md.
 
-use idlewave_run::SourceKind;
+use idlewave_run::{NoiseProfile, NoiseSource, SourceKind};
+use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// All that disturbs the nodes of a cluster. Every node is like every other; their events differ.
@@ -227,7 +228,45 @@ pub struct GoodnessOfFit {
     pub p: f64,
 }
 
+/// A source is regular if its events come as often as its period says, to this share.
+const REGULAR: f64 = 0.1;
+
 impl NoiseModel {
+    /// The noise profile of an analysed run as a model: every source strikes every CPU for itself, regular ones periodically,
+    /// all others at random, with the lengths that were seen.
+    pub fn of_profile(profile: &NoiseProfile, cpus_per_node: u32) -> NoiseModel {
+        let source = |s: &NoiseSource| {
+            let per_period = |p: &Nanos| (s.rate_per_s * p.as_secs_f64() - 1.0).abs();
+            let arrivals = match s.period.filter(|p| per_period(p) < REGULAR) {
+                Some(period) => Arrivals::Periodic {
+                    period_ns: period.get(),
+                    jitter_ns: 0,
+                    phase_ns: None,
+                },
+                None => Arrivals::Poisson {
+                    rate_per_s: s.rate_per_s,
+                },
+            };
+            let bins: Vec<[u64; 2]> = s.lengths.iter().map(|b| [b.length_ns, b.count]).collect();
+            (s.rate_per_s > 0.0 && bins.iter().any(|b| b[1] > 0)).then(|| Source {
+                kind: s.kind,
+                name: s.name.clone(),
+                strikes: Scope::EachCpu,
+                together: Together::Alone,
+                cpus: None,
+                keeps: 0.0,
+                arrivals,
+                length: Some(Lengths::Empirical { bins, tail: None }),
+                fit: None,
+            })
+        };
+        NoiseModel {
+            cpus_per_node: cpus_per_node.max(1),
+            sources: profile.sources.iter().filter_map(source).collect(),
+            ..NoiseModel::default()
+        }
+    }
+
     /// The version that this program writes and reads.
     pub const SCHEMA: u32 = 1;
 
@@ -241,5 +280,61 @@ impl Source {
     /// Class and name, as patterns see them: "irq:eth0".
     pub fn label(&self) -> String {
         format!("{}:{}", self.kind.label(), self.name)
+    }
+}
+
+impl Source {
+    /// Share of the time of a CPU of a node that it takes, on average over the node's CPUs; `None` if its lengths have no mean.
+    pub fn stolen(&self, cpus_per_node: u32) -> Option<f64> {
+        let mean = || self.length.as_ref().and_then(Lengths::mean_ns);
+        let taken = match &self.arrivals {
+            Arrivals::Poisson { rate_per_s } => rate_per_s * mean()? / 1e9,
+            Arrivals::Periodic { period_ns, .. } => mean()? / *period_ns as f64,
+            Arrivals::Trace {
+                watched_ns, events, ..
+            } => events.iter().map(|e| e[1] as f64).sum::<f64>() / *watched_ns as f64,
+        };
+        let nodes = f64::from(cpus_per_node.max(1));
+        let struck = match (self.strikes, &self.cpus) {
+            (Scope::OneCpuOfNode, None) => 1.0 / nodes,
+            (Scope::OneCpuOfNode, Some(cpus)) => cpus.len() as f64 / (nodes * nodes),
+            (Scope::EachCpu, None) => 1.0,
+            (Scope::EachCpu, Some(cpus)) => cpus.len() as f64 / nodes,
+        };
+        Some(taken * struck * (1.0 - self.keeps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_source_takes_is_rate_times_length_of_the_cpus_that_it_strikes() {
+        let mut source = Source {
+            kind: SourceKind::Task,
+            name: "x".into(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals: Arrivals::Poisson { rate_per_s: 100.0 },
+            length: Some(Lengths::Fixed { ns: 1_000_000 }),
+            fit: None,
+        };
+        assert_eq!(source.stolen(4), Some(0.1));
+        source.cpus = Some(vec![1]);
+        assert_eq!(source.stolen(4), Some(0.025));
+        (source.cpus, source.strikes) = (None, Scope::OneCpuOfNode);
+        assert_eq!(source.stolen(4), Some(0.025));
+        source.keeps = 0.5;
+        assert_eq!(source.stolen(4), Some(0.0125));
+        source.arrivals = Arrivals::Trace {
+            watched_ns: 1_000,
+            block_ns: None,
+            events: vec![[0, 100], [500, 300]],
+        };
+        (source.keeps, source.strikes) = (0.0, Scope::EachCpu);
+        assert_eq!(source.stolen(4), Some(0.4));
     }
 }

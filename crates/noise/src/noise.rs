@@ -138,6 +138,13 @@ impl Noise {
     }
 }
 
+/// A number from 0 to below 1 that belongs to a rank under a seed, for what is drawn once and for all: its speed.
+pub fn uniform(seed: u64, rank: u32) -> f64 {
+    let [high, low, ..] =
+        philox4x32_one([rank, 0, 1, u32::MAX], [seed as u32, (seed >> 32) as u32]);
+    ((high << 32 | low) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 /// Rate of a source whose events are drawn together with those of others: independent Poisson processes are one.
 fn mixed_rate(source: &Source) -> Option<f64> {
     let plain = source.scope_is_plain() && source.keeps == 0.0;

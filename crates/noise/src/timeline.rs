@@ -26,14 +26,16 @@ struct Pending {
     until: u64,
 }
 
-/// What lies before one CPU.
-#[derive(Clone, Debug)]
+/// What lies before one CPU; by default nothing at all.
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Streams under which the rank stands still, then the others.
     pending: Vec<Pending>,
     still: usize,
     /// When the CPU is free of the events that were taken.
     free: u64,
+    /// Work that is done by then is not disturbed: what most questions need, without a look at the streams.
+    quiet: u64,
 }
 
 impl Timeline {
@@ -58,11 +60,14 @@ impl Timeline {
         let mut pending: Vec<Pending> = reaching(true).collect();
         let still = pending.len();
         pending.extend(reaching(false));
-        Timeline {
+        let mut timeline = Timeline {
             pending,
             still,
             free: 0,
-        }
+            quiet: 0,
+        };
+        timeline.quiet = timeline.next_disturbance();
+        timeline
     }
 
     /// The moment at which `work` nanoseconds of work begun at `start` are done. `start` is not before the last such moment.
@@ -77,17 +82,26 @@ impl Timeline {
         work: u64,
         mut charge: impl FnMut(Charge),
     ) -> u64 {
-        if work == 0 {
-            return start;
+        match start.checked_add(work) {
+            _ if work == 0 => return start,
+            Some(end) if end <= self.quiet => return end,
+            _ => {}
         }
-        match self.pending.len() == self.still {
+        let end = match self.pending.len() == self.still {
             true => self.end_at_full_speed(noise, start, work, &mut charge),
             false => self.end_with_levels(noise, start, work, &mut charge),
-        }
+        };
+        self.quiet = self.next_disturbance();
+        end
     }
 
     /// Until when work that starts at or after the last end is not disturbed: work that is done by then needs its own time only.
+    #[inline]
     pub fn quiet_until(&self) -> u64 {
+        self.quiet
+    }
+
+    fn next_disturbance(&self) -> u64 {
         let begins = self.pending.iter().map(|p| p.next.begin);
         let levels = &self.pending[self.still..];
         match levels.iter().any(|p| p.until > 0) {

@@ -246,6 +246,21 @@ impl<'a> Engine<'a> {
     }
 }
 
+impl Program {
+    /// Parts of a step that a [`Record`] keeps: computations, exchanges, rounds.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn operations(&self) -> Result<u64, BulkError> {
+        let count = |phase: &Ready| match phase {
+            Ready::OneByOne { directions, .. } => directions.len() as u64,
+            Ready::Rounds(rounds) => rounds.len() as u64,
+            Ready::Compute(_) | Ready::Pause(_) | Ready::Together { .. } => 1,
+        };
+        Ok(prepare(self)?.iter().map(count).sum())
+    }
+}
+
 /// What can be known of the phases before they begin.
 pub(super) fn prepare(program: &Program) -> Result<Vec<Ready>, BulkError> {
     if !program.fits() {

@@ -1,0 +1,200 @@
+//! `idlewave simulate stencil` and `collective`: what does noise cost, at which scale, and what would help?
+
+mod like;
+mod lists;
+mod options;
+mod output;
+mod plan;
+
+pub use like::run_like;
+pub use options::{CollectiveArgs, LikeArgs, StencilArgs};
+
+use crate::exit::{Exit, Failure};
+use idlewave_noise::NoiseModel;
+use idlewave_simulate::bulk::OneOff;
+use idlewave_simulate::question::{
+    Answer, Effort, PathShares, Question, QuestionError, Wave, answer, wave,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use options::{CommonArgs, EffortArgs, NoiseArgs};
+use plan::Point;
+use std::sync::atomic::AtomicBool;
+
+/// A point with its answer.
+struct Row {
+    point: Point,
+    steps: u64,
+    warm_up: u64,
+    answer: Answer,
+}
+
+/// Everything that came out.
+struct Outcome {
+    rows: Vec<Row>,
+    /// Of the last point: what the way to its last finish was made of; `None` without noise.
+    path: Option<PathShares>,
+    /// Of the last point, if a delay was asked for.
+    wave: Option<Wave>,
+}
+
+/// What is simulated, in words and numbers.
+struct Subject<'a> {
+    what: String,
+    noise: &'a NoiseArgs,
+    effort: &'a EffortArgs,
+    model: &'a NoiseModel,
+    delay: Option<OneOff>,
+    /// Messages cost nothing.
+    free: bool,
+}
+
+/// Runs `simulate stencil`.
+pub fn run_stencil(args: &StencilArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise)?;
+    let subject = Subject::of(output::stencil(args), &args.common, &model);
+    let outcome = ask(plan::stencil(args)?, &subject, stop)?;
+    show(&subject, &outcome)
+}
+
+/// Runs `simulate collective`.
+pub fn run_collective(args: &CollectiveArgs, stop: &AtomicBool) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise)?;
+    let subject = Subject::of(output::collective(args), &args.common, &model);
+    let outcome = ask(plan::collective(args)?, &subject, stop)?;
+    show(&subject, &outcome)
+}
+
+/// Steps over which an idle wave is followed.
+const WAVE_STEPS: u64 = 100;
+/// Replications of the critical path.
+const PATHS: u32 = 4;
+
+impl<'a> Subject<'a> {
+    fn of(what: String, common: &'a CommonArgs, model: &'a NoiseModel) -> Self {
+        let times = [common.latency, common.overhead, common.gap];
+        Subject {
+            what,
+            noise: &common.noise,
+            effort: &common.effort,
+            model,
+            delay: common.delay.map(|d| d.0),
+            free: times.iter().all(Option::is_none) && common.gap_per_byte.is_none(),
+        }
+    }
+}
+
+/// Answers at every point, and more at the last one.
+fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let Subject { effort, model, .. } = subject;
+    let spent = Effort {
+        seed: effort.seed,
+        least: 4.min(effort.replications),
+        most: effort.replications,
+        precision: effort.precision / 100.0,
+    };
+    let chosen = chosen(effort, model)?;
+    let bar = bar(points.len() as u64 * u64::from(spent.most));
+    let last = points.len() - 1;
+    let mut outcome = Outcome {
+        rows: Vec::new(),
+        path: None,
+        wave: None,
+    };
+    for (at, point) in points.into_iter().enumerate() {
+        let (steps, warm_up) = plan::steps(effort, point.ranks);
+        if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
+            let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
+            return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
+        }
+        // Sources are left out one by one where it matters most.
+        let named = effort.without.len();
+        let without = &chosen[..if at == last { chosen.len() } else { named }];
+        let question = Question {
+            program: &point.program,
+            model,
+            steps,
+            warm_up,
+            delays: &[],
+            without,
+        };
+        let begun = at as u64 * u64::from(spent.most);
+        let told = |done: u32, _: u32| bar.set_position(begun + u64::from(done));
+        let failed = |error| not_answered(point.ranks, error);
+        let answer = answer(&question, &spent, stop, &told).map_err(failed)?;
+        if at == last && !model.sources.is_empty() {
+            let path = PathShares::of(&question, effort.seed, PATHS, stop);
+            outcome.path = Some(path.map_err(failed)?);
+        }
+        if let Some(delay) = subject.delay.filter(|_| at == last) {
+            let wave = wave(&question, delay, WAVE_STEPS, effort.seed, stop);
+            outcome.wave = Some(wave.map_err(failed)?);
+        }
+        outcome.rows.push(Row {
+            point,
+            steps,
+            warm_up,
+            answer,
+        });
+    }
+    bar.finish_and_clear();
+    Ok(outcome)
+}
+
+fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    let text = match subject.effort.json {
+        true => output::json(subject, outcome),
+        false => output::text(subject, outcome),
+    };
+    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// What to leave out: what was named, and then the sources that take most.
+fn chosen(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<usize>)>, Failure> {
+    let mut chosen: Vec<(String, Vec<usize>)> = Vec::new();
+    for pattern in &effort.without {
+        let numbers = pattern.chosen(model);
+        if numbers.is_empty() {
+            let names: Vec<String> = model.sources.iter().map(|s| s.label()).collect();
+            let what = format!("leave out `{}`: no source is called so", pattern.as_str());
+            let next = match names.is_empty() {
+                true => "give noise with --noise".to_owned(),
+                false => format!("there are {}", names.join(", ")),
+            };
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
+        }
+        chosen.push((pattern.as_str().to_owned(), numbers));
+    }
+    let takes = |i: usize| {
+        model.sources[i]
+            .stolen(model.cpus_per_node)
+            .unwrap_or(f64::MAX)
+    };
+    let mut by_share: Vec<usize> = (0..model.sources.len()).collect();
+    by_share.sort_by(|&a, &b| takes(b).total_cmp(&takes(a)));
+    for source in by_share.into_iter().take(usize::from(effort.sources)) {
+        let alone = vec![source];
+        if chosen.iter().all(|(_, numbers)| *numbers != alone) {
+            chosen.push((model.sources[source].label(), alone));
+        }
+    }
+    Ok(chosen)
+}
+
+fn bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template("simulating [{bar:40}] {percent:>3} %") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+fn not_answered(ranks: u32, error: QuestionError) -> Failure {
+    let (exit, next) = match error {
+        QuestionError::Stopped => (Exit::Other, "start it again"),
+        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => {
+            (Exit::Usage, "choose an algorithm and times that can be")
+        }
+        QuestionError::Noise(_) => (Exit::Usage, "correct that source"),
+    };
+    Failure::new(exit, format!("simulate {ranks} ranks: {error}")).with_next(next)
+}

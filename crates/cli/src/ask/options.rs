@@ -1,0 +1,282 @@
+//! Options of `idlewave simulate stencil` and `collective`.
+
+use super::lists::{Grains, RankNumbers};
+use clap::{Args, ValueEnum};
+use idlewave_noise::Pattern;
+use idlewave_simulate::bulk::{Algorithm, Collective, OneOff};
+use idlewave_simulate::goal::PerByte;
+use idlewave_units::{Bytes, Nanos};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const STENCIL_EXAMPLES: &str = "\
+Examples:
+  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e6 --dims 1,3
+  idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..100ms
+  idlewave simulate stencil --noise noise.toml --without 'irq:*' --quiet-cpu 1
+  idlewave simulate stencil --ranks 200 --delay 100,10,1ms";
+
+const COLLECTIVE_EXAMPLES: &str = "\
+Examples:
+  idlewave simulate collective barrier --noise noise.toml --ranks 1e2..1e6
+  idlewave simulate collective allreduce --algorithm ring --bytes 1048576 \\
+      --noise periodic:10ms:25us --latency 1us --gap-per-byte 0.04";
+
+const LIKE_EXAMPLES: &str = "\
+Examples:
+  idlewave simulate like before
+  idlewave simulate like before --without 'task:*' --ranks 1e2..1e6";
+
+#[derive(Debug, Args)]
+#[command(after_help = STENCIL_EXAMPLES)]
+pub struct StencilArgs {
+    /// Dimensions of the neighbourhood: a list of 1, 2 and 3
+    #[arg(long, default_value = "1", value_delimiter = ',', value_name = "LIST",
+          value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub dims: Vec<u8>,
+    /// Neighbours on each side along each dimension
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub reach: u32,
+    /// The ends of a dimension do not meet
+    #[arg(long)]
+    pub open: bool,
+    /// Messages go to higher ranks only
+    #[arg(long)]
+    pub one_sided: bool,
+    /// How a rank waits for its neighbours' messages
+    #[arg(long, value_enum, default_value_t = Waiting::All)]
+    pub wait: Waiting,
+    /// What communication takes beside waiting for others, where no other costs are given
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["latency", "overhead", "gap", "gap_per_byte", "overhead_per_byte", "rendezvous"])]
+    pub comm: Option<Nanos>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = COLLECTIVE_EXAMPLES)]
+pub struct CollectiveArgs {
+    /// barrier, allreduce, bcast, reduce or alltoall
+    #[arg(value_name = "OPERATION")]
+    pub operation: Collective,
+    /// binomial, dissemination, recursive-doubling, ring or pairwise [default: the usual one for short messages]
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<Algorithm>,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = LIKE_EXAMPLES)]
+pub struct LikeArgs {
+    /// The run: a directory made by study or measure
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Numbers of ranks beyond the measured one: 1e3, a list, or 1e2..1e6 by factors of 10
+    #[arg(long, value_name = "LIST")]
+    pub ranks: Option<RankNumbers>,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    #[command(flatten)]
+    pub effort: EffortArgs,
+}
+
+/// How a rank waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Waiting {
+    /// Sends all, then takes what comes as it comes
+    All,
+    /// One neighbour after the other
+    Blocking,
+    /// Sends all, computes, and only then waits
+    Overlapped,
+}
+
+/// What disturbs.
+#[derive(Debug, Args)]
+pub struct NoiseArgs {
+    /// Noise: a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several are added up
+    #[arg(long, value_name = "NOISE")]
+    pub noise: Vec<NoiseChoice>,
+    /// All events strike all CPUs at the same moments
+    #[arg(long)]
+    pub cosched: bool,
+    /// So many CPUs of every node run no rank and take all noise that can be moved there
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub quiet_cpu: Option<u32>,
+    /// CPUs of a node [default: as the model says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub cpus_per_node: Option<u32>,
+}
+
+/// How much is done, and what is asked.
+#[derive(Debug, Args)]
+pub struct EffortArgs {
+    /// Steps that are averaged [default: as many as about a second affords]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub steps: Option<u64>,
+    /// Steps before them that are not [default: a third of them]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    pub warm_up: Option<u64>,
+    /// Leave these sources out and say what it brings: a name or kind:name, with * for any characters
+    #[arg(long, value_name = "SOURCES")]
+    pub without: Vec<Pattern>,
+    /// Leave out, one by one, so many of the sources that take most of a CPU
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=32))]
+    pub sources: u8,
+    /// Replications at most
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub replications: u32,
+    /// It is enough when the interval is so many percent of the slow-down to each side
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
+    pub precision: f64,
+    /// Seed of all randomness: the same one gives the same numbers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What both have.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    #[command(flatten)]
+    pub effort: EffortArgs,
+    /// Numbers of ranks: 1e3, a list, or 1e2..1e6 by factors of 10
+    #[arg(long, default_value = "1e3", value_name = "LIST")]
+    pub ranks: RankNumbers,
+    /// Computation of a step: 100us, a list, or 10us..100ms by factors of 10
+    #[arg(long, default_value = "100us", value_name = "LIST")]
+    pub granularity: Grains,
+    /// Every rank's computation is drawn once within so many percent around that
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = percent)]
+    pub spread: f64,
+    /// A rank whose computation takes so many times as long
+    #[arg(long, value_name = "RANK=FACTOR")]
+    pub slow: Vec<SlowRank>,
+    /// A delay that happens once, and the idle wave that it becomes
+    #[arg(long, value_name = "RANK,STEP,LENGTH")]
+    pub delay: Option<DelayChoice>,
+    /// Bytes of each message
+    #[arg(long, default_value_t = 8, value_name = "BYTES")]
+    pub bytes: u64,
+    /// L: from the end of the sender's overhead to the first byte at the receiver [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    pub latency: Option<Nanos>,
+    /// o: CPU time of a message, at the sender and at the receiver [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    pub overhead: Option<Nanos>,
+    /// g: least time between two messages [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    pub gap: Option<Nanos>,
+    /// G: ns per byte on the wire [default: 0]
+    #[arg(long, value_name = "NS")]
+    pub gap_per_byte: Option<PerByte>,
+    /// O: ns per byte on the sender's CPU [default: 0]
+    #[arg(long, value_name = "NS")]
+    pub overhead_per_byte: Option<PerByte>,
+    /// S: the sender of a message of more bytes waits for the receiver [default: never]
+    #[arg(long, value_name = "BYTES")]
+    pub rendezvous: Option<u64>,
+}
+
+impl CommonArgs {
+    /// The longest message for which a sender does not wait.
+    pub fn eager(&self) -> Bytes {
+        self.rendezvous.map_or(Bytes::new(u64::MAX), Bytes::new)
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err(format!("`{text}` is not a number of percent from 0 to 100")),
+    }
+}
+
+/// Where noise comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoiseChoice {
+    /// A model, or a run from which one is made.
+    Path(PathBuf),
+    /// Regular events: period and length.
+    Periodic(Nanos, Nanos),
+    /// Random events: mean gap and length.
+    Poisson(Nanos, Nanos),
+}
+
+impl FromStr for NoiseChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let times = |rest: &str| -> Result<(Nanos, Nanos), String> {
+            let (gap, length) = rest
+                .split_once(':')
+                .ok_or_else(|| format!("`{text}` has no length, as in poisson:10ms:50us"))?;
+            let gap: Nanos = gap.parse().map_err(|e| format!("{e}"))?;
+            let length: Nanos = length.parse().map_err(|e| format!("{e}"))?;
+            match gap == Nanos::ZERO {
+                true => Err(format!("`{text}`: events without a gap between them")),
+                false => Ok((gap, length)),
+            }
+        };
+        match text.split_once(':') {
+            Some(("periodic", rest)) => times(rest).map(|(p, l)| NoiseChoice::Periodic(p, l)),
+            Some(("poisson", rest)) => times(rest).map(|(g, l)| NoiseChoice::Poisson(g, l)),
+            _ => Ok(NoiseChoice::Path(text.into())),
+        }
+    }
+}
+
+/// A rank that is slower than the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowRank {
+    pub rank: u32,
+    pub factor: f64,
+}
+
+impl FromStr for SlowRank {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = || {
+            let (rank, factor) = text.split_once('=')?;
+            let factor: f64 = factor.parse().ok()?;
+            let rank = rank.parse().ok()?;
+            (0.0..=1e6)
+                .contains(&factor)
+                .then_some(SlowRank { rank, factor })
+        };
+        read().ok_or_else(|| format!("`{text}` is not RANK=FACTOR, as in 3=1.5"))
+    }
+}
+
+/// A one-off delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayChoice(pub OneOff);
+
+impl FromStr for DelayChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(',').collect();
+        let read = || {
+            let [rank, step, length] = parts[..] else {
+                return None;
+            };
+            let length: Nanos = length.trim().parse().ok()?;
+            Some(OneOff {
+                rank: rank.trim().parse().ok()?,
+                step: step.trim().parse().ok()?,
+                ns: length.get(),
+            })
+        };
+        read()
+            .filter(|d| d.ns > 0)
+            .map(DelayChoice)
+            .ok_or_else(|| format!("`{text}` is not RANK,STEP,LENGTH, as in 100,10,1ms"))
+    }
+}

@@ -1,0 +1,422 @@
+//! What is shown of an answer: at 80 columns, and as JSON.
+
+use super::options::{CollectiveArgs, EffortArgs, StencilArgs, Waiting};
+use super::{Outcome, Row, Subject};
+use idlewave_noise::NoiseModel;
+use idlewave_simulate::question::{Interval, PathShares, Wave};
+use idlewave_units::Nanos;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// The program in words.
+pub fn stencil(args: &StencilArgs) -> String {
+    let reach = match args.reach {
+        1 => "nearest neighbours".to_owned(),
+        d => format!("{d} neighbours"),
+    };
+    let sides = if args.one_sided {
+        "on one side"
+    } else {
+        "on both sides"
+    };
+    let ends = if args.open { "open ends" } else { "periodic" };
+    let wait = match args.wait {
+        Waiting::All => "waits for all",
+        Waiting::Blocking => "waits for one after the other",
+        Waiting::Overlapped => "computes before it waits",
+    };
+    format!("stencil, {reach} {sides}, {ends}, {wait}")
+}
+
+/// The program in words.
+pub fn collective(args: &CollectiveArgs) -> String {
+    let algorithm = args
+        .algorithm
+        .unwrap_or_else(|| args.operation.algorithms()[0]);
+    format!("computation and {}, {algorithm}", args.operation)
+}
+
+/// Share of a CPU that all sources take; `None` if one has no mean.
+pub fn stolen(model: &NoiseModel) -> Option<f64> {
+    let shares = model.sources.iter().map(|s| s.stolen(model.cpus_per_node));
+    shares.sum()
+}
+
+/// Slow-down over what is stolen.
+fn amplification(row: &Row, stolen: Option<f64>) -> Option<f64> {
+    let stolen = stolen.filter(|s| *s > 0.0)?;
+    Some(row.answer.slowdown.mean / stolen)
+}
+
+/// What no number contains.
+fn not_modelled(subject: &Subject<'_>) -> Vec<&'static str> {
+    let mut all = vec![
+        "contention between messages on the links of a network",
+        "events longer than those of the model, and changes of its rates",
+    ];
+    if subject.free {
+        all.push("the cost of messages, but for what --comm says");
+    }
+    all
+}
+
+/// Three significant digits in percent.
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0} %"),
+        v if v >= 9.995 => format!("{value:.1} %"),
+        v if v >= 0.0995 => format!("{value:.2} %"),
+        0.0 => "0 %".to_owned(),
+        _ => format!("{value:.4} %"),
+    }
+}
+
+/// The two ends of an interval in percent.
+pub fn range(interval: &Interval) -> String {
+    let number = |share: f64| percent(share).trim_end_matches(" %").to_owned();
+    format!("{}..{}", number(interval.low()), percent(interval.high()))
+}
+
+/// 1234567 as 1,234,567.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// For people.
+pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
+    let Subject {
+        what,
+        noise,
+        effort,
+        model,
+        ..
+    } = subject;
+    let taken = stolen(model);
+    let mut out = format!("SIMULATED {what}\n");
+    let share = taken.map_or("no mean".to_owned(), percent);
+    let more = match (noise.cosched, noise.quiet_cpu) {
+        (true, Some(n)) => format!(", co-scheduled, {n} quiet CPU per node"),
+        (true, None) => ", co-scheduled".to_owned(),
+        (false, Some(n)) => format!(", {n} quiet CPU per node"),
+        (false, None) => String::new(),
+    };
+    // A String takes everything.
+    let _ = writeln!(
+        out,
+        "  noise of {} sources takes {share} of a CPU by the wall clock{more}\n  {} CPUs per node, seed {}\n",
+        model.sources.len(),
+        model.cpus_per_node,
+        effort.seed
+    );
+    table(&mut out, outcome, effort, model);
+    details(&mut out, outcome, model);
+    if let Some(wave) = &outcome.wave {
+        idle_wave(&mut out, wave, subject);
+    }
+    out.push_str("\nNOT MODELLED\n");
+    for what in not_modelled(subject) {
+        let _ = writeln!(out, "  {what}");
+    }
+    next(&mut out, outcome, model);
+    out
+}
+
+/// A line per point.
+pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &NoiseModel) {
+    let taken = stolen(model);
+    let _ = writeln!(
+        out,
+        "{:>11} {:>4} {:>9} {:>10} {:>18} {:>7} {:>8} {:>5}",
+        "ranks", "dims", "compute", "slow-down", "95 %", "ampl.", "steps", "runs"
+    );
+    for row in &outcome.rows {
+        let dims = row.point.dims.map_or("-".to_owned(), |d| d.to_string());
+        let ampl = amplification(row, taken).map_or("-".to_owned(), |a| format!("{a:.1}x"));
+        let mark = if row.answer.precise { "" } else { " *" };
+        let _ = writeln!(
+            out,
+            "{:>11} {dims:>4} {:>9} {:>10} {:>18} {ampl:>7} {:>8} {:>5}{mark}",
+            grouped(u64::from(row.point.ranks)),
+            row.point.grain,
+            percent(row.answer.slowdown.mean),
+            range(&row.answer.slowdown),
+            grouped(row.steps),
+            row.answer.replications,
+        );
+    }
+    if outcome.rows.iter().any(|r| !r.answer.precise) {
+        let _ = writeln!(
+            out,
+            "  * wider than {} % of the slow-down: more --replications or --steps help",
+            effort.precision
+        );
+    }
+}
+
+/// What the last point is made of.
+pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
+    if let Some(row) = outcome.rows.last() {
+        without(out, row, model);
+    }
+    if let Some(path) = &outcome.path {
+        shares(out, path, model);
+    }
+}
+
+/// What to do with it.
+fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
+    out.push_str("\nNEXT\n");
+    let worst = outcome.rows.last().and_then(|row| {
+        let saved = |w: &&idlewave_simulate::question::Without| w.saved.mean;
+        let without = row.answer.without.iter();
+        without.max_by(|a, b| saved(a).total_cmp(&saved(b)))
+    });
+    match worst.filter(|w| w.saved.low() > 0.0) {
+        _ if model.sources.is_empty() => out.push_str(
+            "  Nothing disturbs: give noise with --noise, measured (idlewave fit RUN) or made up\n  (poisson:10ms:50us).\n",
+        ),
+        Some(worst) => {
+            let _ = writeln!(
+                out,
+                "  {} costs most here: look at it first. --cosched and --quiet-cpu 1 say what\n  moving noise would bring, --ranks 1e2..1e6 how it grows.",
+                worst.name
+            );
+        }
+        None => out.push_str(
+            "  No single source stands out. --cosched and --quiet-cpu 1 say what moving noise\n  would bring, --ranks 1e2..1e6 how it grows.\n",
+        ),
+    }
+}
+
+/// What leaving sources out brings at the last point.
+fn without(out: &mut String, row: &Row, model: &NoiseModel) {
+    if row.answer.without.is_empty() {
+        return;
+    }
+    let ranks = grouped(u64::from(row.point.ranks));
+    let _ = writeln!(
+        out,
+        "\nWITHOUT ONE SOURCE, at {ranks} ranks and {}\n  {:<34} {:>9} {:>9} {:>20}",
+        row.point.grain, "source", "takes", "it costs", "95 %"
+    );
+    for one in &row.answer.without {
+        let takes = model
+            .sources
+            .iter()
+            .find(|s| s.label() == one.name)
+            .and_then(|s| s.stolen(model.cpus_per_node))
+            .map_or("-".to_owned(), percent);
+        let name = cut(&one.name, 34);
+        let _ = writeln!(
+            out,
+            "  {name:<34} {takes:>9} {:>9} {:>20}",
+            percent(one.saved.mean),
+            range(&one.saved)
+        );
+    }
+}
+
+/// A name that fits a column.
+pub fn cut(name: &str, width: usize) -> String {
+    match name.chars().count() <= width {
+        true => name.to_owned(),
+        false => name.chars().take(width - 3).chain("...".chars()).collect(),
+    }
+}
+
+/// Sources of the critical path that are listed.
+const LISTED: usize = 8;
+
+fn shares(out: &mut String, path: &PathShares, model: &NoiseModel) {
+    let _ = writeln!(
+        out,
+        "\nWHAT THE LAST FINISH IS MADE OF (critical path of the last {} steps, {} runs)\n  {:<34} {:>9} {:>20}",
+        grouped(path.steps),
+        path.replications,
+        "computation, undisturbed",
+        percent(path.work.mean),
+        range(&path.work)
+    );
+    let mut line = |name: &str, share: &Interval| {
+        let name = cut(name, 34);
+        let _ = writeln!(
+            out,
+            "  {name:<34} {:>9} {:>20}",
+            percent(share.mean),
+            range(share)
+        );
+    };
+    line("messages", &path.communication);
+    for noise in path.noise.iter().take(LISTED) {
+        let name = name_of(model, noise.source);
+        line(&name, &noise.share);
+    }
+    if path.noise.len() > LISTED {
+        let rest: f64 = path.noise[LISTED..].iter().map(|n| n.share.mean).sum();
+        let more = path.noise.len() - LISTED;
+        let _ = writeln!(out, "  and {more} more: {}", percent(rest));
+    }
+}
+
+/// A source by its number; the one after the last is the delay that was asked for.
+fn name_of(model: &NoiseModel, source: u32) -> String {
+    let source = model.sources.get(source as usize);
+    source.map_or("one-off delay".to_owned(), |s| s.label())
+}
+
+/// Steps of a wave that are listed.
+const WAVE_ROWS: usize = 6;
+
+fn idle_wave(out: &mut String, wave: &Wave, subject: &Subject<'_>) {
+    let Some(delay) = subject.delay else { return };
+    let _ = writeln!(
+        out,
+        "\nIDLE WAVE of {} at rank {} in step {}",
+        Nanos::from_nanos(delay.ns),
+        delay.rank,
+        delay.step
+    );
+    match wave.speed {
+        Some(speed) => {
+            let _ = writeln!(out, "  speed   {speed:.2} ranks per step upwards");
+        }
+        None => out.push_str("  speed   it does not travel upwards\n"),
+    }
+    if let Some(decay) = wave.decay_ns {
+        let share = decay / delay.ns as f64;
+        let _ = writeln!(
+            out,
+            "  decay   {decay:.0} ns per rank, {} of its height",
+            percent(share)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  {:>11} {:>11} {:>9} {:>9} {:>12} {:>14}",
+        "steps later", "late ranks", "down to", "up to", "latest", "lost by all"
+    );
+    let every = (wave.steps.len() / WAVE_ROWS).max(1);
+    for step in wave.steps.iter().step_by(every) {
+        let reach = |r: Option<u32>| r.map_or("-".to_owned(), |r| r.to_string());
+        let lost = u64::try_from(step.lost_ns).unwrap_or(u64::MAX);
+        let _ = writeln!(
+            out,
+            "  {:>11} {:>11} {:>9} {:>9} {:>12} {:>14}",
+            step.after,
+            grouped(step.late_ranks),
+            reach(step.down),
+            reach(step.up),
+            Nanos::from_nanos(step.peak_ns).to_string(),
+            Nanos::from_nanos(lost).to_string()
+        );
+    }
+}
+
+pub fn interval(interval: &Interval) -> Value {
+    json!({ "value": interval.mean, "low": interval.low(), "high": interval.high() })
+}
+
+/// For programs.
+pub fn json(subject: &Subject<'_>, outcome: &Outcome) -> String {
+    format!("{:#}\n", value(subject, outcome))
+}
+
+/// The same as a part of something larger.
+pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
+    let Subject {
+        what,
+        noise,
+        effort,
+        model,
+        ..
+    } = subject;
+    let taken = stolen(model);
+    let rows: Vec<Value> = outcome
+        .rows
+        .iter()
+        .map(|row| {
+            let without: Vec<Value> = row
+                .answer
+                .without
+                .iter()
+                .map(|w| {
+                    json!({
+                        "source": w.name,
+                        "slowdown": interval(&w.slowdown),
+                        "saved": interval(&w.saved),
+                    })
+                })
+                .collect();
+            json!({
+                "ranks": row.point.ranks,
+                "dims": row.point.dims,
+                "granularity_ns": row.point.grain.get(),
+                "steps": row.steps,
+                "warm_up": row.warm_up,
+                "replications": row.answer.replications,
+                "precise": row.answer.precise,
+                "undisturbed_step_ns": row.answer.quiet_step_ns,
+                "step_ns": interval(&row.answer.step_ns),
+                "slowdown": interval(&row.answer.slowdown),
+                "amplification": amplification(row, taken),
+                "without": without,
+            })
+        })
+        .collect();
+    let path = outcome.path.as_ref().map(|path| {
+        let noise: Vec<Value> = path
+            .noise
+            .iter()
+            .map(|n| json!({ "source": name_of(model, n.source), "share": interval(&n.share) }))
+            .collect();
+        json!({
+            "steps": path.steps,
+            "replications": path.replications,
+            "work": interval(&path.work),
+            "communication": interval(&path.communication),
+            "noise": noise,
+        })
+    });
+    let wave = outcome.wave.as_ref().map(|wave| {
+        let steps: Vec<Value> = wave
+            .steps
+            .iter()
+            .map(|s| {
+                json!({
+                    "after": s.after, "late_ranks": s.late_ranks, "down": s.down, "up": s.up,
+                    "peak_ns": s.peak_ns, "lost_ns": s.lost_ns as f64,
+                })
+            })
+            .collect();
+        json!({
+            "speed_ranks_per_step": wave.speed,
+            "decay_ns_per_rank": wave.decay_ns,
+            "heights_ns": wave.heights_ns,
+            "steps": steps,
+        })
+    });
+    json!({
+        "simulated": what,
+        "seed": effort.seed,
+        "noise": {
+            "sources": model.sources.iter().map(|s| s.label()).collect::<Vec<_>>(),
+            "stolen": taken,
+            "cpus_per_node": model.cpus_per_node,
+            "cosched": noise.cosched,
+            "quiet_cpus": noise.quiet_cpu,
+        },
+        "points": rows,
+        "critical_path": path,
+        "idle_wave": wave,
+        "not_modelled": not_modelled(subject),
+    })
+}

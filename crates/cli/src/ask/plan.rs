@@ -1,0 +1,228 @@
+//! From options to programs: every combination of ranks, dimensions and granularity is a point.
+
+use super::options::{
+    CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
+};
+use crate::exit::{Exit, Failure};
+use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, Together};
+use idlewave_run::SourceKind;
+use idlewave_simulate::Shape;
+use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_units::Nanos;
+use std::path::Path;
+
+/// One combination.
+pub struct Point {
+    pub ranks: u32,
+    pub dims: Option<u8>,
+    pub grain: Nanos,
+    pub program: Program,
+}
+
+/// Rank-steps of the default number of steps: about a second of one replication.
+const RANK_STEPS: u64 = 20_000_000;
+/// Steps by default, at least and at most.
+const STEPS: (u64, u64) = (200, 10_000);
+
+/// Steps that are averaged, and those before.
+pub fn steps(effort: &EffortArgs, ranks: u32) -> (u64, u64) {
+    let afforded = (RANK_STEPS / u64::from(ranks)).clamp(STEPS.0, STEPS.1);
+    let steps = effort.steps.unwrap_or(afforded);
+    (steps, effort.warm_up.unwrap_or(steps / 3))
+}
+
+/// The points of a stencil.
+pub fn stencil(args: &StencilArgs) -> Result<Vec<Point>, Failure> {
+    points(
+        &args.common,
+        &args.dims.iter().map(|&d| Some(d)).collect::<Vec<_>>(),
+        |ranks, dims, work| {
+            let shape = match dims {
+                Some(2) => Shape::plane(ranks as usize),
+                Some(3) => Shape::cuboid(ranks as usize),
+                _ => Shape {
+                    x: ranks as usize,
+                    y: 1,
+                    z: 1,
+                },
+            };
+            let stencil = Stencil {
+                shape,
+                reach: args.reach,
+                periodic: !args.open,
+                one_sided: args.one_sided,
+            };
+            let exchange = |wait| Phase::Exchange {
+                stencil,
+                bytes: args.common.bytes,
+                wait,
+            };
+            let mut phases = match args.wait {
+                Waiting::All => vec![Phase::Compute(work), exchange(Wait::All)],
+                Waiting::Blocking => vec![Phase::Compute(work), exchange(Wait::Blocking)],
+                Waiting::Overlapped => vec![exchange(Wait::Overlapped(work))],
+            };
+            if let Some(comm) = args.comm.filter(|c| *c > Nanos::ZERO) {
+                phases.push(Phase::Pause(comm.get()));
+            }
+            phases
+        },
+    )
+}
+
+/// The points of a collective operation.
+pub fn collective(args: &CollectiveArgs) -> Result<Vec<Point>, Failure> {
+    let algorithm = args
+        .algorithm
+        .unwrap_or_else(|| args.operation.algorithms()[0]);
+    points(&args.common, &[None], |_, _, work| {
+        vec![
+            Phase::Compute(work),
+            Phase::Collective {
+                operation: args.operation,
+                algorithm,
+                bytes: args.common.bytes,
+            },
+        ]
+    })
+}
+
+fn points(
+    common: &CommonArgs,
+    dims: &[Option<u8>],
+    phases: impl Fn(u32, Option<u8>, Work) -> Vec<Phase>,
+) -> Result<Vec<Point>, Failure> {
+    let costs = Parameters {
+        latency: common.latency.unwrap_or(Nanos::ZERO),
+        overhead: common.overhead.unwrap_or(Nanos::ZERO),
+        gap: common.gap.unwrap_or(Nanos::ZERO),
+        gap_per_byte: common.gap_per_byte.unwrap_or(PerByte::ZERO),
+        overhead_per_byte: common.overhead_per_byte.unwrap_or(PerByte::ZERO),
+        rendezvous: common.eager(),
+    };
+    let mut points = Vec::new();
+    for &dims in dims {
+        for &grain in &common.granularity.0 {
+            for &ranks in &common.ranks.0 {
+                let work = work(common, ranks, grain)?;
+                points.push(Point {
+                    ranks,
+                    dims,
+                    grain,
+                    program: Program {
+                        ranks,
+                        phases: phases(ranks, dims, work),
+                        costs,
+                    },
+                });
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// How long every rank computes.
+fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> {
+    if let Some(slow) = common.slow.iter().find(|s| s.rank >= ranks) {
+        let what = format!("slow rank {} down: there are {ranks} ranks", slow.rank);
+        return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
+    }
+    if common.spread == 0.0 && common.slow.is_empty() {
+        return Ok(Work::Same(grain.get()));
+    }
+    let factor = |rank: u32| {
+        let slow = common.slow.iter().rev().find(|s| s.rank == rank);
+        let drawn = idlewave_noise::uniform(common.effort.seed, rank);
+        slow.map_or(1.0, |s| s.factor) * (1.0 + common.spread / 100.0 * (2.0 * drawn - 1.0))
+    };
+    let each = (0..ranks).map(|rank| (grain.as_f64() * factor(rank)).round() as u64);
+    Ok(Work::Each(each.collect()))
+}
+
+/// All noise that was asked for, as one model.
+pub fn model(noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
+    let mut model = NoiseModel::default();
+    for choice in &noise.noise {
+        match choice {
+            NoiseChoice::Path(path) => {
+                let read = read(path)?;
+                model.cpus_per_node = model.cpus_per_node.max(read.cpus_per_node);
+                model.sources.extend(read.sources);
+            }
+            NoiseChoice::Periodic(period, length) => {
+                let arrivals = Arrivals::Periodic {
+                    period_ns: period.get(),
+                    jitter_ns: 0,
+                    phase_ns: None,
+                };
+                let name = format!("periodic:{period}:{length}");
+                model.sources.push(made(name, arrivals, *length));
+            }
+            NoiseChoice::Poisson(gap, length) => {
+                let arrivals = Arrivals::Poisson {
+                    rate_per_s: 1e9 / gap.as_f64(),
+                };
+                let name = format!("poisson:{gap}:{length}");
+                model.sources.push(made(name, arrivals, *length));
+            }
+        }
+    }
+    changed(model, noise)
+}
+
+/// A model with what was asked to be different.
+pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
+    if let Some(cpus) = noise.cpus_per_node {
+        model.cpus_per_node = cpus;
+    }
+    if let Some(cpus) = noise.quiet_cpu {
+        let nodes = model.cpus_per_node;
+        model = model.with_quiet_cpus(cpus).ok_or_else(|| {
+            let what =
+                format!("keep {cpus} of {nodes} CPUs of a node quiet: none is left for ranks");
+            Failure::new(Exit::Usage, what)
+                .with_next("say how many CPUs a node has with --cpus-per-node")
+        })?;
+    }
+    if noise.cosched {
+        model = model.coscheduled();
+    }
+    let checked = model.check().map(|()| model);
+    checked.map_err(|problem| {
+        Failure::new(Exit::Usage, format!("use this noise: {problem}"))
+            .with_next("give the source rates and lengths that can be")
+    })
+}
+
+fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
+    Source {
+        kind: SourceKind::Task,
+        name: name.replace(' ', ""),
+        strikes: Scope::EachCpu,
+        together: Together::Alone,
+        cpus: None,
+        keeps: 0.0,
+        arrivals,
+        length: Some(Lengths::Fixed { ns: length.get() }),
+        fit: None,
+    }
+}
+
+fn read(path: &Path) -> Result<NoiseModel, Failure> {
+    let failed = |exit, error: String, next| {
+        let what = format!("read the noise model {}: {error}", path.display());
+        Failure::new(exit, what).with_next(next)
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let next = "give a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
+        failed(Exit::Io, error.to_string(), next)
+    })?;
+    NoiseModel::read(&text).map_err(|error| {
+        let next = match error {
+            ModelError::Form(_) => "correct that line; docs/noise-model.md has the form",
+            ModelError::Problem(_) => "correct that source; docs/noise-model.md has the ranges",
+        };
+        failed(Exit::Bundle, error.to_string(), next)
+    })
+}
