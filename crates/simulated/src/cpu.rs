@@ -24,7 +24,7 @@ pub struct RankCpu {
     levels: Option<Timeline>,
     /// Since when the rank has the CPU.
     since: u64,
-    /// Events served since the last computation began, or still being served then.
+    /// Events served since the last computation began.
     recent: Vec<Served>,
 }
 
@@ -107,9 +107,10 @@ impl RankCpu {
         }
     }
 
-    /// What happened before `time` matters no more: from then on the next computation begins.
-    pub fn forget(&mut self, time: u64) {
-        self.recent.retain(|e| e.end > time);
+    /// The next computation begins. An event that reaches into it needs no regard: what was lost to levels is less than the free time
+    /// behind it, and is laid from the end.
+    pub fn forget(&mut self) {
+        self.recent.clear();
     }
 
     /// The program has ended: the rank, and whoever was there last, gives the CPU back.

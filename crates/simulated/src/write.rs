@@ -186,7 +186,7 @@ fn write_aside(
             cpu.serve(noise, &mut names, end, &mut strikes);
             cpu.computed(noise, run.model, begin, done, work.of(rank), &mut strikes);
             cpu.delayed(names.delay(), done, arrival, &mut strikes);
-            cpu.forget(end);
+            cpu.forget();
         }
         strikes.check()?;
         begins.copy_from_slice(engine.times());

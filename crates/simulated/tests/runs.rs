@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_explain::{Explanation, explain};
-use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
+use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, ServedEvents, Source, Together};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{Bursts, Interrupts, Regions, Table, Tasks, region_kind};
 use idlewave_run::{RunReader, RunState, SourceKind};
@@ -15,6 +15,7 @@ use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_simulated::{MOST_RANK_STEPS, MOST_RANKS, Run, SimulatedError, Written, write_run};
 use idlewave_units::{Bytes, Nanos, Rank};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -300,9 +301,62 @@ fn a_slow_level_is_charged_to_its_name() {
     }
 }
 
+/// An event that began in the wait and reaches far into the next computation is not laid under the time that a slow level took.
+#[test]
+fn a_slow_level_keeps_clear_of_what_began_in_the_wait() {
+    // Rank 1 has little to do and is struck at its end, for most of its next computation.
+    let program = Program {
+        phases: vec![
+            Phase::Compute(Work::Each(vec![WORK, 50_000])),
+            barrier(2).phases[1].clone(),
+        ],
+        ..barrier(2)
+    };
+    let irq = Source {
+        cpus: Some(vec![1]),
+        ..source(
+            SourceKind::Irq,
+            "eth0",
+            Arrivals::Periodic {
+                period_ns: WORK,
+                jitter_ns: 0,
+                phase_ns: Some(900_000),
+            },
+            100_000 + 1,
+        )
+    };
+    // Always slow, so that 50 us of work take 500 us: more than lies between the event's end and the computation's.
+    let slow = Source {
+        keeps: 0.1,
+        cpus: Some(vec![1]),
+        ..source(
+            SourceKind::SlowLevel,
+            "slow",
+            Arrivals::Periodic {
+                period_ns: 1_000_000,
+                jitter_ns: 0,
+                phase_ns: Some(0),
+            },
+            1_000_000,
+        )
+    };
+    let model = model(2, vec![irq, slow]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    written(&path, &run(&program, &model, 30));
+    let table = RunReader::open(&path)
+        .unwrap()
+        .read::<Interrupts>()
+        .unwrap();
+    let mut rows: Vec<(u64, u64)> = table.rows().map(|r| (r.begin_ns, r.end_ns)).collect();
+    rows.sort_unstable();
+    assert!(rows.len() >= 59, "{}", rows.len());
+    assert!(rows.windows(2).all(|p| p[0].1 <= p[1].0), "{rows:?}");
+}
+
 #[test]
 fn the_manifest_says_what_was_simulated_and_nothing_of_a_machine() {
-    let daemon = source(SourceKind::Task, "daemon", poisson(10.0), 50_000);
+    let daemon = source(SourceKind::Task, "daemon", poisson(1_000.0), 50_000);
     let tick = source(SourceKind::TimerTick, "tick", poisson(100.0), 5_000);
     let (program, model) = (ring(5), model(2, vec![daemon, tick]));
     let delays = [OneOff {
@@ -496,6 +550,7 @@ proptest! {
         let model = model(3, vec![
             source(SourceKind::Task, "daemon", poisson(3_000.0), 20_000),
             Source { keeps, ..source(SourceKind::SlowLevel, "level", poisson(2_000.0), 60_000) },
+            source(SourceKind::KernelThread, "kworker", poisson(2_000.0), 7_000),
             source(SourceKind::Irq, "eth0", poisson(9_000.0), 4_000),
         ]);
         let delays = [OneOff { rank: program.ranks - 1, step: 4, ns: late }];
@@ -526,6 +581,30 @@ proptest! {
             list.sort_unstable();
             prop_assert!(list.windows(2).all(|p| p[0].1 <= p[1].0 && p[0].0 < p[0].1));
         }
+        // Somebody has every CPU at every time, and no thread is in two places.
+        let mut bursts: Vec<_> = reader.read::<Bursts>().unwrap().rows().collect();
+        bursts.sort_by_key(|b| (b.node, b.cpu, b.begin_ns));
+        let mut place = BTreeMap::new();
+        for b in &bursts {
+            prop_assert_eq!(*place.entry(b.pid).or_insert((b.node, b.cpu)), (b.node, b.cpu));
+        }
+        for all in bursts.chunk_by(|a, b| (a.node, a.cpu) == (b.node, b.cpu)) {
+            prop_assert_eq!(all[0].begin_ns, 0);
+            prop_assert!(all.windows(2).all(|p| p[0].end_ns == p[1].begin_ns));
+            prop_assert!(all[all.len() - 1].end_ns >= end.finish_ns);
+        }
+        // All events are there that came until the last rank had ended, threads as bursts.
+        let interrupts = reader.read::<Interrupts>().unwrap();
+        let mut served = [0; 4];
+        for rank in 0..program.ranks {
+            let mut events = ServedEvents::new(&noise, noise.place(rank));
+            while let Some(event) = events.next_before(&noise, end.finish_ns) {
+                served[event.source as usize] += 1;
+            }
+        }
+        let by_rank = |b: &&idlewave_run::tables::Burst| b.pid.get() > program.ranks;
+        prop_assert_eq!(bursts.iter().filter(by_rank).count(), served[0] + served[2]);
+        prop_assert_eq!(interrupts.rows().filter(|i| i.source == 3).count(), served[3]);
         let mut now = vec![0; program.ranks as usize];
         for r in reader.read::<Regions>().unwrap().rows() {
             let rank = r.rank.index();
