@@ -237,6 +237,39 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_are_those_of_the_stencil() {
+        let stencil = Stencil {
+            reach: 2,
+            periodic: false,
+            one_sided: true,
+            ..Stencil::nearest(PLANE)
+        };
+        let wait = Wait::Blocking;
+        let found = Lockstep::of(&program(vec![
+            COMPUTE,
+            Phase::Exchange {
+                stencil,
+                bytes: 64,
+                wait,
+            },
+        ]))
+        .unwrap();
+        let expected = Lockstep {
+            coupling: Coupling::Neighbours,
+            sides: vec![3, 4],
+            neighbourhood: Neighbourhood {
+                reach: 2,
+                periodic: false,
+                one_sided: true,
+            },
+            variant: ExchangeVariant::Blocking,
+            message_bytes: 64,
+            work: Nanos::from_micros(1),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn sides_are_those_of_the_manifest() {
         assert_eq!(sides(PLANE), [3, 4]);
         assert_eq!(sides(Shape { x: 5, y: 1, z: 1 }), [5]);
