@@ -21,6 +21,7 @@ const ORDER: [&str; 21] = [
     "idlewave-noise",
     "idlewave-fit",
     "idlewave-simulate",
+    "idlewave-simulated",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",
