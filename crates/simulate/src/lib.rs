@@ -16,6 +16,7 @@ mod kernel;
 mod noise;
 mod plan;
 mod predict;
+pub mod program;
 pub mod question;
 mod shape;
 mod steady;

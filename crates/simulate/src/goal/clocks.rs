@@ -3,32 +3,41 @@
 use super::schedule::{Kind, Record};
 
 /// Times in nanoseconds. With one CPU and one NIC per rank (not `MANY`) a rank is three numbers beside each other.
-pub(super) struct Clocks<const MANY: bool> {
+pub(crate) struct Clocks<const MANY: bool> {
     times: Vec<u64>,
     /// Where the CPUs of each rank begin, and its NICs, two numbers each. One more than there are ranks.
     places: Vec<[usize; 2]>,
 }
 
-impl<const MANY: bool> Clocks<MANY> {
-    /// As many CPUs and NICs of each rank as its operations use, and the messages that are sent to it: what arrives takes the
-    /// CPU and the NIC of the receiver that have the sender's numbers.
-    pub fn new(ranks: u32, records: &[Record]) -> Self {
-        if !MANY {
-            return Clocks {
-                times: vec![0; 3 * ranks as usize],
-                places: Vec::new(),
-            };
+/// The largest CPU and NIC of each rank that its operations use, and the messages that are sent to it: what arrives takes the
+/// CPU and the NIC of the receiver that have the sender's numbers.
+pub(super) fn largest(ranks: u32, records: &[Record]) -> Vec<[u8; 2]> {
+    let mut largest = vec![[0_u8; 2]; ranks as usize];
+    for record in records {
+        let sent = (record.kind == Kind::Send).then_some(record.peer);
+        for rank in [Some(record.rank), sent].into_iter().flatten() {
+            let [cpu, nic] = &mut largest[rank as usize];
+            *cpu = record.cpu.max(*cpu);
+            *nic = record.nic.max(*nic);
         }
-        let mut largest = vec![[0_u8; 2]; ranks as usize];
-        for record in records {
-            let sent = (record.kind == Kind::Send).then_some(record.peer);
-            for rank in [Some(record.rank), sent].into_iter().flatten() {
-                let [cpu, nic] = &mut largest[rank as usize];
-                *cpu = record.cpu.max(*cpu);
-                *nic = record.nic.max(*nic);
-            }
+    }
+    largest
+}
+
+impl Clocks<false> {
+    /// One CPU and one NIC for each rank.
+    pub fn single(ranks: u32) -> Self {
+        Clocks {
+            times: vec![0; 3 * ranks as usize],
+            places: Vec::new(),
         }
-        let mut places = Vec::with_capacity(largest.len() + 1);
+    }
+}
+
+impl Clocks<true> {
+    /// CPUs and NICs of each rank, by the largest of both.
+    pub fn several(largest: impl IntoIterator<Item = [u8; 2]>) -> Self {
+        let mut places = Vec::new();
         let mut end = 0;
         for [cpu, nic] in largest {
             let nics = end + usize::from(cpu) + 1;
@@ -41,7 +50,9 @@ impl<const MANY: bool> Clocks<MANY> {
             places,
         }
     }
+}
 
+impl<const MANY: bool> Clocks<MANY> {
     /// Place of a CPU.
     #[inline]
     pub fn cpu(&self, rank: u32, cpu: u8) -> usize {

@@ -1,18 +1,18 @@
-//! Receives that wait for messages and messages that wait for receives, linked through the operations' own state.
+//! Receives that wait for messages and messages that wait for receives, of every rank.
+//!
+//! Mostly there are few, and they are met in their order: a list that is linked through the operations' own state. Where one
+//! has to be looked through far it becomes a [`Crowd`], in which an operation is found by rank and tag.
 
-use super::schedule::{ANY, Record};
+use super::crowd::Crowd;
+use super::schedule::{ANY, Task};
+use super::work::Work;
 
 /// End of a list.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// What changes of an operation.
-#[derive(Clone, Copy)]
-pub(super) struct State {
-    /// Operations for which it still waits.
-    pub missing: u32,
-    /// The next one in the same list: of a posted receive, or of a send whose message has no receive yet.
-    pub next: u32,
-}
+pub(crate) const NONE: u32 = u32::MAX;
+/// Instead of its first operation: a list that is a crowd, whose number is its last operation.
+const CROWD: u32 = u32::MAX - 1;
+/// Operations that are passed over before a list becomes a crowd.
+const PATIENCE: u32 = 48;
 
 /// First and last of a list of operations.
 #[derive(Clone, Copy)]
@@ -26,50 +26,163 @@ impl List {
         first: NONE,
         last: NONE,
     };
-
-    #[inline]
-    pub fn append(&mut self, states: &mut [State], index: u32) {
-        states[index as usize].next = NONE;
-        match self.last {
-            NONE => self.first = index,
-            last => states[last as usize].next = index,
-        }
-        self.last = index;
-    }
-
-    /// Takes the first one that fits.
-    #[inline]
-    pub fn take(&mut self, states: &mut [State], fits: impl Fn(usize) -> bool) -> Option<u32> {
-        let (mut before, mut here) = (NONE, self.first);
-        while here != NONE {
-            let next = states[here as usize].next;
-            if fits(here as usize) {
-                match before {
-                    NONE => self.first = next,
-                    _ => states[before as usize].next = next,
-                }
-                if next == NONE {
-                    self.last = before;
-                }
-                return Some(here);
-            }
-            (before, here) = (here, next);
-        }
-        None
-    }
 }
 
-/// What a rank waits with.
-#[derive(Clone, Copy)]
+/// What waits on every rank. `POSTED` are receives without a message, in the order in which they were posted; the others
+/// messages without a receive, in the order in which they were taken from the network.
 pub(super) struct Lists {
-    /// Receives without a message, in the order in which they were posted.
-    pub posted: List,
-    /// Messages without a receive, in the order in which they were taken from the network.
-    pub unexpected: List,
+    /// Of each rank: receives, messages.
+    ranks: Vec<[List; 2]>,
+    crowds: Vec<Crowd>,
+    /// Crowds that are empty.
+    unused: Vec<u32>,
+}
+
+/// Rank and tag by which a waiting operation is met.
+#[inline]
+pub(super) fn key<const POSTED: bool>(task: &Task) -> (u32, u32) {
+    match POSTED {
+        true => (task.peer, task.tag),
+        false => (task.rank, task.tag),
+    }
 }
 
 /// Whether a receive takes the message of a send.
 #[inline]
-pub(super) fn matches(recv: &Record, send: &Record) -> bool {
+fn matches(recv: &Task, send: &Task) -> bool {
     (recv.peer == ANY || recv.peer == send.rank) && (recv.tag == ANY || recv.tag == send.tag)
+}
+
+/// Whether an operation that comes meets one that waits.
+#[inline]
+pub(super) fn fits<const POSTED: bool>(comes: &Task, waits: &Task) -> bool {
+    match POSTED {
+        true => matches(waits, comes),
+        false => matches(comes, waits),
+    }
+}
+
+impl Lists {
+    pub fn new(ranks: u32) -> Self {
+        Lists {
+            ranks: vec![[List::EMPTY; 2]; ranks as usize],
+            crowds: Vec::new(),
+            unused: Vec::new(),
+        }
+    }
+
+    /// The first receive that waits on a rank, if it can be told at once.
+    #[inline]
+    pub fn first_posted(&self, rank: u32) -> Option<u32> {
+        let first = self.ranks[rank as usize][1].first;
+        (first < CROWD).then_some(first)
+    }
+
+    /// Puts an operation at the end.
+    #[inline]
+    pub fn append<const POSTED: bool, const MANY: bool>(
+        &mut self,
+        work: &mut impl Work<MANY>,
+        rank: u32,
+        index: u32,
+    ) {
+        let list = &mut self.ranks[rank as usize][usize::from(POSTED)];
+        if list.first == CROWD {
+            self.crowds[list.last as usize].append::<POSTED, MANY>(work, index);
+            return;
+        }
+        work.set_next(index, NONE);
+        match list.last {
+            NONE => list.first = index,
+            last => work.set_next(last, index),
+        }
+        list.last = index;
+    }
+
+    /// Takes the first one that this operation meets.
+    #[inline]
+    pub fn take<const POSTED: bool, const MANY: bool>(
+        &mut self,
+        work: &mut impl Work<MANY>,
+        rank: u32,
+        comes: &Task,
+    ) -> Option<u32> {
+        let list = &mut self.ranks[rank as usize][usize::from(POSTED)];
+        if list.first == CROWD {
+            return self.take_of_crowd::<POSTED, MANY>(work, rank, comes);
+        }
+        let (mut before, mut here) = (NONE, list.first);
+        let mut passed = 0;
+        while here != NONE {
+            let next = work.next(here);
+            if fits::<POSTED>(comes, work.task(here)) {
+                match before {
+                    NONE => list.first = next,
+                    _ => work.set_next(before, next),
+                }
+                if next == NONE {
+                    list.last = before;
+                }
+                break;
+            }
+            (before, here) = (here, next);
+            passed += 1;
+        }
+        if passed > PATIENCE {
+            self.crowd::<POSTED, MANY>(work, rank);
+        }
+        (here != NONE).then_some(here)
+    }
+
+    #[cold]
+    fn crowd<const POSTED: bool, const MANY: bool>(&mut self, work: &impl Work<MANY>, rank: u32) {
+        let list = &mut self.ranks[rank as usize][usize::from(POSTED)];
+        let number = self.unused.pop().unwrap_or(self.crowds.len() as u32);
+        if number as usize == self.crowds.len() {
+            self.crowds.push(Crowd::default());
+        }
+        let crowd = &mut self.crowds[number as usize];
+        let mut here = list.first;
+        while here != NONE {
+            crowd.append::<POSTED, MANY>(work, here);
+            here = work.next(here);
+        }
+        (list.first, list.last) = (CROWD, number);
+    }
+
+    fn take_of_crowd<const POSTED: bool, const MANY: bool>(
+        &mut self,
+        work: &impl Work<MANY>,
+        rank: u32,
+        comes: &Task,
+    ) -> Option<u32> {
+        let list = &mut self.ranks[rank as usize][usize::from(POSTED)];
+        let crowd = &mut self.crowds[list.last as usize];
+        let found = crowd.take::<POSTED, MANY>(work, comes);
+        if crowd.is_empty() {
+            // The memory goes back: others may need it.
+            *crowd = Crowd::default();
+            self.unused.push(list.last);
+            *list = List::EMPTY;
+        }
+        found
+    }
+
+    /// All that wait, rank after rank, in their order.
+    pub fn all<const POSTED: bool, const MANY: bool>(&self, work: &impl Work<MANY>) -> Vec<u32> {
+        let mut all = Vec::new();
+        for lists in &self.ranks {
+            let list = lists[usize::from(POSTED)];
+            if list.first == CROWD {
+                all.extend(self.crowds[list.last as usize].iter());
+                continue;
+            }
+            let mut here = list.first;
+            while here != NONE {
+                all.push(here);
+                here = work.next(here);
+            }
+        }
+        all
+    }
 }

@@ -8,12 +8,16 @@
 //! docs/simulate.md has the rules and where they differ from that simulator.
 
 mod binary;
+mod blocks;
 mod build;
 mod clocks;
+mod crowd;
 mod engine;
+mod flat;
 mod layout;
 mod lex;
 mod lists;
+mod outcome;
 mod parameters;
 mod prefetch;
 mod queue;
@@ -21,11 +25,19 @@ mod read;
 mod schedule;
 mod text;
 mod unfinished;
+mod waiting;
+mod work;
 mod write;
 
 pub use build::{BuildError, Circle, OperationId, ScheduleBuilder};
-pub use engine::{GoalError, Outcome, simulate};
+pub(crate) use clocks::Clocks;
+pub(crate) use engine::{Engine, Failure};
+pub use flat::{simulate, simulate_with};
+pub use outcome::{GoalError, Outcome};
 pub use parameters::{Parameters, ParsePerByteError, PerByte};
+pub(crate) use prefetch::prefetch;
 pub use read::{BinaryProblem, ReadError, TextProblem};
+pub(crate) use schedule::{ANY, Kind, Task};
 pub use schedule::{Action, Operation, Schedule};
-pub use unfinished::{Stuck, Unfinished};
+pub use unfinished::{Stuck, Unfinished, Waiting};
+pub(crate) use work::{Stop, When, Work};

@@ -2,7 +2,7 @@
 
 /// Begins to fetch an element into the nearest cache. Does nothing where that is not known how, or behind the end.
 #[inline(always)]
-pub(super) fn prefetch<T>(slice: &[T], index: usize) {
+pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(element) = slice.get(index) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -5,8 +5,10 @@
 //! R. E. Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37, 1990): an event waits in the bucket of the
 //! highest bit in which it differs from a reference, unsorted. When the nearest bucket is opened it is spread over those
 //! below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
-//! a binary heap of 100,000 events visits 17 places all over it instead.
+//! a binary heap of 100,000 events visits 17 places all over it instead. Buckets share blocks of memory, so that all of them
+//! together take hardly more than the 16 bytes of each event.
 
+use super::blocks::{BLOCK, Blocks, Bucket};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -23,6 +25,12 @@ pub(super) fn event(time: u64, stamp: u32, payload: u32) -> u128 {
 #[inline]
 pub(super) fn time(event: u128) -> u64 {
     (event >> 64) as u64
+}
+
+/// Stamp of an event.
+#[inline]
+pub(super) fn stamp(event: u128) -> u32 {
+    (event >> 32) as u32
 }
 
 /// Payload of an event.
@@ -45,7 +53,8 @@ pub(super) struct EventQueue {
     /// End of the run. Everything in the buckets is above it.
     reference: u128,
     /// By the highest bit in which an event differs from the reference.
-    buckets: Vec<Vec<u128>>,
+    buckets: [Bucket; 128],
+    blocks: Blocks,
     /// Bit b: bucket b holds something.
     filled: u128,
 }
@@ -56,7 +65,8 @@ impl EventQueue {
             run: Vec::new(),
             near: BinaryHeap::new(),
             reference: 0,
-            buckets: vec![Vec::new(); 128],
+            buckets: [Bucket::EMPTY; 128],
+            blocks: Blocks::default(),
             filled: 0,
         }
     }
@@ -69,7 +79,7 @@ impl EventQueue {
         } else {
             let bit = 127 - (event ^ self.reference).leading_zeros();
             self.filled |= 1 << bit;
-            self.buckets[bit as usize].push(event);
+            self.blocks.push(&mut self.buckets[bit as usize], event);
         }
     }
 
@@ -84,6 +94,24 @@ impl EventQueue {
             (Some(_), _) => self.run.pop(),
             (None, _) => self.near.pop().map(|e| e.0),
         }
+    }
+
+    /// Gives all events stamps from 1 on, in their order; returns the last one.
+    #[cold]
+    pub fn stamp_again(&mut self) -> u32 {
+        let mut all: Vec<u128> = std::iter::from_fn(|| self.pop()).collect();
+        *self = EventQueue::new();
+        // Fewer than 2^32 are there at a time.
+        for (stamp, old) in (1..).zip(all.drain(..)) {
+            self.push(event(time(old), stamp, payload(old)));
+        }
+        self.len() as u32
+    }
+
+    /// Events that are there.
+    pub fn len(&self) -> usize {
+        let buckets: usize = self.buckets.iter().map(|bucket| bucket.count).sum();
+        self.run.len() + self.near.len() + buckets
     }
 
     /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
@@ -101,25 +129,33 @@ impl EventQueue {
         let bit = self.filled.trailing_zeros();
         self.filled &= !(1 << bit);
         let bucket = bit as usize;
-        if self.buckets[bucket].len() <= FEW {
-            std::mem::swap(&mut self.run, &mut self.buckets[bucket]);
+        let mut opened = std::mem::replace(&mut self.buckets[bucket], Bucket::EMPTY);
+        if opened.count <= FEW {
+            while let Some(events) = self.blocks.last_of(&opened) {
+                self.run.extend_from_slice(events);
+                self.blocks.drop_last_of(&mut opened);
+            }
             self.run.sort_unstable_by(|a, b| b.cmp(a));
             self.reference = self.run[0];
             return true;
         }
-        let mut opened = std::mem::take(&mut self.buckets[bucket]);
-        let least = opened.iter().copied().min().unwrap_or_default();
+        let least = self.blocks.least_of(&opened);
         self.reference = least;
-        for event in opened.drain(..) {
-            if event == least {
-                self.run.push(event);
-            } else {
-                // In a bucket below the one that is opened.
-                self.push(event);
+        // A block at a time: its memory is free for those that are filled meanwhile.
+        let mut block = [0; BLOCK];
+        while let Some(events) = self.blocks.last_of(&opened) {
+            let count = events.len();
+            block[..count].copy_from_slice(events);
+            self.blocks.drop_last_of(&mut opened);
+            for &event in &block[..count] {
+                if event == least {
+                    self.run.push(event);
+                } else {
+                    // In a bucket below the one that is opened.
+                    self.push(event);
+                }
             }
         }
-        // The memory is used again.
-        self.buckets[bucket] = opened;
         true
     }
 }
@@ -164,6 +200,27 @@ mod tests {
         let mut pushes: Vec<(u64, u8)> = (0..20_000).map(|i| (i * 7_919 % 10_007, 0)).collect();
         pushes.extend((0..20_000).map(|i| (i * 104_729 % 5_003, 1)));
         compare(&pushes);
+    }
+
+    #[test]
+    fn events_that_are_stamped_again_keep_their_order() {
+        let mut queue = EventQueue::new();
+        let mut expected = Vec::new();
+        for i in 0..3_000_u32 {
+            let time = u64::from(i * 7_919 % 101);
+            queue.push(event(time, u32::MAX - i, i));
+            expected.push((time, u32::MAX - i, i));
+        }
+        for _ in 0..100 {
+            queue.pop();
+        }
+        expected.sort_unstable();
+        assert_eq!(queue.stamp_again(), 2_900);
+        assert_eq!(queue.len(), 2_900);
+        for (stamp, &(time, _, payload)) in (1..).zip(&expected[100..]) {
+            assert_eq!(queue.pop(), Some(event(time, stamp, payload)));
+        }
+        assert_eq!(queue.stamp_again(), 0);
     }
 
     #[test]

@@ -114,9 +114,9 @@ pub(crate) const AT_START: u32 = 1 << 31;
 /// Most operations: their numbers leave one bit free.
 pub(crate) const MOST_OPERATIONS: usize = (1 << 31) - 1;
 
-/// One operation as the engine reads it: half a cache line.
+/// An operation as the engine reads it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct Task {
     /// Bytes, or nanoseconds.
     pub size: u64,
     /// The other rank, or `ANY`; 0 of a computation.
@@ -125,17 +125,41 @@ pub(crate) struct Record {
     pub tag: u32,
     /// Its own rank.
     pub rank: u32,
-    /// Where its dependents begin; they end where those of the next operation begin.
-    pub dependents: u32,
-    /// Where it stands in the text that it was read from; 0 if in none.
-    pub line: u32,
     pub kind: Kind,
     pub cpu: u8,
     pub nic: u8,
 }
 
+/// One operation of a schedule: half a cache line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub task: Task,
+    /// Where its dependents begin; they end where those of the next operation begin.
+    pub dependents: u32,
+    /// Where it stands in the text that it was read from; 0 if in none.
+    pub line: u32,
+}
+
+impl std::ops::Deref for Record {
+    type Target = Task;
+
+    fn deref(&self) -> &Task {
+        &self.task
+    }
+}
+
 impl Record {
     pub fn new(operation: Operation, rank: u32, line: u32) -> Self {
+        Record {
+            task: Task::new(operation, rank),
+            dependents: 0,
+            line,
+        }
+    }
+}
+
+impl Task {
+    pub fn new(operation: Operation, rank: u32) -> Self {
         let (kind, size, peer, tag) = match operation.action {
             Action::Send { bytes, to, tag } => (Kind::Send, bytes, to, tag),
             Action::Recv { bytes, from, tag } => {
@@ -143,13 +167,11 @@ impl Record {
             }
             Action::Calc { ns } => (Kind::Calc, ns, 0, 0),
         };
-        Record {
+        Task {
             size,
             peer,
             tag,
             rank,
-            dependents: 0,
-            line,
             kind,
             cpu: operation.cpu,
             nic: if kind == Kind::Calc { 0 } else { operation.nic },
@@ -211,7 +233,9 @@ impl Schedule {
 
     /// The operations of a rank in their order; none of a rank that does not exist.
     pub fn rank(&self, rank: u32) -> impl ExactSizeIterator<Item = Operation> + '_ {
-        self.records[self.span(rank)].iter().map(Record::operation)
+        self.records[self.span(rank)]
+            .iter()
+            .map(|record| record.operation())
     }
 
     /// Indices of the operations of a rank.

@@ -15,6 +15,8 @@ pub struct Stuck {
     pub index: u32,
     /// Its line in the text that it was read from.
     pub line: Option<u32>,
+    /// Of a program: the variables of the loops around it, the outermost first.
+    pub iterations: Vec<(String, i64)>,
     /// What it is: a receive, or the send of a message that nobody receives.
     pub action: Action,
 }
@@ -30,8 +32,17 @@ pub struct Unfinished {
     pub messages: Vec<Stuck>,
     /// How many there are.
     pub messages_in_all: u64,
-    /// Operations that never started, because what they wait for never happened.
-    pub waiting: u64,
+    /// What never started, because what it waits for never happened.
+    pub waiting: Waiting,
+}
+
+/// What never started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// So many operations of a schedule.
+    Operations(u64),
+    /// So many ranks did not come to the end of their program.
+    Ranks(u64),
 }
 
 /// Where an operation stands: its line, or its number.
@@ -44,44 +55,34 @@ pub(super) fn place(schedule: &Schedule, index: usize) -> String {
 }
 
 impl Unfinished {
-    /// Ok if nothing is left.
-    pub(super) fn of(
-        schedule: &Schedule,
-        posted: impl Iterator<Item = u32>,
-        unexpected: impl Iterator<Item = u32>,
-        waiting: u64,
-    ) -> Result<(), Self> {
-        let (receives, receives_in_all) = first(schedule, posted);
-        let (messages, messages_in_all) = first(schedule, unexpected);
-        if receives_in_all + messages_in_all + waiting == 0 {
-            return Ok(());
-        }
-        Err(Unfinished {
-            receives,
-            receives_in_all,
-            messages,
-            messages_in_all,
+    /// Of what is left, in the order of ranks.
+    pub(crate) fn new(
+        posted: &[u32],
+        unexpected: &[u32],
+        waiting: Waiting,
+        stuck: impl FnMut(&u32) -> Stuck + Copy,
+    ) -> Self {
+        let first = |all: &[u32]| all.iter().take(NAMED).map(stuck).collect();
+        Unfinished {
+            receives: first(posted),
+            receives_in_all: posted.len() as u64,
+            messages: first(unexpected),
+            messages_in_all: unexpected.len() as u64,
             waiting,
-        })
+        }
     }
 }
 
-/// The first of them, and how many there are.
-fn first(schedule: &Schedule, all: impl Iterator<Item = u32>) -> (Vec<Stuck>, u64) {
-    let (mut named, mut count) = (Vec::new(), 0);
-    for index in all {
-        count += 1;
-        if named.len() < NAMED {
-            let record = &schedule.records[index as usize];
-            named.push(Stuck {
-                rank: record.rank,
-                index: index - schedule.span(record.rank).start as u32,
-                line: (record.line > 0).then_some(record.line),
-                action: record.operation().action,
-            });
-        }
+/// An operation of a schedule that waits in vain.
+pub(super) fn stuck(schedule: &Schedule, index: usize) -> Stuck {
+    let record = &schedule.records[index];
+    Stuck {
+        rank: record.rank,
+        index: (index - schedule.span(record.rank).start) as u32,
+        line: (record.line > 0).then_some(record.line),
+        iterations: Vec::new(),
+        action: record.operation().action,
     }
-    (named, count)
 }
 
 impl fmt::Display for Stuck {
@@ -90,6 +91,9 @@ impl fmt::Display for Stuck {
         match self.line {
             Some(line) => write!(f, "line {line} ")?,
             None => write!(f, "operation {} ", self.index)?,
+        }
+        for (variable, value) in &self.iterations {
+            write!(f, "{variable} = {value} ")?;
         }
         let any = |value: Option<u32>| value.map_or("any".to_owned(), |v| v.to_string());
         match self.action {
@@ -136,9 +140,11 @@ impl fmt::Display for Unfinished {
             separator = "; ";
         }
         match self.waiting {
-            0 => Ok(()),
-            1 => write!(f, "{separator}1 operation never started"),
-            n => write!(f, "{separator}{n} operations never started"),
+            Waiting::Operations(0) | Waiting::Ranks(0) => Ok(()),
+            Waiting::Operations(1) => write!(f, "{separator}1 operation never started"),
+            Waiting::Operations(n) => write!(f, "{separator}{n} operations never started"),
+            Waiting::Ranks(1) => write!(f, "{separator}1 rank did not come to its end"),
+            Waiting::Ranks(n) => write!(f, "{separator}{n} ranks did not come to their end"),
         }
     }
 }

@@ -1,0 +1,334 @@
+//! Programs under the LogGOPS model, without ever having the whole schedule in memory.
+//!
+//! The rules are those of [`goal`](crate::goal), and so is the engine. Of each rank there are its place in the program, its slots, and the
+//! operations of its group that have not ended; the next group is made when the last one has ended. Memory, in bytes:
+//!
+//! | for each | bytes |
+//! |---|---|
+//! | rank | 12 for where it is, 16 for what waits on it, 24 for its clocks, 8 for each slot (a loop takes two, a `let` at most one) |
+//! | operation or message in flight | 32, and 16 while it is an event |
+//! | the same with several CPUs or NICs | 16 more; for each rank 32 more, and 8 for each further clock |
+//!
+//! The places of operations grow by an eighth at a time. So a pending event takes at most 36 + 16 bytes, with several CPUs 54 + 16,
+//! besides what [the queue](crate::goal) keeps in reserve.
+
+use super::bind::Bound;
+use super::error::{Place, Problem, ProgramError};
+use super::machine::Machine;
+use super::pool::Pool;
+use crate::goal::{
+    Clocks, Engine, Failure, GoalError, Kind, Outcome, Parameters, Stop, Stuck, Task, Unfinished,
+    Waiting, When, Work,
+};
+use idlewave_noise::{CpuTime, Quiet};
+
+/// Why a program has no finish times.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlayError {
+    /// A rank cannot go on: an expression without a value, a number out of range.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// Operations that cannot happen, or times that do not fit.
+    #[error(transparent)]
+    Goal(#[from] GoalError),
+}
+
+/// Plays a program. The times are those of the schedule that it stands for ([`Bound::expand`]), rank by rank.
+pub fn simulate(program: &Bound, parameters: &Parameters) -> Result<Outcome, PlayError> {
+    simulate_with(program, parameters, Quiet)
+}
+
+/// Plays a program on CPUs that something disturbs.
+pub fn simulate_with(
+    program: &Bound,
+    parameters: &Parameters,
+    cpu_time: impl CpuTime,
+) -> Result<Outcome, PlayError> {
+    let code = &program.code;
+    let (cpus, nics) = (code.cpus, code.nics);
+    match cpus > 1 || nics > 1 {
+        true => {
+            // From 1 to 256.
+            let largest = [(cpus - 1) as u8, (nics - 1) as u8];
+            let ranks = std::iter::repeat_n(largest, code.ranks as usize);
+            play::<true>(program, Clocks::several(ranks), parameters, cpu_time)
+        }
+        false => play::<false>(program, Clocks::single(code.ranks), parameters, cpu_time),
+    }
+}
+
+fn play<const MANY: bool>(
+    program: &Bound,
+    clocks: Clocks<MANY>,
+    parameters: &Parameters,
+    cpu_time: impl CpuTime,
+) -> Result<Outcome, PlayError> {
+    let mut lazy = Lazy::<MANY>::new(program);
+    let mut engine = Engine::new(&mut lazy, clocks, parameters, cpu_time);
+    let ended = engine.run();
+    let finish_ns = engine.finish();
+    match ended {
+        Ok(()) => Ok(Outcome {
+            finish_ns,
+            operations: lazy.operations,
+            messages: lazy.messages,
+            bytes: lazy.bytes,
+        }),
+        Err(Failure::Stop(Stop::TooLong(place))) => Err(lazy.too_long(place).into()),
+        Err(Failure::Stop(Stop::Work(error))) => Err(PlayError::Program(*error)),
+        Err(Failure::Unfinished { posted, unexpected }) => {
+            let unfinished = lazy.unfinished(&posted, &unexpected);
+            Err(GoalError::Unfinished(unfinished).into())
+        }
+    }
+}
+
+/// Where a rank is.
+#[derive(Clone, Copy, Default)]
+struct Rank {
+    /// The instruction with which it goes on.
+    position: u32,
+    /// Operations of its group that have not ended.
+    running: u32,
+    /// Operations that it has had.
+    operations: u32,
+}
+
+/// With several CPUs: what a group waited for, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    /// The latest end of the group before.
+    ready: u64,
+    /// The latest end of this group so far.
+    latest: u64,
+}
+
+struct Lazy<'a, const MANY: bool> {
+    machine: Machine<'a>,
+    ranks: Vec<Rank>,
+    /// Of all ranks, each with as many as the program has.
+    slots: Vec<i64>,
+    ends: Vec<Ends>,
+    pool: Pool<MANY>,
+    operations: u64,
+    messages: u64,
+    bytes: Option<u64>,
+}
+
+impl<'a, const MANY: bool> Lazy<'a, MANY> {
+    fn new(program: &'a Bound) -> Self {
+        let code = &program.code;
+        let ranks = code.ranks as usize;
+        Lazy {
+            machine: Machine::new(code),
+            ranks: vec![Rank::default(); ranks],
+            slots: vec![0; ranks * code.slots as usize],
+            ends: vec![Ends::default(); if MANY { ranks } else { 0 }],
+            pool: Pool::new(),
+            operations: 0,
+            messages: 0,
+            bytes: Some(0),
+        }
+    }
+
+    /// Frees the next group of a rank.
+    fn next_group(&mut self, number: u32, freed: &mut Vec<u32>) -> Result<(), Stop<ProgramError>> {
+        let width = self.machine.code.slots as usize;
+        let slots = &mut self.slots[number as usize * width..][..width];
+        let rank = &mut self.ranks[number as usize];
+        let Rank {
+            position,
+            running,
+            operations,
+        } = rank;
+        let (pool, messages, bytes) = (&mut self.pool, &mut self.messages, &mut self.bytes);
+        let before = *operations;
+        let tell = |task: Task, _: u32, _: &[i64]| {
+            if task.kind == Kind::Send {
+                *messages += 1;
+                *bytes = bytes.and_then(|bytes| bytes.checked_add(task.size));
+            }
+            let index = *operations;
+            let many = || Problem::TooManyOperations(u32::MAX.into());
+            *operations = index.checked_add(1).ok_or_else(many)?;
+            freed.push(pool.add(task, index).ok_or_else(many)?);
+            Ok(())
+        };
+        let more = self.machine.next_group(number, position, slots, tell);
+        if let Err(fault) = more {
+            return Err(Stop::Work(Box::new(
+                self.machine.error(number, fault, slots),
+            )));
+        }
+        *running = *operations - before;
+        self.operations += u64::from(*running);
+        if MANY {
+            let ends = &mut self.ends[number as usize];
+            *ends = Ends {
+                ready: ends.latest,
+                latest: 0,
+            };
+        }
+        Ok(())
+    }
+
+    fn too_long(&self, place: u32) -> GoalError {
+        let flying = self.pool.get(place);
+        let rank = flying.task.rank;
+        let place = self.locate(rank, flying.index);
+        let text = Place {
+            rank: None,
+            ..place
+        };
+        GoalError::TooLong {
+            rank,
+            place: text.to_string().trim_end_matches(": ").to_owned(),
+        }
+    }
+
+    /// Where an operation stands: its rank goes through its program again, up to it.
+    fn locate(&self, rank: u32, index: u32) -> Place {
+        let mut machine = Machine::new(self.machine.code);
+        let mut slots = vec![0; machine.code.slots as usize];
+        let (mut position, mut count) = (0, 0);
+        let mut found = None;
+        loop {
+            let tell = |_: Task, at: u32, slots: &[i64]| {
+                if count == index {
+                    found = Some((at, slots.to_vec()));
+                }
+                count += 1;
+                Ok(())
+            };
+            // It went the same way before.
+            let more = machine.next_group(rank, &mut position, &mut slots, tell);
+            if let Some((at, slots)) = found {
+                return machine.place(rank, at, &slots);
+            }
+            if more != Ok(true) {
+                return Place::default();
+            }
+        }
+    }
+
+    fn unfinished(&self, posted: &[u32], unexpected: &[u32]) -> Unfinished {
+        let running = self.ranks.iter().filter(|rank| rank.running > 0).count();
+        let stuck = |&place: &u32| {
+            let flying = self.pool.get(place);
+            let rank = flying.task.rank;
+            let place = self.locate(rank, flying.index);
+            Stuck {
+                rank,
+                index: flying.index,
+                line: place.line,
+                iterations: place.iterations,
+                action: flying.task.operation().action,
+            }
+        };
+        Unfinished::new(posted, unexpected, Waiting::Ranks(running as u64), stuck)
+    }
+}
+
+impl<const MANY: bool> Work<MANY> for Lazy<'_, MANY> {
+    type Error = ProgramError;
+
+    fn ranks(&self) -> u32 {
+        self.machine.code.ranks
+    }
+
+    #[inline]
+    fn task(&self, index: u32) -> &Task {
+        &self.pool.get(index).task
+    }
+
+    #[inline]
+    fn next(&self, index: u32) -> u32 {
+        self.pool.get(index).next
+    }
+
+    #[inline]
+    fn set_next(&mut self, index: u32, next: u32) {
+        self.pool.get_mut(index).next = next;
+    }
+
+    fn begin(&mut self, rank: u32, freed: &mut Vec<u32>) -> Result<(), Stop<ProgramError>> {
+        self.next_group(rank, freed)
+    }
+
+    #[inline]
+    fn fulfil(
+        &mut self,
+        index: u32,
+        when: When,
+        _start: u64,
+        end: u64,
+        freed: &mut Vec<u32>,
+    ) -> Result<(), Stop<ProgramError>> {
+        if when == When::Start {
+            return Ok(());
+        }
+        let number = self.pool.get(index).task.rank;
+        if MANY {
+            let ends = &mut self.ends[number as usize];
+            ends.latest = ends.latest.max(end);
+        }
+        let rank = &mut self.ranks[number as usize];
+        rank.running -= 1;
+        match rank.running {
+            0 => self.next_group(number, freed),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn forget(&mut self, index: u32) {
+        self.pool.remove(index);
+    }
+
+    fn all_done(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.running == 0)
+    }
+
+    #[inline]
+    fn ready(&self, index: u32) -> u64 {
+        self.ends[self.pool.get(index).task.rank as usize].ready
+    }
+
+    #[inline]
+    fn set_sent(&mut self, index: u32, time: u64) {
+        self.pool.moments(index).sent = time;
+    }
+
+    #[inline]
+    fn sent(&self, index: u32) -> u64 {
+        self.pool.moments_of(index).sent
+    }
+
+    #[inline]
+    fn set_arrived(&mut self, index: u32, time: u64) {
+        self.pool.moments(index).arrived = time;
+    }
+
+    #[inline]
+    fn arrived(&self, index: u32) -> u64 {
+        self.pool.moments_of(index).arrived
+    }
+
+    #[inline]
+    fn fetch_far(&self, index: u32) {
+        self.pool.fetch(index);
+    }
+
+    #[inline]
+    fn fetch_near(&self, index: u32, first: Option<u32>) {
+        match first {
+            None => {
+                let rank = self.pool.get(index).task.rank as usize;
+                crate::goal::prefetch(&self.ranks, rank);
+                let width = self.machine.code.slots as usize;
+                crate::goal::prefetch(&self.slots, rank * width);
+            }
+            Some(first) => self.pool.fetch(first),
+        }
+    }
+}
