@@ -19,7 +19,7 @@ mod jitter;
 mod kernel;
 mod lockstep;
 mod profile;
-mod program;
+pub mod program;
 pub mod reference;
 mod source_table;
 pub mod steps;
