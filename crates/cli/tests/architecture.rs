@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "idlewave-units",
     "idlewave-run",
     "idlewave-stats",
@@ -20,6 +20,7 @@ const ORDER: [&str; 20] = [
     "idlewave-explain",
     "idlewave-noise",
     "idlewave-simulate",
+    "idlewave-replay",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",
