@@ -37,31 +37,25 @@ fn every_member_ends_with_what_the_operation_promises() {
                 _ => 0,
             };
             let call = call(kind, members, root, piece);
-            let all: Vec<Vec<Step>> = (0..members)
+            let steps: Vec<Vec<Step>> = (0..members)
                 .map(|m| call.steps(m, &Algorithms::default()))
                 .collect();
             let mut knows: Vec<BTreeSet<u32>> = (0..members).map(|m| [m].into()).collect();
             let mut direct = knows.clone();
-            for round in 0..all[0].len() {
+            let rounds = steps[0].len();
+            let at = |member: u32, round: usize| steps[member as usize][round];
+            for round in 0..rounds {
                 let before = knows.clone();
                 for member in 0..members {
-                    let step = all[member as usize][round];
+                    let step = at(member, round);
                     if let Some((from, bytes)) = step.from {
-                        assert_eq!(
-                            all[from as usize][round].to,
-                            Some((member, bytes)),
-                            "{call:?}"
-                        );
+                        assert_eq!(at(from, round).to, Some((member, bytes)), "{call:?}");
                         knows[member as usize].extend(&before[from as usize]);
                         direct[member as usize].insert(from);
                     }
                     if let Some((to, bytes)) = step.to {
                         assert_ne!(to, member);
-                        assert_eq!(
-                            all[to as usize][round].from,
-                            Some((member, bytes)),
-                            "{call:?}"
-                        );
+                        assert_eq!(at(to, round).from, Some((member, bytes)), "{call:?}");
                     }
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! Of messages whose receiver waited before they were sent, the shortest time of each class of lengths (a power of two) is one that
 //! nothing else disturbed: L + 2 o + (n - 1) G. A straight line through these, each weighted by the inverse square of its time so
-//! that all lengths count alike relatively, gives G and L + 2 o; the shortest blocking sends give o and O. The minimum of few messages
+//! that all lengths count alike relatively, gives G and L + 2 o; the shortest calls that start a send give o and O. The minimum of few messages
 //! is too long, never too short but for the clocks: n is told.
 //!
 //! It cannot tell g, which is set to 0 (a CPU sends no faster than o), nor S, which is set so that no sender waits.

@@ -76,9 +76,12 @@ pub struct Like {
     pub costs: Parameters,
     /// How that was estimated; `None` where it was given.
     pub estimated: Option<MessageCosts>,
-    /// With all computation as it was, what others took included: how well the messages are understood.
+    /// With all computation as it was, and with what calls took longer than messages cost: the run itself, if the schedule is right about who waits for
+    /// whom.
     pub as_recorded: Predicted,
-    /// With what others took from the ranks outside of calls removed.
+    /// With all computation as it was, what others took included, and calls as long as messages cost.
+    pub kept: Predicted,
+    /// The same with what others took from the ranks outside of calls removed.
     pub quiet: Predicted,
     /// The same with the noise that was given, once per repetition; empty if none was.
     pub noisy: Vec<Predicted>,
@@ -109,7 +112,10 @@ pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError>
         }
     };
     let noises = noises(options)?;
+    script.excess_over = Some((costs, options.algorithms.clone()));
     let as_recorded = play(&write(&script, &options.algorithms)?, &costs, None)?;
+    script.excess_over = None;
+    let kept = play(&write(&script, &options.algorithms)?, &costs, None)?;
     script.taken = Taken::Removed;
     let replay = write(&script, &options.algorithms)?;
     let quiet = play(&replay, &costs, None)?;
@@ -132,6 +138,7 @@ pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError>
         costs,
         estimated,
         as_recorded,
+        kept,
         quiet,
         noisy,
         schedule: replay.schedule,

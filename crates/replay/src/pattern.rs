@@ -116,7 +116,15 @@ pub(crate) fn of_script(script: &Script) -> Result<PatternOfRun, NoPattern> {
         }
         loops.push(found);
     }
-    let mut notes = Vec::new();
+    let lost = script.left_out.entries().iter();
+    let mut notes: Vec<String> = lost
+        .map(|loss| {
+            format!(
+                "not in the pattern: {} ({}); {}",
+                loss.what, loss.count, loss.consequence
+            )
+        })
+        .collect();
     let least = loops.iter().map(|l| l.steps).min().unwrap_or(0);
     if loops.iter().any(|l| l.steps != least) {
         let most = loops.iter().map(|l| l.steps).max().unwrap_or(0);
@@ -332,7 +340,9 @@ fn candidates(ranks: usize) -> Vec<Stencil> {
     }
     let mut all = Vec::new();
     for shape in shapes {
+        let longest = shape.x.max(shape.y).max(shape.z) as u32;
         let most = if shape.y == 1 { REACH_LINE } else { REACH_GRID };
+        let most = most.min(longest.saturating_sub(1));
         for reach in 1..=most {
             for (periodic, one_sided) in
                 [(true, true), (true, false), (false, false), (false, true)]

@@ -8,7 +8,9 @@ use crate::ReplayError;
 use crate::collectives::Algorithms;
 use crate::script::{Activity, RankScript, Script, Taken};
 use idlewave_run::{Ledger, RunReader};
-use idlewave_simulate::goal::{BuildError, Operation, OperationId, Schedule, ScheduleBuilder};
+use idlewave_simulate::goal::{
+    BuildError, Operation, OperationId, Parameters, Schedule, ScheduleBuilder,
+};
 use std::collections::BTreeMap;
 
 /// How a recorded program becomes a schedule.
@@ -18,6 +20,9 @@ pub struct ReplayOptions {
     pub taken: Taken,
     /// How collectives are resolved.
     pub algorithms: Algorithms,
+    /// What calls took longer than messages of these costs, once those that they waited for were there, counts as work behind them: so every
+    /// call ends when it did in the run. `None` leaves it out: the messages alone decide how long calls take.
+    pub excess_over: Option<Parameters>,
 }
 
 /// A recorded program as a schedule.
@@ -28,7 +33,7 @@ pub struct Replay {
     /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init: where it entered MPI_Finalize, or its last
     /// call ended.
     pub measured_ns: Vec<u64>,
-    /// How long each rank computes, in nanoseconds.
+    /// How long each rank computes, in nanoseconds, without what calls took too long.
     pub work_ns: Vec<u64>,
     /// What was taken from each rank while it computed and is no work of the schedule, in nanoseconds.
     pub taken_ns: Vec<u64>,
@@ -45,7 +50,8 @@ pub struct Replay {
 /// # Errors
 /// Runs that cannot be read or have no recorded program, and schedules that are too large.
 pub fn schedule_of(run: &RunReader, options: &ReplayOptions) -> Result<Replay, ReplayError> {
-    let script = Script::read(run, options.taken)?;
+    let mut script = Script::read(run, options.taken)?;
+    script.excess_over = options.excess_over.map(|c| (c, options.algorithms.clone()));
     write(&script, &options.algorithms)
 }
 
@@ -122,6 +128,7 @@ impl<'a> Writer<'a> {
             if activity.collective.is_some() {
                 self.collective(activity)?;
             }
+            self.compute(activity.lane, activity.excess)?;
         }
         for (lane, &work) in told.rest.iter().enumerate().take(256) {
             self.compute(lane as u8, work)?;

@@ -2,17 +2,19 @@
 //!
 //! Time zero is when the first rank left MPI_Init; a rank begins with computation up to where it left its own. It ends where it
 //! entered MPI_Finalize, or with its last call. Calls that neither send, complete a message, nor are a collective that can be resolved
-//! count as computation with all their time.
+//! count as computation with all their time. What a call took longer than its messages cost, once those that it waited for were there,
+//! counts as computation behind it if that is asked for: then every call ends in the schedule when it did in the run.
 //!
 //! Memory: that of [`Recorded`], 24 bytes per end of a message, 4 per call, 24 per collective, and the script of one
 //! rank at a time, which is 40 bytes per call and 24 per message end of it.
 
 use crate::ReplayError;
-use crate::collectives::{Call as Collective, Kind};
+use crate::collectives::{Algorithms, Call as Collective, Kind};
 use idlewave_explain::program::{Call, Recorded, overlap, taken_from};
 use idlewave_explain::watch::Charge;
-use idlewave_run::tables::{Calls, Table, operation_class as class};
+use idlewave_run::tables::{Bursts, Calls, Table, operation_class as class};
 use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::goal::Parameters;
 use idlewave_units::{Bytes, Rank};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -35,6 +37,8 @@ pub(crate) struct Post {
     pub peer: u32,
     pub tag: u32,
     pub bytes: u64,
+    /// When its send was posted, nanoseconds of the run's clock.
+    pub sent: u64,
 }
 
 /// A collective of the script: one of `Script::collectives`.
@@ -47,6 +51,8 @@ pub(crate) struct Played {
     /// Index into [`Script::members`].
     pub comm: u32,
     pub tag: u32,
+    /// When the last one came for whom members wait, nanoseconds of the run's clock: the last member, or the root.
+    released: u64,
 }
 
 /// A call that communicates, with the computation before it.
@@ -65,6 +71,8 @@ pub(crate) struct Activity {
     /// Index into `RankScript::completed`.
     pub completed: Range<u32>,
     pub collective: Option<CollectiveId>,
+    /// What the call took longer than its messages cost, nanoseconds; 0 unless asked for.
+    pub excess: u64,
 }
 
 /// What a rank did.
@@ -104,6 +112,8 @@ pub(crate) struct Script {
     tags: Vec<u32>,
     origin: u64,
     pub taken: Taken,
+    /// Against which the excess of calls is taken, and how collectives are resolved for it.
+    pub excess_over: Option<(Parameters, Algorithms)>,
 }
 
 /// Lane and index of a call.
@@ -116,6 +126,12 @@ impl Script {
             return Err(ReplayError::NoProgram(run.path().to_owned()));
         };
         let charges = taken_from(run, &recorded)?;
+        left_out.enter(
+            "runs without the kernel's view, or whose view was not decoded yet",
+            u64::from(run.table_if_present::<Bursts>()?.is_none()),
+            "nothing is known to be taken from ranks: all of their time outside of calls is work",
+            "explain the run first; record with the rights to trace",
+        );
         let program = &recorded.program;
         let ranks = program
             .of_rank
@@ -142,6 +158,7 @@ impl Script {
             tags: Vec::new(),
             origin,
             taken,
+            excess_over: None,
             recorded,
         };
         let tags = script.find_ends();
@@ -245,6 +262,14 @@ impl Script {
             }
             let members = &self.members[comm as usize];
             let root = instance.root.map_or(0, Rank::get);
+            let calls = program.members_of(instance);
+            let root_call = calls
+                .iter()
+                .find(|c| program.lanes[c.0 as usize].rank.get() == root);
+            let released = match (instance.class, root_call) {
+                (class::FROM_ROOT, Some(&(lane, call))) => program.call(lane, call).begin,
+                _ => instance.last_enter,
+            };
             let root = members.iter().position(|&r| r == root).unwrap_or(0) as u32;
             let rooted = matches!(
                 kind,
@@ -260,6 +285,7 @@ impl Script {
                 },
                 comm,
                 tag: first_tag + comm,
+                released,
             });
         }
         for (name, count) in unknown {
@@ -376,6 +402,8 @@ impl Script {
             let posts = first..first + posts.count() as u32;
             out.completed.extend(done.map(|d| d.1));
             out.worked += thread.work;
+            let done = &out.completed[from as usize..];
+            let excess = self.excess(call, rank, &out.posts, posts.clone(), done, collective);
             out.activities.push(Activity {
                 lane: (lane - lanes[0]).min(u8::MAX.into()) as u8,
                 work: std::mem::take(&mut thread.work),
@@ -387,6 +415,7 @@ impl Script {
                 posts,
                 completed: from..out.completed.len() as u32,
                 collective,
+                excess,
             });
         }
         let last = threads.iter().map(|t| t.until).max();
@@ -397,6 +426,52 @@ impl Script {
         out.rest = threads.iter().map(|t| t.work).collect();
         out.worked += out.rest.iter().sum::<u64>();
         out
+    }
+
+    /// By how much a call ended later than it had to.
+    fn excess(
+        &self,
+        call: &Call,
+        rank: u32,
+        posts: &[Post],
+        own: Range<u32>,
+        done: &[u32],
+        collective: Option<CollectiveId>,
+    ) -> u64 {
+        let Some((costs, algorithms)) = &self.excess_over else {
+            return 0;
+        };
+        let overhead = costs.overhead.get();
+        let time = |bytes: u64| {
+            let more = bytes.saturating_sub(1);
+            let byte = costs.gap_per_byte.cost(more).unwrap_or(u64::MAX);
+            let byte = byte.max(costs.overhead_per_byte.cost(more).unwrap_or(u64::MAX));
+            (costs.latency.get() + 2 * overhead).saturating_add(byte)
+        };
+        let mut end = call.begin;
+        for index in own {
+            end += if posts[index as usize].sends {
+                overhead
+            } else {
+                0
+            };
+        }
+        for post in done
+            .iter()
+            .map(|&i| &posts[i as usize])
+            .filter(|p| !p.sends)
+        {
+            end = end.max(post.sent.saturating_add(time(post.bytes)));
+        }
+        if let Some(played) = collective.map(|id| &self.collectives[id as usize]) {
+            let members = &self.members[played.comm as usize];
+            let member = members.iter().position(|&r| r == rank).unwrap_or(0);
+            let steps = played.call.steps(member as u32, algorithms);
+            let each = steps.iter().filter_map(|s| s.from.or(s.to));
+            let all = each.map(|(_, bytes)| time(bytes));
+            end = all.fold(end.max(played.released), u64::saturating_add);
+        }
+        call.end.saturating_sub(end)
     }
 
     /// The message ends of a rank, in the order in which they were posted: by the calls that posted and that completed them.
@@ -419,6 +494,7 @@ impl Script {
                 peer: peer.get(),
                 tag: self.tags[pair as usize],
                 bytes: matched.receives[r as usize].bytes,
+                sent: send.posted,
             };
             found.push((posted, completed, post));
         }
@@ -439,15 +515,19 @@ impl Script {
         let matched = &self.recorded.matched;
         let (s, r) = matched.pairs[pair];
         let (send, receive) = (&matched.sends[s as usize], &matched.receives[r as usize]);
-        let error = self.recorded.program.clock_error(send.lane, receive.lane);
+        let program = &self.recorded.program;
+        let error = program.clock_error(send.lane, receive.lane);
+        let starts = program.lanes[send.lane as usize].call_at(send.posted);
+        let starts = starts.map(|index| program.call(send.lane, index));
+        let send_took = starts
+            .filter(|call| program.class(call) == class::SEND)
+            .map(|call| call.end - call.begin);
         Some(Message {
             bytes: receive.bytes,
             sent: send.posted,
             waited: receive.wait.map(NonZeroU64::get)?,
             received: receive.completed.map(NonZeroU64::get)?,
-            send_took: (send.wait.map(NonZeroU64::get) == Some(send.posted))
-                .then(|| send.completed.map(|c| c.get().saturating_sub(send.posted)))
-                .flatten(),
+            send_took,
             to_itself: send.from == send.to,
             clock_error: error,
         })
@@ -460,7 +540,7 @@ pub(crate) struct Message {
     pub sent: u64,
     pub waited: u64,
     pub received: u64,
-    /// Length of the send if it blocked.
+    /// Length of the call that started the send, if it did nothing else.
     pub send_took: Option<u64>,
     pub to_itself: bool,
     pub clock_error: u64,

@@ -404,8 +404,12 @@ impl Made {
 pub struct Bundle(tempfile::TempDir);
 
 impl Bundle {
+    pub fn open(&self) -> RunReader {
+        RunReader::open(&self.0.path().join("run")).unwrap()
+    }
+
     pub fn explain(&self) -> Explained {
-        let run = RunReader::open(&self.0.path().join("run")).unwrap();
+        let run = self.open();
         let explanation = explain(&run, &AtomicBool::new(false)).unwrap();
         Explained {
             findings: explanation.findings,
