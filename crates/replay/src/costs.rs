@@ -253,6 +253,29 @@ mod tests {
     }
 
     #[test]
+    fn all_lengths_count_alike_relatively() {
+        let points = [
+            (0.0, 1_000.0),
+            (1_000.0, 2_100.0),
+            (1e6, 9.5e5),
+            (2e6, 2.2e6),
+        ];
+        let line = Line::through(&points).unwrap();
+        let slope = line.slope.unwrap();
+        // The normal equations of the relative residuals.
+        let sum = |f: &dyn Fn(f64) -> f64| -> f64 {
+            points
+                .iter()
+                .map(|&(x, y)| f(x) * (y - line.base - slope * x) / (y * y))
+                .sum()
+        };
+        assert!(
+            sum(&|_| 1.0).abs() < 1e-9 && sum(&|x| x).abs() < 1e-6,
+            "{line:?}"
+        );
+    }
+
+    #[test]
     fn one_length_or_longer_messages_that_are_faster_give_no_slope() {
         assert_eq!(Line::through(&[]), None);
         for points in [&[(4.0, 50.0)][..], &[(0.0, 90.0), (9.0, 50.0)]] {

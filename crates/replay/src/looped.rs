@@ -184,6 +184,28 @@ mod tests {
         assert_eq!(period(&[1, 2, 3, 4, 4, 5, 6, 7, 8]), None);
     }
 
+    #[test]
+    fn a_loop_begins_with_its_longest_computation_and_brief_ones_join_exchanges() {
+        let phase = |work: f64, row| LoopPhase {
+            what: What::Exchange {
+                sends: vec![(row, 8)],
+                receives: Vec::new(),
+            },
+            parts: 1,
+            work: Times {
+                mean: work,
+                spread: 0.0,
+            },
+            meanwhile: Times::default(),
+            row,
+        };
+        let body = [(200.0, 0), (9_000.0, 1), (999.0, 2), (1_000.0, 3)].map(|(w, r)| phase(w, r));
+        let found = together(rotated(body.to_vec()));
+        let rows: Vec<(u32, u32)> = found.iter().map(|p| (p.row, p.parts)).collect();
+        assert_eq!(rows, [(1, 2), (3, 2)]);
+        assert_eq!(found[1].meanwhile.mean, 200.0);
+    }
+
     proptest! {
         #[test]
         fn a_loop_is_found_whatever_is_around_it(

@@ -366,9 +366,6 @@ impl Script {
         let mut finalized = None;
         for (_, lane, index) in calls {
             let thread = &mut threads[(lane - lanes[0]) as usize];
-            if thread.ended {
-                continue;
-            }
             let call = program.call(lane, index);
             let (work, taken) = self.work(lane, thread.until, call.begin);
             thread.work += work;
@@ -380,7 +377,6 @@ impl Script {
                 continue;
             }
             if is_life(&self.recorded, call, "MPI_Finalize") {
-                thread.ended = true;
                 finalized = Some(call.begin);
                 continue;
             }
@@ -551,7 +547,6 @@ struct Thread {
     /// Up to where its time has been told.
     until: u64,
     work: u64,
-    ended: bool,
 }
 
 impl Thread {
@@ -559,7 +554,6 @@ impl Thread {
         Thread {
             until: origin,
             work: 0,
-            ended: false,
         }
     }
 }

@@ -25,6 +25,8 @@ const WORK: u64 = 100 * US;
 /// Ranks on a line around its ends: they compute, exchange with `steps`, and meet.
 fn ring(ranks: u32, steps: &[i32]) -> World {
     let mut world = World::new(ranks);
+    // Before the loop: not part of its work.
+    world.compute_all(7 * WORK);
     for _ in 0..STEPS {
         world.compute_all(WORK);
         world.exchange(steps);
@@ -214,6 +216,42 @@ fn the_loop_of_all_ranks_is_found_and_stretched() {
         assert!((0.0..=3.0 * LATENCY as f64).contains(&rounds), "{rounds}");
         assert!(six.1.is_empty());
     }
+}
+
+#[test]
+fn ranks_may_compute_most_in_different_places() {
+    let mut world = World::new(4);
+    for _ in 0..STEPS {
+        for rank in 0..4 {
+            world.compute(rank, if rank < 2 { 90 * US } else { 40 * US });
+        }
+        world.exchange(&[1]);
+        for rank in 0..4 {
+            world.compute(rank, if rank < 2 { 30 * US } else { 80 * US });
+        }
+        meet(&mut world);
+    }
+    let pattern = pattern_of(&world.made.write().open()).unwrap().unwrap();
+    let on = pattern.extrapolate(8, Scaling::Weak, costs(), &Default::default());
+    let works: Vec<Vec<u64>> = on
+        .program
+        .phases
+        .iter()
+        .filter_map(|p| match p {
+            idlewave_simulate::bulk::Phase::Compute(work) => {
+                Some((0..8).map(|r| work.of(r) / US).collect())
+            }
+            _ => None,
+        })
+        .collect();
+    // Neighbours of the run stay neighbours: each is two of eight.
+    assert_eq!(
+        works,
+        [
+            [90, 90, 90, 90, 40, 40, 40, 40],
+            [30, 30, 30, 30, 80, 80, 80, 80]
+        ]
+    );
 }
 
 #[test]

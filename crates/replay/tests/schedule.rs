@@ -337,6 +337,45 @@ fn ranks_begin_when_they_left_init_and_end_where_they_entered_finalize() {
 }
 
 #[test]
+fn time_begins_when_the_first_rank_left_init() {
+    let mut made = Made::new(2);
+    made.left_init(0, 4 * US);
+    made.message(1, 0, (10 * US, 11 * US), (9 * US, 12 * US));
+    let replay = of(&made);
+    assert_eq!(actions(&replay.schedule, 0)[0], calc(9 * US));
+    assert_eq!(actions(&replay.schedule, 1)[0], calc(10 * US));
+    assert_eq!(replay.measured_ns, [12_010, 12_010]);
+}
+
+#[test]
+fn messages_of_collectives_have_tags_of_their_own() {
+    let mut made = Made::new(2);
+    made.message(1, 0, (50 * US, 51 * US), (20 * US, 92 * US));
+    made.communicator(1, &[0, 1]);
+    for comm in [0, 1] {
+        let begin = (100 + 10 * u64::from(comm)) * US;
+        let members = [(0, begin, begin + 5), (1, begin, begin + 5)];
+        made.collective("MPI_Barrier", comm, None, &members);
+    }
+    let replay = of(&made);
+    let tags = replay.schedule.rank(0).filter_map(|o| match o.action {
+        Action::Recv { tag, .. } => tag,
+        _ => None,
+    });
+    assert_eq!(tags.collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn who_only_sends_or_only_receives_in_a_collective_goes_on_after_that() {
+    let mut made = Made::new(4);
+    let members = [0, 1, 2, 3].map(|rank| (rank, 10 * US, 20 * US));
+    made.collective("MPI_Bcast", 0, Some(0), &members);
+    // To 2 at 10 us, to 1 half a microsecond later; from 2 to 3. Then 10 ns.
+    let ends = [11_000, 12_500, 12_500, 14_000].map(|ns| ns + 10);
+    assert_eq!(finish(&of(&made)), ends);
+}
+
+#[test]
 fn a_run_without_calls_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("empty");
