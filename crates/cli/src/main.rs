@@ -3,6 +3,8 @@
 mod args;
 mod ask;
 mod exit;
+mod fit;
+mod goal;
 mod measure;
 mod progress;
 mod record;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Study(args) => run_study(args, &stop),
         Command::Measure(args) => measure::run_measure(args, &stop),
+        Command::Fit(args) => fit::run_fit(&args, &stop),
         Command::Explain(args) => run_explain(&args, &stop),
         Command::Report(args) => run_report(&args, &stop),
         // Handled before.

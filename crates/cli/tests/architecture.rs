@@ -19,6 +19,7 @@ const ORDER: [&str; 21] = [
     "idlewave-capture",
     "idlewave-explain",
     "idlewave-noise",
+    "idlewave-fit",
     "idlewave-simulate",
     "idlewave-replay",
     "idlewave-report",

@@ -4,7 +4,7 @@
 //! print, abridged. `$ idlewave ...`, with or without `sudo`, and `$ cargo run --release -- ...` are run, all
 //! in one directory, README first, with a short duration and on CPUs that this process may use. No command
 //! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`. `./app` is a
-//! small MPI program, `app.goal` a schedule of docs/examples, which is there too.
+//! small MPI program, `app.goal` and `ring.iw` are of docs/examples, which is there too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -156,6 +156,7 @@ fn every_documented_command_works() {
     fs::create_dir(dir.path().join("docs")).unwrap();
     std::os::unix::fs::symlink(&schedules, dir.path().join("docs/examples")).unwrap();
     fs::copy(schedules.join("pingpong.goal"), dir.path().join("app.goal")).unwrap();
+    fs::copy(schedules.join("ring.iw"), dir.path().join("ring.iw")).unwrap();
     let mpi = installation("openmpi4");
     if let Some(mpi) = &mpi {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/known.c");

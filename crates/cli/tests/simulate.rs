@@ -243,3 +243,175 @@ fn output_that_goes_nowhere_is_a_failure_and_a_closed_pipe_is_none() {
     drop(child.stdout.take());
     common::wait(child).succeeded();
 }
+
+fn ring() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/ring.iw")
+}
+
+/// A program in a file of its own, and what is said of it with these options.
+fn program(text: &str, options: &[&str]) -> Ended {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("p.iw");
+    fs::write(&file, text).unwrap();
+    simulated(&file, options)
+}
+
+#[test]
+fn the_documented_program_has_the_documented_times() {
+    let seen = json(&simulated(&ring(), &["--json"]));
+    assert_eq!(
+        seen["finish_ns"],
+        serde_json::json!([44_276, 43_276, 43_276, 44_276])
+    );
+    assert_eq!(seen["schedule"]["operations"], 24);
+    assert_eq!(seen["schedule"]["messages"], 8);
+    assert_eq!(seen["schedule"]["dependencies"], Value::Null);
+    let set = serde_json::json!({ "steps": 2, "work": 10_000 });
+    assert_eq!(seen["schedule"]["program_parameters"], set);
+    let ended = simulated(&ring(), &[]);
+    ended.succeeded();
+    for part in ["Program ", "44276 ns", "steps         2", "NOT MODELLED"] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulate.md");
+    let page = fs::read_to_string(page).unwrap();
+    let example = fs::read_to_string(ring()).unwrap();
+    let example = example.lines().filter(|line| !line.starts_with('#'));
+    let example: Vec<&str> = example.collect();
+    assert!(page.contains(&example.join("\n")));
+}
+
+#[test]
+fn ranks_and_parameters_of_a_program_are_set_by_options() {
+    let finish = |options: &[&str]| {
+        let all = [&["--json"], options].concat();
+        json(&simulated(&ring(), &all))["finish_ns"].clone()
+    };
+    let one = finish(&["--ranks", "6", "--set", "steps=1"]);
+    let (early, late) = (21_638, 22_638);
+    assert_eq!(
+        one,
+        serde_json::json!([early, early, early, late, early, early])
+    );
+    let two = finish(&["--set", "work=0", "--set=steps=5", "--set", "steps=1"]);
+    assert_eq!(two, serde_json::json!([11_638, 11_638, 11_638, 12_638]));
+    let mut command = idlewave();
+    command.args(["simulate", "goal", "-", "--json"]);
+    command.stdin(fs::File::open(ring()).unwrap());
+    assert_eq!(json(&run(&mut command))["finish_ns"], finish(&[]));
+}
+
+#[test]
+fn a_program_is_written_as_the_schedule_that_it_stands_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ring.goal");
+    let written = file.to_str().unwrap();
+    let seen = json(&simulated(&ring(), &["--json", "--write-goal", written]));
+    let again = json(&simulated(&file, &["--json"]));
+    assert_eq!(again["finish_ns"], seen["finish_ns"]);
+    assert_eq!(again["schedule"]["operations"], 24);
+    // Of 3 operations in each step 1 is required by 2, and those by the next one.
+    assert_eq!(again["schedule"]["dependencies"], 4 * 6);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    // Whatever is there is replaced as a whole; what cannot be written is an error.
+    json(&simulated(&example(), &["--json", "--write-goal", written]));
+    let schedule: Schedule = fs::read_to_string(&file).unwrap().parse().unwrap();
+    assert_eq!(schedule.operations(), 7);
+    let nowhere = dir.path().join("missing/x.goal");
+    let ended = simulated(&ring(), &["--write-goal", nowhere.to_str().unwrap()]);
+    let [what, _] = ended.failed(4);
+    assert!(what.contains("missing/x.goal"), "{what}");
+}
+
+#[test]
+fn programs_that_cannot_be_are_refused_with_their_place() {
+    for (text, options, code, said) in [
+        (
+            "program 1 ranks 2\ncalc x",
+            &[][..],
+            5,
+            "line 2: `x` is not defined here",
+        ),
+        ("program 2", &[], 5, "line 1: version 2"),
+        (
+            "program 1\ncalc 1",
+            &[],
+            2,
+            "the number of ranks is not given",
+        ),
+        (
+            "program 1 ranks 2",
+            &["--set", "a=1"],
+            2,
+            "there is no parameter `a`",
+        ),
+        (
+            "program 1 ranks 2",
+            &["--ranks", "0"],
+            2,
+            "number of ranks 0",
+        ),
+        (
+            "program 1 ranks 2 param a = 1\nparam b = 1 / a",
+            &["--set", "a=0"],
+            5,
+            "line 2: 1 / 0",
+        ),
+        (
+            "program 1 ranks 2\nsend 1 to rank + 1",
+            &[],
+            5,
+            "rank 1, line 2: rank 2 is out of range",
+        ),
+        (
+            "program 1 ranks 2\nloop i 2 {\nloop j 2 {\nif rank == 0 and i == 1 { send 1 to j }\n}\n}",
+            &[],
+            5,
+            "rank 0 line 4 i = 1 j = 0 (send 1b to 0 tag 0)",
+        ),
+        (
+            "program 1 ranks 2\nrecv 8b from 1 - rank\nsend 8b to 1 - rank",
+            &[],
+            5,
+            "2 ranks did not come to their end",
+        ),
+        (
+            "program 1 ranks 1 calc 1\ncalc 9223372036854775807\ncalc 9223372036854775807\ncalc 2",
+            &[],
+            5,
+            "rank 0, line 4: a time exceeds",
+        ),
+    ] {
+        let ended = program(text, options);
+        assert_eq!(ended.stdout, "");
+        let [what, _] = ended.failed(code);
+        assert!(what.contains(said), "{text}: {what}");
+    }
+    for option in [["--ranks", "2"], ["--set", "a=1"]] {
+        let [what, _] = simulated(&example(), &option).failed(2);
+        assert!(
+            what.contains(option[0]) && what.contains("this is a schedule"),
+            "{what}"
+        );
+    }
+    for value in [
+        "a",
+        "a=",
+        "=1",
+        "a=1.5",
+        "a=x",
+        "a=+1",
+        "a=9223372036854775808",
+    ] {
+        let [what, _] = simulated(&ring(), &["--set", value]).failed(2);
+        assert!(what.contains("--set"), "{value}: {what}");
+    }
+    for value in ["-1", "x", "4294967296"] {
+        let [what, _] = simulated(&ring(), &["--ranks", value]).failed(2);
+        assert!(what.contains("--ranks"), "{value}: {what}");
+    }
+    json(&program(
+        "program 1 ranks 1 param a = 5 calc a + 2",
+        &["--json", "--set", "a=-2"],
+    ));
+}

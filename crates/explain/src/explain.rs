@@ -1,27 +1,25 @@
 //! The whole analysis of a run, in order.
 
 use crate::ExplainError;
-use crate::catalog::{Catalog, SourceId};
+use crate::catalog::SourceId;
 use crate::cpu_noise::cpu_noise;
-use crate::edges::{Extra, GapMatcher};
-use crate::holes;
+use crate::edges::Extra;
 use crate::jitter;
-use crate::kernel::Kernels;
 use crate::lockstep::{Late, LockstepAnalysis, LockstepPhase, analyse};
+use crate::observe::{Observed, observe, watch_strikes};
 use crate::profile::profile;
-use crate::program::{self, Delay, Recorded};
+use crate::program::{self, Delay};
 use crate::source_table::SourceTable;
-use crate::strikes::{Strike, is_thread, strikes};
-use crate::watch::{Charge, Charger, Watch};
-use crate::watched::{clock_error, gaps, is_recorded, taking_part, throttled_nodes, watches};
+use crate::strikes::Strike;
+use crate::watch::{Charger, Watch};
+use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
-    LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Sources, Table, Tasks, WaitParts,
-    Waits,
+    LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Table, WaitParts, Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, NodeSheet, PhaseKind, RunReader, RunState, SourceKind, TraceCost,
-    TraceMode, TraceSheet, WaitsFor,
+    Contamination, Coupling, NodeSheet, PhaseKind, RunReader, SourceKind, TraceCost, TraceMode,
+    TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -62,113 +60,29 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     };
     let manifest = run.manifest();
     let node = manifest.nodes.first();
-    let mut kernels = Kernels::read(run)?;
-    checked()?;
-    let tasks = run.read::<Tasks>()?;
-    let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
-    let mut losses = manifest.losses.clone();
-    if manifest.state != RunState::Complete {
-        losses.enter(
-            "the run ended before its time",
-            1,
-            "everything below rests on what was recorded until then",
-            "let the run come to its end",
-        );
-    }
-
-    let watches = watches(run, &tasks, &kernels)?;
-    let gaps = gaps(run, &watches)?;
-    let recorded = Recorded::read(run, &mut losses)?;
-    // Of the first recorded phase, as the program itself.
-    let lanes: Vec<usize> = (0..watches.len())
-        .filter(|&i| is_recorded(manifest, &watches[i]))
-        .take(recorded.as_ref().map_or(0, |r| r.program.lanes.len()))
-        .collect();
-    let mut filled = 0;
-    for (i, (watch, gaps)) in watches.iter().zip(&gaps).enumerate() {
-        let Some(kernel) = kernels.of_mut(watch.node) else {
-            continue;
-        };
-        let lane = lanes.iter().position(|&l| l == i);
-        filled += match (&recorded, lane) {
-            (Some(recorded), Some(lane)) => holes::fill(kernel, watch, &recorded.unseen(lane)),
-            // A program without calls was not seen to run at any time.
-            _ if is_recorded(manifest, watch) => 0,
-            _ => holes::fill(kernel, watch, gaps),
-        };
-    }
-    losses.enter(
-        "holes of the kernel trace, filled up to where a measuring thread saw itself run",
-        filled,
-        "their time is charged to the thread seen last, by inference",
-        "see Missing switches in docs/method.md before you blame that thread",
-    );
-    checked()?;
-    let mut charger = Charger {
-        kernels: &kernels,
-        catalog: &mut catalog,
-        throttled: throttled_nodes(manifest),
-    };
-    let mut charges: Vec<Vec<Charge>> = Vec::with_capacity(watches.len());
-    for watch in &watches {
-        let mut list = Vec::new();
-        charger.charges(watch, watch.begin, watch.end, &mut list);
-        charges.push(list);
-        checked()?;
-    }
-    let mut lane_charges: Vec<Vec<Charge>> = Vec::new();
-    if let Some(recorded) = &recorded {
-        lane_charges = lanes
-            .iter()
-            .map(|&i| std::mem::take(&mut charges[i]))
-            .collect();
-        recorded.drop_sleep_in_calls(&catalog, &mut lane_charges);
-        for (&i, list) in lanes.iter().zip(&lane_charges) {
-            charges[i].clone_from(list);
-        }
-        checked()?;
-    } else {
-        for (watch, list) in watches.iter().zip(&mut charges) {
-            // Of its own accord: nobody took that time.
-            let slept = |c: &Charge| catalog.kind(c.source) == SourceKind::Blocked;
-            if is_recorded(manifest, watch) {
-                list.retain(|c| !slept(c));
-            }
-        }
-    }
-    let event_ns = node.and_then(|n| n.trace.cost.event_ns);
-    let mut matcher = GapMatcher::default();
-    for ((watch, gaps), charges) in watches.iter().zip(&gaps).zip(&charges) {
-        let iterations = match manifest.phases[watch.phase as usize].kind {
-            PhaseKind::Lockstep { iterations, .. } => Some(iterations),
-            _ => None,
-        };
-        matcher.add(gaps, charges, &catalog, iterations);
-    }
-    drop(gaps);
-    let modes: Vec<TraceMode> = watches
-        .iter()
-        .map(|w| kernels.of(w.node).map_or(TraceMode::Off, |k| k.mode))
-        .collect();
-    let extras = matcher.extras(&modes, &mut catalog, event_ns);
-    checked()?;
+    let Observed {
+        kernels,
+        mut catalog,
+        mut losses,
+        watches,
+        recorded,
+        lane_charges,
+        charges,
+        extras,
+    } = observe(run, stop)?;
 
     let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
     let mut table = SourceTable::default();
     let mut delays: BTreeMap<SourceId, Delay> = BTreeMap::new();
     for ((watch, charges), extras) in watches.iter().zip(&charges).zip(&extras) {
-        let found = strikes(watch, charges, extras, &catalog);
+        let found = watch_strikes(watch, charges, extras, &catalog, &kernels);
         if watch.rank.is_some() || is_recorded(manifest, watch) {
             table.add_strikes(&found);
         }
         if recorded.is_none() && is_recorded(manifest, watch) {
             program::add_uncoupled(&found, &mut delays);
         }
-        for mut strike in found {
-            strike.continues = is_thread(catalog.kind(strike.source))
-                && kernels
-                    .of(strike.node)
-                    .is_some_and(|k| k.continues(strike.cpu, strike.begin));
+        for strike in found {
             by_source.entry(strike.source).or_default().push(strike);
         }
     }

@@ -54,7 +54,7 @@ pub fn profile(
 
 /// Whether a program would meet this noise when nobody measures. A rank that shares its CPU with another is
 /// this run's set-up, and recorder and tracing come and go with it.
-fn is_of_the_machine(kind: SourceKind) -> bool {
+pub fn is_of_the_machine(kind: SourceKind) -> bool {
     !matches!(
         kind,
         SourceKind::Rank | SourceKind::Recorder | SourceKind::Tracing

@@ -15,6 +15,12 @@ pub enum ModelProblem {
     /// More sources than words of the simulation can name.
     #[error("{0} sources are too many, at most {most} can be", most = MOST_SOURCES)]
     TooManySources(usize),
+    /// No time is left for ranks.
+    #[error("all sources together take {:.1} % of a CPU: no time is left for ranks", .share * 100.0)]
+    Overload {
+        /// Share of a CPU's time, from 0.99 on.
+        share: f64,
+    },
     /// Something about a source.
     #[error("source '{name}': {problem}")]
     Source {
@@ -24,6 +30,9 @@ pub enum ModelProblem {
         problem: String,
     },
 }
+
+/// With more noise than this work hardly ever ends.
+const MOST_TAKEN: f64 = 0.99;
 
 /// Sources that a drawn word can name.
 const MOST_SOURCES: usize = 32_768;
@@ -47,9 +56,18 @@ impl NoiseModel {
             name: source.label(),
             problem,
         };
-        self.sources
-            .iter()
-            .try_for_each(|s| source(s, self.cpus_per_node).map_err(|p| named(s, p)))
+        let mut share = 0.0;
+        for one in &self.sources {
+            source(one, self.cpus_per_node).map_err(|p| named(one, p))?;
+            share += one.stolen(self.cpus_per_node).ok_or_else(|| {
+                let problem = "lengths of a shape from 1 on have no mean; give a limit_ns";
+                named(one, problem.into())
+            })?;
+        }
+        match share < MOST_TAKEN {
+            true => Ok(()),
+            false => Err(ModelProblem::Overload { share }),
+        }
     }
 }
 
@@ -230,6 +248,7 @@ mod tests {
             (model(|s| s.length = None), "missing"),
             (model(|s| s.length = tail(0.0, 0.1, None)), "scale_ns"),
             (model(|s| s.length = tail(1.0, 11.0, None)), "shape"),
+            (model(|s| s.length = tail(1.0, 1.0, None)), "no mean"),
             (model(|s| s.length = tail(1.0, 0.1, Some(99))), "limit_ns"),
             (model(|s| s.arrivals = periodic(0, 0, None)), "period_ns"),
             (model(|s| s.arrivals = periodic(5, 5, None)), "jitter_ns"),
@@ -247,6 +266,9 @@ mod tests {
             let text = model.check().unwrap_err().to_string();
             assert!(text.contains(word) && text.contains("task:crond"), "{text}");
         }
+        let often = model(|s| s.arrivals = Arrivals::Poisson { rate_per_s: 9.9e6 });
+        let text = often.check().unwrap_err().to_string();
+        assert!(text.contains("99.0 %"), "{text}");
         for (arrivals, word) in [
             (trace(0, None, &[]), "above 0"),
             (trace(9, Some(0), &[]), "above 0"),

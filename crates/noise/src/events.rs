@@ -10,7 +10,7 @@ use crate::philox::philox4x32_one;
 pub const MIX_STREAM: u32 = 0;
 
 /// In the number of a stream: further random numbers of the same event.
-const FURTHER: u32 = 1 << 31;
+pub(crate) const FURTHER: u32 = 1 << 31;
 /// Number of an event that is none: random numbers of the stream itself.
 const OF_THE_STREAM: u64 = u64::MAX;
 

@@ -1,7 +1,7 @@
 //! A model with a seed: the streams of events that it is made of.
 
 use crate::check::ModelProblem;
-use crate::events::{MIX_STREAM, Process};
+use crate::events::{Event, Events, MIX_STREAM, Process};
 use crate::lengths::{LengthSet, LengthsBuilder};
 use crate::model::{Arrivals, NoiseModel, Scope, Source, Together};
 use crate::philox::philox4x32_one;
@@ -129,6 +129,27 @@ impl Noise {
             cpu: cpu % self.cpus_per_node,
             global: cpu,
         }
+    }
+
+    /// The events that begin on a CPU before `until_ns`, in order of begin and source; those of sources that were not kept are
+    /// left out.
+    pub fn events(&self, cpu: u32, until_ns: u64) -> Vec<Event> {
+        let place = self.place(cpu);
+        let mut all = Vec::new();
+        for stream in (0..self.streams.len()).filter(|&s| self.streams[s].reaches(place)) {
+            let mut events = Events::new(self, stream, place);
+            loop {
+                let event = events.next(self);
+                if event.begin >= until_ns {
+                    break;
+                }
+                if event.length > 0 {
+                    all.push(event);
+                }
+            }
+        }
+        all.sort_by_key(|e| (e.begin, e.source, e.length));
+        all
     }
 
     /// Whether each CPU is struck independently of all others.

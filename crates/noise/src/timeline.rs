@@ -26,8 +26,8 @@ struct Pending {
     until: u64,
 }
 
-/// What lies before one CPU.
-#[derive(Clone, Debug)]
+/// What lies before one CPU; by default nothing at all.
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Streams under which the rank stands still, then the others.
     pending: Vec<Pending>,
@@ -276,7 +276,7 @@ pub struct Timelines<'a> {
 
 impl<'a> Timelines<'a> {
     /// Ranks 0 to `ranks - 1`, each on so many CPUs of its own, from the beginning. Ranks fill one node after the other.
-    pub fn new(noise: &'a Noise, ranks: u32, cpus_per_rank: u8) -> Self {
+    pub fn new(noise: &'a Noise, ranks: u32, cpus_per_rank: u16) -> Self {
         let cpus_per_rank = u32::from(cpus_per_rank.max(1));
         Timelines {
             noise,

@@ -176,26 +176,6 @@ proptest! {
     }
 }
 
-/// Begins and lengths on one CPU up to a moment.
-fn events(noise: &Noise, cpu: u32, until: u64) -> Vec<Event> {
-    let place = noise.place(cpu);
-    let mut all = Vec::new();
-    for stream in 0..noise.streams.len() {
-        if !noise.streams[stream].reaches(place) {
-            continue;
-        }
-        let mut events = Events::new(noise, stream, place);
-        loop {
-            let event = events.next(noise);
-            if event.begin >= until {
-                break;
-            }
-            all.push(event);
-        }
-    }
-    all
-}
-
 #[test]
 fn poisson_sources_have_their_rates_and_lengths_and_removing_one_leaves_the_others() {
     let poisson = |rate_per_s, ns| {
@@ -209,7 +189,7 @@ fn poisson_sources_have_their_rates_and_lengths_and_removing_one_leaves_the_othe
         ..NoiseModel::default()
     };
     let all = Noise::new(&model, 7, 0, |_| true).unwrap();
-    let seen = events(&all, 0, 1_000_000_000);
+    let seen = all.events(0, 1_000_000_000);
     let of = |source| seen.iter().filter(|e| e.source == source).count() as f64;
     assert!((of(0) - 30_000.0).abs() < 4.5 * 30_000_f64.sqrt());
     assert!((of(1) - 10_000.0).abs() < 4.5 * 10_000_f64.sqrt());
@@ -223,14 +203,10 @@ fn poisson_sources_have_their_rates_and_lengths_and_removing_one_leaves_the_othe
     assert!((variance / mean.powi(2) - 1.0).abs() < 0.06, "{variance}");
     let without = Noise::new(&model, 7, 0, |i| i != 0).unwrap();
     let kept: Vec<Event> = seen.iter().copied().filter(|e| e.source == 1).collect();
-    let rest: Vec<Event> = events(&without, 0, 1_000_000_000)
-        .into_iter()
-        .filter(|e| e.length > 0)
-        .collect();
-    assert_eq!(kept, rest);
+    assert_eq!(kept, without.events(0, 1_000_000_000));
     let other = Noise::new(&model, 7, 1, |_| true).unwrap();
-    assert_ne!(events(&other, 0, 10_000_000), events(&all, 0, 10_000_000));
-    assert_ne!(events(&all, 1, 10_000_000), events(&all, 0, 10_000_000));
+    assert_ne!(other.events(0, 10_000_000), all.events(0, 10_000_000));
+    assert_ne!(all.events(1, 10_000_000), all.events(0, 10_000_000));
 }
 
 #[test]
@@ -253,7 +229,7 @@ fn sources_that_strike_together_or_one_of_a_node_do_so() {
         };
         let noise = Noise::new(&model, 3, 0, |_| true).unwrap();
         assert!(!noise.is_independent());
-        [0, 1, 2, 3].map(|cpu| events(&noise, cpu, 100_000_000))
+        [0, 1, 2, 3].map(|cpu| noise.events(cpu, 100_000_000))
     };
     // One of a node: both CPUs together have the node's events, none has the other's.
     let [a, b, c, _] = of(&one);
@@ -283,7 +259,7 @@ fn blocks_of_a_trace_keep_its_rate_and_what_lies_close_together() {
             events: pairs.clone(),
         };
         let noise = noise(vec![s.clone()]);
-        let seen = events(&noise, 0, 100_000_000);
+        let seen = noise.events(0, 100_000_000);
         assert!(
             (seen.len() as f64 / 200_000.0 - 1.0).abs() < 0.01,
             "{}",
@@ -311,7 +287,7 @@ fn periodic_events_are_late_by_no_more_than_their_jitter_and_phases_differ() {
     let noise = noise(vec![s]);
     let mut phases = Vec::new();
     for cpu in 0..200 {
-        let seen = events(&noise, cpu, 1_000_000);
+        let seen = noise.events(cpu, 1_000_000);
         let least = seen.iter().map(|e| e.begin % 1_000).min().unwrap();
         let late: Vec<u64> = (0..).zip(&seen).map(|(k, e)| e.begin - k * 1_000).collect();
         let (low, high) = (late.iter().min().unwrap(), late.iter().max().unwrap());

@@ -16,7 +16,36 @@ fn main() -> io::Result<()> {
     page_seeds(&corpus.join("page"))?;
     bundle_seeds(&corpus.join("bundle"))?;
     ring_seeds(&corpus.join("ring"))?;
-    goal_seeds(&corpus.join("goal"))
+    goal_seeds(&corpus.join("goal"))?;
+    program_seeds(&corpus.join("program"))?;
+    selfish_seeds(&corpus.join("selfish"))
+}
+
+/// Programs with every part of the language.
+fn program_seeds(dir: &Path) -> io::Result<()> {
+    const TEXT: &str = "program 1 # all\nranks 4\ncpus 2\nnics 2\nparam n = min(ranks, 3) * 2us // a\nlet left = (rank - 1) % ranks\n\
+        loop k 2 {\ncalc n + k cpu 1\ntogether { send 8b to (rank + 1) % ranks tag k nic 1 recv 8 from left tag k }\n}\n\
+        if rank == 0 and not 0 { send 70000 to 1 } else if rank == 1 or 0 { recv 9 from any tag any } else { calc 1 << log2ceil(ranks) }\n";
+    fs::create_dir_all(dir)?;
+    fs::write(dir.join("every_part"), TEXT)?;
+    let example = include_str!("../../../docs/examples/ring.iw");
+    fs::write(dir.join("ring"), example)
+}
+
+/// Detours as the benchmark writes them, and bare ones.
+fn selfish_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let mut text = "# Selfish Benchmark\r\n# Time [ns]\tselfish duration [ns]\r\n".to_owned();
+    for i in 0..40 {
+        text.push_str(&format!(
+            "{}.25\t{}.50\r\n",
+            i * 4_000_000 + i * i % 7,
+            900 + i
+        ));
+    }
+    text.push_str("# Measurement period: 0.16 s\r\n\r\n");
+    fs::write(dir.join("selfish"), text)?;
+    fs::write(dir.join("bare"), "1e3, 5 # one\n2e3 0\n2000.5 7\n1000000 1")
 }
 
 /// A schedule with every part of the language, in both forms.

@@ -12,6 +12,7 @@ mod date;
 mod error;
 mod gather;
 mod kernel_view;
+mod like;
 mod lock;
 mod node_facts;
 mod program;
@@ -25,6 +26,7 @@ pub use date::Utc;
 pub use error::RecordingError;
 pub use gather::gather;
 pub use kernel_view::KernelView;
+pub use like::LikeLockstep;
 pub use lock::Lock;
 pub use node_facts::NodeFacts;
 pub use program::{

@@ -166,7 +166,7 @@ fn play(
     let outcome = match noise {
         None => simulate_with(&replay.schedule, costs, Quiet)?,
         Some(noise) => {
-            let cpus = replay.cpus_per_rank.min(u8::MAX.into()) as u8;
+            let cpus = replay.cpus_per_rank.min(256) as u16;
             let timelines = Timelines::new(noise, replay.schedule.ranks(), cpus);
             simulate_with(&replay.schedule, costs, timelines)?
         }

@@ -1,12 +1,25 @@
-//! Rank-steps and events per second: `cargo bench -p idlewave-simulate`. One thread.
+//! Rank-steps and events per second: `cargo bench -p idlewave-simulate --bench engine`. One thread, but for `*_all_threads`.
+//! Memory per rank: `cargo run --release -p idlewave-simulate --example lockstep -- 10000000 64 0.01 0`.
 
 use divan::counter::ItemsCount;
+use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
+use idlewave_simulate::lockstep::{Lockstep, LockstepConfig, Stencil};
 use idlewave_simulate::mean_delay;
 use idlewave_units::Nanos;
 
 fn main() {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find(|line| line.starts_with("model name"));
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!(
+        "{}, {} CPUs, load before the run {}",
+        model.map_or("unknown processor", |line| line
+            .trim_start_matches("model name\t: ")),
+        std::thread::available_parallelism().map_or(0, usize::from),
+        load.split(' ').next().unwrap_or("unknown"),
+    );
     divan::main();
 }
 
@@ -46,6 +59,17 @@ fn ring_rank_steps(bencher: divan::Bencher, ranks: u32) {
     run(bencher, Topology::Ring1d, ranks, 1e-3, 1.0);
 }
 
+/// An event in a hundred rank-steps.
+#[divan::bench(args = [16_384u32, 1_000_000], sample_count = 11, sample_size = 1)]
+fn ring_rank_steps_noisy(bencher: divan::Bencher, ranks: u32) {
+    run(bencher, Topology::Ring1d, ranks, 1e-2, 1.0);
+}
+
+#[divan::bench(args = [16_384u32, 1_000_000], sample_count = 11, sample_size = 1)]
+fn torus_3d_rank_steps_noisy(bencher: divan::Bencher, ranks: u32) {
+    run(bencher, Topology::Torus3d, ranks, 1e-2, 1.0);
+}
+
 #[divan::bench(args = RANKS, sample_count = 11, sample_size = 1)]
 fn torus_2d_rank_steps(bencher: divan::Bencher, ranks: u32) {
     run(bencher, Topology::Torus2d, ranks, 1e-3, 1.0);
@@ -65,4 +89,70 @@ fn ring_events(bencher: divan::Bencher, ranks: u32) {
 #[divan::bench(args = [1_024u32, 1_000_000], sample_count = 11, sample_size = 1)]
 fn barrier_events(bencher: divan::Bencher, ranks: u32) {
     run(bencher, Topology::Barrier, ranks, 1e-2, 1e-2);
+}
+
+/// Events on the wall clock: so many per step of 21 microseconds.
+fn wall_clock(per_step: f64) -> Noise {
+    let model = NoiseModel {
+        sources: vec![Source {
+            kind: SourceKind::Task,
+            name: "bench".into(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals: Arrivals::Poisson {
+                rate_per_s: per_step / 21e-6,
+            },
+            length: Some(Lengths::Fixed { ns: 5_000 }),
+            fit: None,
+        }],
+        ..NoiseModel::default()
+    };
+    Noise::new(&model, 1, 0, |_| true).expect("the model above is sound")
+}
+
+fn lockstep(bencher: divan::Bencher, sides: &[u32], per_step: f64, threads: usize) {
+    let noise = wall_clock(per_step);
+    let stencil = Stencil::new(sides).expect("the sides of the benches are sound");
+    let ranks = stencil.ranks() as u64;
+    let steps = (50_000_000 / ranks).clamp(16, 65_536);
+    let mut lockstep = Lockstep::new(LockstepConfig::new(stencil, 20_000, 1_000), &noise)
+        .expect("the configuration above is sound");
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads can be started");
+    // A run that goes on: every sample takes its next steps.
+    bencher
+        .counter(ItemsCount::new(ranks * steps))
+        .bench_local(|| pool.install(|| lockstep.advance(steps)));
+}
+
+const MANY_RANKS: [u32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+#[divan::bench(args = MANY_RANKS, sample_count = 7, sample_size = 1)]
+fn lockstep_ring(bencher: divan::Bencher, ranks: u32) {
+    lockstep(bencher, &[ranks], 1e-2, 1);
+}
+
+#[divan::bench(args = [1e-4, 1e-2, 1e-1], sample_count = 7, sample_size = 1)]
+fn lockstep_ring_of_a_million_by_noise(bencher: divan::Bencher, per_step: f64) {
+    lockstep(bencher, &[1_000_000], per_step, 1);
+}
+
+/// Ranks along a side of a cube.
+#[divan::bench(args = [10u32, 22, 46, 100, 215], sample_count = 7, sample_size = 1)]
+fn lockstep_cube(bencher: divan::Bencher, side: u32) {
+    lockstep(bencher, &[side; 3], 1e-2, 1);
+}
+
+#[divan::bench(sample_count = 7, sample_size = 1)]
+fn lockstep_ring_all_threads(bencher: divan::Bencher) {
+    lockstep(bencher, &[1_000_000], 1e-2, 0);
+}
+
+#[divan::bench(sample_count = 7, sample_size = 1)]
+fn lockstep_cube_all_threads(bencher: divan::Bencher) {
+    lockstep(bencher, &[100; 3], 1e-2, 0);
 }

@@ -13,6 +13,7 @@ mod general;
 pub mod goal;
 mod grid;
 mod kernel;
+pub mod lockstep;
 mod noise;
 mod plan;
 mod predict;

@@ -1,10 +1,12 @@
 //! Bootstrap over blocks: intervals of whatever can be computed from a series cut into blocks.
 //!
 //! Blocks are drawn with replacement, as many as there are; the 2.5 % and 97.5 % quantiles of what the draws give are the
-//! ends of the interval. The draws are the same in every run. Assumption: blocks are longer than the correlation of the
+//! ends of the interval. The same seed gives the same draws. Assumption: blocks are longer than the correlation of the
 //! series. Bias: with n blocks intervals are too narrow by about 1 / n.
 //!
 //! Reference: Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapters 8 and 13.
+
+use crate::random::SplitMix;
 
 /// Blocks that a series of steps is cut into: enough for quantiles, few enough to outlast what connects steps.
 pub const BLOCKS: usize = 50;
@@ -12,7 +14,7 @@ pub const BLOCKS: usize = 50;
 /// Draws blocks.
 #[derive(Clone, Debug)]
 pub struct Resampler {
-    state: u64,
+    random: SplitMix,
     drawn: Vec<usize>,
 }
 
@@ -22,8 +24,13 @@ impl Resampler {
 
     /// Draws from blocks 0 to `blocks` - 1.
     pub fn new(blocks: usize) -> Self {
+        Self::with_seed(blocks, 0x0001_D1E3_A7E0)
+    }
+
+    /// The same with other draws.
+    pub fn with_seed(blocks: usize, seed: u64) -> Self {
         Self {
-            state: 0x0001_D1E3_A7E0,
+            random: SplitMix::new(seed),
             drawn: vec![0; blocks],
         }
     }
@@ -32,12 +39,7 @@ impl Resampler {
     pub fn draw(&mut self) -> &[usize] {
         let blocks = self.drawn.len() as u64;
         for place in &mut self.drawn {
-            // SplitMix64 (Steele, Lea and Flood, 2014).
-            self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            *place = ((z ^ (z >> 31)) % blocks) as usize;
+            *place = (self.random.bits() % blocks) as usize;
         }
         &self.drawn
     }

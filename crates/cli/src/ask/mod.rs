@@ -1,19 +1,24 @@
 //! `idlewave simulate stencil` and `collective`: what does noise cost, at which scale, and what would help?
 
+mod like;
 mod lists;
 mod options;
 mod output;
 mod plan;
 
-pub use options::{CollectiveArgs, StencilArgs};
+pub use like::run_like;
+pub use options::{CollectiveArgs, LikeArgs, NoiseArgs, StencilArgs};
+pub use plan::model;
 
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
+use idlewave_recording::Stop;
+use idlewave_simulate::bulk::OneOff;
 use idlewave_simulate::question::{
     Answer, Effort, PathShares, Question, QuestionError, Wave, answer, wave,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use options::CommonArgs;
+use options::{CommonArgs, EffortArgs};
 use plan::Point;
 use std::sync::atomic::AtomicBool;
 
@@ -37,22 +42,28 @@ struct Outcome {
 /// What is simulated, in words and numbers.
 struct Subject<'a> {
     what: String,
-    common: &'a CommonArgs,
+    noise: &'a NoiseArgs,
+    effort: &'a EffortArgs,
     model: &'a NoiseModel,
+    delay: Option<OneOff>,
+    /// Messages cost nothing.
+    free: bool,
 }
 
 /// Runs `simulate stencil`.
-pub fn run_stencil(args: &StencilArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let model = plan::model(&args.common)?;
-    let what = output::stencil(args);
-    run(plan::stencil(args)?, what, &args.common, &model, stop)
+pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
+    let subject = Subject::of(output::stencil(args), &args.common, &model);
+    let outcome = ask(plan::stencil(args)?, &subject, &stop.flag)?;
+    show(&subject, &outcome)
 }
 
 /// Runs `simulate collective`.
-pub fn run_collective(args: &CollectiveArgs, stop: &AtomicBool) -> Result<(), Failure> {
-    let model = plan::model(&args.common)?;
-    let what = output::collective(args);
-    run(plan::collective(args)?, what, &args.common, &model, stop)
+pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
+    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
+    let subject = Subject::of(output::collective(args), &args.common, &model);
+    let outcome = ask(plan::collective(args)?, &subject, &stop.flag)?;
+    show(&subject, &outcome)
 }
 
 /// Steps over which an idle wave is followed.
@@ -60,21 +71,31 @@ const WAVE_STEPS: u64 = 100;
 /// Replications of the critical path.
 const PATHS: u32 = 4;
 
-fn run(
-    points: Vec<Point>,
-    what: String,
-    common: &CommonArgs,
-    model: &NoiseModel,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
-    let effort = Effort {
-        seed: common.seed,
-        least: 4.min(common.replications),
-        most: common.replications,
-        precision: common.precision / 100.0,
+impl<'a> Subject<'a> {
+    fn of(what: String, common: &'a CommonArgs, model: &'a NoiseModel) -> Self {
+        let times = [common.latency, common.overhead, common.gap];
+        Subject {
+            what,
+            noise: &common.noise,
+            effort: &common.effort,
+            model,
+            delay: common.delay.map(|d| d.0),
+            free: times.iter().all(Option::is_none) && common.gap_per_byte.is_none(),
+        }
+    }
+}
+
+/// Answers at every point, and more at the last one.
+fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    let Subject { effort, model, .. } = subject;
+    let spent = Effort {
+        seed: effort.seed,
+        least: 4.min(effort.replications),
+        most: effort.replications,
+        precision: effort.precision / 100.0,
     };
-    let chosen = chosen(common, model)?;
-    let bar = bar(points.len() as u64 * u64::from(effort.most));
+    let chosen = chosen(effort, model)?;
+    let bar = bar(points.len() as u64 * u64::from(spent.most));
     let last = points.len() - 1;
     let mut outcome = Outcome {
         rows: Vec::new(),
@@ -82,18 +103,14 @@ fn run(
         wave: None,
     };
     for (at, point) in points.into_iter().enumerate() {
-        let (steps, warm_up) = plan::steps(common, point.ranks);
-        let delays = common.delay.map(|d| d.0);
-        if let Some(delay) = delays.filter(|d| d.rank >= point.ranks) {
+        let (steps, warm_up) = plan::steps(effort, &point.program);
+        if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
             let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
             return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
         }
         // Sources are left out one by one where it matters most.
-        let without = if at == last {
-            &chosen[..]
-        } else {
-            &chosen[..common.without.len()]
-        };
+        let named = effort.without.len();
+        let without = &chosen[..if at == last { chosen.len() } else { named }];
         let question = Question {
             program: &point.program,
             model,
@@ -102,16 +119,16 @@ fn run(
             delays: &[],
             without,
         };
-        let begun = at as u64 * u64::from(effort.most);
+        let begun = at as u64 * u64::from(spent.most);
         let told = |done: u32, _: u32| bar.set_position(begun + u64::from(done));
         let failed = |error| not_answered(point.ranks, error);
-        let answer = answer(&question, &effort, stop, &told).map_err(failed)?;
+        let answer = answer(&question, &spent, stop, &told).map_err(failed)?;
         if at == last && !model.sources.is_empty() {
-            let path = PathShares::of(&question, common.seed, PATHS, stop);
+            let path = PathShares::of(&question, effort.seed, PATHS, stop);
             outcome.path = Some(path.map_err(failed)?);
         }
-        if let Some(delay) = delays.filter(|_| at == last) {
-            let wave = wave(&question, delay, WAVE_STEPS, common.seed, stop);
+        if let Some(delay) = subject.delay.filter(|_| at == last) {
+            let wave = wave(&question, delay, WAVE_STEPS, effort.seed, stop);
             outcome.wave = Some(wave.map_err(failed)?);
         }
         outcome.rows.push(Row {
@@ -122,22 +139,21 @@ fn run(
         });
     }
     bar.finish_and_clear();
-    let subject = Subject {
-        what,
-        common,
-        model,
-    };
-    let text = match common.json {
-        true => output::json(&subject, &outcome),
-        false => output::text(&subject, &outcome),
+    Ok(outcome)
+}
+
+fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
+    let text = match subject.effort.json {
+        true => output::json(subject, outcome),
+        false => output::text(subject, outcome),
     };
     crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
 }
 
 /// What to leave out: what was named, and then the sources that take most.
-fn chosen(common: &CommonArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<usize>)>, Failure> {
+fn chosen(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<usize>)>, Failure> {
     let mut chosen: Vec<(String, Vec<usize>)> = Vec::new();
-    for pattern in &common.without {
+    for pattern in &effort.without {
         let numbers = pattern.chosen(model);
         if numbers.is_empty() {
             let names: Vec<String> = model.sources.iter().map(|s| s.label()).collect();
@@ -157,7 +173,7 @@ fn chosen(common: &CommonArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<us
     };
     let mut by_share: Vec<usize> = (0..model.sources.len()).collect();
     by_share.sort_by(|&a, &b| takes(b).total_cmp(&takes(a)));
-    for source in by_share.into_iter().take(usize::from(common.sources)) {
+    for source in by_share.into_iter().take(usize::from(effort.sources)) {
         let alone = vec![source];
         if chosen.iter().all(|(_, numbers)| *numbers != alone) {
             chosen.push((model.sources[source].label(), alone));
@@ -177,7 +193,7 @@ fn bar(length: u64) -> ProgressBar {
 fn not_answered(ranks: u32, error: QuestionError) -> Failure {
     let (exit, next) = match error {
         QuestionError::Stopped => (Exit::Other, "start it again"),
-        QuestionError::Program(_) | QuestionError::NoTime => {
+        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => {
             (Exit::Usage, "choose an algorithm and times that can be")
         }
         QuestionError::Noise(_) => (Exit::Usage, "correct that source"),

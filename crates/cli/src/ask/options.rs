@@ -22,6 +22,11 @@ Examples:
   idlewave simulate collective allreduce --algorithm ring --bytes 1048576 \\
       --noise periodic:10ms:25us --latency 1us --gap-per-byte 0.04";
 
+const LIKE_EXAMPLES: &str = "\
+Examples:
+  idlewave simulate like before
+  idlewave simulate like before --without 'task:*' --ranks 1e2..1e6";
+
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]
 pub struct StencilArgs {
@@ -61,6 +66,21 @@ pub struct CollectiveArgs {
     pub common: CommonArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = LIKE_EXAMPLES)]
+pub struct LikeArgs {
+    /// The run: a directory made by study or measure
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Numbers of ranks beyond the measured one: 1e3, a list, or 1e2..1e6 by factors of 10
+    #[arg(long, value_name = "LIST")]
+    pub ranks: Option<RankNumbers>,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    #[command(flatten)]
+    pub effort: EffortArgs,
+}
+
 /// How a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Waiting {
@@ -72,24 +92,26 @@ pub enum Waiting {
     Overlapped,
 }
 
-/// What both have.
+/// What disturbs.
 #[derive(Debug, Args)]
-pub struct CommonArgs {
-    /// Noise: a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several are added up
+pub struct NoiseArgs {
+    /// Noise: a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several are added up
     #[arg(long, value_name = "NOISE")]
     pub noise: Vec<NoiseChoice>,
-    /// Numbers of ranks: 1e3, a list, or 1e2..1e6 by factors of 10
-    #[arg(long, default_value = "1e3", value_name = "LIST")]
-    pub ranks: RankNumbers,
-    /// Computation of a step: 100us, a list, or 10us..100ms by factors of 10
-    #[arg(long, default_value = "100us", value_name = "LIST")]
-    pub granularity: Grains,
-    /// Every rank's computation is drawn once within so many percent around that
-    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = percent)]
-    pub spread: f64,
-    /// A rank whose computation takes so many times as long
-    #[arg(long, value_name = "RANK=FACTOR")]
-    pub slow: Vec<SlowRank>,
+    /// All events strike all CPUs at the same moments
+    #[arg(long)]
+    pub cosched: bool,
+    /// So many CPUs of every node run no rank and take all noise that can be moved there
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub quiet_cpu: Option<u32>,
+    /// CPUs of a node [default: as the model says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub cpus_per_node: Option<u32>,
+}
+
+/// How much is done, and what is asked.
+#[derive(Debug, Args)]
+pub struct EffortArgs {
     /// Steps that are averaged [default: as many as about a second affords]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: Option<u64>,
@@ -102,15 +124,39 @@ pub struct CommonArgs {
     /// Leave out, one by one, so many of the sources that take most of a CPU
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=32))]
     pub sources: u8,
-    /// All events strike all CPUs at the same moments
+    /// Replications at most
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub replications: u32,
+    /// It is enough when the interval is so many percent of the slow-down to each side
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
+    pub precision: f64,
+    /// Seed of all randomness: the same one gives the same numbers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Print everything as JSON
     #[arg(long)]
-    pub cosched: bool,
-    /// So many CPUs of every node run no rank and take all noise that can be moved there
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub quiet_cpu: Option<u32>,
-    /// CPUs of a node [default: as the model says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub cpus_per_node: Option<u32>,
+    pub json: bool,
+}
+
+/// What both have.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    #[command(flatten)]
+    pub effort: EffortArgs,
+    /// Numbers of ranks: 1e3, a list, or 1e2..1e6 by factors of 10
+    #[arg(long, default_value = "1e3", value_name = "LIST")]
+    pub ranks: RankNumbers,
+    /// Computation of a step: 100us, a list, or 10us..100ms by factors of 10
+    #[arg(long, default_value = "100us", value_name = "LIST")]
+    pub granularity: Grains,
+    /// Every rank's computation is drawn once within so many percent around that
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = percent)]
+    pub spread: f64,
+    /// A rank whose computation takes so many times as long
+    #[arg(long, value_name = "RANK=FACTOR")]
+    pub slow: Vec<SlowRank>,
     /// A delay that happens once, and the idle wave that it becomes
     #[arg(long, value_name = "RANK,STEP,LENGTH")]
     pub delay: Option<DelayChoice>,
@@ -135,18 +181,6 @@ pub struct CommonArgs {
     /// S: the sender of a message of more bytes waits for the receiver [default: never]
     #[arg(long, value_name = "BYTES")]
     pub rendezvous: Option<u64>,
-    /// Replications at most
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
-    pub replications: u32,
-    /// It is enough when the interval is so many percent of the slow-down to each side
-    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
-    pub precision: f64,
-    /// Seed of all randomness: the same one gives the same numbers
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// Print everything as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl CommonArgs {

@@ -1,6 +1,6 @@
 //! What is shown of an answer: at 80 columns, and as JSON.
 
-use super::options::{CollectiveArgs, CommonArgs, StencilArgs, Waiting};
+use super::options::{CollectiveArgs, EffortArgs, StencilArgs, Waiting};
 use super::{Outcome, Row, Subject};
 use idlewave_noise::NoiseModel;
 use idlewave_simulate::question::{Interval, PathShares, Wave};
@@ -37,7 +37,7 @@ pub fn collective(args: &CollectiveArgs) -> String {
 }
 
 /// Share of a CPU that all sources take; `None` if one has no mean.
-fn stolen(model: &NoiseModel) -> Option<f64> {
+pub fn stolen(model: &NoiseModel) -> Option<f64> {
     let shares = model.sources.iter().map(|s| s.stolen(model.cpus_per_node));
     shares.sum()
 }
@@ -49,20 +49,19 @@ fn amplification(row: &Row, stolen: Option<f64>) -> Option<f64> {
 }
 
 /// What no number contains.
-fn not_modelled(common: &CommonArgs) -> Vec<&'static str> {
+fn not_modelled(subject: &Subject<'_>) -> Vec<&'static str> {
     let mut all = vec![
         "contention between messages on the links of a network",
         "events longer than those of the model, and changes of its rates",
     ];
-    let free = [common.latency, common.overhead, common.gap];
-    if free.iter().all(Option::is_none) && common.gap_per_byte.is_none() {
+    if subject.free {
         all.push("the cost of messages, but for what --comm says");
     }
     all
 }
 
 /// Three significant digits in percent.
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0} %"),
@@ -74,13 +73,13 @@ fn percent(share: f64) -> String {
 }
 
 /// The two ends of an interval in percent.
-fn range(interval: &Interval) -> String {
+pub fn range(interval: &Interval) -> String {
     let number = |share: f64| percent(share).trim_end_matches(" %").to_owned();
     format!("{}..{}", number(interval.low()), percent(interval.high()))
 }
 
 /// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -96,13 +95,15 @@ fn grouped(number: u64) -> String {
 pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
     let Subject {
         what,
-        common,
+        noise,
+        effort,
         model,
+        ..
     } = subject;
     let taken = stolen(model);
     let mut out = format!("SIMULATED {what}\n");
     let share = taken.map_or("no mean".to_owned(), percent);
-    let more = match (common.cosched, common.quiet_cpu) {
+    let more = match (noise.cosched, noise.quiet_cpu) {
         (true, Some(n)) => format!(", co-scheduled, {n} quiet CPU per node"),
         (true, None) => ", co-scheduled".to_owned(),
         (false, Some(n)) => format!(", {n} quiet CPU per node"),
@@ -114,8 +115,24 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         "  noise of {} sources takes {share} of a CPU by the wall clock{more}\n  {} CPUs per node, seed {}\n",
         model.sources.len(),
         model.cpus_per_node,
-        common.seed
+        effort.seed
     );
+    table(&mut out, outcome, effort, model);
+    details(&mut out, outcome, model);
+    if let Some(wave) = &outcome.wave {
+        idle_wave(&mut out, wave, subject);
+    }
+    out.push_str("\nNOT MODELLED\n");
+    for what in not_modelled(subject) {
+        let _ = writeln!(out, "  {what}");
+    }
+    next(&mut out, outcome, model);
+    out
+}
+
+/// A line per point.
+pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &NoiseModel) {
+    let taken = stolen(model);
     let _ = writeln!(
         out,
         "{:>11} {:>4} {:>9} {:>10} {:>18} {:>7} {:>8} {:>5}",
@@ -140,24 +157,19 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         let _ = writeln!(
             out,
             "  * wider than {} % of the slow-down: more --replications or --steps help",
-            common.precision
+            effort.precision
         );
     }
+}
+
+/// What the last point is made of.
+pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     if let Some(row) = outcome.rows.last() {
-        without(&mut out, row, model);
+        without(out, row, model);
     }
     if let Some(path) = &outcome.path {
-        shares(&mut out, path, model);
+        shares(out, path, model);
     }
-    if let Some(wave) = &outcome.wave {
-        idle_wave(&mut out, wave, common);
-    }
-    out.push_str("\nNOT MODELLED\n");
-    for what in not_modelled(common) {
-        let _ = writeln!(out, "  {what}");
-    }
-    next(&mut out, outcome, model);
-    out
 }
 
 /// What to do with it.
@@ -214,7 +226,7 @@ fn without(out: &mut String, row: &Row, model: &NoiseModel) {
 }
 
 /// A name that fits a column.
-fn cut(name: &str, width: usize) -> String {
+pub fn cut(name: &str, width: usize) -> String {
     match name.chars().count() <= width {
         true => name.to_owned(),
         false => name.chars().take(width - 3).chain("...".chars()).collect(),
@@ -264,9 +276,8 @@ fn name_of(model: &NoiseModel, source: u32) -> String {
 /// Steps of a wave that are listed.
 const WAVE_ROWS: usize = 6;
 
-fn idle_wave(out: &mut String, wave: &Wave, common: &CommonArgs) {
-    let Some(delay) = common.delay else { return };
-    let delay = delay.0;
+fn idle_wave(out: &mut String, wave: &Wave, subject: &Subject<'_>) {
+    let Some(delay) = subject.delay else { return };
     let _ = writeln!(
         out,
         "\nIDLE WAVE of {} at rank {} in step {}",
@@ -310,16 +321,23 @@ fn idle_wave(out: &mut String, wave: &Wave, common: &CommonArgs) {
     }
 }
 
-fn interval(interval: &Interval) -> Value {
+pub fn interval(interval: &Interval) -> Value {
     json!({ "value": interval.mean, "low": interval.low(), "high": interval.high() })
 }
 
 /// For programs.
 pub fn json(subject: &Subject<'_>, outcome: &Outcome) -> String {
+    format!("{:#}\n", value(subject, outcome))
+}
+
+/// The same as a part of something larger.
+pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
     let Subject {
         what,
-        common,
+        noise,
+        effort,
         model,
+        ..
     } = subject;
     let taken = stolen(model);
     let rows: Vec<Value> = outcome
@@ -386,20 +404,19 @@ pub fn json(subject: &Subject<'_>, outcome: &Outcome) -> String {
             "steps": steps,
         })
     });
-    let value = json!({
+    json!({
         "simulated": what,
-        "seed": common.seed,
+        "seed": effort.seed,
         "noise": {
             "sources": model.sources.iter().map(|s| s.label()).collect::<Vec<_>>(),
             "stolen": taken,
             "cpus_per_node": model.cpus_per_node,
-            "cosched": common.cosched,
-            "quiet_cpus": common.quiet_cpu,
+            "cosched": noise.cosched,
+            "quiet_cpus": noise.quiet_cpu,
         },
         "points": rows,
         "critical_path": path,
         "idle_wave": wave,
-        "not_modelled": not_modelled(common),
-    });
-    format!("{value:#}\n")
+        "not_modelled": not_modelled(subject),
+    })
 }

@@ -1,8 +1,11 @@
 //! From options to programs: every combination of ranks, dimensions and granularity is a point.
 
-use super::options::{CollectiveArgs, CommonArgs, NoiseChoice, StencilArgs, Waiting};
+use super::options::{
+    CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
+};
 use crate::exit::{Exit, Failure};
 use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, Together};
+use idlewave_recording::Stop;
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
 use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
@@ -18,16 +21,19 @@ pub struct Point {
     pub program: Program,
 }
 
-/// Rank-steps of the default number of steps: about a second of one replication.
-const RANK_STEPS: u64 = 20_000_000;
+/// Ranks times parts of a step, by default, of one replication: about a second.
+const PARTS: u64 = 20_000_000;
 /// Steps by default, at least and at most.
 const STEPS: (u64, u64) = (200, 10_000);
 
 /// Steps that are averaged, and those before.
-pub fn steps(common: &CommonArgs, ranks: u32) -> (u64, u64) {
-    let afforded = (RANK_STEPS / u64::from(ranks)).clamp(STEPS.0, STEPS.1);
-    let steps = common.steps.unwrap_or(afforded);
-    (steps, common.warm_up.unwrap_or(steps / 3))
+pub fn steps(effort: &EffortArgs, program: &Program) -> (u64, u64) {
+    // A program that cannot be is refused when it is run.
+    let parts = program.operations().unwrap_or(1).max(1) * u64::from(program.ranks);
+    let steps = effort
+        .steps
+        .unwrap_or((PARTS / parts).clamp(STEPS.0, STEPS.1));
+    (steps, effort.warm_up.unwrap_or(steps / 3))
 }
 
 /// The points of a stencil.
@@ -131,7 +137,7 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
     }
     let factor = |rank: u32| {
         let slow = common.slow.iter().rev().find(|s| s.rank == rank);
-        let drawn = idlewave_noise::uniform(common.seed, rank);
+        let drawn = idlewave_noise::uniform(common.effort.seed, rank);
         slow.map_or(1.0, |s| s.factor) * (1.0 + common.spread / 100.0 * (2.0 * drawn - 1.0))
     };
     let each = (0..ranks).map(|rank| (grain.as_f64() * factor(rank)).round() as u64);
@@ -139,12 +145,12 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
 }
 
 /// All noise that was asked for, as one model.
-pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
+pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     let mut model = NoiseModel::default();
-    for choice in &common.noise {
+    for choice in &noise.noise {
         match choice {
             NoiseChoice::Path(path) => {
-                let read = read(path)?;
+                let read = read(path, seed, stop)?;
                 model.cpus_per_node = model.cpus_per_node.max(read.cpus_per_node);
                 model.sources.extend(read.sources);
             }
@@ -166,10 +172,15 @@ pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
             }
         }
     }
-    if let Some(cpus) = common.cpus_per_node {
+    changed(model, noise)
+}
+
+/// A model with what was asked to be different.
+pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
+    if let Some(cpus) = noise.cpus_per_node {
         model.cpus_per_node = cpus;
     }
-    if let Some(cpus) = common.quiet_cpu {
+    if let Some(cpus) = noise.quiet_cpu {
         let nodes = model.cpus_per_node;
         model = model.with_quiet_cpus(cpus).ok_or_else(|| {
             let what =
@@ -178,7 +189,7 @@ pub fn model(common: &CommonArgs) -> Result<NoiseModel, Failure> {
                 .with_next("say how many CPUs a node has with --cpus-per-node")
         })?;
     }
-    if common.cosched {
+    if noise.cosched {
         model = model.coscheduled();
     }
     let checked = model.check().map(|()| model);
@@ -202,13 +213,17 @@ fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
     }
 }
 
-fn read(path: &Path) -> Result<NoiseModel, Failure> {
+/// A model file, or a run from which a model is made.
+fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
+    if path.is_dir() {
+        return Ok(crate::fit::of_run(path, seed, stop)?.model);
+    }
     let failed = |exit, error: String, next| {
         let what = format!("read the noise model {}: {error}", path.display());
         Failure::new(exit, what).with_next(next)
     };
     let text = std::fs::read_to_string(path).map_err(|error| {
-        let next = "give a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
+        let next = "give a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
         failed(Exit::Io, error.to_string(), next)
     })?;
     NoiseModel::read(&text).map_err(|error| {

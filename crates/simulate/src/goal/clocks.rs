@@ -1,5 +1,6 @@
 //! When each CPU and NIC of every rank is free again.
 
+use super::prefetch::prefetch;
 use super::schedule::{Kind, Record};
 
 /// Times in nanoseconds. With one CPU and one NIC per rank (not `MANY`) a rank is three numbers beside each other.
@@ -75,6 +76,12 @@ impl<const MANY: bool> Clocks<MANY> {
     #[inline]
     pub fn receiving(&self, rank: u32, nic: u8) -> usize {
         self.sending(rank, nic) + 1
+    }
+
+    /// The times of a rank are needed soon.
+    #[inline]
+    pub fn fetch(&self, rank: u32) {
+        prefetch(&self.times, self.cpu(rank, 0));
     }
 
     /// The time at a place.

@@ -25,7 +25,8 @@ use idlewave_noise::CpuTime;
 /// Events by which records, and what they point at, are fetched ahead: what takes longest comes from memory, in about the
 /// time of one event or two; more only has to stay in the cache.
 const RECORDS_AHEAD: usize = 40;
-const LISTS_AHEAD: usize = 20;
+const RANKS_AHEAD: usize = 24;
+const LISTS_AHEAD: usize = 10;
 
 /// In the payload of an event: the message of the send, and not the send.
 const MESSAGE: u32 = 1 << 31;
@@ -108,6 +109,12 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         }
     }
 
+    /// The largest stamp, to see stamps begin again.
+    #[cfg(test)]
+    pub fn stamps_end_at(&mut self, last: u32) {
+        self.last_stamp = last;
+    }
+
     /// Plays all operations.
     pub fn run(&mut self) -> Result<(), Failure<W::Error>> {
         self.play().map_err(Failure::Stop)?;
@@ -147,21 +154,38 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
     }
 
     /// The queue knows which events come next: what they need is fetched from memory meanwhile, first their records, then
-    /// what the records point at.
+    /// what is known of their ranks, then what waits there.
     #[inline]
     fn fetch_ahead(&self) {
         if let Some(event) = self.queue.ahead(RECORDS_AHEAD) {
-            self.work.fetch_far(queue::payload(event) & !MESSAGE);
+            self.work.fetch(queue::payload(event) & !MESSAGE);
         }
-        let Some(event) = self.queue.ahead(LISTS_AHEAD) else {
-            return;
-        };
-        let payload = queue::payload(event);
-        let index = payload & !MESSAGE;
-        if payload & MESSAGE == 0 {
-            self.work.fetch_near(index, None);
-        } else if let Some(first) = self.lists.first_posted(self.work.task(index).peer) {
-            self.work.fetch_near(index, Some(first));
+        if let Some(event) = self.queue.ahead(RANKS_AHEAD) {
+            let payload = queue::payload(event);
+            let index = payload & !MESSAGE;
+            let task = self.work.task(index);
+            let rank = match payload & MESSAGE {
+                0 => {
+                    self.work.fetch_next(index);
+                    task.rank
+                }
+                _ => task.peer,
+            };
+            self.clocks.fetch(rank);
+            self.lists.fetch(rank);
+            self.waiting.fetch(rank);
+        }
+        if let Some(event) = self.queue.ahead(LISTS_AHEAD) {
+            let payload = queue::payload(event);
+            if payload & MESSAGE == 0 {
+                return;
+            }
+            let rank = self.work.task(payload & !MESSAGE).peer;
+            if let Some(first) = self.lists.first_posted(rank) {
+                self.work.fetch(first);
+                // Mostly it is met, and its rank goes on.
+                self.work.fetch_rank(rank);
+            }
         }
     }
 

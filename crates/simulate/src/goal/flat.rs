@@ -226,25 +226,20 @@ impl<const MANY: bool> Work<MANY> for Flat<'_, MANY> {
     }
 
     #[inline]
-    fn fetch_far(&self, index: u32) {
+    fn fetch(&self, index: u32) {
         prefetch(&self.layout.records, index as usize);
         prefetch(&self.states, index as usize);
     }
 
     #[inline]
-    fn fetch_near(&self, index: u32, first: Option<u32>) {
+    fn fetch_next(&self, index: u32) {
         let index = index as usize;
-        match first {
-            None => {
-                let record = &self.layout.records[index];
-                prefetch(&self.layout.dependents, record.dependents as usize);
-                prefetch(&self.states, index + AROUND);
-                prefetch(&self.layout.records, index + 2);
-            }
-            Some(first) => {
-                prefetch(&self.layout.records, first as usize);
-                prefetch(&self.states, first as usize);
-            }
-        }
+        let record = &self.layout.records[index];
+        prefetch(&self.layout.dependents, record.dependents as usize);
+        prefetch(&self.states, index + AROUND);
+        prefetch(&self.layout.records, index + 2);
     }
+
+    #[inline]
+    fn fetch_rank(&self, _rank: u32) {}
 }

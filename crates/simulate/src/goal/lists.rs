@@ -4,6 +4,7 @@
 //! has to be looked through far it becomes a [`Crowd`], in which an operation is found by rank and tag.
 
 use super::crowd::Crowd;
+use super::prefetch::prefetch;
 use super::schedule::{ANY, Task};
 use super::work::Work;
 
@@ -76,6 +77,12 @@ impl Lists {
     pub fn first_posted(&self, rank: u32) -> Option<u32> {
         let first = self.ranks[rank as usize][1].first;
         (first < CROWD).then_some(first)
+    }
+
+    /// What waits on this rank is needed soon.
+    #[inline]
+    pub fn fetch(&self, rank: u32) {
+        prefetch(&self.ranks, rank as usize);
     }
 
     /// Puts an operation at the end.

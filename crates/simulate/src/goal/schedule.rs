@@ -221,6 +221,12 @@ impl Schedule {
         (self.ranks.len() - 1) as u32
     }
 
+    /// CPUs of each rank: the largest number of one that an operation takes, and 1.
+    pub fn cpus(&self) -> u16 {
+        let largest = self.records.iter().map(|r| r.cpu).max();
+        u16::from(largest.unwrap_or(0)) + 1
+    }
+
     /// Number of operations of all ranks.
     pub fn operations(&self) -> u64 {
         self.records.len() as u64

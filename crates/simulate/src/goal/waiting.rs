@@ -5,6 +5,7 @@
 //! wait for the same is an event; when it has begun, the next one becomes an event at the moment at which both are free again. Nothing else changes:
 //! of events that wait for the same CPU and NIC no one can begin before one that was made earlier.
 
+use super::prefetch::prefetch;
 use super::queue::{self, EventQueue};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -50,6 +51,12 @@ impl<const MANY: bool> Waiting<MANY> {
             others: Vec::new(),
             unused: Vec::new(),
         }
+    }
+
+    /// What waits on this rank is needed soon.
+    #[inline]
+    pub fn fetch(&self, rank: u32) {
+        prefetch(&self.lines, rank as usize * KINDS);
     }
 
     /// An event has found busy what it needs, which is free at `free`.

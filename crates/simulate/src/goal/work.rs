@@ -66,7 +66,9 @@ pub(crate) trait Work<const MANY: bool> {
     fn arrived(&self, index: u32) -> u64;
 
     /// An event of this operation, or its message, comes soon.
-    fn fetch_far(&self, index: u32);
-    /// It comes very soon; of a message the receive that is `first` in the list of the rank.
-    fn fetch_near(&self, index: u32, first: Option<u32>);
+    fn fetch(&self, index: u32);
+    /// So does what begins after it; itself it has been fetched.
+    fn fetch_next(&self, index: u32);
+    /// This rank goes on soon.
+    fn fetch_rank(&self, rank: u32);
 }

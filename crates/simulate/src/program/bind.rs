@@ -71,6 +71,11 @@ impl Bound {
         self.code.ranks
     }
 
+    /// CPUs of each rank.
+    pub fn cpus(&self) -> u16 {
+        self.code.cpus
+    }
+
     /// The parameters with their values, in the order of the program.
     pub fn parameters(&self) -> &[(String, i64)] {
         &self.parameters

@@ -5,7 +5,7 @@ use super::error::{Place, Problem, ProgramError};
 use crate::goal::{ANY, Kind, Task};
 
 /// Instructions of a rank in a row without an operation, after which it is taken to go round in vain.
-const MOST_IDLE: u64 = 1 << 26;
+const MOST_IDLE: u64 = 1 << 24;
 
 /// Why a rank cannot go on.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,6 +17,7 @@ mod machine;
 mod operators;
 mod parse;
 mod parse_expression;
+pub mod patterns;
 mod play;
 mod pool;
 mod tree;

@@ -5,12 +5,14 @@
 //!
 //! | for each | bytes |
 //! |---|---|
-//! | rank | 12 for where it is, 16 for what waits on it, 24 for its clocks, 8 for each slot (a loop takes two, a `let` at most one) |
+//! | rank | 12 for where it is, 16 for what waits on it, 24 for those that wait for its CPU, 24 for its clocks, 8 for its result, 8 |
+//! |  | for each slot: a loop takes two, a `let` at most one |
 //! | operation or message in flight | 32, and 16 while it is an event |
-//! | the same with several CPUs or NICs | 16 more; for each rank 32 more, and 8 for each further clock |
+//! | rank with several CPUs or NICs | 68, 8 for each CPU, 16 for each NIC, 8 for each slot |
+//! | operation with several CPUs or NICs | 16 more |
 //!
-//! The places of operations grow by an eighth at a time. So a pending event takes at most 36 + 16 bytes, with several CPUs 54 + 16,
-//! besides what [the queue](crate::goal) keeps in reserve.
+//! Places of operations and blocks of events grow by an eighth at a time. So a pending event takes at most 36 + 18 bytes, with several
+//! CPUs 54 + 18 (tests/program_memory.rs), and the blocks that are being filled 128 KiB.
 
 use super::bind::Bound;
 use super::error::{Place, Problem, ProgramError};
@@ -18,7 +20,7 @@ use super::machine::Machine;
 use super::pool::Pool;
 use crate::goal::{
     Clocks, Engine, Failure, GoalError, Kind, Outcome, Parameters, Stop, Stuck, Task, Unfinished,
-    Waiting, When, Work,
+    Waiting, When, Work, prefetch,
 };
 use idlewave_noise::{CpuTime, Quiet};
 
@@ -46,6 +48,7 @@ pub fn simulate_with(
 ) -> Result<Outcome, PlayError> {
     let code = &program.code;
     let (cpus, nics) = (code.cpus, code.nics);
+    check_memory(program)?;
     match cpus > 1 || nics > 1 {
         true => {
             // From 1 to 256.
@@ -80,6 +83,28 @@ fn play<const MANY: bool>(
             let unfinished = lazy.unfinished(&posted, &unexpected);
             Err(GoalError::Unfinished(unfinished).into())
         }
+    }
+}
+
+/// Refuses ranks for which there is no memory, instead of ending the process halfway. Bytes as the table above has them.
+fn check_memory(program: &Bound) -> Result<(), ProgramError> {
+    let code = &program.code;
+    let clocks = 8 * u64::from(code.cpus) + 16 * u64::from(code.nics);
+    let own = match code.cpus > 1 || code.nics > 1 {
+        true => 68,
+        false => 60,
+    };
+    let bytes = own + clocks + 8 * u64::from(code.slots);
+    // At most 2^32 times 2^37.
+    let bytes = u128::from(bytes) * u128::from(code.ranks);
+    let there =
+        usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+    match there {
+        true => Ok(()),
+        false => Err(Place::default().error(Problem::Memory {
+            ranks: code.ranks,
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        })),
     }
 }
 
@@ -315,20 +340,76 @@ impl<const MANY: bool> Work<MANY> for Lazy<'_, MANY> {
     }
 
     #[inline]
-    fn fetch_far(&self, index: u32) {
+    fn fetch(&self, index: u32) {
         self.pool.fetch(index);
     }
 
     #[inline]
-    fn fetch_near(&self, index: u32, first: Option<u32>) {
-        match first {
-            None => {
-                let rank = self.pool.get(index).task.rank as usize;
-                crate::goal::prefetch(&self.ranks, rank);
-                let width = self.machine.code.slots as usize;
-                crate::goal::prefetch(&self.slots, rank * width);
-            }
-            Some(first) => self.pool.fetch(first),
+    fn fetch_next(&self, index: u32) {
+        self.fetch_rank(self.pool.get(index).task.rank);
+    }
+
+    #[inline]
+    fn fetch_rank(&self, rank: u32) {
+        prefetch(&self.ranks, rank as usize);
+        let width = self.machine.code.slots as usize;
+        prefetch(&self.slots, rank as usize * width);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Bindings, Program};
+
+    fn bound(text: &str, ranks: u32) -> Bound {
+        let bindings = Bindings {
+            ranks: Some(ranks),
+            ..Bindings::default()
+        };
+        text.parse::<Program>().unwrap().bind(&bindings).unwrap()
+    }
+
+    #[test]
+    fn stamps_that_begin_again_change_nothing() {
+        // Many events of the same time, many that wait for a CPU, and messages above the rendezvous limit.
+        let text = "program 1
+            loop k 6 {
+              calc rank % 3
+              together {
+                loop far ranks - 1 {
+                  send 1000 * (far % 5) to (rank + far + 1) % ranks
+                  recv 1 from (rank - far - 1) % ranks
+                }
+              }
+              if k % 2 { together { loop far ranks { send far to 0 } } }
+              if rank == 0 and k % 2 { together { loop far ranks * ranks { recv 1 from any } } }
+            }";
+        let program = bound(text, 9);
+        let parameters = Parameters {
+            rendezvous: idlewave_units::Bytes::new(2_500),
+            ..Parameters::default()
+        };
+        let expected = simulate(&program, &parameters).unwrap();
+        for last in [400, 1_000, 3_001] {
+            let mut lazy = Lazy::<false>::new(&program);
+            let clocks = Clocks::single(program.ranks());
+            let mut engine = Engine::new(&mut lazy, clocks, &parameters, Quiet);
+            engine.stamps_end_at(last);
+            assert!(engine.run().is_ok());
+            assert_eq!(engine.finish(), expected.finish_ns);
         }
+    }
+
+    #[test]
+    fn ranks_for_which_there_is_no_memory_are_refused() {
+        let text = "program 1 cpus 256 nics 256 calc 1";
+        let error = simulate(&bound(text, u32::MAX - 1), &Parameters::default()).unwrap_err();
+        let PlayError::Program(error) = error else {
+            panic!("{error}");
+        };
+        let ranks = u32::MAX - 1;
+        let bytes = u64::from(ranks) * (68 + 8 * 768);
+        assert_eq!(error.problem, Problem::Memory { ranks, bytes });
     }
 }

@@ -3,6 +3,7 @@
 //! Place in the flow: a [`Program`], a [`NoiseModel`] and an [`Effort`] go in, an [`Answer`] with intervals comes out. Every replication
 //! is simulated with all noise and without each of the asked sources, under the same random numbers: what differs is the source.
 
+mod fast;
 mod repeat;
 mod shares;
 mod wave;
@@ -12,6 +13,8 @@ pub use shares::{PathShare, PathShares};
 pub use wave::{Wave, WaveStep, wave};
 
 use crate::bulk::{BulkError, Engine, OneOff, Program};
+use crate::lockstep::LockstepError;
+use fast::Runner;
 use idlewave_noise::{ModelProblem, Noise, NoiseModel};
 use rayon::prelude::*;
 use repeat::Sample;
@@ -68,6 +71,9 @@ pub enum QuestionError {
     /// The program cannot be run.
     #[error(transparent)]
     Program(#[from] BulkError),
+    /// It takes too long.
+    #[error(transparent)]
+    Lockstep(#[from] LockstepError),
     /// The noise cannot be.
     #[error(transparent)]
     Noise(#[from] ModelProblem),
@@ -156,16 +162,12 @@ fn mean_step(
     delays: &[OneOff],
     stop: &AtomicBool,
 ) -> Result<f64, QuestionError> {
-    let mut engine = Engine::new(question.program, noise, delays)?;
-    advance(&mut engine, question.warm_up, stop)?;
-    let before = sum(engine.times());
-    advance(&mut engine, question.steps, stop)?;
-    let total = sum(engine.times()) - before;
+    let mut run = Runner::new(question, noise, delays)?;
+    run.advance(question.warm_up, stop)?;
+    let before = run.sum();
+    run.advance(question.steps, stop)?;
+    let total = run.sum() - before;
     Ok(total as f64 / (question.steps.max(1) as f64 * f64::from(question.program.ranks)))
-}
-
-fn sum(times: &[u64]) -> u128 {
-    times.iter().map(|&t| u128::from(t)).sum()
 }
 
 fn advance(engine: &mut Engine<'_>, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {

@@ -1,0 +1,179 @@
+//! `idlewave simulate like RUN`: the run itself predicted, and what it would be otherwise.
+
+use super::options::LikeArgs;
+use super::output::{cut, grouped, interval, percent};
+use super::plan::{self, Point};
+use super::{Outcome, Subject, ask, output};
+use crate::exit::{Exit, Failure};
+use idlewave_noise::NoiseModel;
+use idlewave_recording::{LikeLockstep, RecordingError, Stop};
+use idlewave_run::RunReader;
+use idlewave_simulate::question::Interval;
+use idlewave_units::Nanos;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A measured run and what was predicted for it.
+struct Compared {
+    like: LikeLockstep,
+    predicted: Interval,
+    outcome: Outcome,
+}
+
+impl Compared {
+    /// Predicted mean step over the measured one, less 1.
+    fn error(&self) -> f64 {
+        self.predicted.mean / self.like.step_ns.value - 1.0
+    }
+}
+
+/// Runs `simulate like`.
+pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
+    let run = RunReader::open(&args.run).map_err(RecordingError::from)?;
+    let explained = idlewave_explain::explain(&run, &stop.flag).map_err(RecordingError::from)?;
+    let findings = explained.findings;
+    let likes = LikeLockstep::all(run.manifest(), &findings);
+    if likes.is_empty() {
+        let what = format!("simulate {}: it has no lockstep run", args.run.display());
+        return Err(Failure::new(Exit::Usage, what).with_next(
+            "give a run of idlewave study, or of idlewave measure exchange or barrier",
+        ));
+    }
+    let seed = args.effort.seed;
+    let model = match args.noise.noise.is_empty() {
+        true => {
+            let fitted = crate::fit::of_run(&args.run, seed, stop)?;
+            plan::changed(fitted.model, &args.noise)?
+        }
+        false => plan::model(&args.noise, seed, stop)?,
+    };
+    let mut compared = Vec::new();
+    for like in likes {
+        let subject = subject(args, &like.name, &model);
+        let outcome = ask(vec![point(&like, like.ranks)], &subject, &stop.flag)?;
+        let predicted = outcome.rows[0].answer.step_ns;
+        compared.push(Compared {
+            like,
+            predicted,
+            outcome,
+        });
+    }
+    let mut larger = Vec::new();
+    if let Some(ranks) = &args.ranks {
+        for compared in &compared {
+            let points = ranks.0.iter().map(|&r| point(&compared.like, r)).collect();
+            larger.push(ask(
+                points,
+                &subject(args, &compared.like.name, &model),
+                &stop.flag,
+            )?);
+        }
+    }
+    let text = match args.effort.json {
+        true => as_json(args, &model, &compared, &larger),
+        false => as_text(args, &model, &compared, &larger),
+    };
+    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+fn subject<'a>(args: &'a LikeArgs, name: &str, model: &'a NoiseModel) -> Subject<'a> {
+    Subject {
+        what: format!("{name} as in {}", args.run.display()),
+        noise: &args.noise,
+        effort: &args.effort,
+        model,
+        delay: None,
+        free: false,
+    }
+}
+
+fn point(like: &LikeLockstep, ranks: u32) -> Point {
+    let program = like.program(ranks);
+    Point {
+        ranks,
+        dims: None,
+        grain: Nanos::from_nanos(like.longest_ns()),
+        program,
+    }
+}
+
+fn as_text(
+    args: &LikeArgs,
+    model: &NoiseModel,
+    compared: &[Compared],
+    larger: &[Outcome],
+) -> String {
+    let changed =
+        args.noise.cosched || args.noise.quiet_cpu.is_some() || !args.noise.noise.is_empty();
+    let mut out = format!("PREDICTED AGAINST MEASURED, {}\n", args.run.display());
+    if changed {
+        out.push_str("  the noise is not that of the run: what differs is what was changed\n");
+    }
+    // A String takes everything.
+    let _ = writeln!(
+        out,
+        "  {:<18} {:>6} {:>9} {:>12} {:>12} {:>7} {:>9}",
+        "run", "ranks", "steps", "measured", "predicted", "error", "slow-down"
+    );
+    for c in compared {
+        let time = |ns: f64| Nanos::from_nanos(ns.round() as u64).to_string();
+        let _ = writeln!(
+            out,
+            "  {:<18} {:>6} {:>9} {:>12} {:>12} {:>+6.1}% {:>9}",
+            cut(&c.like.name, 18),
+            grouped(u64::from(c.like.ranks)),
+            grouped(c.like.steps),
+            time(c.like.step_ns.value),
+            time(c.predicted.mean),
+            100.0 * c.error(),
+            percent(c.outcome.rows[0].answer.slowdown.mean)
+        );
+    }
+    for c in compared {
+        let _ = writeln!(out, "\n{}", c.like.name.to_uppercase());
+        output::details(&mut out, &c.outcome, model);
+    }
+    for (c, outcome) in compared.iter().zip(larger) {
+        let _ = writeln!(
+            out,
+            "\n{} AT OTHER NUMBERS OF RANKS",
+            c.like.name.to_uppercase()
+        );
+        output::table(&mut out, outcome, &args.effort, model);
+        output::details(&mut out, outcome, model);
+    }
+    out.push_str(
+        "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n",
+    );
+    out.push_str(
+        "\nNEXT\n  --without NAME predicts the run without a source: take the source away, measure\n  again, and compare. --ranks 1e2..1e6 says what it would cost at scale.\n",
+    );
+    out
+}
+
+fn as_json(
+    args: &LikeArgs,
+    model: &NoiseModel,
+    compared: &[Compared],
+    larger: &[Outcome],
+) -> String {
+    let runs: Vec<Value> = compared
+        .iter()
+        .enumerate()
+        .map(|(at, c)| {
+            let measured = &c.like.step_ns;
+            json!({
+                "run": c.like.name,
+                "ranks": c.like.ranks,
+                "steps": c.like.steps,
+                "measured_step_ns": { "value": measured.value, "low": measured.low, "high": measured.high },
+                "predicted_step_ns": interval(&c.predicted),
+                "error": c.error(),
+                "own_scale": output::value(&subject(args, &c.like.name, model), &c.outcome),
+                "other_scales": larger.get(at).map(|o| output::value(&subject(args, &c.like.name, model), o)),
+            })
+        })
+        .collect();
+    let value = json!({ "run": args.run.display().to_string(), "runs": runs });
+    format!("{value:#}\n")
+}

@@ -1,0 +1,199 @@
+//! `idlewave fit`: a run or the detours of another tool to a model of the noise.
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_fit::{FitError, Fitted, Selfish, fit_run, fit_selfish};
+use idlewave_recording::{Lock, Progress, RecordingError, Stop, open_run};
+use idlewave_run::RunReader;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  idlewave fit before
+  idlewave fit before -o before.toml --json
+  idlewave fit docs/examples/cpu0.selfish docs/examples/cpu1.selfish -o -";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FitArgs {
+    /// A run; or files of begin and length in ns, as the selfish benchmark writes them, one per CPU
+    #[arg(required = true, value_name = "RUN|FILE")]
+    from: Vec<PathBuf>,
+    /// Where to write the model, a new file; - is standard output
+    #[arg(short, long, default_value = "noise.toml", value_name = "FILE")]
+    output: PathBuf,
+    /// Print how it was fitted as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Seed of simulated probabilities and of resampling: the same one gives the same bytes
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+/// Runs the command.
+pub fn run_fit(args: &FitArgs, stop: &Stop) -> Result<(), Failure> {
+    let to_stdout = args.output.as_os_str() == "-";
+    if to_stdout && args.json {
+        let what = "write the model and the JSON to standard output at a time";
+        return Err(Failure::new(Exit::Usage, what).with_next("give a file with -o"));
+    }
+    if !to_stdout {
+        refuse_existing(&args.output)?;
+    }
+    let fitted = fitted(args, stop)?;
+    let model = fitted.model.write();
+    if to_stdout {
+        return crate::print(&model);
+    }
+    write_new(&args.output, model.as_bytes())?;
+    let text = match args.json {
+        true => json(&fitted, &args.output)?,
+        false => summary(&fitted, &args.output),
+    };
+    crate::print(&text)
+}
+
+fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
+    match args.from.as_slice() {
+        [run] if run.is_dir() => of_run(run, args.seed, stop),
+        files => of_files(files, args.seed),
+    }
+}
+
+pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
+    let bars = Bars::new(true);
+    let done = fit_locked(path, seed, stop, &bars);
+    bars.finish();
+    done
+}
+
+fn fit_locked(path: &Path, seed: u64, stop: &Stop, bars: &Bars) -> Result<Fitted, Failure> {
+    idlewave_record::join_left(path, &stop.flag, bars)?;
+    // A path that is no bundle is said to be none rather than one that cannot be locked.
+    RunReader::open(path).map_err(RecordingError::from)?;
+    let _lock = Lock::take(path)?;
+    let run = open_run(path, &stop.flag, bars)?;
+    bars.part("fitting the noise");
+    let host = run.manifest().nodes.first().map(|n| n.host.name.clone());
+    let about = format!(
+        "{} ({}, {})",
+        path.display(),
+        host.unwrap_or_default(),
+        run.manifest().started
+    );
+    fit_run(&run, about, seed, &stop.flag).map_err(|error| not_fitted(path, error))
+}
+
+fn of_files(files: &[PathBuf], seed: u64) -> Result<Fitted, Failure> {
+    let mut measured = Vec::new();
+    for file in files {
+        if file.is_dir() {
+            let what = format!(
+                "fit {} together with others: it is a directory",
+                file.display()
+            );
+            let next = "give one run, or files of detours, one per CPU";
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
+        }
+        let bytes = fs::read(file).map_err(|error| {
+            let what = format!("read {}: {error}", file.display());
+            let next = "give the directory of a run, or a file of detours that you may read";
+            Failure::new(Exit::Io, what).with_next(next)
+        })?;
+        let read = Selfish::read(&bytes).map_err(|error| {
+            let what = format!("read {}: {error}", file.display());
+            let next = "correct that line; docs/noise-model.md has the form of such files";
+            Failure::new(Exit::Bundle, what).with_next(next)
+        })?;
+        measured.push(read);
+    }
+    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    let first = files.first().map_or(Path::new(""), PathBuf::as_path);
+    fit_selfish(&measured, names.join(", "), seed).map_err(|error| not_fitted(first, error))
+}
+
+fn not_fitted(path: &Path, error: FitError) -> Failure {
+    match error {
+        FitError::Explain(error) => RecordingError::from(error).into(),
+        other => {
+            let what = format!("use {}: {other}", path.display());
+            let next = "measure anew: `idlewave study` measures all that is wanted here";
+            Failure::new(Exit::Bundle, what).with_next(next)
+        }
+    }
+}
+
+/// A file that is there already is somebody's; a pipe or a device is not.
+fn refuse_existing(target: &Path) -> Result<(), Failure> {
+    match fs::metadata(target) {
+        Ok(there) if there.is_file() || there.is_dir() => Err(exists(target)),
+        _ => Ok(()),
+    }
+}
+
+fn exists(target: &Path) -> Failure {
+    let what = format!("write {}: it exists already", target.display());
+    Failure::new(Exit::Io, what).with_next("choose another name with -o, or remove it")
+}
+
+/// Writes a file, whole or not at all, and over no other one.
+fn write_new(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(target),
+        kind => {
+            let next = match kind {
+                io::ErrorKind::NotFound => {
+                    "make the directory above it first, or choose another place with -o"
+                }
+                _ => "choose a place that you may write with -o",
+            };
+            let what = format!("write {}: {error}", target.display());
+            Failure::new(Exit::Io, what).with_next(next)
+        }
+    };
+    if fs::metadata(target).is_ok_and(|there| !there.is_file()) {
+        return fs::write(target, bytes).map_err(failed);
+    }
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let temporary = target.with_file_name(name);
+    // A link to the whole file, as a rename would replace what came in between.
+    let done = fs::write(&temporary, bytes).and_then(|()| fs::hard_link(&temporary, target));
+    let done = match done {
+        Err(error) if no_links(&error) => {
+            refuse_existing(target)?;
+            fs::rename(&temporary, target)
+        }
+        other => other,
+    };
+    // The outcome matters more than what is left of the temporary file.
+    let _ = fs::remove_file(&temporary);
+    done.map_err(failed)
+}
+
+/// Whether a file system cannot link files.
+fn no_links(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+    )
+}
+
+fn json(fitted: &Fitted, output: &Path) -> Result<String, Failure> {
+    let wrong = |error| Failure::new(Exit::Other, format!("encode the fit: {error}"));
+    let mut value = serde_json::to_value(&fitted.report).map_err(wrong)?;
+    value["model"] = output.display().to_string().into();
+    Ok(format!("{value:#}\n"))
+}
+
+fn summary(fitted: &Fitted, output: &Path) -> String {
+    let name = output.display();
+    format!(
+        "{}\nmodel: {name}\n\nNEXT\n  What this noise costs at scale, and what it would be without a source:\n  \
+         idlewave simulate stencil --noise {name}\n",
+        fitted.report.text()
+    )
+}

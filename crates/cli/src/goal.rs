@@ -1,0 +1,510 @@
+//! `idlewave simulate goal`: schedules and programs under the LogGOPS model.
+
+use crate::ask::{NoiseArgs, model};
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use idlewave_noise::{Noise, NoiseModel, Timelines};
+use idlewave_recording::Stop;
+use idlewave_simulate::goal::{self, GoalError, Outcome, Parameters, PerByte, ReadError, Schedule};
+use idlewave_simulate::program::{
+    self, Bindings, Bound, PlayError, Problem, Program, ProgramError, ReadProgramError,
+};
+use idlewave_units::{Bytes, Nanos};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+#[command(after_help = crate::simulate::EXAMPLES)]
+pub struct GoalArgs {
+    /// The schedule, as text or in the binary form, or a program; - reads
+    /// standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Number of ranks of a program, instead of its own
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    ranks: Option<u32>,
+    /// Value of a parameter of a program; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, allow_hyphen_values = true)]
+    set: Vec<(String, i64)>,
+    /// Write the schedule that is played as GOAL text, too
+    #[arg(long, value_name = "FILE")]
+    write_goal: Option<PathBuf>,
+    /// L: from the sender's overhead to the first byte at the receiver, in ns
+    #[arg(long, default_value = "2500", value_name = "NS", value_parser = crate::simulate::nanos, allow_hyphen_values = true)]
+    latency: Nanos,
+    /// o: CPU time of a message, at the sender and at the receiver, in ns
+    #[arg(long, default_value = "1500", value_name = "NS", value_parser = crate::simulate::nanos, allow_hyphen_values = true)]
+    overhead: Nanos,
+    /// g: least time between two messages on a NIC, in ns
+    #[arg(long, default_value = "1000", value_name = "NS", value_parser = crate::simulate::nanos, allow_hyphen_values = true)]
+    gap: Nanos,
+    /// G: ns per byte on the NIC, a decimal number; 0.04 is 25 GB/s
+    #[arg(
+        long,
+        default_value = "6",
+        value_name = "NS",
+        allow_hyphen_values = true
+    )]
+    gap_per_byte: PerByte,
+    /// O: ns per byte on the sender's CPU, a decimal number
+    #[arg(
+        long,
+        default_value = "0",
+        value_name = "NS",
+        allow_hyphen_values = true
+    )]
+    overhead_per_byte: PerByte,
+    /// S: the sender of a message of more bytes waits for the receive
+    #[arg(
+        long,
+        default_value = "65535",
+        value_name = "BYTES",
+        allow_hyphen_values = true
+    )]
+    rendezvous: u64,
+    #[command(flatten)]
+    noise: NoiseArgs,
+    /// Seed of the noise: the same one gives the same times
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print everything as JSON, the finish time of every rank too
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run_goal(args: &GoalArgs, stop: &Stop) -> Result<(), Failure> {
+    let parameters = Parameters {
+        latency: args.latency,
+        overhead: args.overhead,
+        gap: args.gap,
+        gap_per_byte: args.gap_per_byte,
+        overhead_per_byte: args.overhead_per_byte,
+        rendezvous: Bytes::new(args.rendezvous),
+    };
+    let model = model(&args.noise, args.seed, stop)?;
+    let played = read(args)?;
+    if let Some(path) = &args.write_goal {
+        played.write_goal(&args.file, path)?;
+    }
+    let noise = Noise::new(&model, args.seed, 0, |_| true).map_err(|problem| {
+        Failure::new(Exit::Usage, format!("use this noise: {problem}"))
+            .with_next("give the source rates and lengths that can be")
+    })?;
+    let outcome = played.play(&args.file, &parameters, &noise)?;
+    let quiet = match model.sources.is_empty() {
+        true => None,
+        false => Some(
+            played
+                .play(&args.file, &parameters, &silence())?
+                .makespan_ns(),
+        ),
+    };
+    let disturbed = Disturbed {
+        sources: model.sources.iter().map(|s| s.label()).collect(),
+        seed: args.seed,
+        quiet_ns: quiet,
+    };
+    let text = match args.json {
+        true => json(&played, &parameters, &outcome, &disturbed),
+        false => summary(&args.file, &played, &parameters, &outcome, &disturbed),
+    };
+    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// What disturbed, and what the makespan would have been without it.
+#[derive(Default)]
+struct Disturbed {
+    sources: Vec<String>,
+    seed: u64,
+    quiet_ns: Option<u64>,
+}
+
+impl Disturbed {
+    /// What no number of the outcome contains.
+    fn not_modelled(&self) -> &'static [&'static str] {
+        match self.quiet_ns {
+            Some(_) => &NOT_MODELLED[1..],
+            None => &NOT_MODELLED,
+        }
+    }
+}
+
+/// Noise without sources.
+fn silence() -> Noise {
+    let none = NoiseModel::default();
+    Noise::new(&none, 0, 0, |_| true).expect("a model without sources is one")
+}
+
+/// What is played.
+enum Played {
+    Schedule(Schedule),
+    Program(Bound),
+}
+
+impl Played {
+    fn ranks(&self) -> u32 {
+        match self {
+            Played::Schedule(schedule) => schedule.ranks(),
+            Played::Program(program) => program.ranks(),
+        }
+    }
+
+    /// Plays it, each of its CPUs with its own noise.
+    fn play(
+        &self,
+        file: &Path,
+        parameters: &Parameters,
+        noise: &Noise,
+    ) -> Result<Outcome, Failure> {
+        match self {
+            Played::Schedule(schedule) => {
+                let played = match noise.is_silent() {
+                    true => goal::simulate(schedule, parameters),
+                    false => {
+                        let cpus = Timelines::new(noise, schedule.ranks(), schedule.cpus());
+                        goal::simulate_with(schedule, parameters, cpus)
+                    }
+                };
+                played.map_err(|error| not_simulated("schedule", file, &error))
+            }
+            Played::Program(bound) => {
+                let played = match noise.is_silent() {
+                    true => program::simulate(bound, parameters),
+                    false => {
+                        let cpus = Timelines::new(noise, bound.ranks(), bound.cpus());
+                        program::simulate_with(bound, parameters, cpus)
+                    }
+                };
+                played.map_err(|error| match error {
+                    PlayError::Goal(error) => not_simulated("program", file, &error),
+                    PlayError::Program(error) => not_run(file, &error),
+                })
+            }
+        }
+    }
+
+    /// Writes the schedule as text: the whole of it, or the file stays as it was.
+    fn write_goal(&self, file: &Path, path: &Path) -> Result<(), Failure> {
+        let expanded;
+        let schedule = match self {
+            Played::Schedule(schedule) => schedule,
+            Played::Program(program) => {
+                expanded = program
+                    .expand(u64::MAX)
+                    .map_err(|error| not_run(file, &error))?;
+                &expanded
+            }
+        };
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let written = || {
+            let mut out = BufWriter::new(File::create(&part)?);
+            schedule.write_text(&mut out)?;
+            out.into_inner()?.sync_all()?;
+            fs::rename(&part, path)
+        };
+        written().map_err(|error: io::Error| {
+            // What is there of it is of no use.
+            let _ = fs::remove_file(&part);
+            Failure::new(Exit::Io, format!("write {}: {error}", path.display()))
+                .with_next("give a place to which you may write")
+        })
+    }
+}
+
+/// The name and the value of a parameter.
+fn setting(text: &str) -> Result<(String, i64), String> {
+    let refused = || format!("`{text}` is no NAME=VALUE with a whole number, as in steps=100");
+    let (name, value) = text.split_once('=').ok_or_else(refused)?;
+    let value = value.parse().map_err(|_| refused())?;
+    match name.is_empty() || text.contains("=+") {
+        true => Err(refused()),
+        false => Ok((name.to_owned(), value)),
+    }
+}
+
+/// Reads what the file has: the first word of a program tells.
+fn read(args: &GoalArgs) -> Result<Played, Failure> {
+    let file = &args.file;
+    let no_file = |error| not_read(file, &ReadError::Io(error));
+    let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(File::open(file).map_err(no_file)?),
+    };
+    let mut head = Vec::new();
+    let longest = b"program ".len() as u64;
+    let read = input.by_ref().take(longest).read_to_end(&mut head);
+    read.map_err(no_file)?;
+    let begins = Program::begins(&head);
+    let input = head.as_slice().chain(input);
+    if begins {
+        let program = Program::read(input).map_err(|error| match error {
+            ReadProgramError::Io(error) => no_file(error),
+            ReadProgramError::Program(error) => {
+                Failure::new(Exit::Bundle, format!("read {}: {error}", name(file)))
+                    .with_next("correct that line; docs/simulate.md has the grammar")
+            }
+        })?;
+        return bind(&program, args).map(Played::Program);
+    }
+    if args.ranks.is_some() || !args.set.is_empty() {
+        let option = if args.ranks.is_some() {
+            "--ranks"
+        } else {
+            "--set"
+        };
+        return Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "read {}: {option} is for programs, and this is a schedule",
+                name(file)
+            ),
+        )
+        .with_next("leave it out, or give a program; docs/simulate.md has the grammar"));
+    }
+    Schedule::read(input)
+        .map(Played::Schedule)
+        .map_err(|error| not_read(file, &error))
+}
+
+fn bind(program: &Program, args: &GoalArgs) -> Result<Bound, Failure> {
+    let bindings = Bindings {
+        ranks: args.ranks,
+        values: args.set.clone(),
+    };
+    program.bind(&bindings).map_err(|error| {
+        let (exit, next) = match error.problem {
+            Problem::NoRanks => (Exit::Usage, "give --ranks N"),
+            Problem::UnknownParameter { .. } => (
+                Exit::Usage,
+                "correct --set, or declare it in the program: param NAME = VALUE",
+            ),
+            _ if error.place.line.is_none() => (Exit::Usage, "give another --ranks N"),
+            _ => (
+                Exit::Bundle,
+                "correct that line, or give other values with --set",
+            ),
+        };
+        Failure::new(exit, format!("read {}: {error}", name(&args.file))).with_next(next)
+    })
+}
+
+fn not_run(file: &Path, error: &ProgramError) -> Failure {
+    Failure::new(
+        Exit::Bundle,
+        format!("run the program {}: {error}", name(file)),
+    )
+    .with_next("correct that expression, or give other values with --ranks or --set")
+}
+
+fn name(file: &Path) -> String {
+    match file.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+fn not_read(file: &Path, error: &ReadError) -> Failure {
+    let (exit, next) = match error {
+        ReadError::Io(_) => (
+            Exit::Io,
+            "check the name of the file and that you may read it",
+        ),
+        ReadError::Text { .. } => (
+            Exit::Bundle,
+            "correct that line; docs/simulate.md has the grammar",
+        ),
+        ReadError::Binary { .. } => (
+            Exit::Bundle,
+            "write the file again with the program that made it, or give the text form",
+        ),
+    };
+    Failure::new(exit, format!("read {}: {error}", name(file))).with_next(next)
+}
+
+fn not_simulated(what: &str, file: &Path, error: &GoalError) -> Failure {
+    let next = match error {
+        GoalError::TooLong { .. } => "look for a size or an option that is far too large",
+        GoalError::Unfinished(_) => {
+            "correct the ranks, the tags or the order of these operations; until all match there are no times"
+        }
+    };
+    Failure::new(
+        Exit::Bundle,
+        format!("finish the {what} {}: {error}", name(file)),
+    )
+    .with_next(next)
+}
+
+/// What no number of the outcome contains.
+const NOT_MODELLED: [&str; 4] = [
+    "noise",
+    "contention between messages on the links of a network",
+    "the collectives of an MPI library: a schedule has single messages",
+    "the handshake of a rendezvous",
+];
+
+fn json(
+    played: &Played,
+    parameters: &Parameters,
+    outcome: &Outcome,
+    disturbed: &Disturbed,
+) -> String {
+    let number = |per_byte: PerByte| per_byte.to_string().parse::<f64>().ok();
+    // Dependencies of a program are not counted: there never are all of them.
+    let (dependencies, set) = match played {
+        Played::Schedule(schedule) => (Some(schedule.dependencies()), None),
+        Played::Program(program) => {
+            let set = program.parameters().iter().cloned();
+            (None, Some(set.collect::<BTreeMap<String, i64>>()))
+        }
+    };
+    let value = serde_json::json!({
+        "schedule": {
+            "ranks": played.ranks(),
+            "operations": outcome.operations,
+            "dependencies": dependencies,
+            "program_parameters": set,
+            "messages": outcome.messages,
+            "message_bytes": outcome.bytes,
+        },
+        "parameters": {
+            "latency_ns": parameters.latency.get(),
+            "overhead_ns": parameters.overhead.get(),
+            "gap_ns": parameters.gap.get(),
+            "gap_per_byte_ns": number(parameters.gap_per_byte),
+            "overhead_per_byte_ns": number(parameters.overhead_per_byte),
+            "rendezvous_bytes": parameters.rendezvous.get(),
+        },
+        "makespan_ns": outcome.makespan_ns(),
+        "finish_ns": outcome.finish_ns,
+        "noise": disturbed.quiet_ns.map(|quiet| serde_json::json!({
+            "sources": disturbed.sources,
+            "seed": disturbed.seed,
+            "undisturbed_makespan_ns": quiet,
+        })),
+        "not_modelled": disturbed.not_modelled(),
+    });
+    format!("{value:#}\n")
+}
+
+/// Ranks that are listed.
+const SLOWEST: usize = 8;
+
+fn summary(
+    file: &Path,
+    played: &Played,
+    parameters: &Parameters,
+    outcome: &Outcome,
+    disturbed: &Disturbed,
+) -> String {
+    let makespan = outcome.makespan_ns();
+    let slowest = outcome.slowest(SLOWEST);
+    let bytes = outcome.bytes.map_or("over 2^64 bytes".to_owned(), |bytes| {
+        format!("{bytes} bytes")
+    });
+    let last = slowest.first().map_or(0, |&(rank, _)| rank);
+    let (mut out, dependencies) = match played {
+        Played::Schedule(schedule) => (
+            format!("GOAL schedule {}\n", name(file)),
+            format!(", with {} dependencies", schedule.dependencies()),
+        ),
+        Played::Program(program) => {
+            let mut out = format!("Program {}\n", name(file));
+            for (name, value) in program.parameters() {
+                let _ = writeln!(out, "  {name:<13} {value}");
+            }
+            (out, String::new())
+        }
+    };
+    // A String takes everything.
+    let _ = write!(
+        out,
+        "  ranks         {}\n  operations    {}{dependencies}\n  messages      {}, {bytes}\n\n\
+         makespan        {} ({makespan} ns), set by rank {last}\n\n\
+         SLOWEST RANKS\n  {:>10} {:>24} {:>30}\n",
+        played.ranks(),
+        outcome.operations,
+        outcome.messages,
+        Nanos::from_nanos(makespan),
+        "rank",
+        "finish in ns",
+        "before the last in ns",
+    );
+    for &(rank, finish) in &slowest {
+        let _ = writeln!(out, "  {rank:>10} {finish:>24} {:>30}", makespan - finish);
+    }
+    if let Some(quiet) = disturbed.quiet_ns {
+        let _ = writeln!(
+            out,
+            "  noise of {} sources, seed {}: without it {} ({quiet} ns)",
+            disturbed.sources.len(),
+            disturbed.seed,
+            Nanos::from_nanos(quiet)
+        );
+    }
+    let more = outcome.finish_ns.len() - slowest.len();
+    if more > 0 {
+        let _ = writeln!(out, "  and {more} more; --json has all");
+    }
+    let _ = write!(
+        out,
+        "\nPARAMETERS\n  {:<20} {} ns\n  {:<20} {} ns\n  {:<20} {} ns\n  {:<20} {} ns\n  {:<20} {} ns\n  {:<20} {} bytes\n\
+         \nNOT MODELLED\n",
+        "latency L",
+        parameters.latency.get(),
+        "overhead o",
+        parameters.overhead.get(),
+        "gap g",
+        parameters.gap.get(),
+        "gap per byte G",
+        parameters.gap_per_byte,
+        "overhead per byte O",
+        parameters.overhead_per_byte,
+        "rendezvous above S",
+        parameters.rendezvous.get(),
+    );
+    for what in disturbed.not_modelled() {
+        let _ = writeln!(out, "  {what}");
+    }
+    out.push_str(
+        "\nNEXT\n  What a faster network would bring: give --latency, --overhead, --gap and\n  \
+         --gap-per-byte of that network (0.04 ns per byte are 25 GB/s).\n",
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_fits_eighty_columns_whatever_the_numbers_are() {
+        let text = "num_ranks 1\nrank 0 {\ncalc 18446744073709551615\n}\n";
+        let schedule: Schedule = text.parse().unwrap();
+        let mut parameters = Parameters::default();
+        let mut outcome = goal::simulate(&schedule, &parameters).unwrap();
+        let schedule = Played::Schedule(schedule);
+        outcome.operations = u64::MAX;
+        outcome.messages = u64::MAX;
+        outcome.bytes = Some(u64::MAX);
+        outcome.finish_ns = vec![u64::MAX; 20];
+        parameters.gap_per_byte = "0.123456789012345678".parse().unwrap();
+        let text = summary(
+            Path::new("x.goal"),
+            &schedule,
+            &parameters,
+            &outcome,
+            &Disturbed::default(),
+        );
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(text.contains("and 12 more"), "{text}");
+    }
+}

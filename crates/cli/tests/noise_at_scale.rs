@@ -1,0 +1,327 @@
+//! `idlewave simulate stencil`, `collective` and `like`: what they say, what they refuse, and that it is the same everywhere.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Ended, bundle, idlewave, run};
+use serde_json::Value;
+use std::fs;
+
+fn simulate(options: &[&str]) -> Ended {
+    run(idlewave().arg("simulate").args(options))
+}
+
+fn json(options: &[&str]) -> Value {
+    let ended = simulate(&[options, &["--json"]].concat());
+    ended.succeeded();
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+#[test]
+fn rare_noise_of_a_large_ring_costs_what_the_law_says_with_an_interval_and_a_source() {
+    // Struck with probability 0.001 in a step, for a tenth of it: D sqrt(2 q), and a ring is not infinite.
+    let options = [
+        "stencil",
+        "--noise",
+        "poisson:100ms:10us",
+        "--ranks",
+        "2e3",
+        "--steps",
+        "3000",
+    ];
+    let seen = json(&options);
+    let point = &seen["points"][0];
+    let law = 0.1 * (2.0 * 1e-3_f64).sqrt();
+    let slowdown = point["slowdown"]["value"].as_f64().unwrap();
+    assert!((slowdown / law - 1.0).abs() < 0.08, "{point}");
+    assert!(point["slowdown"]["low"].as_f64().unwrap() < slowdown);
+    assert_eq!(point["undisturbed_step_ns"], 100_000.0);
+    let amplification = point["amplification"].as_f64().unwrap();
+    assert!((amplification - slowdown / 1e-4).abs() < 1e-6 * amplification);
+    // It is the only source: without it nothing is left.
+    assert_eq!(point["without"][0]["slowdown"]["value"], 0.0);
+    let path = &seen["critical_path"];
+    let share = |of: &Value| of["value"].as_f64().unwrap();
+    let noise = share(&path["noise"][0]["share"]);
+    assert!((share(&path["work"]) + share(&path["communication"]) + noise - 1.0).abs() < 1e-9);
+    let again = simulate(&[&options[..], &["--json"]].concat());
+    let other = run(idlewave()
+        .env("RAYON_NUM_THREADS", "3")
+        .arg("simulate")
+        .args(options)
+        .arg("--json"));
+    assert_eq!(again.stdout, other.stdout);
+    assert_ne!(
+        again.stdout,
+        simulate(&[&options[..], &["--json", "--seed", "2"]].concat()).stdout
+    );
+}
+
+#[test]
+fn the_text_fits_eighty_columns_and_says_what_to_do_next() {
+    for options in [
+        &["stencil"][..],
+        &[
+            "stencil",
+            "--noise",
+            "poisson:1ms:20us",
+            "--ranks",
+            "1e2..1e4",
+            "--dims",
+            "1,3",
+            "--steps",
+            "100",
+            "--replications",
+            "4",
+        ],
+        &[
+            "stencil",
+            "--ranks",
+            "200",
+            "--delay",
+            "100,10,1ms",
+            "--steps",
+            "10",
+            "--wait",
+            "blocking",
+        ],
+        &[
+            "collective",
+            "allreduce",
+            "--noise",
+            "periodic:10ms:25us",
+            "--cosched",
+            "--ranks",
+            "64",
+            "--steps",
+            "100",
+            "--latency",
+            "1us",
+        ],
+    ] {
+        let ended = simulate(options);
+        ended.succeeded();
+        assert!(ended.stdout.contains("\nNEXT\n"), "{}", ended.stdout);
+        for line in ended.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{options:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn an_idle_wave_is_described() {
+    let seen = json(&[
+        "stencil",
+        "--ranks",
+        "200",
+        "--delay",
+        "100,10,1ms",
+        "--reach",
+        "2",
+    ]);
+    let wave = &seen["idle_wave"];
+    assert_eq!(wave["speed_ranks_per_step"], 2.0);
+    assert_eq!(wave["decay_ns_per_rank"], 0.0);
+    assert_eq!(wave["steps"][4]["up"], 10);
+}
+
+#[test]
+fn noise_that_strikes_all_at_once_costs_no_more_than_it_takes() {
+    let of = |more: &[&str]| {
+        let options = [
+            "collective",
+            "barrier",
+            "--noise",
+            "poisson:10ms:100us",
+            "--ranks",
+            "256",
+            "--steps",
+            "3000",
+        ];
+        let seen = json(&[&options[..], more].concat());
+        seen["points"][0]["slowdown"]["value"].as_f64().unwrap()
+    };
+    let together = of(&["--cosched"]);
+    assert!((together / 0.0101 - 1.0).abs() < 0.1, "{together}");
+    assert!(of(&[]) > 20.0 * together);
+}
+
+#[test]
+fn a_quiet_cpu_takes_the_daemons_and_leaves_the_tick() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("noise.toml");
+    let source = |kind, name| {
+        format!(
+            "[[source]]\nkind = \"{kind}\"\nname = \"{name}\"\narrivals = {{ process = \"poisson\", rate_per_s = 50.0 }}\n\
+             length = {{ law = \"fixed\", ns = 20000 }}\n"
+        )
+    };
+    let text = format!(
+        "schema = 1\ncpus_per_node = 4\n{}{}",
+        source("task", "crond"),
+        source("timer_tick", "timer tick")
+    );
+    fs::write(&file, &text).unwrap();
+    let file = file.to_str().unwrap();
+    let seen = json(&[
+        "stencil",
+        "--noise",
+        file,
+        "--quiet-cpu",
+        "1",
+        "--steps",
+        "200",
+        "--ranks",
+        "90",
+    ]);
+    assert_eq!(
+        seen["noise"]["sources"],
+        serde_json::json!(["timer tick:timer tick"])
+    );
+    assert_eq!(seen["noise"]["cpus_per_node"], 3);
+    let seen = json(&[
+        "stencil",
+        "--noise",
+        file,
+        "--without",
+        "task:*",
+        "--steps",
+        "200",
+        "--ranks",
+        "90",
+    ]);
+    let without: Vec<&str> = seen["points"][0]["without"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["source"].as_str().unwrap())
+        .collect();
+    assert_eq!(without[0], "task:*");
+    // What is wrong with a file is said with its line.
+    fs::write(file, text.replace("rate_per_s", "rate")).unwrap();
+    let [what, next] = simulate(&["stencil", "--noise", file]).failed(5);
+    assert!(what.contains(file) && what.contains("line 6"), "{what}");
+    assert!(next.contains("docs/noise-model.md"), "{next}");
+    fs::write(file, text.replace("20000", "20000000")).unwrap();
+    let [what, _] = simulate(&["stencil", "--noise", file]).failed(5);
+    assert!(what.contains("no time is left"), "{what}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    for (options, said, next_step) in [
+        (
+            &["stencil", "--noise", "/nowhere/x.toml"][..],
+            "/nowhere/x.toml",
+            "periodic:PERIOD:LENGTH",
+        ),
+        (
+            &[
+                "stencil",
+                "--noise",
+                "poisson:1ms:10us",
+                "--without",
+                "crond",
+            ],
+            "crond",
+            "poisson:1",
+        ),
+        (&["stencil", "--without", "crond"], "crond", "--noise"),
+        (
+            &["stencil", "--ranks", "100", "--delay", "100,0,1ms"],
+            "rank 100",
+            "from 0",
+        ),
+        (
+            &["stencil", "--ranks", "100", "--slow", "100=2"],
+            "rank 100",
+            "from 0",
+        ),
+        (
+            &["stencil", "--noise", "poisson:1ms:1us", "--quiet-cpu", "1"],
+            "none is left",
+            "--cpus-per-node",
+        ),
+        (
+            &["stencil", "--noise", "poisson:1ms:1ms"],
+            "no time is left",
+            "rates",
+        ),
+        (
+            &["collective", "bcast", "--algorithm", "ring"],
+            "binomial",
+            "algorithm",
+        ),
+    ] {
+        let ended = simulate(options);
+        let code = if options.contains(&"/nowhere/x.toml") {
+            4
+        } else {
+            2
+        };
+        let [what, next] = ended.failed(code);
+        assert!(what.contains(said), "{what}");
+        assert!(next.contains(next_step), "{next}");
+        assert_eq!(ended.stdout, "");
+    }
+    for options in [
+        ["--ranks", "0"],
+        ["--ranks", "1e12"],
+        ["--granularity", "0us"],
+        ["--dims", "4"],
+        ["--noise", "poisson:0us:1us"],
+        ["--noise", "periodic:1ms"],
+        ["--delay", "1,2"],
+        ["--precision", "-1"],
+    ] {
+        let ended = simulate(&[&["stencil"], &options[..]].concat());
+        let [what, _] = ended.failed(2);
+        assert!(what.contains(options[0]), "{what}");
+    }
+}
+
+#[test]
+fn a_run_is_predicted_and_compared() {
+    let bundle = bundle();
+    let path = bundle.to_str().unwrap();
+    let seen = json(&["like", path, "--replications", "4", "--steps", "500"]);
+    let runs = seen["runs"].as_array().unwrap();
+    assert!(!runs.is_empty());
+    for one in runs {
+        let measured = one["measured_step_ns"]["value"].as_f64().unwrap();
+        let predicted = one["predicted_step_ns"]["value"].as_f64().unwrap();
+        assert!(measured > 0.0 && predicted > 0.0);
+        let error = one["error"].as_f64().unwrap();
+        assert!((predicted / measured - 1.0 - error).abs() < 1e-9);
+        let quiet = one["own_scale"]["points"][0]["undisturbed_step_ns"]
+            .as_f64()
+            .unwrap();
+        assert!(quiet <= predicted, "{one}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    simulate(&["like", dir.path().to_str().unwrap()]).failed(5);
+}
+
+#[test]
+fn schedules_are_disturbed_too() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/examples/pingpong.goal"
+    );
+    let seen = json(&["goal", example, "--noise", "poisson:5us:1us"]);
+    assert_eq!(seen["noise"]["undisturbed_makespan_ns"], 35_776);
+    assert!(seen["makespan_ns"].as_u64().unwrap() > 36_000);
+    assert_eq!(seen, json(&["goal", example, "--noise", "poisson:5us:1us"]));
+    assert_ne!(
+        seen,
+        json(&["goal", example, "--noise", "poisson:5us:1us", "--seed", "7"])
+    );
+    let not: Vec<&str> = seen["not_modelled"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(!not.contains(&"noise"), "{not:?}");
+}

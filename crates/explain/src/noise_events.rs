@@ -1,0 +1,204 @@
+//! When and for how long every source struck every CPU: what a model of the noise is fitted to.
+
+use crate::ExplainError;
+use crate::observe::{Observed, observe, watch_strikes};
+use crate::profile::is_of_the_machine;
+use crate::watch::Watch;
+use crate::watched::gaps;
+use idlewave_run::{Ledger, RunReader, SourceKind};
+use idlewave_units::{Cpu, NodeId};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+/// A CPU for as long as a thread on it was watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The node.
+    pub node: NodeId,
+    /// The CPU to which the watched threads were bound, or on which they first ran.
+    pub cpu: Cpu,
+    /// Begins and ends in nanoseconds, in order, without overlap.
+    pub watched: Vec<(u64, u64)>,
+}
+
+/// One strike on a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LaneStrike {
+    /// Number of the lane.
+    pub lane: u32,
+    /// Begin, nanoseconds.
+    pub begin: u64,
+    /// Net time taken, nanoseconds.
+    pub length: u64,
+}
+
+/// All strikes of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStrikes {
+    /// Class.
+    pub kind: SourceKind,
+    /// Name, as in the table of sources.
+    pub name: String,
+    /// In order of lane and begin.
+    pub strikes: Vec<LaneStrike>,
+}
+
+/// The noise of a run, event by event. What the run itself brought (its recorder, tracing, other ranks on the same CPU) is
+/// left out, as in the noise profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseEvents {
+    /// Watched CPUs, by node and CPU.
+    pub lanes: Vec<Lane>,
+    /// Sources with at least one strike, by class and name.
+    pub sources: Vec<SourceStrikes>,
+    /// Nodes whose kernel's view was not recorded: their detours are under [`NoiseEvents::UNNAMED`].
+    pub unnamed: Vec<NodeId>,
+    /// What is missing from the run.
+    pub losses: Ledger,
+}
+
+impl NoiseEvents {
+    /// Name of the source, of class unexplained, that holds what nobody could name.
+    pub const UNNAMED: &'static str = "detours";
+}
+
+/// Takes the strikes of all sources from a run, exactly as its explanation counts them.
+///
+/// # Errors
+/// The bundle cannot be read, contradicts itself, or `stop` became true.
+pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, ExplainError> {
+    let Observed {
+        kernels,
+        catalog,
+        losses,
+        watches,
+        charges,
+        extras,
+        ..
+    } = observe(run, stop)?;
+    let (lanes, of_watch) = lanes(&watches);
+    let mut strikes: BTreeMap<(SourceKind, String), Vec<LaneStrike>> = BTreeMap::new();
+    for (i, watch) in watches.iter().enumerate() {
+        if kernels.are_blind(watch.node) {
+            continue;
+        }
+        for strike in watch_strikes(watch, &charges[i], &extras[i], &catalog, &kernels) {
+            let kind = catalog.kind(strike.source);
+            if is_of_the_machine(kind) {
+                let key = (kind, catalog.name(strike.source).to_owned());
+                strikes.entry(key).or_default().push(LaneStrike {
+                    lane: of_watch[i],
+                    begin: strike.begin,
+                    length: strike.length,
+                });
+            }
+        }
+    }
+    let mut unnamed: Vec<NodeId> = watches
+        .iter()
+        .map(|w| w.node)
+        .filter(|&n| kernels.are_blind(n))
+        .collect();
+    unnamed.sort_unstable();
+    unnamed.dedup();
+    if !unnamed.is_empty() {
+        let key = (SourceKind::Unexplained, NoiseEvents::UNNAMED.to_owned());
+        let list = strikes.entry(key).or_default();
+        for (i, gaps) in gaps(run, &watches)?.iter().enumerate() {
+            if kernels.are_blind(watches[i].node) {
+                list.extend(gaps.iter().map(|gap| LaneStrike {
+                    lane: of_watch[i],
+                    begin: gap.begin,
+                    length: gap.length,
+                }));
+            }
+        }
+    }
+    let sources = strikes
+        .into_iter()
+        .filter(|(_, s)| !s.is_empty())
+        .map(|((kind, name), mut strikes)| {
+            strikes.sort_unstable();
+            SourceStrikes {
+                kind,
+                name,
+                strikes,
+            }
+        })
+        .collect();
+    Ok(NoiseEvents {
+        lanes,
+        sources,
+        unnamed,
+        losses,
+    })
+}
+
+/// Watches of one CPU that follow each other are one lane; those that overlap are several. Also the lane of every watch.
+fn lanes(watches: &[Watch]) -> (Vec<Lane>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..watches.len()).collect();
+    order.sort_by_key(|&i| {
+        let w = &watches[i];
+        (w.node, w.cpu, w.begin, w.end, i)
+    });
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut of_watch = vec![0; watches.len()];
+    for i in order {
+        let w = &watches[i];
+        let free = lanes.iter().position(|l| {
+            l.node == w.node
+                && l.cpu == w.cpu
+                && l.watched.last().is_none_or(|&(_, end)| end <= w.begin)
+        });
+        let lane = free.unwrap_or_else(|| {
+            lanes.push(Lane {
+                node: w.node,
+                cpu: w.cpu,
+                watched: Vec::new(),
+            });
+            lanes.len() - 1
+        });
+        lanes[lane].watched.push((w.begin, w.end));
+        of_watch[i] = lane as u32;
+    }
+    (lanes, of_watch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_units::Pid;
+
+    #[test]
+    fn phases_of_a_cpu_are_one_lane_and_threads_at_the_same_time_are_several() {
+        let watch = |cpu, begin, end| Watch {
+            phase: 0,
+            rank: None,
+            node: NodeId::new(0),
+            cpu: Cpu::new(cpu),
+            pid: Pid::new(1),
+            begin,
+            end,
+        };
+        let (lanes, of_watch) = lanes(&[
+            watch(1, 50, 60),
+            watch(0, 0, 10),
+            watch(0, 10, 20),
+            watch(0, 15, 18),
+            watch(1, 0, 10),
+        ]);
+        let spans: Vec<_> = lanes
+            .iter()
+            .map(|l| (l.cpu.get(), l.watched.clone()))
+            .collect();
+        assert_eq!(
+            spans,
+            [
+                (0, vec![(0, 10), (10, 20)]),
+                (0, vec![(15, 18)]),
+                (1, vec![(0, 10), (50, 60)]),
+            ]
+        );
+        assert_eq!(of_watch, [2, 0, 0, 1, 2]);
+    }
+}

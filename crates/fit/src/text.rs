@@ -1,0 +1,243 @@
+//! The report as text of 80 columns.
+
+use crate::report::{Report, SourceReport};
+use idlewave_noise::{Scope, Together};
+use idlewave_units::Nanos;
+use std::fmt::Write;
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+/// Sources that are listed.
+const ROWS: usize = 16;
+
+impl Report {
+    /// The table of sources, what was chosen and why, and what to doubt. No line is wider than 80 columns.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // A String takes everything.
+        let _ = writeln!(
+            out,
+            "{}",
+            cut(&format!("NOISE MODEL of {}", self.about), WIDTH)
+        );
+        let _ = writeln!(
+            out,
+            "  {} sources, {} watched, nodes of {} CPUs\n",
+            self.sources.len(),
+            Nanos::from_nanos(self.watched_ns),
+            self.cpus_per_node
+        );
+        if self.sources.is_empty() {
+            out.push_str("  nothing struck a watched CPU: the model is without noise\n");
+        } else {
+            let _ = writeln!(
+                out,
+                "  {:<21} {:<9}{:>8} {:>15} {:>8} {:>13}",
+                "source", "law", "per s", "(95 %)", "stolen", "(95 %)"
+            );
+        }
+        for source in self.sources.iter().take(ROWS) {
+            row(&mut out, source);
+        }
+        if let Some(rest) = self.sources.get(ROWS..).filter(|r| !r.is_empty()) {
+            let stolen: f64 = rest.iter().map(|s| s.stolen[0]).sum();
+            let _ = writeln!(
+                out,
+                "  and {} more that take {} % together; --json has all",
+                rest.len(),
+                number(100.0 * stolen)
+            );
+        }
+        let doubtful: Vec<&SourceReport> = self.sources.iter().filter(|s| s.doubtful).collect();
+        let few: Vec<&SourceReport> = self.sources.iter().filter(|s| s.few).collect();
+        if !doubtful.is_empty() || !few.is_empty() || !self.notes.is_empty() {
+            out.push_str("\nWHAT TO DOUBT\n");
+        }
+        for source in doubtful.iter().take(ROWS) {
+            let said = format!("{}: {}.", source.name, source.why.join("; "));
+            wrapped(&mut out, &said);
+        }
+        if doubtful.len() > ROWS {
+            let more = doubtful.len() - ROWS;
+            let _ = writeln!(
+                out,
+                "  And {more} more whose laws do not fit; --json has all."
+            );
+        }
+        if !few.is_empty() {
+            let stolen: f64 = few.iter().map(|s| s.stolen[0]).sum();
+            let names: Vec<&str> = few.iter().take(4).map(|s| s.name.as_str()).collect();
+            let dots = if few.len() > 4 { ", ..." } else { "" };
+            let said = format!(
+                "Too few events to tell a law, so taken as random: {} sources with {} % together ({}{dots}). Measure longer.",
+                few.len(),
+                number(100.0 * stolen),
+                names.join(", ")
+            );
+            wrapped(&mut out, &said);
+        }
+        for note in &self.notes {
+            wrapped(&mut out, note);
+        }
+        out
+    }
+}
+
+fn row(out: &mut String, s: &SourceReport) {
+    let percent = s.stolen.map(|v| number(100.0 * v));
+    let _ = writeln!(
+        out,
+        "  {:<21} {:<9}{:>8} {:>15} {:>6} % {:>13}",
+        cut(&s.name, 21),
+        s.law,
+        number(s.rate_per_s[0]),
+        format!("{}..{}", number(s.rate_per_s[1]), number(s.rate_per_s[2])),
+        percent[0],
+        format!("{}..{}", percent[1], percent[2]),
+    );
+    let mut more = vec![format!(
+        "p50 {}, p99 {}, max {}",
+        Nanos::from_nanos(s.length_p50_ns),
+        Nanos::from_nanos(s.length_p99_ns),
+        Nanos::from_nanos(s.length_max_ns)
+    )];
+    if let Some([shape, low, high]) = s.tail_shape {
+        more.push(format!("tail {shape:.2} ({low:.2}..{high:.2})"));
+    }
+    if let Some([period, jitter]) = s.period_ns {
+        more.push(format!(
+            "every {}, late by up to {}",
+            Nanos::from_nanos(period),
+            Nanos::from_nanos(jitter)
+        ));
+    }
+    more.push(match s.p {
+        Some(p) if p < 1e-3 => "p < 0.001".to_owned(),
+        Some(p) => format!("p {p:.3}"),
+        None if s.few => "too few to test".to_owned(),
+        None => "as seen".to_owned(),
+    });
+    if s.together == Together::Node {
+        more.push("all CPUs of a node together".to_owned());
+    }
+    if s.strikes == Scope::OneCpuOfNode {
+        more.push("one CPU of a node at a time".to_owned());
+    }
+    if let Some(cpus) = &s.cpus {
+        let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        more.push(format!("CPU {}", list.join(",")));
+    }
+    if s.keeps > 0.0 {
+        more.push(format!("keeps {:.0} %", 100.0 * s.keeps));
+    }
+    wrapped(out, &format!("  {}", more.join("; ")));
+}
+
+/// Three digits that count.
+fn number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    match value.abs() {
+        v if v >= 1e5 => format!("{value:.1e}"),
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.0995 => format!("{value:.2}"),
+        v if v >= 0.00995 => format!("{value:.3}"),
+        v if v >= 0.000_995 => format!("{value:.4}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    match text.chars().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width - 3).chain("...".chars()).collect(),
+    }
+}
+
+/// A paragraph, indented; its own blanks at the begin are added to every line.
+fn wrapped(out: &mut String, text: &str) {
+    let blanks = text.len() - text.trim_start().len();
+    let indent = " ".repeat(2 + blanks);
+    let mut line = indent.clone();
+    for word in text.split_whitespace() {
+        let word = cut(word, WIDTH - indent.len());
+        let filled = line.chars().count();
+        if filled > indent.len() && filled + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(out, "{line}");
+            line.clone_from(&indent);
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(&word);
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_run::SourceKind;
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_whatever_the_numbers_are() {
+        let source = SourceReport {
+            kind: SourceKind::Task,
+            name: "a daemon with a name that is longer than its column".into(),
+            cpus: Some((0..40).collect()),
+            strikes: Scope::OneCpuOfNode,
+            together: Together::Node,
+            keeps: 0.7,
+            law: "periodic".into(),
+            events: u64::MAX,
+            watched_ns: u64::MAX,
+            rate_per_s: [123_456.0, 1e-9, 9.99e9],
+            period_ns: Some([u64::MAX, u64::MAX - 1]),
+            length_p50_ns: 1,
+            length_p99_ns: 1_000,
+            length_max_ns: u64::MAX / 2,
+            tail_shape: Some([0.31, -0.11, 1.5]),
+            stolen: [0.123, 0.012, 0.999],
+            p: Some(1e-9),
+            tests: Vec::new(),
+            why: vec!["word ".repeat(30), "x".repeat(100)],
+            few: true,
+            doubtful: true,
+        };
+        let quiet = Report {
+            about: "x".repeat(200),
+            cpus_per_node: u32::MAX,
+            watched_ns: u64::MAX,
+            sources: Vec::new(),
+            notes: vec!["A note. ".repeat(30)],
+        };
+        let mut noisy = quiet.clone();
+        noisy.sources = vec![source; 40];
+        for text in [quiet.text(), noisy.text()] {
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+        assert!(quiet.text().contains("without noise"));
+        assert!(noisy.text().contains("p < 0.001"));
+    }
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        for (value, said) in [
+            (0.0, "0"),
+            (250.0, "250"),
+            (99.96, "100"),
+            (12.34, "12.3"),
+            (0.8512, "0.85"),
+            (0.012_34, "0.012"),
+            (0.001_234, "0.0012"),
+            (0.000_012, "1e-5"),
+            (123_456.0, "1.2e5"),
+        ] {
+            assert_eq!(number(value), said);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Lockstep runs as programs of the simulation: what was measured undisturbed, coupled as it was.
+
+use idlewave_run::findings::{Estimate, Findings, LockstepFindings};
+use idlewave_run::{Coupling, ExchangeVariant, Manifest, PhaseKind};
+use idlewave_simulate::Shape;
+use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_units::{Bytes, Nanos};
+
+/// A lockstep run that was measured, and how to simulate one like it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LikeLockstep {
+    /// What it is called in the findings.
+    pub name: String,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Steps that were measured.
+    pub steps: u64,
+    /// Mean step that was measured, in nanoseconds.
+    pub step_ns: Estimate,
+    /// Undisturbed computation of each rank.
+    compute: Vec<u64>,
+    /// Undisturbed step beyond the longest computation.
+    comm: u64,
+    coupling: Coupling,
+    sides: Vec<u32>,
+    variant: ExchangeVariant,
+}
+
+impl LikeLockstep {
+    /// The lockstep runs of a bundle that have steps.
+    pub fn all(manifest: &Manifest, findings: &Findings) -> Vec<LikeLockstep> {
+        let like = |found: &LockstepFindings| {
+            let phase = manifest.phases.get(found.phase as usize)?;
+            let PhaseKind::Lockstep {
+                coupling,
+                sides,
+                variant,
+                ..
+            } = &phase.kind
+            else {
+                return None;
+            };
+            let compute: Vec<u64> = found.compute.iter().map(|c| c.get()).collect();
+            let longest = compute.iter().copied().max()?;
+            let step = found.step.as_f64();
+            let of = |slowdown: f64| step * (1.0 + slowdown);
+            (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
+                name: found.name.clone(),
+                ranks: found.ranks,
+                steps: found.iterations,
+                step_ns: Estimate {
+                    value: of(found.slowdown.value),
+                    low: of(found.slowdown.low),
+                    high: of(found.slowdown.high),
+                    n: found.slowdown.n,
+                    method: found.slowdown.method.clone(),
+                },
+                compute,
+                comm: found.step.get().saturating_sub(longest),
+                coupling: *coupling,
+                sides: sides.clone(),
+                variant: *variant,
+            })
+        };
+        findings.lockstep.iter().filter_map(like).collect()
+    }
+
+    /// Undisturbed computation of the rank that computes longest, in nanoseconds.
+    pub fn longest_ns(&self) -> u64 {
+        self.compute.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The program with this number of ranks, those beyond the measured ones computing as long as the measured ones in turn.
+    ///
+    /// Communication is a time without CPU after the wait, as measured in undisturbed steps, at every number of ranks.
+    pub fn program(&self, ranks: u32) -> Program {
+        let each: Vec<u64> = (0..ranks as usize)
+            .map(|r| self.compute[r % self.compute.len()])
+            .collect();
+        let work = |share: fn(u64) -> u64| Work::Each(each.iter().map(|&ns| share(ns)).collect());
+        let exchange = |wait| Phase::Exchange {
+            stencil: self.stencil(ranks),
+            bytes: 1,
+            wait,
+        };
+        let all = |operation, algorithm| Phase::Collective {
+            operation,
+            algorithm,
+            bytes: 1,
+        };
+        let mut phases = match (self.coupling, self.variant) {
+            (Coupling::Neighbours, ExchangeVariant::NonBlocking) => {
+                vec![Phase::Compute(work(|ns| ns)), exchange(Wait::All)]
+            }
+            (Coupling::Neighbours, ExchangeVariant::Blocking) => {
+                vec![Phase::Compute(work(|ns| ns)), exchange(Wait::Blocking)]
+            }
+            (Coupling::Neighbours, ExchangeVariant::Overlapped) => vec![
+                Phase::Compute(work(|ns| ns - ns / 2)),
+                exchange(Wait::Overlapped(work(|ns| ns / 2))),
+            ],
+            (Coupling::Reduce, _) => vec![
+                Phase::Compute(work(|ns| ns)),
+                all(Collective::Reduce, Algorithm::Binomial),
+            ],
+            (Coupling::Barrier | Coupling::Allreduce | Coupling::Alltoall, _) => vec![
+                Phase::Compute(work(|ns| ns)),
+                all(Collective::Barrier, Algorithm::Dissemination),
+            ],
+        };
+        phases.push(Phase::Pause(self.comm));
+        Program {
+            ranks,
+            phases,
+            costs: Parameters {
+                latency: Nanos::ZERO,
+                overhead: Nanos::ZERO,
+                gap: Nanos::ZERO,
+                gap_per_byte: PerByte::ZERO,
+                overhead_per_byte: PerByte::ZERO,
+                rendezvous: Bytes::new(u64::MAX),
+            },
+        }
+    }
+
+    /// The decomposition of the run at its own size; at another one the nearest to a cube of as many dimensions.
+    fn stencil(&self, ranks: u32) -> Stencil {
+        let side = |at: usize| self.sides.get(at).map_or(1, |&s| s as usize);
+        let n = ranks as usize;
+        let own = Shape {
+            x: side(0),
+            y: side(1),
+            z: side(2),
+        };
+        let dimensions = self.sides.iter().filter(|&&s| s > 1).count();
+        Stencil::nearest(match dimensions {
+            _ if own.ranks() == n => own,
+            2 => Shape::plane(n),
+            3.. => Shape::cuboid(n),
+            _ => Shape { x: n, y: 1, z: 1 },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_noise::{Noise, NoiseModel};
+    use idlewave_simulate::bulk::Engine;
+
+    fn like(coupling: Coupling, variant: ExchangeVariant, sides: &[u32]) -> LikeLockstep {
+        LikeLockstep {
+            name: "x".into(),
+            ranks: 4,
+            steps: 10,
+            step_ns: Estimate {
+                value: 1_200.0,
+                low: 1_100.0,
+                high: 1_300.0,
+                n: 10,
+                method: String::new(),
+            },
+            compute: vec![1_000, 900],
+            comm: 50,
+            coupling,
+            sides: sides.to_vec(),
+            variant,
+        }
+    }
+
+    /// Without noise a step is the longest computation and the communication, whatever the coupling.
+    #[test]
+    fn an_undisturbed_step_is_as_long_as_it_was_measured() {
+        let noise = Noise::new(&NoiseModel::default(), 0, 0, |_| true).unwrap();
+        use ExchangeVariant::*;
+        for (coupling, variant, sides) in [
+            (Coupling::Neighbours, NonBlocking, &[][..]),
+            (Coupling::Neighbours, Blocking, &[2, 2]),
+            (Coupling::Neighbours, Overlapped, &[4]),
+            (Coupling::Barrier, NonBlocking, &[]),
+            (Coupling::Alltoall, NonBlocking, &[]),
+            (Coupling::Reduce, NonBlocking, &[]),
+        ] {
+            for ranks in [4, 6] {
+                let program = like(coupling, variant, sides).program(ranks);
+                let mut engine = Engine::new(&program, &noise, &[]).unwrap();
+                for _ in 0..20 {
+                    engine.step().unwrap();
+                }
+                let last = engine.times().iter().max().copied();
+                assert_eq!(last, Some(20 * 1_050), "{coupling:?} {variant:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Ready-made parts of programs: exchanges between neighbours, and collective operations by algorithm, for any number of ranks.
+//!
+//! Each is a statement that may stand wherever its words are free: it uses the names `round` and `far` for its loops.
+//! What they mean is that of [`bulk`](crate::bulk): the same messages in the same rounds.
+
+use super::tree::{Binary, Expression, Program, Statement, Step};
+use crate::bulk::{Algorithm, Collective, CollectiveError, Stencil};
+
+/// A program that computes and then does something, again and again.
+///
+/// `work` is the computation in nanoseconds; it may use [`Expression::Rank`] and the loop's variable, `step`.
+pub fn steps(ranks: u32, steps: i64, work: Expression, then: Vec<Statement>) -> Program {
+    let calc = Step::Calc {
+        ns: work,
+        cpu: 0.into(),
+    };
+    let mut body = vec![calc.into()];
+    body.extend(then);
+    Program {
+        ranks: Some(ranks),
+        body: vec![repeat("step", steps, body)],
+        ..Program::default()
+    }
+}
+
+/// One message of `bytes` bytes to each neighbour, and from each, without order. The number of ranks has to be that of the stencil.
+/// Messages have tags: twice the axis, and one more if they go down.
+pub fn exchange(stencil: &Stencil, bytes: i64) -> Statement {
+    let shape = stencil.shape;
+    let sides = [shape.x, shape.y, shape.z];
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    let mut stride = 1;
+    for (axis, side) in (0..).zip(sides.map(|side| side as i64)) {
+        let coordinate = (Expression::Rank / stride) % side;
+        for distance in 1..=i64::from(stencil.reach) {
+            // Whoever is so far away around the end is the rank itself.
+            if stencil.periodic && distance % side == 0 {
+                continue;
+            }
+            for (down, offset) in [(0, distance), (1, -distance)] {
+                if down == 1 && stencil.one_sided {
+                    continue;
+                }
+                let tag = 2 * axis + down;
+                let to = neighbour(&coordinate, offset, side, stride, stencil.periodic);
+                let from = neighbour(&coordinate, -offset, side, stride, stencil.periodic);
+                sends.push(to.guard(send(bytes, to.rank.clone(), tag)));
+                receives.push(from.guard(recv(bytes, from.rank.clone(), tag)));
+            }
+        }
+        stride *= side;
+    }
+    sends.append(&mut receives);
+    Step::Together(sends).into()
+}
+
+/// A rank so far away along an axis, and when there is one.
+struct Neighbour {
+    rank: Expression,
+    exists: Option<Expression>,
+}
+
+impl Neighbour {
+    fn guard(&self, step: Statement) -> Statement {
+        match &self.exists {
+            Some(exists) => choose(exists.clone(), vec![step], Vec::new()),
+            None => step,
+        }
+    }
+}
+
+fn neighbour(
+    coordinate: &Expression,
+    offset: i64,
+    side: i64,
+    stride: i64,
+    periodic: bool,
+) -> Neighbour {
+    let moved = coordinate.clone() + offset;
+    if periodic {
+        let around = (moved % side - coordinate.clone()) * stride;
+        return Neighbour {
+            rank: Expression::Rank + around,
+            exists: None,
+        };
+    }
+    let exists = match offset > 0 {
+        true => Expression::binary(Binary::Less, moved, side),
+        false => Expression::binary(Binary::GreaterOrEqual, moved, 0),
+    };
+    Neighbour {
+        rank: Expression::Rank + offset * stride,
+        exists: Some(exists),
+    }
+}
+
+/// A collective operation with messages of `bytes` bytes per rank of the operation. A root is rank 0.
+///
+/// # Errors
+/// The algorithm is none for this operation.
+pub fn collective(
+    collective: Collective,
+    algorithm: Algorithm,
+    bytes: i64,
+) -> Result<Vec<Statement>, CollectiveError> {
+    if !collective.algorithms().contains(&algorithm) {
+        return Err(CollectiveError {
+            collective,
+            algorithm,
+        });
+    }
+    Ok(match (collective, algorithm) {
+        (Collective::Broadcast, _) => vec![tree_down(bytes)],
+        (Collective::Reduce, _) => vec![tree_up(bytes)],
+        (_, Algorithm::Binomial) => vec![tree_up(bytes), tree_down(bytes)],
+        (_, Algorithm::Dissemination) => {
+            let body = shift(bytes, bit());
+            vec![repeat("round", levels(), vec![body])]
+        }
+        (_, Algorithm::RecursiveDoubling) => recursive_doubling(bytes),
+        (_, Algorithm::Ring) => {
+            let piece = (Expression::Ranks + (bytes - 1)) / Expression::Ranks;
+            let body = shift(piece, 1);
+            vec![repeat(
+                "round",
+                Expression::from(2) * (Expression::Ranks - 1),
+                vec![body],
+            )]
+        }
+        (_, Algorithm::Pairwise) => {
+            let body = shift(bytes, Expression::name("far") + 1);
+            vec![repeat("far", Expression::Ranks - 1, vec![body])]
+        }
+    })
+}
+
+/// Every rank sends `bytes` bytes to every other one, all at once.
+pub fn linear_alltoall(bytes: i64) -> Statement {
+    let far = || Expression::name("far") + 1;
+    let body = vec![
+        send(bytes, (Expression::Rank + far()) % Expression::Ranks, 0),
+        recv(bytes, (Expression::Rank - far()) % Expression::Ranks, 0),
+    ];
+    Step::Together(vec![repeat("far", Expression::Ranks - 1, body)]).into()
+}
+
+/// To the rank so far above, and from the one as far below, around the end.
+fn shift(bytes: impl Into<Expression>, by: impl Into<Expression>) -> Statement {
+    let (bytes, by) = (bytes.into(), by.into());
+    Step::Together(vec![
+        send(
+            bytes.clone(),
+            (Expression::Rank + by.clone()) % Expression::Ranks,
+            0,
+        ),
+        recv(bytes, (Expression::Rank - by) % Expression::Ranks, 0),
+    ])
+    .into()
+}
+
+/// Ranks whose lowest bit is that of the round send to those without it.
+fn tree_up(bytes: i64) -> Statement {
+    let step = tree(bit(), |down| match down {
+        true => send(bytes, Expression::Rank - bit(), 0),
+        false => recv(bytes, Expression::Rank + bit(), 0),
+    });
+    repeat("round", levels(), vec![step])
+}
+
+/// The way back: the highest bit first.
+fn tree_down(bytes: i64) -> Statement {
+    let bit = || Expression::from(1) << (levels() - 1 - Expression::name("round"));
+    let step = tree(bit(), |down| match down {
+        true => recv(bytes, Expression::Rank - bit(), 0),
+        false => send(bytes, Expression::Rank + bit(), 0),
+    });
+    repeat("round", levels(), vec![step])
+}
+
+/// What the lower and the upper end of each edge of a round do; `down` is the end that knows a rank below.
+fn tree(bit: Expression, step: impl Fn(bool) -> Statement) -> Statement {
+    let within = Expression::Rank % (bit.clone() * 2);
+    let upper = Expression::binary(Binary::Equal, within.clone(), bit.clone());
+    let lower = Expression::binary(
+        Binary::And,
+        Expression::binary(Binary::Equal, within, 0),
+        Expression::binary(Binary::Less, Expression::Rank + bit, Expression::Ranks),
+    );
+    let otherwise = choose(lower, vec![step(false)], Vec::new());
+    choose(upper, vec![step(true)], vec![otherwise])
+}
+
+/// Ranks from the largest power of two on join those as far below, before and after.
+fn recursive_doubling(bytes: i64) -> Vec<Statement> {
+    let power =
+        || Expression::from(1) << Expression::unary(super::Unary::Log2Floor, Expression::Ranks);
+    let above = || Expression::binary(Binary::GreaterOrEqual, Expression::Rank, power());
+    let has_one =
+        || Expression::binary(Binary::Less, Expression::Rank + power(), Expression::Ranks);
+    let fold = |own: Statement, others: Statement| {
+        choose(
+            above(),
+            vec![own],
+            vec![choose(has_one(), vec![others], Vec::new())],
+        )
+    };
+    let partner = || Expression::Rank ^ bit();
+    let both = Step::Together(vec![send(bytes, partner(), 0), recv(bytes, partner(), 0)]);
+    let inside = Expression::binary(Binary::Less, Expression::Rank, power());
+    let rounds = Expression::unary(super::Unary::Log2Floor, Expression::Ranks);
+    vec![
+        fold(
+            send(bytes, Expression::Rank - power(), 0),
+            recv(bytes, Expression::Rank + power(), 0),
+        ),
+        choose(
+            inside,
+            vec![repeat("round", rounds, vec![both.into()])],
+            Vec::new(),
+        ),
+        fold(
+            recv(bytes, Expression::Rank - power(), 0),
+            send(bytes, Expression::Rank + power(), 0),
+        ),
+    ]
+}
+
+/// Rounds until 2^round is at least the number of ranks.
+fn levels() -> Expression {
+    Expression::unary(super::Unary::Log2Ceil, Expression::Ranks)
+}
+
+/// 2^round
+fn bit() -> Expression {
+    Expression::from(1) << Expression::name("round")
+}
+
+fn send(bytes: impl Into<Expression>, to: Expression, tag: i64) -> Statement {
+    Step::Send {
+        bytes: bytes.into(),
+        to,
+        tag: tag.into(),
+        cpu: 0.into(),
+        nic: 0.into(),
+    }
+    .into()
+}
+
+fn recv(bytes: impl Into<Expression>, from: Expression, tag: i64) -> Statement {
+    Step::Recv {
+        bytes: bytes.into(),
+        from: Some(from),
+        tag: Some(tag.into()),
+        cpu: 0.into(),
+        nic: 0.into(),
+    }
+    .into()
+}
+
+fn repeat(variable: &str, count: impl Into<Expression>, body: Vec<Statement>) -> Statement {
+    Step::Loop {
+        variable: variable.to_owned(),
+        count: count.into(),
+        body,
+    }
+    .into()
+}
+
+fn choose(condition: Expression, then: Vec<Statement>, otherwise: Vec<Statement>) -> Statement {
+    Step::If {
+        condition,
+        then,
+        otherwise,
+    }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+    use crate::goal::Action;
+    use crate::program::Bindings;
+
+    /// Whom each rank sends to, with bytes, and whom it receives from, in its order.
+    type Messages = (Vec<(u32, u64)>, Vec<(u32, u64)>);
+
+    fn messages(body: Vec<Statement>, ranks: u32) -> Vec<Messages> {
+        let program = Program {
+            ranks: Some(ranks),
+            body,
+            ..Program::default()
+        };
+        let again: Program = program.to_string().parse().unwrap();
+        assert_eq!(again, program);
+        let schedule = again.bind(&Bindings::default()).unwrap();
+        let schedule = schedule.expand(1_000_000).unwrap();
+        let of_rank = |rank| {
+            let (mut sends, mut receives) = (Vec::new(), Vec::new());
+            for operation in schedule.rank(rank) {
+                match operation.action {
+                    Action::Send { bytes, to, .. } => sends.push((to, bytes)),
+                    Action::Recv { bytes, from, .. } => receives.push((from.unwrap(), bytes)),
+                    Action::Calc { .. } => {}
+                }
+            }
+            (sends, receives)
+        };
+        (0..ranks).map(of_rank).collect()
+    }
+
+    #[test]
+    fn collectives_have_the_messages_of_their_algorithm_round_by_round() {
+        let all = [
+            Collective::Barrier,
+            Collective::Allreduce,
+            Collective::Broadcast,
+            Collective::Reduce,
+            Collective::Alltoall,
+        ];
+        for ranks in [1, 2, 3, 4, 5, 7, 8, 13, 16, 33] {
+            for what in all {
+                for &algorithm in what.algorithms() {
+                    let seen = messages(collective(what, algorithm, 801).unwrap(), ranks);
+                    let rounds = what.rounds(algorithm, ranks, 801).unwrap();
+                    for (rank, (sends, receives)) in (0..).zip(&seen) {
+                        let targets = rounds.iter().filter_map(|round| {
+                            Some((round.pattern.target(rank, ranks)?, round.bytes))
+                        });
+                        let sources = rounds.iter().filter_map(|round| {
+                            Some((round.pattern.source(rank, ranks)?, round.bytes))
+                        });
+                        let told = format!("{what} {algorithm} {ranks}: rank {rank}");
+                        assert_eq!(*sends, targets.collect::<Vec<_>>(), "{told}");
+                        assert_eq!(*receives, sources.collect::<Vec<_>>(), "{told}");
+                    }
+                }
+            }
+        }
+        assert!(collective(Collective::Broadcast, Algorithm::Ring, 1).is_err());
+    }
+
+    #[test]
+    fn exchanges_have_the_messages_of_their_stencil() {
+        for (x, y, z) in [
+            (7, 1, 1),
+            (3, 2, 1),
+            (4, 4, 1),
+            (3, 4, 2),
+            (1, 5, 3),
+            (1, 1, 1),
+        ] {
+            for reach in 1..4 {
+                for (periodic, one_sided) in
+                    [(true, false), (false, false), (true, true), (false, true)]
+                {
+                    let stencil = Stencil {
+                        shape: Shape { x, y, z },
+                        reach,
+                        periodic,
+                        one_sided,
+                    };
+                    let ranks = stencil.ranks();
+                    let seen = messages(vec![exchange(&stencil, 9)], ranks as u32);
+                    for (rank, (mut sends, mut receives)) in seen.into_iter().enumerate() {
+                        let directions = stencil.directions();
+                        let all = directions.iter();
+                        let targets = all.clone().filter_map(|&d| stencil.target(rank, d));
+                        let mut targets: Vec<_> = targets.map(|to| (to as u32, 9)).collect();
+                        let sources = all.filter_map(|&d| stencil.source(rank, d));
+                        let mut sources: Vec<_> = sources.map(|from| (from as u32, 9)).collect();
+                        for list in [&mut sends, &mut receives, &mut targets, &mut sources] {
+                            list.sort_unstable();
+                        }
+                        assert_eq!(sends, targets, "{stencil:?} {rank}");
+                        assert_eq!(receives, sources, "{stencil:?} {rank}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_linear_alltoall_is_one_message_between_any_two() {
+        for ranks in [1, 2, 5, 8] {
+            for (rank, (sends, receives)) in (0..).zip(messages(vec![linear_alltoall(3)], ranks)) {
+                let after = (1..ranks).map(|far| ((rank + far) % ranks, 3));
+                let before = (1..ranks).map(|far| ((rank + ranks - far) % ranks, 3));
+                assert_eq!(sends, after.collect::<Vec<_>>());
+                assert_eq!(receives, before.collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The program of most questions, computation and an exchange whose messages cost all ranks the same, on the engine that
+//! takes a thousand million rank-steps per second. Both engines agree on every rank.
+
+use super::{Question, QuestionError};
+use crate::bulk::{Engine, OneOff, Phase, Program, Stencil, Wait, Work};
+use crate::goal::PerByte;
+use crate::lockstep::{self, Edges, Lockstep, LockstepConfig};
+use idlewave_noise::Noise;
+use idlewave_units::Nanos;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The engine that fits a program.
+pub(super) enum Runner<'a> {
+    Fast(Box<Lockstep<'a>>),
+    General(Box<Engine<'a>>),
+}
+
+/// Steps between two looks at whether to stop.
+const STRIDE: u64 = 64;
+
+impl<'a> Runner<'a> {
+    pub fn new(
+        question: &Question<'_>,
+        noise: &'a Noise,
+        delays: &[OneOff],
+    ) -> Result<Self, QuestionError> {
+        let fast = match delays.is_empty() {
+            true => as_lockstep(question.program),
+            false => None,
+        };
+        // What the fast one refuses, the other one can do or say better why it cannot.
+        if let Some(Ok(engine)) = fast.map(|config| Lockstep::new(config, noise)) {
+            return Ok(Runner::Fast(Box::new(engine)));
+        }
+        let engine = Engine::new(question.program, noise, delays)?;
+        Ok(Runner::General(Box::new(engine)))
+    }
+
+    pub fn advance(&mut self, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {
+        let mut left = steps;
+        while left > 0 {
+            let stride = match self {
+                Runner::Fast(engine) => {
+                    let stride = left.min(STRIDE);
+                    engine.advance(stride)?;
+                    stride
+                }
+                Runner::General(engine) => {
+                    engine.step()?;
+                    1
+                }
+            };
+            left -= stride;
+            // Relaxed: it only has to be seen some time.
+            if stop.load(Ordering::Relaxed) {
+                return Err(QuestionError::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of the times of all ranks, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        let sum = |times: &[u64]| times.iter().map(|&t| u128::from(t)).sum();
+        match self {
+            Runner::Fast(engine) => sum(&engine.times()),
+            Runner::General(engine) => sum(engine.times()),
+        }
+    }
+}
+
+/// The program for the fast engine; `None` if it is of another form.
+pub(super) fn as_lockstep(program: &Program) -> Option<LockstepConfig> {
+    let (work, exchange, pause) = match &program.phases[..] {
+        [Phase::Compute(work), exchange] => (work, exchange, 0),
+        [Phase::Compute(work), exchange, Phase::Pause(pause)] => (work, exchange, *pause),
+        _ => return None,
+    };
+    let Phase::Exchange {
+        stencil,
+        bytes,
+        wait: Wait::All,
+    } = exchange
+    else {
+        return None;
+    };
+    let costs = &program.costs;
+    let nothing = [costs.latency, costs.overhead, costs.gap] == [Nanos::ZERO; 3]
+        && [costs.gap_per_byte, costs.overhead_per_byte] == [PerByte::ZERO; 2]
+        && *bytes <= costs.rendezvous.get();
+    let stencil = nothing.then(|| of(stencil))??;
+    let work = match work {
+        Work::Same(ns) => lockstep::Work::Same(*ns),
+        Work::Each(each) => lockstep::Work::EachRank(each.clone()),
+    };
+    Some(LockstepConfig {
+        work,
+        ..LockstepConfig::new(stencil, 0, pause)
+    })
+}
+
+fn of(stencil: &Stencil) -> Option<lockstep::Stencil> {
+    let shape = stencil.shape;
+    let side = |s: usize| u32::try_from(s).ok();
+    let sides = [side(shape.x)?, side(shape.y)?, side(shape.z)?];
+    let edges = match stencil.periodic {
+        true => Edges::Joined,
+        false => Edges::Open,
+    };
+    let same = lockstep::Stencil::new(&sides).ok()?;
+    let same = same.with_reach(stencil.reach).ok()?.with_edges(edges);
+    Some(match stencil.one_sided {
+        true => same.one_sided(),
+        false => same,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+    use crate::goal::Parameters;
+    use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
+    use idlewave_run::SourceKind;
+    use idlewave_units::Bytes;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rank by rank and nanosecond by nanosecond.
+        #[test]
+        fn both_engines_agree_on_programs_that_both_can_express(
+            sides in (1_usize..9, 1_usize..5, 1_usize..4), reach in 1_u32..4, periodic: bool, one_sided: bool,
+            works in proptest::collection::vec(0_u64..20_000, 160), same: bool, pause in 0_u64..500,
+            rates in proptest::collection::vec((1e2..1e5_f64, 0_u64..5_000), 0..3), regular: bool, seed: u64,
+        ) {
+            let shape = Shape { x: sides.0, y: sides.1, z: sides.2 };
+            let ranks = shape.ranks();
+            let work = match same {
+                true => Work::Same(works[0]),
+                false => Work::Each(works[..ranks].to_vec()),
+            };
+            let source = |&(rate, ns): &(f64, u64)| Source {
+                kind: SourceKind::Task,
+                name: "x".into(),
+                strikes: Scope::EachCpu,
+                together: Together::Alone,
+                cpus: None,
+                keeps: 0.0,
+                arrivals: match regular {
+                    true => Arrivals::Periodic { period_ns: (1e9 / rate) as u64, jitter_ns: 0, phase_ns: None },
+                    false => Arrivals::Poisson { rate_per_s: rate },
+                },
+                length: Some(Lengths::Fixed { ns }),
+                fit: None,
+            };
+            let model = NoiseModel { sources: rates.iter().map(source).collect(), ..NoiseModel::default() };
+            let noise = Noise::new(&model, seed, 0, |_| true).unwrap();
+            let stencil = Stencil { shape, reach, periodic, one_sided };
+            let program = Program {
+                ranks: ranks as u32,
+                phases: vec![
+                    Phase::Compute(work),
+                    Phase::Exchange { stencil, bytes: 8, wait: Wait::All },
+                    Phase::Pause(pause),
+                ],
+                costs: Parameters {
+                    latency: Nanos::ZERO,
+                    overhead: Nanos::ZERO,
+                    gap: Nanos::ZERO,
+                    gap_per_byte: PerByte::ZERO,
+                    overhead_per_byte: PerByte::ZERO,
+                    rendezvous: Bytes::new(8),
+                },
+            };
+            let mut fast = Lockstep::new(as_lockstep(&program).unwrap(), &noise).unwrap();
+            let mut general = Engine::new(&program, &noise, &[]).unwrap();
+            for _ in 0..7 {
+                general.step().unwrap();
+                fast.advance(1).unwrap();
+                prop_assert_eq!(&fast.times()[..], general.times());
+            }
+        }
+    }
+
+    #[test]
+    fn programs_of_other_costs_are_not_for_the_fast_engine() {
+        let shape = Shape { x: 4, y: 1, z: 1 };
+        let free = Parameters {
+            latency: Nanos::ZERO,
+            overhead: Nanos::ZERO,
+            gap: Nanos::ZERO,
+            gap_per_byte: PerByte::ZERO,
+            ..Parameters::default()
+        };
+        let program = |wait, costs| Program {
+            ranks: 4,
+            phases: vec![
+                Phase::Compute(Work::Same(1)),
+                Phase::Exchange {
+                    stencil: Stencil::nearest(shape),
+                    bytes: 8,
+                    wait,
+                },
+            ],
+            costs,
+        };
+        assert!(as_lockstep(&program(Wait::All, free)).is_some());
+        assert!(as_lockstep(&program(Wait::Blocking, free)).is_none());
+        let one = Nanos::from_nanos(1);
+        for costs in [
+            Parameters {
+                latency: one,
+                ..free
+            },
+            Parameters {
+                overhead: one,
+                ..free
+            },
+            Parameters { gap: one, ..free },
+            Parameters {
+                gap_per_byte: PerByte::from_nanos(1),
+                ..free
+            },
+            Parameters {
+                rendezvous: Bytes::new(7),
+                ..free
+            },
+        ] {
+            assert!(as_lockstep(&program(Wait::All, costs)).is_none());
+        }
+    }
+}
