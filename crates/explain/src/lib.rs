@@ -21,7 +21,7 @@ mod lockstep;
 mod noise_events;
 mod observe;
 mod profile;
-mod program;
+pub mod program;
 pub mod reference;
 mod source_table;
 pub mod steps;

@@ -21,8 +21,11 @@ use std::collections::BTreeMap;
 /// A recorded program as it is in the bundle.
 #[derive(Debug)]
 pub struct Recorded {
+    /// Its calls.
     pub program: Program,
+    /// Its messages.
     pub matched: Matched,
+    /// Name of its MPI library.
     pub library: Option<String>,
     /// Begin and end of the phase.
     pub phase: (u64, u64),
@@ -51,7 +54,7 @@ impl Recorded {
     }
 
     /// The stretches in which a lane was not seen to run: begin and end of a call are moments in which it did.
-    pub fn unseen(&self, lane: usize) -> Vec<Gap> {
+    pub(crate) fn unseen(&self, lane: usize) -> Vec<Gap> {
         let calls = &self.program.lanes[lane].calls;
         let mut out = Vec::with_capacity(2 * calls.len());
         for (i, call) in calls.iter().enumerate() {
@@ -65,7 +68,7 @@ impl Recorded {
     }
 
     /// Takes the sleep inside of calls out of what was taken from the lanes: there it is how the rank waits.
-    pub fn drop_sleep_in_calls(&self, catalog: &Catalog, charges: &mut [Vec<Charge>]) {
+    pub(crate) fn drop_sleep_in_calls(&self, catalog: &Catalog, charges: &mut [Vec<Charge>]) {
         for (lane, list) in self.program.lanes.iter().zip(charges) {
             let mut kept = Vec::with_capacity(list.len());
             for charge in list.drain(..) {

@@ -15,7 +15,9 @@ use std::ops::Range;
 pub struct Instance {
     /// One of `operation_class`; OTHER where it cannot be said who waited for whom.
     pub class: u8,
+    /// Its communicator.
     pub comm: u32,
+    /// Its root, if it has one.
     pub root: Option<Rank>,
     /// Its calls: range of `Program::members`.
     pub members: Range<u32>,

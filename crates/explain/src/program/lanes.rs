@@ -11,7 +11,9 @@ use std::num::NonZeroU32;
 /// One call of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
+    /// Entered at, nanoseconds.
     pub begin: u64,
+    /// Left at.
     pub end: u64,
     /// Row of the table `calls`.
     pub row: u32,
@@ -26,11 +28,15 @@ pub struct Call {
 /// A thread that called MPI, with its calls in order of time; they do not overlap.
 #[derive(Debug)]
 pub struct Lane {
+    /// Its rank.
     pub rank: Rank,
+    /// Where it ran.
     pub node: NodeId,
     /// CPU that the rank was bound to.
     pub cpu: Option<Cpu>,
+    /// Its number there.
     pub thread: Pid,
+    /// What it called.
     pub calls: Vec<Call>,
     /// Per communicator, its collective calls by index, in order of time.
     pub collectives: BTreeMap<u32, Vec<u32>>,
@@ -53,6 +59,7 @@ impl Lane {
 /// A function of MPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
+    /// Its name in C.
     pub name: String,
     /// One of `operation_class`.
     pub class: u8,
@@ -75,9 +82,11 @@ pub struct Program {
     pub lanes: Vec<Lane>,
     /// Indices of the lanes of each rank of the manifest.
     pub of_rank: BTreeMap<Rank, Vec<u32>>,
+    /// The functions, by the number that calls have.
     pub operations: Vec<Operation>,
     /// Members of every communicator and their ranks in it.
     pub communicators: BTreeMap<u32, BTreeMap<Rank, u32>>,
+    /// The collectives.
     pub instances: Vec<super::collectives::Instance>,
     /// Calls of the collectives, as lane and index, one instance after the other.
     pub members: Vec<(u32, u32)>,
@@ -87,7 +96,7 @@ pub struct Program {
 
 impl Program {
     /// Reads calls, communicators and operations. `None` if the run has no calls.
-    pub fn read(run: &RunReader, losses: &mut Ledger) -> Result<Option<Self>, ExplainError> {
+    pub(super) fn read(run: &RunReader, losses: &mut Ledger) -> Result<Option<Self>, ExplainError> {
         let mut program = Program::new(run.manifest());
         for op in run.read::<Operations>()?.rows() {
             let index = op.id as usize;

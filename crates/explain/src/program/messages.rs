@@ -16,20 +16,25 @@ use std::num::NonZeroU64;
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
+    /// Communicator.
     pub comm: u32,
+    /// Sender, in MPI_COMM_WORLD.
     pub from: Rank,
+    /// Receiver, in MPI_COMM_WORLD.
     pub to: Rank,
+    /// Tag.
     pub tag: i32,
     /// Begin of the call that started it.
     pub posted: u64,
     /// Order of the rows, for equal times.
-    row: u32,
+    pub row: u32,
     /// Lane that started it.
     pub lane: u32,
     /// Begin of the call that completed it.
     pub wait: Option<NonZeroU64>,
     /// End of that call.
     pub completed: Option<NonZeroU64>,
+    /// Length.
     pub bytes: u64,
 }
 
@@ -42,7 +47,9 @@ impl End {
 /// The messages of a program.
 #[derive(Debug, Default)]
 pub struct Matched {
+    /// All sends.
     pub sends: Vec<End>,
+    /// All receives that completed.
     pub receives: Vec<End>,
     /// Indices of send and receive that belong together, in order of streams and times.
     pub pairs: Vec<(u32, u32)>,
@@ -52,7 +59,7 @@ pub struct Matched {
 
 impl Matched {
     /// Reads the transfers and matches them; gives every call the site that its partners make.
-    pub fn read(
+    pub(super) fn read(
         run: &RunReader,
         program: &mut Program,
         losses: &mut Ledger,
@@ -170,7 +177,7 @@ impl Matched {
     }
 
     /// When the last message from `from` that `to` had received by `time` was sent.
-    pub fn last_sent(&self, from: Rank, to: Rank, time: u64) -> Option<u64> {
+    pub(super) fn last_sent(&self, from: Rank, to: Rank, time: u64) -> Option<u64> {
         let key = (to, from, time, u32::MAX);
         let after = self
             .by_receiver

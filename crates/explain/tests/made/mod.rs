@@ -133,6 +133,11 @@ impl Made {
         self.calls.push(call);
     }
 
+    /// A rank leaves its MPI_Init later than the others.
+    pub fn left_init(&mut self, rank: u32, at: u64) {
+        self.calls.end_ns[rank as usize] = START + at;
+    }
+
     /// A call that is neither a collective nor seen to send or receive.
     pub fn call(&mut self, name: &str, rank: u32, span: Span) {
         self.add(name, rank, span, |_| {});
@@ -404,8 +409,12 @@ impl Made {
 pub struct Bundle(tempfile::TempDir);
 
 impl Bundle {
+    pub fn open(&self) -> RunReader {
+        RunReader::open(&self.0.path().join("run")).unwrap()
+    }
+
     pub fn explain(&self) -> Explained {
-        let run = RunReader::open(&self.0.path().join("run")).unwrap();
+        let run = self.open();
         let explanation = explain(&run, &AtomicBool::new(false)).unwrap();
         Explained {
             findings: explanation.findings,

@@ -127,7 +127,7 @@ impl Collective {
     ///
     /// # Errors
     /// The algorithm is none for this operation.
-    pub(crate) fn rounds(
+    pub fn rounds(
         self,
         algorithm: Algorithm,
         ranks: u32,
@@ -175,14 +175,16 @@ impl Collective {
 
 /// One message at most from each rank and one to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Round {
+pub struct Round {
+    /// Who sends to whom.
     pub pattern: Pattern,
+    /// Length of each message.
     pub bytes: u64,
 }
 
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pattern {
+pub enum Pattern {
     /// To the rank so far above, around the end.
     Shift(u32),
     /// Between ranks whose numbers differ in this bit, both below the second number.

@@ -15,7 +15,7 @@ mod program;
 mod schedule;
 mod stencil;
 
-pub use collective::{Algorithm, Collective, CollectiveError};
+pub use collective::{Algorithm, Collective, CollectiveError, Pattern, Round};
 pub use engine::{BulkError, Ended, Engine, OneOff};
 pub use path::{CriticalPath, Record};
 pub use program::{Phase, Program, Wait, Work};

@@ -39,6 +39,18 @@ impl Stencil {
         self.shape.ranks()
     }
 
+    /// Whom a rank sends to, one entry per message.
+    pub fn targets(&self, rank: usize) -> impl Iterator<Item = usize> + '_ {
+        let directions = self.directions().into_iter();
+        directions.filter_map(move |direction| self.target(rank, direction))
+    }
+
+    /// Whom a rank receives from, one entry per message.
+    pub fn sources(&self, rank: usize) -> impl Iterator<Item = usize> + '_ {
+        let directions = self.directions().into_iter();
+        directions.filter_map(move |direction| self.source(rank, direction))
+    }
+
     /// The messages that a rank in the middle receives, nearest first.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         let mut all = Vec::new();

@@ -1,0 +1,117 @@
+//! Real programs, recorded and played again.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{idlewave, run};
+use idlewave_mpi::testing::{Installation, installations, skip};
+use idlewave_replay::{Like, LikeOptions, PhaseKindOfRun, like};
+use idlewave_run::RunReader;
+use idlewave_run::tables::{Messages, Table};
+use idlewave_simulate::bulk::Collective;
+use idlewave_simulate::goal::Action;
+use std::path::Path;
+
+const ITERATIONS: u64 = 50;
+/// Of the measured end of each rank, with every call as long as it was: what is left is how the schedule orders things.
+const TOLERANCE_PERCENT: f64 = 5.0;
+
+/// Records `ring` under an installation.
+fn record(mpi: &Installation, directory: &Path) -> RunReader {
+    let program = directory.join("ring");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ring.c");
+    mpi.compile_c(&source, &program).unwrap();
+    let path = directory.join("run");
+    let mut command = idlewave();
+    command.args(["record", "--no-report", "-o"]).arg(&path);
+    command.arg("--");
+    mpi.prepare(&mut command);
+    command.arg(&mpi.mpirun).args(&mpi.options);
+    command.args(["-n", "2"]).arg(&program);
+    command.arg(ITERATIONS.to_string());
+    run(&mut command).succeeded();
+    run(idlewave().arg("explain").arg(&path)).succeeded();
+    RunReader::open(&path).unwrap()
+}
+
+fn assert_predicted(name: &str, found: &Like) {
+    let (rank, percent) = found.as_recorded.worst_rank(&found.measured_ns).unwrap();
+    println!(
+        "{name}: measured {:?} ns, as recorded {:?} ns, kept {:?} ns, quiet {:?} ns, worst rank {rank} by {percent:.2} %, costs {:?}",
+        found.measured_ns,
+        found.as_recorded.finish_ns,
+        found.kept.finish_ns,
+        found.quiet.finish_ns,
+        found.costs
+    );
+    assert!(
+        percent.abs() < TOLERANCE_PERCENT,
+        "{name}: rank {rank} by {percent} %"
+    );
+    // Work that others took is left out of it.
+    for (quiet, all) in found.quiet.finish_ns.iter().zip(&found.kept.finish_ns) {
+        assert!(quiet <= all, "{name}");
+    }
+}
+
+#[test]
+fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
+    let mut any = false;
+    for mpi in installations().into_iter().filter(|m| m.mpicc.is_some()) {
+        any = true;
+        let directory = tempfile::tempdir().unwrap();
+        let recorded = record(&mpi, directory.path());
+        let options = LikeOptions {
+            ranks: vec![2, 8],
+            ..LikeOptions::default()
+        };
+        let found = like(&recorded, &options).unwrap();
+        assert_predicted(mpi.name, &found);
+
+        // Messages of the ring are those that were matched; an allreduce of two ranks is one message each way.
+        let messages: Messages = recorded.read().unwrap();
+        assert_eq!(messages.len() as u64, 2 * ITERATIONS, "{}", mpi.name);
+        for rank in 0..2 {
+            let sends = found.schedule.rank(rank).filter(
+                |o| matches!(o.action, Action::Send { bytes: 400, to, .. } if to == 1 - rank),
+            );
+            assert_eq!(sends.count() as u64, ITERATIONS, "{}", mpi.name);
+        }
+
+        let pattern = found.pattern.as_ref().unwrap();
+        assert!(
+            pattern.steps >= ITERATIONS - 1,
+            "{}: {}",
+            mpi.name,
+            pattern.steps
+        );
+        let kinds: Vec<&PhaseKindOfRun> = pattern.phases.iter().map(|p| &p.kind).collect();
+        assert!(
+            matches!(
+                kinds[..],
+                [
+                    PhaseKindOfRun::Exchange { bytes: 400, .. },
+                    PhaseKindOfRun::Collective {
+                        operation: Collective::Allreduce,
+                        bytes: 8
+                    }
+                ]
+            ),
+            "{}: {kinds:?}",
+            mpi.name
+        );
+        // An odd rank pauses for 3 ms at least, and all wait for it.
+        for (extrapolated, ranks) in found.extrapolated.iter().zip([2, 8]) {
+            assert_eq!(extrapolated.0.ranks, ranks);
+            assert!(
+                extrapolated.0.step_ns() >= 3e6,
+                "{}: {extrapolated:?}",
+                mpi.name
+            );
+        }
+    }
+    if !any {
+        skip("no MPI library with a compiler");
+    }
+}

@@ -1,0 +1,48 @@
+//! What was taken from the threads of a recorded program, for those who play it again.
+
+use super::analysis::Recorded;
+use crate::ExplainError;
+use crate::catalog::Catalog;
+use crate::holes;
+use crate::kernel::Kernels;
+use crate::watch::{Charge, Charger};
+use crate::watched::{is_recorded, throttled_nodes, watches};
+use idlewave_run::tables::{Sources, Tasks};
+use idlewave_run::{RunReader, SourceKind};
+
+/// Per lane of a program of this run, what others took from it, in order of time and without overlaps. Of a node whose
+/// kernel was not seen nothing is known, and there is nothing.
+///
+/// Sleep is not among it: outside of calls it is the program's own, inside of them it is how a rank waits.
+///
+/// # Errors
+/// Tables that cannot be read, or contradict each other.
+pub fn taken_from(run: &RunReader, recorded: &Recorded) -> Result<Vec<Vec<Charge>>, ExplainError> {
+    let manifest = run.manifest();
+    let mut kernels = Kernels::read(run)?;
+    let tasks = run.read::<Tasks>()?;
+    let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
+    let mut watched = watches(run, &tasks, &kernels)?;
+    watched.retain(|watch| is_recorded(manifest, watch));
+    watched.truncate(recorded.program.lanes.len());
+    for (lane, watch) in watched.iter().enumerate() {
+        if let Some(kernel) = kernels.of_mut(watch.node) {
+            holes::fill(kernel, watch, &recorded.unseen(lane));
+        }
+    }
+    let mut charger = Charger {
+        kernels: &kernels,
+        catalog: &mut catalog,
+        throttled: throttled_nodes(manifest),
+    };
+    let mut taken = Vec::with_capacity(watched.len());
+    for watch in &watched {
+        let mut list = Vec::new();
+        charger.charges(watch, watch.begin, watch.end, &mut list);
+        taken.push(list);
+    }
+    for list in &mut taken {
+        list.retain(|charge| catalog.kind(charge.source) != SourceKind::Blocked);
+    }
+    Ok(taken)
+}

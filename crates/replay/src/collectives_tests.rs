@@ -1,0 +1,148 @@
+use super::*;
+use std::collections::BTreeSet;
+
+const KINDS: [Kind; 10] = [
+    Kind::Barrier,
+    Kind::Allreduce,
+    Kind::Broadcast,
+    Kind::Reduce,
+    Kind::Alltoall,
+    Kind::Allgather,
+    Kind::ReduceScatter,
+    Kind::Gather,
+    Kind::Scatter,
+    Kind::Scan,
+];
+
+fn call(kind: Kind, members: u32, root: u32, piece: u64) -> Call {
+    Call {
+        kind,
+        members,
+        root,
+        piece,
+    }
+}
+
+/// What each member knows of at the end is what the operation is for, whatever the root; both ends of each message agree.
+#[test]
+fn every_member_ends_with_what_the_operation_promises() {
+    for members in [1_u32, 2, 3, 4, 5, 7, 8, 13] {
+        for (kind, root, piece) in KINDS
+            .into_iter()
+            .flat_map(|k| [0, members / 2, members - 1].map(|r| (k, r)))
+            .flat_map(|(k, r)| [(k, r, 8), (k, r, 100_000)])
+        {
+            let root = match kind {
+                Kind::Broadcast | Kind::Reduce | Kind::Gather | Kind::Scatter => root,
+                _ => 0,
+            };
+            let call = call(kind, members, root, piece);
+            let steps: Vec<Vec<Step>> = (0..members)
+                .map(|m| call.steps(m, &Algorithms::default()))
+                .collect();
+            let mut knows: Vec<BTreeSet<u32>> = (0..members).map(|m| [m].into()).collect();
+            let mut direct = knows.clone();
+            let rounds = steps[0].len();
+            let at = |member: u32, round: usize| steps[member as usize][round];
+            for round in 0..rounds {
+                let before = knows.clone();
+                for member in 0..members {
+                    let step = at(member, round);
+                    if let Some((from, bytes)) = step.from {
+                        assert_eq!(at(from, round).to, Some((member, bytes)), "{call:?}");
+                        knows[member as usize].extend(&before[from as usize]);
+                        direct[member as usize].insert(from);
+                    }
+                    if let Some((to, bytes)) = step.to {
+                        assert_ne!(to, member);
+                        assert_eq!(at(to, round).from, Some((member, bytes)), "{call:?}");
+                    }
+                }
+            }
+            let everyone: BTreeSet<u32> = (0..members).collect();
+            for member in 0..members {
+                let own = &knows[member as usize];
+                let fulfilled = match kind {
+                    Kind::Barrier | Kind::Allreduce | Kind::Allgather => *own == everyone,
+                    Kind::Broadcast | Kind::Scatter => own.contains(&root),
+                    Kind::Reduce | Kind::Gather => member != root || *own == everyone,
+                    Kind::Alltoall | Kind::ReduceScatter => direct[member as usize] == everyone,
+                    Kind::Scan => *own == (0..=member).collect(),
+                };
+                assert!(fulfilled, "{call:?} member {member}: {own:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_travel_as_often_as_they_must() {
+    let received = |kind, members, root, piece, member| -> u64 {
+        let steps = call(kind, members, root, piece).steps(member, &Algorithms::default());
+        steps.iter().filter_map(|s| s.from).map(|f| f.1).sum()
+    };
+    // Every other member's piece, once.
+    for members in [2, 3, 5, 8] {
+        let others = u64::from(members) - 1;
+        assert_eq!(received(Kind::Gather, members, 1, 10, 1), 10 * others);
+        for member in 0..members {
+            assert_eq!(
+                received(Kind::Allgather, members, 0, 10, member),
+                10 * others
+            );
+            assert_eq!(
+                received(Kind::Allgather, members, 0, 1_000_000, member),
+                1_000_000 * others
+            );
+        }
+    }
+    // Of 5: the tree gives 4 to rank 4 directly, 2 and 3 to rank 2, 1 to rank 1, 3 to rank 3.
+    let got = [0, 1, 2, 3, 4].map(|m| received(Kind::Scatter, 5, 0, 10, m));
+    assert_eq!(got, [0, 10, 20, 10, 10]);
+}
+
+#[test]
+fn pieces_follow_from_what_was_recorded() {
+    assert_eq!(Kind::Barrier.piece(4, 7, 7), 0);
+    assert_eq!(Kind::Allreduce.piece(4, 8, 8), 8);
+    assert_eq!(Kind::Broadcast.piece(4, 0, 5), 5);
+    assert_eq!(Kind::Alltoall.piece(4, 48, 48), 12);
+    assert_eq!(Kind::Allgather.piece(4, 12, 48), 12);
+    assert_eq!(Kind::Gather.piece(4, 12, 48), 12);
+    assert_eq!(Kind::Scatter.piece(4, 48, 12), 12);
+    assert_eq!(Kind::ReduceScatter.piece(4, 48, 12), 12);
+}
+
+#[test]
+fn functions_are_known_by_their_names() {
+    assert_eq!(Kind::of("MPI_Allreduce"), Some(Kind::Allreduce));
+    assert_eq!(Kind::of("MPI_Alltoallw_c"), Some(Kind::Alltoall));
+    assert_eq!(Kind::of("MPI_Exscan"), Some(Kind::Scan));
+    assert_eq!(Kind::of("MPI_Comm_c"), None);
+    assert_eq!(Kind::of("Barrier"), None);
+}
+
+#[test]
+fn an_algorithm_is_that_of_the_size_unless_it_is_set() {
+    let mut algorithms = Algorithms::default();
+    let of = |a: &Algorithms, bytes| a.of(Collective::Allreduce, bytes);
+    assert_eq!(of(&algorithms, 10_000), Algorithm::RecursiveDoubling);
+    assert_eq!(of(&algorithms, 10_001), Algorithm::Ring);
+    algorithms
+        .set(Collective::Allreduce, Algorithm::Ring)
+        .unwrap();
+    algorithms
+        .set(Collective::Allreduce, Algorithm::Binomial)
+        .unwrap();
+    assert_eq!(of(&algorithms, 8), Algorithm::Binomial);
+    assert_eq!(of(&algorithms, 1 << 20), Algorithm::Binomial);
+    assert_eq!(
+        algorithms.of(Collective::Barrier, 0),
+        Algorithm::Dissemination
+    );
+    assert!(
+        algorithms
+            .set(Collective::Barrier, Algorithm::Ring)
+            .is_err()
+    );
+}

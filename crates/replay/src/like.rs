@@ -1,0 +1,224 @@
+//! A run predicted by what is known of it, beside what was measured.
+
+use crate::ReplayError;
+use crate::collectives::Algorithms;
+use crate::costs::{MessageCosts, of_script as costs_of};
+use crate::extrapolate::{Extrapolation, Scaling};
+use crate::pattern::{NoPattern, PatternOfRun, of_script as pattern_of};
+use crate::schedule::{Replay, write};
+use crate::script::{Script, Taken};
+use idlewave_noise::{Noise, NoiseModel, Quiet, Timelines};
+use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::goal::{Parameters, Schedule, simulate_with};
+
+/// The noise under which a run is predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseOfRun {
+    /// What disturbs; its `cpus_per_node` says how ranks fill the nodes.
+    pub model: NoiseModel,
+    /// Seed of the first repetition.
+    pub seed: u64,
+    /// Repetitions, which differ in their random numbers; at least one is played.
+    pub repetitions: u32,
+}
+
+/// How a run is predicted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LikeOptions {
+    /// What messages cost; `None` estimates it from the run.
+    pub costs: Option<Parameters>,
+    /// How collectives are resolved.
+    pub algorithms: Algorithms,
+    /// Noise that is put back where others took time in the run; `None` predicts without noise only.
+    pub noise: Option<NoiseOfRun>,
+    /// Numbers of ranks to which the pattern is extrapolated.
+    pub ranks: Vec<u32>,
+    /// What happens to the work there.
+    pub scaling: Scaling,
+}
+
+/// When ranks end, predicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Of each rank, in nanoseconds from time zero of the run.
+    pub finish_ns: Vec<u64>,
+}
+
+impl Predicted {
+    /// When the last rank ends, in nanoseconds.
+    pub fn makespan_ns(&self) -> u64 {
+        self.finish_ns.iter().copied().max().unwrap_or(0)
+    }
+
+    /// How far the makespan is from the measured one, in percent of that; positive if it is predicted too long. `None` of a run of no time.
+    pub fn error_percent(&self, measured_ns: &[u64]) -> Option<f64> {
+        error_percent(self.makespan_ns(), measured_ns.iter().copied().max()?)
+    }
+
+    /// The same of the rank whose end is predicted worst, with the rank.
+    pub fn worst_rank(&self, measured_ns: &[u64]) -> Option<(u32, f64)> {
+        let both = self.finish_ns.iter().zip(measured_ns).zip(0..);
+        both.filter_map(|((&p, &m), rank)| Some((rank, error_percent(p, m)?)))
+            .max_by(|a, b| (a.1.abs()).total_cmp(&b.1.abs()).then(b.0.cmp(&a.0)))
+    }
+}
+
+fn error_percent(predicted: u64, measured: u64) -> Option<f64> {
+    (measured > 0).then(|| (predicted as f64 / measured as f64 - 1.0) * 100.0)
+}
+
+/// A run beside its predictions.
+#[derive(Clone, Debug)]
+pub struct Like {
+    /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init.
+    pub measured_ns: Vec<u64>,
+    /// What messages cost.
+    pub costs: Parameters,
+    /// How that was estimated; `None` where it was given.
+    pub estimated: Option<MessageCosts>,
+    /// With all computation as it was, and with what calls took longer than messages cost: the run itself, if the schedule is right about who waits for
+    /// whom.
+    pub as_recorded: Predicted,
+    /// With all computation as it was, what others took included, and calls as long as messages cost.
+    pub kept: Predicted,
+    /// The same with what others took from the ranks outside of calls removed.
+    pub quiet: Predicted,
+    /// The same with the noise that was given, once per repetition; empty if none was.
+    pub noisy: Vec<Predicted>,
+    /// The schedule of `quiet`; [`Schedule::write_text`] writes it in GOAL.
+    pub schedule: Schedule,
+    /// What was taken from each rank while it computed, in nanoseconds.
+    pub taken_ns: Vec<u64>,
+    /// What is in the run and not in the schedule.
+    pub left_out: Ledger,
+    /// The loop of all ranks, or why there is none.
+    pub pattern: Result<PatternOfRun, NoPattern>,
+    /// The pattern on other numbers of ranks, in the order asked for: without noise, and with each repetition of it. Empty without a pattern.
+    pub extrapolated: Vec<(Extrapolation, Vec<Extrapolation>)>,
+}
+
+/// Predicts a run, and what its pattern takes on other numbers of ranks.
+///
+/// # Errors
+/// Runs that cannot be read or have no recorded program; no costs given and none to be found; a noise model that contradicts itself; a schedule
+/// that cannot end.
+pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError> {
+    let mut script = Script::read(run, Taken::Kept)?;
+    let (costs, estimated) = match options.costs {
+        Some(given) => (given, None),
+        None => {
+            let found = costs_of(&script)?;
+            (found.parameters, Some(found))
+        }
+    };
+    let noises = noises(options)?;
+    script.excess_over = Some((costs, options.algorithms.clone()));
+    let as_recorded = play(&write(&script, &options.algorithms)?, &costs, None)?;
+    script.excess_over = None;
+    let kept = play(&write(&script, &options.algorithms)?, &costs, None)?;
+    script.taken = Taken::Removed;
+    let replay = write(&script, &options.algorithms)?;
+    let quiet = play(&replay, &costs, None)?;
+    let noisy = noises
+        .iter()
+        .map(|noise| play(&replay, &costs, Some(noise)));
+    let noisy = noisy.collect::<Result<_, _>>()?;
+    let pattern = pattern_of(&script);
+    let mut extrapolated = Vec::new();
+    if let Ok(pattern) = &pattern {
+        let silent = Noise::new(&NoiseModel::default(), 0, 0, |_| true)?;
+        for &ranks in &options.ranks {
+            let on = pattern.extrapolate(ranks, options.scaling, costs, &options.algorithms);
+            let disturbed = noises.iter().map(|noise| on.play(noise));
+            extrapolated.push((on.play(&silent)?, disturbed.collect::<Result<_, _>>()?));
+        }
+    }
+    Ok(Like {
+        measured_ns: replay.measured_ns,
+        costs,
+        estimated,
+        as_recorded,
+        kept,
+        quiet,
+        noisy,
+        schedule: replay.schedule,
+        taken_ns: replay.taken_ns,
+        left_out: replay.left_out,
+        pattern,
+        extrapolated,
+    })
+}
+
+fn noises(options: &LikeOptions) -> Result<Vec<Noise>, ReplayError> {
+    let Some(noise) = &options.noise else {
+        return Ok(Vec::new());
+    };
+    let repetitions = 0..noise.repetitions.max(1);
+    let made = repetitions.map(|n| Noise::new(&noise.model, noise.seed, n, |_| true));
+    Ok(made.collect::<Result<_, _>>()?)
+}
+
+fn play(
+    replay: &Replay,
+    costs: &Parameters,
+    noise: Option<&Noise>,
+) -> Result<Predicted, ReplayError> {
+    let outcome = match noise {
+        None => simulate_with(&replay.schedule, costs, Quiet)?,
+        Some(noise) => {
+            let cpus = replay.cpus_per_rank.min(256) as u16;
+            let timelines = Timelines::new(noise, replay.schedule.ranks(), cpus);
+            simulate_with(&replay.schedule, costs, timelines)?
+        }
+    };
+    Ok(Predicted {
+        finish_ns: outcome.finish_ns,
+    })
+}
+
+/// One run of a series on growing numbers of ranks.
+#[derive(Clone, Debug)]
+pub struct ScalingRow {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The run beside its own prediction.
+    pub like: Like,
+    /// How long its loop took in the run, in nanoseconds, and how long the pattern of the smallest run, with the costs found there, takes for as many
+    /// steps on as many ranks without noise. `None` if one of them has no pattern.
+    pub from_smallest: Option<(u64, Extrapolation)>,
+}
+
+/// Predicts the runs of a series each by itself, and the loops of all by the pattern of the one with fewest ranks. Rows are in ascending order of ranks.
+///
+/// # Errors
+/// As [`like()`].
+pub fn scaling(runs: &[RunReader], options: &LikeOptions) -> Result<Vec<ScalingRow>, ReplayError> {
+    let mut all = Vec::with_capacity(runs.len());
+    for run in runs {
+        all.push(like(run, options)?);
+    }
+    all.sort_by_key(|l| l.schedule.ranks());
+    let smallest = all
+        .first()
+        .and_then(|l| Some((l.pattern.clone().ok()?, l.costs)));
+    let silent = Noise::new(&NoiseModel::default(), 0, 0, |_| true)?;
+    let mut rows = Vec::with_capacity(all.len());
+    for like in all {
+        let ranks = like.schedule.ranks();
+        let from_smallest = match (&smallest, &like.pattern) {
+            (Some((pattern, costs)), Ok(own)) => {
+                let mut on =
+                    pattern.extrapolate(ranks, options.scaling, *costs, &options.algorithms);
+                on.steps = own.steps;
+                Some((own.span_ns, on.play(&silent)?))
+            }
+            _ => None,
+        };
+        rows.push(ScalingRow {
+            ranks,
+            like,
+            from_smallest,
+        });
+    }
+    Ok(rows)
+}
