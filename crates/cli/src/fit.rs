@@ -63,6 +63,7 @@ fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
     }
 }
 
+/// A model of the noise of a run.
 pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
     let bars = Bars::new(true);
     let done = fit_locked(path, seed, stop, &bars);
@@ -127,7 +128,7 @@ fn not_fitted(path: &Path, error: FitError) -> Failure {
 }
 
 /// A file that is there already is somebody's; a pipe or a device is not.
-fn refuse_existing(target: &Path) -> Result<(), Failure> {
+pub fn refuse_existing(target: &Path) -> Result<(), Failure> {
     match fs::metadata(target) {
         Ok(there) if there.is_file() || there.is_dir() => Err(exists(target)),
         _ => Ok(()),
@@ -140,7 +141,7 @@ fn exists(target: &Path) -> Failure {
 }
 
 /// Writes a file, whole or not at all, and over no other one.
-fn write_new(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub fn write_new(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(target),
         kind => {

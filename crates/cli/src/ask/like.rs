@@ -7,7 +7,7 @@ use super::{Outcome, Subject, ask, output};
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
 use idlewave_recording::{LikeLockstep, RecordingError, Stop};
-use idlewave_run::RunReader;
+use idlewave_run::{Phase, PhaseKind, RunReader};
 use idlewave_simulate::question::Interval;
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
@@ -30,14 +30,28 @@ impl Compared {
 /// Runs `simulate like`.
 pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
     let run = RunReader::open(&args.run).map_err(RecordingError::from)?;
+    let recorded = |p: &Phase| {
+        matches!(
+            p.kind,
+            PhaseKind::Recorded {
+                library: Some(_),
+                ..
+            }
+        )
+    };
+    if run.manifest().phases.iter().any(recorded) {
+        return super::replayed::run(args, &run, stop);
+    }
     let explained = idlewave_explain::explain(&run, &stop.flag).map_err(RecordingError::from)?;
     let findings = explained.findings;
     let likes = LikeLockstep::all(run.manifest(), &findings);
     if likes.is_empty() {
-        let what = format!("simulate {}: it has no lockstep run", args.run.display());
-        return Err(Failure::new(Exit::Usage, what).with_next(
-            "give a run of idlewave study, or of idlewave measure exchange or barrier",
-        ));
+        let what = format!(
+            "simulate {}: it has neither a lockstep run nor an MPI program",
+            args.run.display()
+        );
+        return Err(Failure::new(Exit::Usage, what)
+            .with_next("give a run of idlewave study, measure or record"));
     }
     let seed = args.effort.seed;
     let model = match args.noise.noise.is_empty() {

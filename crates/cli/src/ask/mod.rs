@@ -1,10 +1,12 @@
 //! `idlewave simulate stencil` and `collective`: what does noise cost, at which scale, and what would help?
 
+mod files;
 mod like;
 mod lists;
 mod options;
 mod output;
 mod plan;
+mod replayed;
 
 pub use like::run_like;
 pub use options::{CollectiveArgs, LikeArgs, NoiseArgs, StencilArgs};
@@ -53,17 +55,21 @@ struct Subject<'a> {
 /// Runs `simulate stencil`.
 pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
+    args.common.files.refuse_existing()?;
     let subject = Subject::of(output::stencil(args), &args.common, &model);
     let outcome = ask(plan::stencil(args)?, &subject, &stop.flag)?;
-    show(&subject, &outcome)
+    show(&subject, &outcome)?;
+    finish(&args.common, &subject, &outcome, stop)
 }
 
 /// Runs `simulate collective`.
 pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
+    args.common.files.refuse_existing()?;
     let subject = Subject::of(output::collective(args), &args.common, &model);
     let outcome = ask(plan::collective(args)?, &subject, &stop.flag)?;
-    show(&subject, &outcome)
+    show(&subject, &outcome)?;
+    finish(&args.common, &subject, &outcome, stop)
 }
 
 /// Steps over which an idle wave is followed.
@@ -140,6 +146,20 @@ fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<O
     }
     bar.finish_and_clear();
     Ok(outcome)
+}
+
+/// Writes the files that were asked for, and says so where people read.
+fn finish(
+    common: &CommonArgs,
+    subject: &Subject<'_>,
+    outcome: &Outcome,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let said = files::write(&common.files, subject, outcome, &stop.flag)?;
+    match said.is_empty() || common.effort.json {
+        true => Ok(()),
+        false => crate::print(&format!("\n{said}")),
+    }
 }
 
 fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {

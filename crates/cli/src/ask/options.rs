@@ -69,7 +69,7 @@ pub struct CollectiveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LIKE_EXAMPLES)]
 pub struct LikeArgs {
-    /// The run: a directory made by study or measure
+    /// The run: a directory made by study, measure or record
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Numbers of ranks beyond the measured one: 1e3, a list, or 1e2..1e6 by factors of 10
@@ -145,6 +145,8 @@ pub struct CommonArgs {
     pub noise: NoiseArgs,
     #[command(flatten)]
     pub effort: EffortArgs,
+    #[command(flatten)]
+    pub files: super::files::FileArgs,
     /// Numbers of ranks: 1e3, a list, or 1e2..1e6 by factors of 10
     #[arg(long, default_value = "1e3", value_name = "LIST")]
     pub ranks: RankNumbers,

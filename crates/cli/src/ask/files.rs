@@ -1,0 +1,179 @@
+//! The page and the bundle of a simulation.
+
+use super::{Outcome, Row, Subject};
+use crate::exit::{Exit, Failure};
+use crate::fit::{refuse_existing, write_new};
+use clap::Args;
+use idlewave_recording::Utc;
+use idlewave_report::{
+    PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost, simulation_page,
+};
+use idlewave_run::findings::Estimate;
+use idlewave_simulate::question::Interval;
+use idlewave_simulated::{MOST_RANK_STEPS, Run, SimulatedError, write_run};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Where to write.
+#[derive(Debug, Args)]
+pub struct FileArgs {
+    /// Simulate the last point once more as a run, which explain and report read; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    pub output: Option<PathBuf>,
+    /// Write a page with curves, map and shares
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// What is there stays there; better said before a simulation than after it.
+    pub fn refuse_existing(&self) -> Result<(), Failure> {
+        if let Some(path) = &self.report {
+            refuse_existing(path)?;
+        }
+        let full = |path: &PathBuf| match std::fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => path.exists(),
+        };
+        match self.output.as_ref().filter(|path| full(path)) {
+            Some(path) => Err(not_written(SimulatedError::Exists(path.clone()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes what was asked for; what to say of it.
+pub fn write(
+    args: &FileArgs,
+    subject: &Subject<'_>,
+    outcome: &Outcome,
+    stop: &AtomicBool,
+) -> Result<String, Failure> {
+    let mut said = String::new();
+    if let Some(path) = &args.report {
+        let page = simulation_page(&sheet(subject, outcome));
+        write_new(path, page.as_bytes())?;
+        said.push_str(&format!("report: {}\n", path.display()));
+    }
+    if let (Some(path), Some(row)) = (&args.output, outcome.rows.last()) {
+        let fits = MOST_RANK_STEPS / u64::from(row.point.ranks);
+        let steps = (row.warm_up + row.steps).min(fits.max(1));
+        let delays: Vec<_> = subject.delay.into_iter().collect();
+        let run = Run {
+            program: &row.point.program,
+            model: subject.model,
+            seed: subject.effort.seed,
+            replication: 0,
+            without: &[],
+            delays: &delays,
+            steps,
+            command: &std::env::args().collect::<Vec<_>>(),
+            started: &Utc::now().rfc3339(),
+        };
+        write_run(path, &run, stop).map_err(not_written)?;
+        said.push_str(&format!(
+            "run of {steps} steps, replication 0: {}\n  idlewave report {0} makes its page\n",
+            path.display()
+        ));
+    }
+    Ok(said)
+}
+
+fn not_written(error: SimulatedError) -> Failure {
+    let (exit, next) = match error {
+        SimulatedError::Exists(_) => (Exit::Io, "choose another name with -o, or remove it"),
+        SimulatedError::Io { .. } | SimulatedError::Run(_) => {
+            (Exit::Io, "choose a place that you may write with -o")
+        }
+        SimulatedError::Interrupted => (Exit::Other, "start it again"),
+        _ => (Exit::Usage, "change that, or leave out -o"),
+    };
+    Failure::new(exit, format!("write a run: {error}")).with_next(next)
+}
+
+fn sheet(subject: &Subject<'_>, outcome: &Outcome) -> SimulationSheet {
+    let model = subject.model;
+    let taken = super::output::stolen(model);
+    let points: Vec<SimulationPoint> = outcome.rows.iter().map(|row| point(row, taken)).collect();
+    let last = outcome.rows.last();
+    let path = outcome.path.as_ref().zip(last).map(|(path, _)| {
+        let estimate = |interval: &Interval| estimate(interval, path.replications);
+        let noise = path.noise.iter().map(|n| {
+            let source = model.sources.get(n.source as usize);
+            PathSource {
+                kind: source.map(|s| s.kind),
+                name: source.map_or("one-off delay".to_owned(), |s| s.name.clone()),
+                share: estimate(&n.share),
+            }
+        });
+        SimulatedPath {
+            point: outcome.rows.len() - 1,
+            work: estimate(&path.work),
+            communication: estimate(&path.communication),
+            noise: noise.collect(),
+        }
+    });
+    let mut details = vec![format!(
+        "noise of {} sources by the wall clock, {} CPUs per node",
+        model.sources.len(),
+        model.cpus_per_node
+    )];
+    if subject.noise.cosched {
+        details.push("co-scheduled: every event strikes all CPUs at the same moment".to_owned());
+    }
+    if let Some(cpus) = subject.noise.quiet_cpu {
+        details.push(format!(
+            "{cpus} quiet CPU of each node takes what can be moved"
+        ));
+    }
+    SimulationSheet {
+        what: subject.what.clone(),
+        details,
+        command: std::env::args().collect(),
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: subject.effort.seed,
+        points,
+        path,
+    }
+}
+
+fn point(row: &Row, taken: Option<f64>) -> SimulationPoint {
+    let runs = row.answer.replications;
+    let without = row.answer.without.iter().map(|w| SourceCost {
+        name: w.name.clone(),
+        left: estimate(&w.slowdown, runs),
+        saved: estimate(&w.saved, runs),
+    });
+    let mut without: Vec<SourceCost> = without.collect();
+    without.sort_by(|a, b| b.saved.value.total_cmp(&a.saved.value));
+    let slowdown = estimate(&row.answer.slowdown, runs);
+    let amplification = taken.filter(|t| *t > 0.0).map(|taken| Estimate {
+        value: slowdown.value / taken,
+        low: slowdown.low / taken,
+        high: slowdown.high / taken,
+        ..slowdown.clone()
+    });
+    SimulationPoint {
+        layout: row
+            .point
+            .dims
+            .map_or("all".to_owned(), |dims| format!("{dims}D")),
+        ranks: u64::from(row.point.ranks),
+        granularity_ns: row.point.grain.get(),
+        quiet_step_ns: row.answer.quiet_step_ns,
+        slowdown,
+        amplification,
+        without,
+        precise: row.answer.precise,
+    }
+}
+
+fn estimate(interval: &Interval, replications: u32) -> Estimate {
+    Estimate {
+        value: interval.mean,
+        low: interval.low(),
+        high: interval.high(),
+        n: u64::from(replications),
+        method: "mean over replications, Student's t, 95 %".to_owned(),
+    }
+}
