@@ -696,3 +696,37 @@ fn page_and_summary_say_that_the_run_is_simulated() {
         assert!(!summary.contains(word), "{word}\n{summary}");
     }
 }
+
+/// A wave that leaps over neighbours is followed back to its origin, because the manifest says how far messages reach.
+#[test]
+fn a_wave_of_far_neighbours_is_one_late_step() {
+    let mut program = ring(16);
+    program.phases[1] = Phase::Exchange {
+        stencil: Stencil {
+            reach: 3,
+            periodic: false,
+            one_sided: true,
+            ..Stencil::nearest(Shape { x: 16, y: 1, z: 1 })
+        },
+        bytes: 8,
+        wait: Wait::All,
+    };
+    let delays = [OneOff {
+        rank: 1,
+        step: 5,
+        ns: 4_000_000,
+    }];
+    let model = NoiseModel::default();
+    let run = Run {
+        delays: &delays,
+        ..run(&program, &model, 30)
+    };
+    let (explanation, _, _dir) = explained(&run);
+    let findings = explanation.findings;
+    assert_eq!(findings.lockstep[0].late_steps, 1);
+    assert_eq!(findings.latest[0].last_rank, Rank::new(1));
+    assert_eq!(
+        found(&findings, "one-off delay").unwrap().lateness,
+        findings.lateness
+    );
+}

@@ -167,7 +167,41 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
             levels(&map.who).iter().any(|w| (1..OTHERS).contains(w)),
             "somebody is named"
         );
+        assert!(
+            levels(&map.who).contains(&NOBODY),
+            "ranks do not strike themselves"
+        );
     }
+    // Maps around late steps show different stretches of a run.
+    let mut stretches: Vec<(usize, u64, u64)> = Vec::new();
+    for map in &maps {
+        if let Some(late) = map.late {
+            let begin = findings.latest[late].begin_ns - map.zero;
+            // The last column may reach beyond.
+            let end = begin + u64::from(map.columns - 1) * map.column;
+            stretches.push((map.run, begin, end));
+        }
+    }
+    stretches.sort_unstable();
+    assert!(
+        stretches.windows(2).any(|p| p[0].0 == p[1].0),
+        "{stretches:?}"
+    );
+    for pair in stretches.windows(2) {
+        assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{pair:?}");
+    }
+    // The same step once more has no map of its own.
+    let mut doubled = findings.clone();
+    doubled.latest.insert(0, findings.latest[0].clone());
+    let mut begins: Vec<(usize, u64)> = grids(&run, &doubled)
+        .iter()
+        .filter(|g| g.late.is_some())
+        .map(|g| (g.run, g.begin))
+        .collect();
+    let all = begins.len();
+    begins.sort_unstable();
+    begins.dedup();
+    assert_eq!(begins.len(), all);
     // Whoever is late is shown in the place of the axis' 0.
     for map in maps.iter().filter(|m| m.late.is_some()) {
         let late = &findings.latest[map.late.unwrap()];
