@@ -10,7 +10,10 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     assert!(read.events.windows(2).all(|w| w[0].0 <= w[1].0));
-    let last = read.events.last().expect("a file without detours is refused");
+    let last = read
+        .events
+        .last()
+        .expect("a file without detours is refused");
     assert!(read.watched_ns() > last.0);
     if let Ok(fitted) = fit_selfish(&[read], String::new(), 1) {
         assert!(NoiseModel::read(&fitted.model.write()) == Ok(fitted.model));

@@ -48,17 +48,87 @@ async function run() {
   // No assertion on time: the page says itself when it is done.
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
 
+  if (findings.points) await simulation(page);
+  else await ofRun(page);
+  await themes(page);
+  await widths(page);
+  check("the console is free of errors", errors.length === 0, errors.join("; "));
+  check("nothing was requested", requests.length === 0, requests.join("; "));
+}
+
+/** The page of a run. */
+async function ofRun(page) {
   await numbers(page);
   await drawings(page);
   if (findings.latest.length) await timeline(page);
   else if (await page.locator("#late").count()) check("the page says why there is no timeline", /No (step|lockstep)/.test(await page.textContent("#late")));
   if (findings.program) await program(page, findings.program);
+  if (await page.locator("#spacetime-canvas").count()) await spacetime(page);
   await sorting(page);
   await selection(page);
-  await themes(page);
-  await widths(page);
-  check("the console is free of errors", errors.length === 0, errors.join("; "));
-  check("nothing was requested", requests.length === 0, requests.join("; "));
+}
+
+/** The page of a simulation: its numbers, curves, map and shares. */
+async function simulation(page) {
+  const embedded = JSON.parse(await page.textContent("#findings"));
+  check("the sheet in the page is that of the simulation", JSON.stringify(embedded) === JSON.stringify(findings));
+  const shown = await allNumbers(page), wrong = wrongNumbers(shown);
+  check(`all ${shown.length} numbers equal the sheet`, shown.length > 0 && wrong.length === 0, wrong.slice(0, 5).join("; "));
+  const rows = new Set(shown.map((n) => n.path.split(".")).filter((p) => p[0] === "points").map((p) => p[1]));
+  check("every point is shown", rows.size === findings.points.length, `${rows.size} of ${findings.points.length}`);
+  check("the page says that it is simulated", /^SIMULATED/.test(await page.textContent("#simulated")));
+  await drawings(page);
+  const many = (of) => new Set(findings.points.map(of)).size > 1;
+  const curves = many((p) => p.ranks);
+  for (const id of ["chart-ranks", "chart-amplification"]) {
+    check(`${id} is drawn if there are several numbers of ranks`, (await page.locator(`#${id} canvas`).count()) === (curves ? 1 : 0));
+  }
+  const widths = await page.$$eval("#finish-bar i", (l) => l.map((i) => i.getBoundingClientRect().width));
+  const bar = await page.$eval("#finish-bar", (b) => b.getBoundingClientRect().width);
+  check("the parts of the finish time fill the bar", Math.abs(widths.reduce((a, b) => a + b, 0) / bar - 1) < 0.02, `${widths} of ${bar}`);
+  const colors = await page.$$eval("#finish-bar i", (l) => l.map((i) => i.style.background));
+  check("each part has a colour of its own", colors.every(Boolean) && new Set(colors).size === colors.length, colors.join("; "));
+  const map = page.locator("#map-canvas");
+  if (!(await map.count())) return check("the page says why there is no map", /needs several/.test(await page.textContent("#map")));
+  await map.focus();
+  for (const key of ["ArrowRight", "ArrowRight", "ArrowUp"]) await page.keyboard.press(key);
+  const chosen = await page.textContent("#map-cell");
+  check("arrow keys walk over the map", /ranks.*of computation: slow-down [0-9.]+ % \(/.test(chosen), chosen);
+  const before = await map.evaluate((c) => c.toDataURL());
+  await page.locator("#map-layout").selectOption({ index: 1 });
+  check("another layout is another map", (await map.evaluate((c) => c.toDataURL())) !== before);
+  const box = await map.boundingBox();
+  await page.mouse.move(box.x + box.width - 12, box.y + 12);
+  const tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
+  check("the tooltip has the numbers of the cell", /ranks.*\nslow-down/.test(tip), tip);
+}
+
+/** Waiting over ranks and time: zoom, keys, tooltip, and another stretch. */
+async function spacetime(page) {
+  const canvas = page.locator("#spacetime-canvas");
+  await canvas.scrollIntoViewIfNeeded();
+  const view = () => canvas.evaluate((c) => ({ from: Number(c.dataset.from), to: Number(c.dataset.to), map: c.dataset.map, pixels: c.toDataURL() }));
+  const span = (v) => v.to - v.from;
+  const before = await view(), box = await canvas.boundingBox(), y = Math.min(box.y + box.height / 2, 850);
+  await page.mouse.move(box.x + box.width * 0.6, y);
+  const tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
+  check("the tooltip says who waited", /^ranks? \d+.*\n.* to .*\nwaiting: /.test(tip), tip);
+  await page.mouse.wheel(0, -240);
+  await page.waitForFunction((to) => Number(document.getElementById("spacetime-canvas").dataset.to) !== to, before.to);
+  const zoomed = await view();
+  check("the wheel zooms space and time", span(zoomed) < span(before) * 0.9 && zoomed.pixels !== before.pixels);
+  await canvas.focus();
+  await page.keyboard.press("ArrowLeft");
+  check("arrow keys pan space and time", (await view()).from < zoomed.from);
+  await page.keyboard.press("0");
+  check("0 shows all of it", Math.abs(span(await view()) - span(before)) < 1);
+  const maps = await page.locator("#spacetime-map option").count();
+  for (let i = 0; i < maps; i++) {
+    await page.locator("#spacetime-map").selectOption({ index: i });
+    const now = await view();
+    check(`map ${i} of space and time is shown`, now.map === String(i) && now.from === 0 && now.to > 0);
+  }
+  await page.locator("#spacetime-map").selectOption(before.map);
 }
 
 /** Every number with a path equals the findings, exactly in its value and to its digits in its text. */
@@ -155,7 +225,7 @@ async function timeline(page) {
     await page.mouse.move(box.x + box.width * 0.5, box.y + y);
     tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
   }
-  check("the tooltip names what is under the cursor", /^(CPU|rank) \d+\n./.test(tip), tip);
+  check("the tooltip names what is under the cursor", /^(\S+ )?(CPU|rank) \d+\n./.test(tip), tip);
 
   for (const i of [0, findings.latest.length - 1]) {
     await page.locator(`tr[data-late="${i}"] button`).click();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "idlewave-units",
     "idlewave-run",
     "idlewave-stats",
@@ -21,6 +21,7 @@ const ORDER: [&str; 22] = [
     "idlewave-noise",
     "idlewave-fit",
     "idlewave-simulate",
+    "idlewave-simulated",
     "idlewave-replay",
     "idlewave-report",
     "idlewave-recording",

@@ -144,7 +144,7 @@ fn noise_that_strikes_all_at_once_costs_no_more_than_it_takes() {
     };
     let together = of(&["--cosched"]);
     assert!((together / 0.0101 - 1.0).abs() < 0.1, "{together}");
-    assert!(of(&[]) > 20.0 * together);
+    assert!(of(&[]) > 10.0 * together);
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         ["--noise", "poisson:0us:1us"],
         ["--noise", "periodic:1ms"],
         ["--delay", "1,2"],
-        ["--precision", "-1"],
+        ["--precision", "101"],
     ] {
         let ended = simulate(&[&["stencil"], &options[..]].concat());
         let [what, _] = ended.failed(2);

@@ -93,6 +93,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         let PhaseKind::Lockstep {
             coupling,
             sides,
+            neighbourhood,
             ranks,
             ..
         } = &phase.kind
@@ -114,7 +115,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         let phase = LockstepPhase {
             phase: index,
             coupling: *coupling,
-            waits: WaitsFor::new(*coupling, sides, ranks),
+            waits: WaitsFor::within(*coupling, sides, *neighbourhood, ranks),
             ranks,
             watches: &own_watches,
             extras: &own_extras,

@@ -213,6 +213,7 @@ fn the_computation_of_a_lockstep_run_is_named_by_how_its_ranks_wait_and_has_the_
         work_target: Nanos::from_nanos(WORK),
         message_bytes: 0,
         sides: Vec::new(),
+        neighbourhood: Default::default(),
         variant: ExchangeVariant::default(),
         ranks,
         iterations: STEPS,

@@ -149,6 +149,7 @@ fn explained_on(
             work_target: Nanos::from_nanos(WORK),
             message_bytes: 1_024,
             sides: Vec::new(),
+            neighbourhood: Default::default(),
             variant: idlewave_run::ExchangeVariant::NonBlocking,
             ranks: None,
             iterations: iterations as u64,

@@ -94,6 +94,7 @@ impl Bundle {
                 work_target: plan.work,
                 message_bytes: pattern.bytes as u64,
                 sides: pattern.sides.clone(),
+                neighbourhood: Default::default(),
                 variant: pattern.variant,
                 ranks: Some(ranks),
                 iterations: iterations as u64,
@@ -260,6 +261,7 @@ fn manifest(options: &MeasureOptions, ranks: &Ranks, nodes: Vec<NodeSheet>) -> M
         incomplete: None,
         command: options.command.clone(),
         started: Utc::now().rfc3339(),
+        simulated: None,
         seed: match options.what {
             What::MolecularDynamics { seed, .. } => seed,
             _ => 1,

@@ -214,6 +214,7 @@ fn manifest(nodes: &[NodeRun], front: Front) -> Manifest {
         command: front.command,
         started: String::new(),
         seed: 0,
+        simulated: None,
         nodes: Vec::new(),
         phases: phase(nodes, front.exit_code).into_iter().collect(),
         ranks: Vec::new(),

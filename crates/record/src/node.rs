@@ -316,6 +316,7 @@ fn manifest(
         command: config.command.clone(),
         started: Utc::now().rfc3339(),
         seed: 1,
+        simulated: None,
         nodes: vec![NodeSheet {
             node: NodeId::new(0),
             host: read_host(root),

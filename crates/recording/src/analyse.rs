@@ -58,10 +58,13 @@ pub fn analyse_locked(
         late_parts,
         program,
     } = explain(&run, stop)?;
-    progress.part("predicting a million ranks");
-    add_prediction(&run, &mut findings, stop, progress)?;
-    if let Some(node) = run.manifest().nodes.first() {
-        findings.advice = advise(&findings, &node.host);
+    // A simulated run is an answer of the simulation itself, and no machine that could be advised.
+    if run.manifest().simulated.is_none() {
+        progress.part("predicting a million ranks");
+        add_prediction(&run, &mut findings, stop, progress)?;
+        if let Some(node) = run.manifest().nodes.first() {
+            findings.advice = advise(&findings, &node.host);
+        }
     }
     let write = |run: RunReader| -> Result<RunReader, RunError> {
         let mut out = run.into_writer();
@@ -189,4 +192,71 @@ fn add_prediction(
         ),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Quiet;
+    use idlewave_noise::{Arrivals, Lengths, NoiseModel, Source};
+    use idlewave_simulate::Shape;
+    use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
+    use idlewave_simulated::{Run, write_run};
+
+    /// Nothing is predicted from a simulated run and nobody is advised, though there is somebody to blame.
+    #[test]
+    fn a_simulated_run_is_explained_and_neither_predicts_nor_advises() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let stencil = Stencil::nearest(Shape { x: 4, y: 1, z: 1 });
+        let program = Program {
+            ranks: 4,
+            phases: vec![
+                Phase::Compute(Work::Same(1_000_000)),
+                Phase::Exchange {
+                    stencil,
+                    bytes: 8,
+                    wait: Wait::All,
+                },
+            ],
+            costs: Default::default(),
+        };
+        let daemon = Source {
+            kind: SourceKind::Task,
+            name: "daemon".to_owned(),
+            strikes: Default::default(),
+            together: Default::default(),
+            cpus: None,
+            keeps: 0.0,
+            arrivals: Arrivals::Poisson { rate_per_s: 20.0 },
+            length: Some(Lengths::Fixed { ns: 500_000 }),
+            fit: None,
+        };
+        let model = NoiseModel {
+            cpus_per_node: 4,
+            sources: vec![daemon],
+            ..NoiseModel::default()
+        };
+        let run = Run {
+            program: &program,
+            model: &model,
+            seed: 1,
+            replication: 0,
+            without: &[],
+            delays: &[],
+            steps: 300,
+            command: &[],
+            started: "",
+        };
+        let stop = AtomicBool::new(false);
+        write_run(&path, &run, &stop).unwrap();
+        let findings = analyse(&path, &stop, &Quiet).unwrap().findings;
+        assert_eq!(findings.sources[0].name, "daemon");
+        assert!(findings.sources[0].lateness > Nanos::ZERO);
+        assert_eq!(findings.prediction, None);
+        assert!(findings.advice.is_empty());
+        let first = std::fs::read(path.join("findings.json")).unwrap();
+        analyse(&path, &stop, &Quiet).unwrap();
+        assert_eq!(std::fs::read(path.join("findings.json")).unwrap(), first);
+    }
 }

@@ -4,58 +4,9 @@ idlewave.charts = () => {
   const { byId, element, findings, percent, ranks, time, color, palette, drawings } = idlewave;
   const LABELS = { ring1d: "1D", torus2d: "2D", torus3d: "3D", barrier: "barrier" };
   const label = (topology) => LABELS[topology] || topology;
-  const FLOOR = 1e-4;
   const prediction = findings.prediction;
 
-  /** Lines with bands over a logarithmic x; a line is { name, points: [[x, estimate]], color, dash }. */
-  const lines = (id, all, xText, mark) => {
-    let plot;
-    drawings.push(() => {
-      const box = byId(id);
-      if (plot) plot.destroy();
-      const drawn = (typeof all === "function" ? all() : all).filter((l) => l.points.length);
-      const xs = [...new Set(drawn.flatMap((l) => l.points.map((p) => p[0])))].sort((a, b) => a - b);
-      const column = (l, pick) => {
-        const known = new Map(l.points.map((p) => [p[0], Math.max(FLOOR, pick(p[1]))]));
-        return xs.map((x) => known.has(x) ? known.get(x) : null);
-      };
-      const data = [xs], series = [{ label: xText.label, value: (u, v) => v === null ? "–" : xText.format(v) }], bands = [];
-      for (const l of drawn) {
-        const at = series.length;
-        data.push(column(l, (e) => e.value), column(l, (e) => e.high), column(l, (e) => e.low));
-        series.push({
-          label: l.name, stroke: l.color, width: 2, dash: l.dash, spanGaps: true, points: { size: 5 },
-          value: (u, v) => v === null ? "–" : percent(v),
-        });
-        for (let i = 0; i < 2; i++) series.push({ label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "u-edge" });
-        bands.push({ series: [at + 1, at + 2], fill: l.color + "26" });
-      }
-            const decade = (v) => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
-      const filter = (u, at) => at.map((v) => decade(v) ? v : null);
-      const decades = (format, size) => ({
-        stroke: color("soft"), font: "12px system-ui, sans-serif", size, filter,
-        grid: { stroke: color("faint"), width: 1, filter }, ticks: { stroke: color("line"), width: 1, size: 5, filter },
-        values: (u, at) => at.map((v) => v === null ? "" : format(v)),
-      });
-      const shares = (v) => (v >= 100 ? ranks(Math.round(v * 100)) : Number((v * 100).toPrecision(3))) + " %";
-      const hooks = mark ? { draw: [(u) => {
-        const px = Math.round(u.valToPos(mark, "x", true));
-        u.ctx.save();
-        u.ctx.strokeStyle = color("soft");
-        u.ctx.setLineDash([6, 4]);
-        u.ctx.beginPath(); u.ctx.moveTo(px, u.bbox.top); u.ctx.lineTo(px, u.bbox.top + u.bbox.height); u.ctx.stroke();
-        u.ctx.restore();
-      }] } : {};
-      plot = new uPlot({
-        width: box.clientWidth, height: 300, series, bands, hooks,
-        scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-        axes: [decades(xText.tick, 32), decades(shares, 62)],
-        padding: [8, 26, 0, 0],
-        cursor: { drag: { x: true, y: false } }, legend: { live: true },
-      }, data, box);
-    });
-  };
-
+  const { lines } = idlewave;
   const inRanks = { label: "ranks", format: (v) => idlewave.count(v), tick: ranks };
   const inTime = { label: "granularity", format: time, tick: (v) => time(v).replace(/\.0+ /, " ") };
   const points = (curve) => curve ? curve.points.map((p) => [p.ranks, p.slowdown]) : [];
@@ -75,7 +26,7 @@ idlewave.charts = () => {
   if (byId("chart-granularity")) {
     lines("chart-granularity", () => prediction.by_granularity.map((c, i) => ({
       name: label(c.topology), points: c.points, color: palette(i),
-    })), inTime, prediction.granularity);
+    })), inTime, { mark: prediction.granularity });
   }
 
   if (byId("chart-steps")) {

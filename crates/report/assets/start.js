@@ -11,6 +11,7 @@
   if (byId("wave-canvas")) idlewave.waves(byId("wave-canvas"));
   if (byId("matrix")) idlewave.matrix(byId("matrix"));
   if (byId("timeline")) idlewave.timeline(drawn.timeline);
+  if (byId("spacetime")) idlewave.spacetime(drawn.spacetime);
   document.querySelectorAll("canvas.slowest").forEach((c) => idlewave.slowest(c, drawn.slowest[c.dataset.map]));
   idlewave.redraw();
   let width = innerWidth;

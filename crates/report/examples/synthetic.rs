@@ -1,8 +1,10 @@
 //! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
-//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring]`. 0 ranks: a run in which nothing was
-//! measured; a pattern: a recorded MPI program instead of a study.
+//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring|simulation|point]`. 0 ranks: a run in which nothing was
+//! measured; a pattern: a recorded MPI program instead of a study; `simulation` and `point`: the page of a simulation of many points
+//! or of one, with its sheet in the place of the findings.
 
-use idlewave_report::testing::{Synthetic, SyntheticProgram, bare_findings};
+use idlewave_report::testing::{Synthetic, SyntheticProgram, bare_findings, simulation_sheet};
+use idlewave_report::{SimulationSheet, simulation_page};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -17,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into();
     let what = arguments.next().unwrap_or_else(|| "2".to_owned());
     let (run, findings) = match what.as_str() {
+        "simulation" => return simulation(&path, &simulation_sheet(6, 3)),
+        "point" => return simulation(&path, &simulation_sheet(1, 1)),
         "barrier" => SyntheticProgram::barrier().write(&path)?,
         "ring" => SyntheticProgram::ring().write(&path)?,
         ranks => study(&path, ranks.parse()?)?,
@@ -29,6 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{}",
         idlewave_report::render_text(run.manifest(), &findings, 80, false)
     );
+    Ok(())
+}
+
+fn simulation(path: &Path, sheet: &SimulationSheet) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(path)?;
+    std::fs::write(path.join("report.html"), simulation_page(sheet))?;
+    std::fs::write(path.join("findings.json"), serde_json::to_string(sheet)?)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What both renderings say in the same words: the verdict, lookups in curves, losses of run and analysis together.
 
-use crate::number::{percent, plain, ranks, time_f64};
+use crate::number::{count, percent, plain, ranks, time_f64};
 use idlewave_run::findings::{
     Curve, CurvePoint, Findings, LockstepFindings, Prediction, SourceFinding, Topology,
 };
@@ -140,6 +140,16 @@ pub(crate) fn losses(manifest: &Manifest, findings: &Findings) -> Ledger {
         }
     }
     all
+}
+
+/// "64 ranks on 4 nodes".
+pub(crate) fn size(manifest: &Manifest) -> String {
+    let of = |n: usize, what: &str| match n {
+        1 => format!("1 {what}"),
+        n => format!("{} {what}s", count(n as u64)),
+    };
+    let (ranks, nodes) = (manifest.ranks.len(), manifest.nodes.len());
+    format!("{} on {}", of(ranks, "rank"), of(nodes, "node"))
 }
 
 /// How the run ended, if not as planned.

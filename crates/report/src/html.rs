@@ -13,13 +13,18 @@ mod noise;
 mod pieces;
 mod ranks;
 mod scale;
+mod simulated;
+mod simulation;
 mod slowest;
 mod sources;
+mod spacetime;
 mod steps;
 mod verdict;
 mod waits;
 mod windows;
 mod windows_of_waits;
+
+pub use simulation::simulation_page;
 
 use crate::{ReportError, story};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -37,7 +42,7 @@ const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 11] = [
+const SCRIPT: [&str; 13] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
     include_str!("../assets/pane.js"),
@@ -46,7 +51,9 @@ const SCRIPT: [&str; 11] = [
     include_str!("../assets/waves.js"),
     include_str!("../assets/matrix.js"),
     include_str!("../assets/slowest.js"),
+    include_str!("../assets/spacetime.js"),
     include_str!("../assets/histogram.js"),
+    include_str!("../assets/lines.js"),
     include_str!("../assets/charts.js"),
     include_str!("../assets/start.js"),
 ];
@@ -56,6 +63,7 @@ const SCRIPT: [&str; 11] = [
 struct Drawn {
     timeline: windows::Windows,
     slowest: Vec<slowest::Slowest>,
+    spacetime: Vec<spacetime::Map>,
     lanes: Option<lanes::Lanes>,
 }
 
@@ -67,6 +75,7 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
         slowest: slowest::collect(run, findings)?,
+        spacetime: spacetime::collect(run, findings)?,
         lanes: lanes::lanes(run, findings)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
@@ -84,11 +93,19 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     body.extend(sections.into_iter().map(|s| s.html));
     body.push_str("</main>\n");
     body.push_str(&machine::footer(manifest, findings));
-    let title = manifest
-        .nodes
-        .first()
-        .map_or("a run", |n| n.host.name.as_str());
-    Ok(format!(
+    let title = match &manifest.simulated {
+        Some(_) => "a simulated run",
+        None => manifest
+            .nodes
+            .first()
+            .map_or("a run", |n| n.host.name.as_str()),
+    };
+    Ok(document(title, &body, &exact, &data, &SCRIPT))
+}
+
+/// A page from its parts: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
+fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -99,8 +116,8 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
          <script>\n{}</script>\n</body>\n</html>\n",
         markup::escape(title),
         STYLE.join("\n"),
-        SCRIPT.join("\n"),
-    ))
+        script.join("\n"),
+    )
 }
 
 /// A section of the page, with its name among the links at the top; none if the name is empty.
@@ -119,7 +136,10 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     let recorded = story::recorded(manifest).is_some();
     let study = !recorded || !findings.lockstep.is_empty();
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
-    add("advice", "What to do", verdict::advice(findings));
+    let simulated = manifest.simulated.as_ref();
+    if simulated.is_none() {
+        add("advice", "What to do", verdict::advice(findings));
+    }
     if let Some(program) = &findings.program {
         add("ranks", "Ranks", ranks::time(manifest, program));
         let html = waits::section(manifest, findings, program, drawn.lanes.is_some());
@@ -128,6 +148,10 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     add("sources", "Sources", sources::section(findings, recorded));
     if study {
         add("late", "Late steps", steps::section(findings));
+    }
+    if !drawn.spacetime.is_empty() {
+        let html = spacetime::section(&drawn.spacetime, findings);
+        add("spacetime", "Space and time", html);
     }
     if let Some(program) = &findings.program {
         add(
@@ -146,15 +170,20 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     if !findings.jitter.is_empty() {
         add("jitter", "Jitter", jitter::section(findings));
     }
-    if study || findings.prediction.is_some() {
+    if (study && simulated.is_none()) || findings.prediction.is_some() {
         add("scale", "At scale", scale::section(findings));
     }
-    if study || !findings.cpus.is_empty() {
+    if (study && simulated.is_none()) || !findings.cpus.is_empty() {
         add("noise", "Noise", noise::section(findings));
     }
     if study {
         let html = steps::slowest(&drawn.slowest, findings);
         add("slowest", "Slowest rank", html);
+    }
+    if let Some(simulated) = simulated {
+        let html = simulated::section(manifest, findings, simulated);
+        add("simulation", "Simulation", html);
+        return all;
     }
     add("contamination", "", machine::contamination(findings));
     add("machine", "Machine", machine::hosts(manifest));

@@ -8,11 +8,13 @@ mod facts;
 mod html;
 mod number;
 mod screen;
+mod simulation;
 mod story;
 #[doc(hidden)]
 pub mod testing;
 mod text;
 
 pub use error::ReportError;
-pub use html::render_html;
+pub use html::{render_html, simulation_page};
+pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
 pub use text::render_text;

@@ -5,9 +5,11 @@ mod findings;
 mod machine;
 mod program;
 mod program_findings;
+mod simulation;
 
 pub use findings::bare_findings;
 pub use program::{Delay, Pattern, Planted};
+pub use simulation::simulation_sheet;
 
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{

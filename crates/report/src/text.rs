@@ -7,6 +7,7 @@ mod jitter;
 mod machine;
 mod outcome;
 mod program;
+mod simulated;
 
 pub(crate) use jitter::{efficiency, sentences as jitter_sentences};
 pub(crate) use machine::mode_name;
@@ -21,15 +22,21 @@ use idlewave_run::findings::Findings;
 /// SGR colours of ECMA-48 only if `color`.
 pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color: bool) -> String {
     let mut screen = Screen::new(width, color);
-    machine::host(&mut screen, manifest);
+    match &manifest.simulated {
+        Some(simulated) => simulated::head(&mut screen, manifest, simulated),
+        None => machine::host(&mut screen, manifest),
+    }
     if let Some(early) = facts::early_end(manifest) {
         screen.wrap(Style::Alarm, "! ", &early);
     }
-    machine::contamination(&mut screen, &findings.contamination);
+    if manifest.simulated.is_none() {
+        machine::contamination(&mut screen, &findings.contamination);
+    }
     let recorded = story::recorded(manifest).is_some();
+    let measured = manifest.simulated.is_none();
     program::headline(&mut screen, manifest, findings);
     // What a recording does not measure is not missing from it.
-    if !recorded || !findings.cpus.is_empty() {
+    if (!recorded && measured) || !findings.cpus.is_empty() {
         machine::noise(&mut screen, &findings.cpus);
     }
     if !recorded || !findings.lockstep.is_empty() {
@@ -48,12 +55,16 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
         program::marks(&mut screen, found);
     }
     jitter::jitter(&mut screen, findings);
-    if !recorded || findings.prediction.is_some() {
+    if (!recorded && measured) || findings.prediction.is_some() {
         outcome::prediction(&mut screen, findings);
     }
-    outcome::advice(&mut screen, findings);
-    machine::missing(&mut screen, findings);
+    if measured {
+        outcome::advice(&mut screen, findings);
+        machine::missing(&mut screen, findings);
+    }
     machine::losses(&mut screen, manifest, findings);
-    machine::cost(&mut screen, findings);
+    if measured {
+        machine::cost(&mut screen, findings);
+    }
     screen.into_text()
 }

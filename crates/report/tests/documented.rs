@@ -9,7 +9,7 @@ use idlewave_run::findings::{
 };
 use idlewave_run::{
     Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
-    NoiseSource, Phase, PhaseKind, SourceKind, Unavailable,
+    NoiseSource, Phase, PhaseKind, Simulated, SimulatedDelay, SourceKind, Unavailable,
 };
 use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
 use serde_json::Value;
@@ -150,6 +150,7 @@ fn full(mut manifest: Manifest) -> Manifest {
         work_target: Nanos::ZERO,
         message_bytes: 1_024,
         sides: vec![2],
+        neighbourhood: Default::default(),
         variant: idlewave_run::ExchangeVariant::NonBlocking,
         ranks: Some(2),
         iterations: 1,
@@ -159,6 +160,19 @@ fn full(mut manifest: Manifest) -> Manifest {
         library: Some("Open MPI v4.1.4".to_owned()),
         exit_code: Some(0),
     }));
+    manifest.simulated = Some(Simulated {
+        engine: "bulk-synchronous program".to_owned(),
+        program: vec!["compute 1 ms".to_owned()],
+        steps: 1,
+        noise_model: "schema = 1".to_owned(),
+        replication: 0,
+        without: vec!["daemon".to_owned()],
+        delays: vec![SimulatedDelay {
+            rank: Rank::new(0),
+            step: 0,
+            length: Nanos::ZERO,
+        }],
+    });
     manifest.ranks[0].process = Some(Pid::new(4_242));
     let node = &mut manifest.nodes[0];
     node.alignment = Some(Alignment {

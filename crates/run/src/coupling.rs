@@ -55,6 +55,61 @@ impl ExchangeVariant {
     }
 }
 
+/// From whom a rank takes messages in a neighbour exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbourhood {
+    /// Neighbours along each dimension and side, from 1 on.
+    pub reach: u32,
+    /// Whether the ends of each dimension meet.
+    pub periodic: bool,
+    /// Whether messages come from lower ranks only.
+    pub one_sided: bool,
+}
+
+impl Default for Neighbourhood {
+    /// The nearest on both sides, periodic: what the measured runs do.
+    fn default() -> Self {
+        Self {
+            reach: 1,
+            periodic: true,
+            one_sided: false,
+        }
+    }
+}
+
+impl Neighbourhood {
+    /// From whom `rank` takes messages on a grid with these sides, the last dimension varying fastest: the rank itself
+    /// among them, each once, in rising order.
+    fn of(self, sides: &[u32], rank: u32) -> Vec<usize> {
+        let mut set = vec![rank as usize];
+        let mut stride: u32 = sides.iter().product();
+        for &side in sides {
+            stride /= side.max(1);
+            if side < 2 {
+                continue;
+            }
+            let place = i64::from(rank / stride % side);
+            let base = i64::from(rank) - place * i64::from(stride);
+            // Farther than once around there is nobody new.
+            for distance in 1..=i64::from(self.reach.min(side)) {
+                for offset in [-distance, distance] {
+                    let there = match (self.one_sided && offset > 0, self.periodic) {
+                        (true, _) => continue,
+                        (_, true) => (place + offset).rem_euclid(side.into()),
+                        (_, false) => place + offset,
+                    };
+                    if (0..i64::from(side)).contains(&there) {
+                        set.push((base + there * i64::from(stride)) as usize);
+                    }
+                }
+            }
+        }
+        set.sort_unstable();
+        set.dedup();
+        set
+    }
+}
+
 /// Ranks on a periodic grid, the last dimension varying fastest (as `MPI_Cart_create` numbers them).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decomposition {
@@ -167,20 +222,23 @@ impl WaitsFor {
     /// Of `ranks` ranks; `sides` is that of the decomposition, empty for a ring. Sides that do not hold `ranks`
     /// ranks count as a ring too: the caller has said so before.
     pub fn new(coupling: Coupling, sides: &[u32], ranks: usize) -> Self {
+        Self::within(coupling, sides, Neighbourhood::default(), ranks)
+    }
+
+    /// The same for another neighbourhood than the nearest of a periodic grid.
+    pub fn within(
+        coupling: Coupling,
+        sides: &[u32],
+        neighbourhood: Neighbourhood,
+        ranks: usize,
+    ) -> Self {
         let rule = match coupling {
             Coupling::Barrier | Coupling::Allreduce | Coupling::Alltoall => Rule::All,
             Coupling::Reduce => Rule::Root,
             Coupling::Neighbours => {
                 let ring = || Decomposition::balanced(ranks as u32, 1);
                 let grid = Decomposition::of_sides(sides, ranks as u32).unwrap_or_else(ring);
-                let set = |rank: usize| {
-                    let links = grid.links(rank as u32);
-                    let mut set: Vec<usize> = links.iter().map(|l| l.rank as usize).collect();
-                    set.push(rank);
-                    set.sort_unstable();
-                    set.dedup();
-                    set
-                };
+                let set = |rank: usize| neighbourhood.of(grid.sides(), rank as u32);
                 Rule::These((0..ranks).map(set).collect())
             }
         };
@@ -271,7 +329,42 @@ mod tests {
         assert_eq!(pair.of(1).collect::<Vec<_>>(), [0, 1]);
     }
 
+    #[test]
+    fn a_neighbourhood_reaches_as_far_as_it_says() {
+        // 3 x 4, row by row: rank 5 is row 1, column 1.
+        let of = |reach, periodic, one_sided, rank| {
+            let neighbourhood = Neighbourhood {
+                reach,
+                periodic,
+                one_sided,
+            };
+            let waits = WaitsFor::within(Coupling::Neighbours, &[3, 4], neighbourhood, 12);
+            waits.of(rank).collect::<Vec<_>>()
+        };
+        assert_eq!(of(1, true, false, 5), [1, 4, 5, 6, 9]);
+        assert_eq!(of(1, true, true, 0), [0, 3, 8]);
+        assert_eq!(of(1, false, false, 0), [0, 1, 4]);
+        assert_eq!(of(1, false, true, 0), [0]);
+        assert_eq!(of(2, false, true, 11), [3, 7, 9, 10, 11]);
+        assert_eq!(of(2, true, false, 5), [1, 4, 5, 6, 7, 9]);
+        // Beyond the grid nothing is new.
+        assert_eq!(of(u32::MAX, true, false, 5), [1, 4, 5, 6, 7, 9]);
+    }
+
     proptest! {
+        #[test]
+        fn the_nearest_neighbours_are_those_of_the_links(ranks in 1_u32..100, dimensions in 1_u32..4) {
+            let grid = Decomposition::balanced(ranks, dimensions);
+            let waits = WaitsFor::new(Coupling::Neighbours, grid.sides(), ranks as usize);
+            for rank in 0..ranks {
+                let mut linked: Vec<usize> = grid.links(rank).iter().map(|l| l.rank as usize).collect();
+                linked.push(rank as usize);
+                linked.sort_unstable();
+                linked.dedup();
+                prop_assert_eq!(waits.of(rank as usize).collect::<Vec<_>>(), linked);
+            }
+        }
+
         #[test]
         fn what_is_sent_over_a_link_is_received_over_the_opposite_one(ranks in 1_u32..200, dimensions in 1_u32..4) {
             let grid = Decomposition::balanced(ranks, dimensions);

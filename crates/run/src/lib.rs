@@ -15,6 +15,7 @@ mod host;
 mod ledger;
 mod manifest;
 mod profile;
+mod simulated;
 pub mod spill;
 mod table_io;
 pub mod tables;
@@ -23,7 +24,7 @@ pub mod testing;
 
 pub use bundle::{RunReader, RunWriter, is_run};
 pub use column::Cell;
-pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, WaitsFor};
+pub use coupling::{Coupling, Decomposition, ExchangeVariant, Link, Neighbourhood, WaitsFor};
 pub use error::RunError;
 pub use host::{Cache, CgroupQuota, Contamination, CpuTopology, HostSheet};
 pub use ledger::{Ledger, Loss};
@@ -33,5 +34,6 @@ pub use manifest::{
     Unavailable, clock_error_between,
 };
 pub use profile::{LengthBin, NoiseProfile, NoiseSource};
+pub use simulated::{Simulated, SimulatedDelay};
 pub use table_io::{TableReader, TableWriter};
 pub use tables::{SourceKind, Table};

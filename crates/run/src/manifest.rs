@@ -1,6 +1,8 @@
 //! `run.json`: what a run is, where it was made, what it holds and what is missing.
 
-use crate::{Contamination, Coupling, ExchangeVariant, HostSheet, Ledger};
+use crate::{
+    Contamination, Coupling, ExchangeVariant, HostSheet, Ledger, Neighbourhood, Simulated,
+};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,7 +18,7 @@ pub struct SchemaVersion {
 
 impl SchemaVersion {
     /// What this build writes.
-    pub const CURRENT: SchemaVersion = SchemaVersion { major: 1, minor: 1 };
+    pub const CURRENT: SchemaVersion = SchemaVersion { major: 1, minor: 2 };
 }
 
 impl fmt::Display for SchemaVersion {
@@ -42,6 +44,9 @@ pub struct Manifest {
     pub started: String,
     /// Seed of everything random in this run.
     pub seed: u64,
+    /// What the run was made from, if it was simulated; `None` if it was measured.
+    #[serde(default)]
+    pub simulated: Option<Simulated>,
     /// The nodes; `NodeId` is the index.
     pub nodes: Vec<NodeSheet>,
     /// What was done, in order; tables refer to a phase by its index.
@@ -207,6 +212,9 @@ pub enum PhaseKind {
         /// Ranks along each dimension of the decomposition, for neighbour exchange; empty for a ring of all.
         #[serde(default)]
         sides: Vec<u32>,
+        /// From whom a rank takes messages in a neighbour exchange.
+        #[serde(default)]
+        neighbourhood: Neighbourhood,
         /// How the neighbour exchange was programmed.
         #[serde(default)]
         variant: ExchangeVariant,

@@ -16,6 +16,7 @@ pub fn empty_manifest() -> Manifest {
         command: vec!["idlewave".to_owned(), "study".to_owned()],
         started: "2026-01-01T00:00:00Z".to_owned(),
         seed: 1,
+        simulated: None,
         nodes: vec![NodeSheet {
             node: NodeId::new(0),
             host: HostSheet {

@@ -146,7 +146,7 @@ fn a_bundle_of_a_newer_schema_is_refused_by_name() {
     assert!(
         refused
             .to_string()
-            .contains("its schema is 2.0, this idlewave reads up to 1.1")
+            .contains("its schema is 2.0, this idlewave reads up to 1.2")
     );
 }
 

@@ -95,6 +95,7 @@ fn manifest(
         command: options.command.clone(),
         started: Utc::now().rfc3339(),
         seed: options.seed,
+        simulated: None,
         nodes: vec![NodeSheet {
             node,
             host: read_host(root),

@@ -232,6 +232,7 @@ mod tests {
                 work_target: Nanos::from_micros(1),
                 message_bytes: 0,
                 sides: Vec::new(),
+                neighbourhood: Default::default(),
                 variant: ExchangeVariant::NonBlocking,
                 ranks: None,
                 iterations: ITERATIONS,

@@ -147,6 +147,7 @@ fn lockstep_rows(kept: &Kept, params: &lockstep::Params, calibration: &Calibrati
         work_target: params.work,
         message_bytes: 0,
         sides: Vec::new(),
+        neighbourhood: Default::default(),
         variant: idlewave_run::ExchangeVariant::NonBlocking,
         ranks: None,
         iterations: 0,

@@ -22,10 +22,10 @@ pub fn stencil(args: &StencilArgs) -> String {
     let ends = if args.open { "open ends" } else { "periodic" };
     let wait = match args.wait {
         Waiting::All => "waits for all",
-        Waiting::Blocking => "waits for one after the other",
+        Waiting::Blocking => "waits for one by one",
         Waiting::Overlapped => "computes before it waits",
     };
-    format!("stencil, {reach} {sides}, {ends}, {wait}")
+    format!("stencil of {reach} {sides}, {ends}, {wait}")
 }
 
 /// The program in words.
@@ -101,7 +101,7 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         ..
     } = subject;
     let taken = stolen(model);
-    let mut out = format!("SIMULATED {what}\n");
+    let mut out = format!("SIMULATED\n  {what}\n");
     let share = taken.map_or("no mean".to_owned(), percent);
     let more = match (noise.cosched, noise.quiet_cpu) {
         (true, Some(n)) => format!(", co-scheduled, {n} quiet CPU per node"),
@@ -182,13 +182,13 @@ fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     });
     match worst.filter(|w| w.saved.low() > 0.0) {
         _ if model.sources.is_empty() => out.push_str(
-            "  Nothing disturbs: give noise with --noise, measured (idlewave fit RUN) or made up\n  (poisson:10ms:50us).\n",
+            "  Nothing disturbs: give noise with --noise, a run of idlewave study or made up\n  (poisson:10ms:50us).\n",
         ),
         Some(worst) => {
             let _ = writeln!(
                 out,
-                "  {} costs most here: look at it first. --cosched and --quiet-cpu 1 say what\n  moving noise would bring, --ranks 1e2..1e6 how it grows.",
-                worst.name
+                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 say what moving\n  noise would bring, --ranks 1e2..1e6 how it grows.",
+                cut(&worst.name, 78)
             );
         }
         None => out.push_str(

@@ -270,6 +270,13 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
         }
         body.push_str("</ul>\n");
     }
+    body.push_str(&ledger(manifest, findings));
+    section("recording", "Recording", &body)
+}
+
+/// What was lost, or that nothing is known to be.
+pub(super) fn ledger(manifest: &Manifest, findings: &Findings) -> String {
+    let mut body = String::new();
     body.push_str("<h3>Lost or uncertain</h3>\n");
     let ledger = facts::losses(manifest, findings);
     if ledger.is_empty() {
@@ -293,11 +300,31 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
         ];
         body.push_str(&table("", &header, &rows));
     }
-    section("recording", "Recording", &body)
+    body
 }
 
 /// What a reader needs in order to judge and to repeat the numbers.
 pub(super) fn footer(manifest: &Manifest, findings: &Findings) -> String {
+    let command: Vec<String> = manifest.command.iter().map(|c| word(c)).collect();
+    let lines = match manifest.simulated {
+        Some(_) => "<li>Simulated: program, noise model, seed and replication above make the same run again, byte by byte.</li>\n\
+                    <li>Times are whole nanoseconds from the begin of the simulated program.</li>\n".to_owned(),
+        None => measured(manifest, findings),
+    };
+    format!(
+        "<footer>\n<h2>For those who repeat or cite this</h2>\n<ul>\n\
+         <li>Estimates carry an interval and the number of samples; both, and the method, are in the data of this page.</li>\n{lines}\
+         </ul>\n<p><code>{}</code></p>\n<p>idlewave {}, bundle schema {}, seed {}, started {}.</p>\n</footer>\n",
+        escape(&command.join(" ")),
+        escape(&manifest.idlewave),
+        manifest.schema,
+        manifest.seed,
+        escape(&manifest.started),
+    )
+}
+
+/// The same of a measured run: clock, warm-up, others and losses.
+fn measured(manifest: &Manifest, findings: &Findings) -> String {
     let flagged = if findings.contamination.is_flagged() {
         "flagged"
     } else {
@@ -308,14 +335,10 @@ pub(super) fn footer(manifest: &Manifest, findings: &Findings) -> String {
         .iter()
         .filter_map(|c| c.fixed_work.as_ref())
         .any(|f| f.warm_up.settled_after.is_none_or(|t| t.get() > 0));
-    let command: Vec<String> = manifest.command.iter().map(|c| word(c)).collect();
     format!(
-        "<footer>\n<h2>For those who repeat or cite this</h2>\n<ul>\n\
-         <li>Estimates carry an interval and the number of samples; both, and the method, are in the data of this page.</li>\n\
-         <li>Clock: {} on every node; nothing shorter than its quantum is reported.</li>\n\
+        "<li>Clock: {} on every node; nothing shorter than its quantum is reported.</li>\n\
          <li>Warm-up: {}.</li>\n<li>Use by others: {flagged}. Losses: {} kinds. Both are shown above.</li>\n\
-         <li>Predictions are a model fed with this machine's noise; the check against the runs made here stands beside them.</li>\n\
-         </ul>\n<p><code>{}</code></p>\n<p>idlewave {}, bundle schema {}, seed {}, started {}.</p>\n</footer>\n",
+         <li>Predictions are a model fed with this machine's noise; the check against the runs made here stands beside them.</li>\n",
         escape(
             manifest
                 .nodes
@@ -328,16 +351,11 @@ pub(super) fn footer(manifest: &Manifest, findings: &Findings) -> String {
             "none seen"
         },
         facts::losses(manifest, findings).entries().len(),
-        escape(&command.join(" ")),
-        escape(&manifest.idlewave),
-        manifest.schema,
-        manifest.seed,
-        escape(&manifest.started),
     )
 }
 
 /// An argument as a shell would take it.
-fn word(argument: &str) -> String {
+pub(super) fn word(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !argument.is_empty() && argument.chars().all(plain) {
         argument.to_owned()

@@ -8,7 +8,10 @@ use idlewave_run::findings::{Findings, LockstepFindings};
 
 /// Title bar with the way around the page: anchors and names of its sections.
 pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
-    let host = manifest.nodes.first().map_or("", |n| n.host.name.as_str());
+    let host = match &manifest.simulated {
+        Some(_) => "simulated",
+        None => manifest.nodes.first().map_or("", |n| n.host.name.as_str()),
+    };
     let links: String = links
         .iter()
         .map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"))
@@ -26,6 +29,9 @@ pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
 /// The verdict: alarms first, then numbers, then sentences.
 pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = String::new();
+    if let Some(simulated) = &manifest.simulated {
+        body.push_str(&super::simulated::banner(simulated));
+    }
     if let Some(early) = facts::early_end(manifest) {
         body.push_str(&alarm(&escape(&early)));
     }
@@ -75,6 +81,7 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     ));
     match facts::scale_sentence(findings) {
         Some(text) => body.push_str(&format!("<p>{}</p>\n", prose(&text))),
+        None if manifest.simulated.is_some() => {}
         None => body.push_str("<p>Nothing was measured to predict from, so there is no word on larger machines.</p>\n"),
     }
     body.push_str("</div>\n");

@@ -72,6 +72,8 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
         return Ok(Windows::default());
     }
     let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
+    // Where each thread was seen first.
+    let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
     for_each::<Bursts>(run, |r| {
         if r.pid != Pid::IDLE {
             let piece = |row| Piece {
@@ -83,8 +85,11 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
                 certain: r.certain,
             };
             visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
-                f.bursts
-                    .put(f.cpus.get(&(r.node, r.cpu)).copied().map(piece));
+                let row = f.cpus.get(&(r.node, r.cpu)).copied();
+                if row.is_some() {
+                    nodes.entry(r.pid.get()).or_insert(r.node.get());
+                }
+                f.bursts.put(row.map(piece));
             });
         }
     })?;
@@ -134,7 +139,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             f.detours.put(row.copied().map(piece));
         });
     })?;
-    name(run, findings, frames)
+    name(run, findings, frames, &nodes)
 }
 
 fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
@@ -188,7 +193,12 @@ fn visit(index: &Index, frames: &mut [Frame], begin: u64, end: u64, visit: impl 
 }
 
 /// Replaces thread and source numbers by dense ones and looks up their names.
-fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<Windows, RunError> {
+fn name(
+    run: &RunReader,
+    findings: &Findings,
+    mut frames: Vec<Frame>,
+    nodes: &BTreeMap<u32, u32>,
+) -> Result<Windows, RunError> {
     for f in &mut frames {
         for kind in [
             &mut f.bursts,
@@ -231,11 +241,10 @@ fn name(run: &RunReader, findings: &Findings, mut frames: Vec<Frame>) -> Result<
             ranks: f.ranks.into_keys().collect(),
         })
         .collect();
-    // Of a run with late steps only the first node is traced.
-    let first = run.manifest().nodes.first().map_or(0, |n| n.node.get());
+    let node_of = |pid: &u32| nodes.get(pid).copied().unwrap_or(0);
     Ok(Windows {
         windows,
-        tasks: task_names(run, pids.keys().map(|&pid| (first, pid)))?,
+        tasks: task_names(run, pids.keys().map(|pid| (node_of(pid), *pid)))?,
         sources: source_names(run, &ids)?,
     })
 }

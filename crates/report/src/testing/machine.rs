@@ -327,6 +327,7 @@ fn phase(index: usize, (begin_ns, end_ns): (u64, u64), iterations: u64) -> Phase
             work_target: Nanos::from_nanos(WORK_NS),
             message_bytes: if index == 0 { 1024 } else { 0 },
             sides: Vec::new(),
+            neighbourhood: Default::default(),
             variant: idlewave_run::ExchangeVariant::NonBlocking,
             ranks: None,
             iterations,

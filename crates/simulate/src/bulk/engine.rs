@@ -50,6 +50,17 @@ pub(super) enum Ready {
     Rounds(Vec<(OneRound, Cost)>),
 }
 
+/// What has just ended for all ranks, of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A computation.
+    Compute,
+    /// The one-off delays of the step.
+    Delays,
+    /// An exchange, a collective or a pause.
+    Communication,
+}
+
 /// A program on its way.
 pub struct Engine<'a> {
     ranks: Ranks<'a>,
@@ -135,7 +146,7 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// A time beyond 64-bit nanoseconds.
     pub fn step(&mut self) -> Result<(), BulkError> {
-        self.one_step(None)
+        self.one_step(None, &mut |_, _| {})
     }
 
     /// [`Engine::step`], written into a record that [`Engine::record`] has begun.
@@ -143,7 +154,15 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// As [`Engine::step`].
     pub fn step_recorded(&mut self, record: &mut Record) -> Result<(), BulkError> {
-        self.one_step(Some(record))
+        self.one_step(Some(record), &mut |_, _| {})
+    }
+
+    /// [`Engine::step`]; `see` is shown when each rank had ended each part of it, in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Engine::step`].
+    pub fn step_seen(&mut self, see: &mut dyn FnMut(Ended, &[u64])) -> Result<(), BulkError> {
+        self.one_step(None, see)
     }
 
     /// A record that begins here.
@@ -161,7 +180,11 @@ impl<'a> Engine<'a> {
         self.step
     }
 
-    fn one_step(&mut self, mut record: Option<&mut Record>) -> Result<(), BulkError> {
+    fn one_step(
+        &mut self,
+        mut record: Option<&mut Record>,
+        see: &mut dyn FnMut(Ended, &[u64]),
+    ) -> Result<(), BulkError> {
         let mut delayed = false;
         for phase in &self.phases {
             let ranks = &mut self.ranks;
@@ -170,10 +193,12 @@ impl<'a> Engine<'a> {
                     noted(ranks, &mut record, false, |ranks, notes| {
                         ranks.compute(work, notes);
                     });
+                    see(Ended::Compute, &ranks.times);
                     if !delayed {
                         delayed = true;
-                        delay(ranks, &self.delays, self.step, &mut record);
+                        delay(ranks, &self.delays, self.step, &mut record, see);
                     }
+                    continue;
                 }
                 Ready::Pause(ns) => noted(ranks, &mut record, false, |ranks, _| ranks.pause(*ns)),
                 Ready::Together {
@@ -207,9 +232,10 @@ impl<'a> Engine<'a> {
                     }
                 }
             }
+            see(Ended::Communication, &self.ranks.times);
         }
         if !delayed {
-            delay(&mut self.ranks, &self.delays, self.step, &mut record);
+            delay(&mut self.ranks, &self.delays, self.step, &mut record, see);
         }
         self.step += 1;
         // Sums saturate and no time goes back: had one been too long, it still would be.
@@ -315,7 +341,13 @@ fn noted(
 }
 
 /// The delays of a step.
-fn delay(ranks: &mut Ranks<'_>, delays: &[OneOff], step: u64, record: &mut Option<&mut Record>) {
+fn delay(
+    ranks: &mut Ranks<'_>,
+    delays: &[OneOff],
+    step: u64,
+    record: &mut Option<&mut Record>,
+    see: &mut dyn FnMut(Ended, &[u64]),
+) {
     if delays.iter().all(|d| d.step != step) {
         return;
     }
@@ -331,4 +363,5 @@ fn delay(ranks: &mut Ranks<'_>, delays: &[OneOff], step: u64, record: &mut Optio
             }
         }
     });
+    see(Ended::Delays, &ranks.times);
 }

@@ -16,7 +16,7 @@ mod schedule;
 mod stencil;
 
 pub use collective::{Algorithm, Collective, CollectiveError, Pattern, Round};
-pub use engine::{BulkError, Engine, OneOff};
+pub use engine::{BulkError, Ended, Engine, OneOff};
 pub use path::{CriticalPath, Record};
 pub use program::{Phase, Program, Wait, Work};
 pub use schedule::{NoSchedule, schedule};

@@ -65,7 +65,8 @@ pub fn wave(
         }
         seen.push(wave_step(after, delay, &late));
     }
-    let fronts: Vec<(f64, f64)> = moving(&seen);
+    let above = question.program.ranks.saturating_sub(delay.rank + 1);
+    let fronts: Vec<(f64, f64)> = moving(&seen, above);
     let heights_ns = heights(&most, delay.rank);
     let reached: Vec<(f64, f64)> = (1..)
         .map(f64::from)
@@ -124,11 +125,14 @@ fn wave_step(after: u64, delay: OneOff, late: &[u64]) -> WaveStep {
     step
 }
 
-/// Where the upper front is as long as it moves on.
-fn moving(steps: &[WaveStep]) -> Vec<(f64, f64)> {
+/// Where the upper front is as long as it moves on and has not come to the last of the ranks above.
+fn moving(steps: &[WaveStep], above: u32) -> Vec<(f64, f64)> {
     let mut fronts: Vec<(f64, f64)> = Vec::new();
     for step in steps {
         let Some(up) = step.up else { continue };
+        if up >= above {
+            break;
+        }
         let up = f64::from(up);
         if fronts.last().is_some_and(|last| up <= last.1) {
             break;

@@ -162,6 +162,7 @@ impl Phases<'_> {
             work_target: self.work,
             message_bytes: lockstep::MESSAGE_BYTES as u64,
             sides: Vec::new(),
+            neighbourhood: Default::default(),
             variant: idlewave_run::ExchangeVariant::NonBlocking,
             ranks: None,
             iterations,
