@@ -390,6 +390,64 @@ fn what_has_no_pattern_says_which_rank_and_why() {
 }
 
 #[test]
+fn computation_while_messages_travel_is_seen_and_so_are_lengths_that_differ() {
+    let mut made = Made::new(3);
+    for step in 0..STEPS {
+        for rank in 0..3_u32 {
+            let (to, from) = ((rank + 1) % 3, (rank + 2) % 3);
+            let at = 100 * US * (step + 1);
+            let wait = (at + 30 * US, at + 31 * US);
+            made.call("MPI_Irecv", rank, (at, at + 100));
+            made.call("MPI_Isend", rank, (at + 100, at + 200));
+            made.call("MPI_Waitall", rank, wait);
+            made.transfer(
+                false,
+                rank,
+                Some(from),
+                0,
+                1,
+                10 + u64::from(from),
+                at,
+                Some(wait),
+            );
+            made.transfer(
+                true,
+                rank,
+                Some(to),
+                0,
+                1,
+                10 + u64::from(rank),
+                at + 100,
+                Some(wait),
+            );
+        }
+    }
+    let pattern = pattern_of(&made.write().open()).unwrap().unwrap();
+    let PhaseKindOfRun::Exchange {
+        bytes,
+        blocking,
+        overlapped,
+        ..
+    } = pattern.phases[0].kind
+    else {
+        panic!("{:?}", pattern.phases);
+    };
+    assert_eq!((bytes, blocking, overlapped), (12, false, true));
+    assert_eq!(pattern.phases[0].meanwhile[0].mean, (30 * US - 200) as f64);
+    assert_eq!(pattern.phases[0].work[0].mean, (69 * US + 100) as f64);
+    assert!(
+        pattern.notes.iter().any(|n| n.contains("10 to 12 bytes")),
+        "{:?}",
+        pattern.notes
+    );
+    let on = pattern.extrapolate(9, Scaling::Weak, costs(), &Default::default());
+    let silent = idlewave_noise::Noise::new(&NoiseModel::default(), 0, 0, |_| true).unwrap();
+    let step = on.play(&silent).unwrap().step_ns();
+    // The message is there long before the computation ends.
+    assert!((98.0e3..101.0e3).contains(&step), "{step}");
+}
+
+#[test]
 fn two_ranks_have_several_neighbourhoods_and_that_is_said() {
     let world = ring(2, &[1]);
     let pattern = pattern_of(&world.made.write().open()).unwrap().unwrap();
@@ -462,6 +520,17 @@ fn the_error_of_the_clocks_is_in_the_interval() {
         (2_700.0, 3_300.0)
     );
     assert_eq!(found.per_byte, None);
+}
+
+#[test]
+fn a_send_costs_no_more_than_half_of_its_message() {
+    let mut made = Made::new(2);
+    made.message(0, 1, (50 * US, 53 * US), (20 * US, 54 * US));
+    let parameters = message_costs(&made.write().open()).unwrap().parameters;
+    assert_eq!(
+        (parameters.overhead.get(), parameters.latency.get()),
+        (2_000, 0)
+    );
 }
 
 #[test]
