@@ -5,8 +5,8 @@
 use idlewave_simulate::goal::Parameters;
 use idlewave_simulate::program::{Bindings, Bound, Program, patterns, simulate};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Counts what is allocated, and the most of it at a time. A plain counter: one test looks at a time.
 struct Counting;
@@ -85,7 +85,7 @@ const EXCHANGE: &str = "program 1
 
 #[test]
 fn memory_does_not_grow_with_steps() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program: Program = EXCHANGE.parse().unwrap();
     let of = |steps| most(&bound(&program, 1_000, &[("steps", steps)]));
     let (few, many) = (of(20), of(400));
@@ -103,7 +103,7 @@ fn memory_does_not_grow_with_steps() {
 
 #[test]
 fn a_pending_event_takes_at_most_64_bytes() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program = Program {
         body: vec![patterns::linear_alltoall(1)],
         ..Program::default()

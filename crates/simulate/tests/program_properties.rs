@@ -352,7 +352,7 @@ fn agree(bound: &Bound, parameters: &Parameters, ticks: Option<Ticks>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn what_is_written_is_read_again(program in any_program()) {

@@ -53,8 +53,8 @@ impl Blocks {
     fn grow(&mut self) -> u32 {
         let count = self.events.len();
         if count == self.events.capacity() {
-            // An eighth more and not twice as much: it happens rarely, and what lies idle counts.
-            self.events.reserve_exact((count / 8).max(16));
+            // A sixteenth more and not twice as much: it happens rarely, and what lies idle counts.
+            self.events.reserve_exact((count / 16).max(16));
         }
         self.events.push([0; BLOCK]);
         self.before.push(NONE);

@@ -76,9 +76,9 @@ impl Crowd {
         self.live += 1;
     }
 
-    /// Without the empty places, and with room for half as many again.
+    /// Without the empty places, and with room for a quarter as many again.
     fn rebuild<const POSTED: bool, const MANY: bool>(&mut self, work: &impl Work<MANY>) {
-        let room = (self.live + self.live / 2).max(FEWEST);
+        let room = (self.live + self.live / 4).max(FEWEST);
         let old = std::mem::take(&mut self.entries);
         self.entries.reserve_exact(room);
         self.hashes = vec![List::EMPTY; room.next_power_of_two() / 2];

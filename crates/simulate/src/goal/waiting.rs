@@ -86,8 +86,13 @@ impl<const MANY: bool> Waiting<MANY> {
                 (self.others.len() - 1) as u32
             });
         }
+        let others = &mut self.others[line.others as usize];
+        if others.len() == others.capacity() {
+            // An eighth more and not twice as much: what lies idle counts.
+            others.reserve_exact((others.len() / 8).max(8));
+        }
         // Stamp and payload.
-        self.others[line.others as usize].push(Reverse(event as u64));
+        others.push(Reverse(event as u64));
     }
 
     /// An event has begun, after which what it needed is free at `free`.

@@ -11,8 +11,9 @@
 //! | rank with several CPUs or NICs | 68, 8 for each CPU, 16 for each NIC, 8 for each slot |
 //! | operation with several CPUs or NICs | 16 more |
 //!
-//! Places of operations and blocks of events grow by an eighth at a time. So a pending event takes at most 36 + 18 bytes, with several
-//! CPUs 54 + 18 (tests/program_memory.rs), and the blocks that are being filled 128 KiB.
+//! Places of operations and blocks of events grow by a sixteenth at a time. So a pending event takes at most 34 + 17 bytes, with
+//! several CPUs 51 + 17, and the blocks that are being filled 128 KiB; where thousands wait on a rank, for its CPU or for
+//! each other, about 10 more (tests/program_memory.rs).
 
 use super::bind::Bound;
 use super::error::{Place, Problem, ProgramError};

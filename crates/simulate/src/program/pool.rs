@@ -65,8 +65,8 @@ impl<const MANY: bool> Pool<MANY> {
             return None;
         }
         if count == self.places.capacity() {
-            // An eighth more and not twice as much: it happens rarely, and what lies idle counts.
-            let more = (count / 8).max(1_024);
+            // A sixteenth more and not twice as much: it happens rarely, and what lies idle counts.
+            let more = (count / 16).max(1_024);
             self.places.reserve_exact(more);
             if MANY {
                 self.moments.reserve_exact(more);
