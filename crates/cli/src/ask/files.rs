@@ -94,9 +94,9 @@ fn not_written(error: SimulatedError) -> Failure {
 fn sheet(subject: &Subject<'_>, outcome: &Outcome) -> SimulationSheet {
     let model = subject.model;
     let taken = super::output::stolen(model);
-    let points: Vec<SimulationPoint> = outcome.rows.iter().map(|row| point(row, taken)).collect();
-    let last = outcome.rows.last();
-    let path = outcome.path.as_ref().zip(last).map(|(path, _)| {
+    let rows = outcome.rows.iter().chain(&outcome.deep);
+    let points: Vec<SimulationPoint> = rows.map(|row| point(row, taken)).collect();
+    let path = outcome.path.as_ref().map(|path| {
         let estimate = |interval: &Interval| estimate(interval, path.replications);
         let noise = path.noise.iter().map(|n| {
             let source = model.sources.get(n.source as usize);
@@ -107,7 +107,7 @@ fn sheet(subject: &Subject<'_>, outcome: &Outcome) -> SimulationSheet {
             }
         });
         SimulatedPath {
-            point: outcome.rows.len() - 1,
+            point: points.len() - 1,
             work: estimate(&path.work),
             communication: estimate(&path.communication),
             noise: noise.collect(),

@@ -64,7 +64,8 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
     let mut compared = Vec::new();
     for like in likes {
         let subject = subject(args, &like.name, &model);
-        let outcome = ask(vec![point(&like, like.ranks)], &subject, &stop.flag)?;
+        let own = || point(&like, like.ranks);
+        let outcome = ask(vec![own()], Some(own()), &subject, &stop.flag)?;
         let predicted = outcome.rows[0].answer.step_ns;
         compared.push(Compared {
             like,
@@ -78,6 +79,7 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
             let points = ranks.0.iter().map(|&r| point(&compared.like, r)).collect();
             larger.push(ask(
                 points,
+                None,
                 &subject(args, &compared.like.name, &model),
                 &stop.flag,
             )?);

@@ -21,7 +21,7 @@ use idlewave_simulate::question::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use options::{CommonArgs, EffortArgs};
-use plan::Point;
+use plan::{Plan, Point};
 use std::sync::atomic::AtomicBool;
 
 /// A point with its answer.
@@ -35,10 +35,19 @@ struct Row {
 /// Everything that came out.
 struct Outcome {
     rows: Vec<Row>,
-    /// Of the last point: what the way to its last finish was made of; `None` without noise.
+    /// Where single sources were left out, if that is none of the rows.
+    deep: Option<Row>,
+    /// Of that point: what the way to its last finish was made of; `None` without noise.
     path: Option<PathShares>,
     /// Of the last point, if a delay was asked for.
     wave: Option<Wave>,
+}
+
+impl Outcome {
+    /// Where single sources were left out.
+    fn deep(&self) -> Option<&Row> {
+        self.deep.as_ref().or(self.rows.last())
+    }
 }
 
 /// What is simulated, in words and numbers.
@@ -57,7 +66,8 @@ pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
     args.common.files.refuse_existing()?;
     let subject = Subject::of(output::stencil(args), &args.common, &model);
-    let outcome = ask(plan::stencil(args)?, &subject, &stop.flag)?;
+    let Plan { points, deep } = plan::stencil(args)?;
+    let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
     show(&subject, &outcome)?;
     finish(&args.common, &subject, &outcome, stop)
 }
@@ -67,7 +77,8 @@ pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure>
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
     args.common.files.refuse_existing()?;
     let subject = Subject::of(output::collective(args), &args.common, &model);
-    let outcome = ask(plan::collective(args)?, &subject, &stop.flag)?;
+    let Plan { points, deep } = plan::collective(args)?;
+    let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
     show(&subject, &outcome)?;
     finish(&args.common, &subject, &outcome, stop)
 }
@@ -91,61 +102,110 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Answers at every point, and more at the last one.
-fn ask(points: Vec<Point>, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+/// Answers at every point, and more where it is looked at deeply.
+fn ask(
+    points: Vec<Point>,
+    deep: Option<Point>,
+    subject: &Subject<'_>,
+    stop: &AtomicBool,
+) -> Result<Outcome, Failure> {
     let Subject { effort, model, .. } = subject;
+    for point in &points {
+        if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
+            let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
+            return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
+        }
+    }
+    let chosen = chosen(effort, model)?;
+    let named = &chosen[..effort.without.len()];
+    // Sources are left out one by one at one point only.
+    let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
+    let last_is_deep = points.last().is_some_and(same);
+    let count = points.len() + usize::from(deep.is_some() && !last_is_deep);
+    let bar = bar(count as u64 * u64::from(effort.replications));
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, point) in points.into_iter().enumerate() {
+        let all = last_is_deep && at + 1 == count;
+        let without = if all { &chosen[..] } else { named };
+        rows.push(row(point, without, at, subject, &bar, stop)?);
+    }
+    let mut outcome = Outcome {
+        rows,
+        deep: None,
+        path: None,
+        wave: None,
+    };
+    if let Some(point) = deep {
+        if !last_is_deep && !chosen.is_empty() {
+            outcome.deep = Some(row(point, &chosen, count - 1, subject, &bar, stop)?);
+        }
+        if let Some(row) = outcome.deep().filter(|_| !model.sources.is_empty()) {
+            let path = PathShares::of(&row.question(subject, &[]), effort.seed, PATHS, stop);
+            outcome.path = Some(path.map_err(|error| not_answered(row.point.ranks, error))?);
+        }
+    }
+    if let Some((delay, row)) = subject.delay.zip(outcome.rows.last()) {
+        let question = row.question(subject, &[]);
+        let wave = wave(&question, delay, WAVE_STEPS, effort.seed, stop);
+        outcome.wave = Some(wave.map_err(|error| not_answered(row.point.ranks, error))?);
+    }
+    bar.finish_and_clear();
+    Ok(outcome)
+}
+
+impl Row {
+    /// What was asked here.
+    fn question<'a>(
+        &'a self,
+        subject: &Subject<'a>,
+        without: &'a [(String, Vec<usize>)],
+    ) -> Question<'a> {
+        Question {
+            program: &self.point.program,
+            model: subject.model,
+            steps: self.steps,
+            warm_up: self.warm_up,
+            delays: &[],
+            without,
+        }
+    }
+}
+
+/// The answer at one point, the one with this number.
+fn row(
+    point: Point,
+    without: &[(String, Vec<usize>)],
+    at: usize,
+    subject: &Subject<'_>,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+) -> Result<Row, Failure> {
+    let effort = subject.effort;
     let spent = Effort {
         seed: effort.seed,
         least: 4.min(effort.replications),
         most: effort.replications,
         precision: effort.precision / 100.0,
     };
-    let chosen = chosen(effort, model)?;
-    let bar = bar(points.len() as u64 * u64::from(spent.most));
-    let last = points.len() - 1;
-    let mut outcome = Outcome {
-        rows: Vec::new(),
-        path: None,
-        wave: None,
+    let (steps, warm_up) = plan::steps(effort, &point.program);
+    let question = Question {
+        program: &point.program,
+        model: subject.model,
+        steps,
+        warm_up,
+        delays: &[],
+        without,
     };
-    for (at, point) in points.into_iter().enumerate() {
-        let (steps, warm_up) = plan::steps(effort, &point.program);
-        if let Some(delay) = subject.delay.filter(|d| d.rank >= point.ranks) {
-            let what = format!("delay rank {}: there are {} ranks", delay.rank, point.ranks);
-            return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
-        }
-        // Sources are left out one by one where it matters most.
-        let named = effort.without.len();
-        let without = &chosen[..if at == last { chosen.len() } else { named }];
-        let question = Question {
-            program: &point.program,
-            model,
-            steps,
-            warm_up,
-            delays: &[],
-            without,
-        };
-        let begun = at as u64 * u64::from(spent.most);
-        let told = |done: u32, _: u32| bar.set_position(begun + u64::from(done));
-        let failed = |error| not_answered(point.ranks, error);
-        let answer = answer(&question, &spent, stop, &told).map_err(failed)?;
-        if at == last && !model.sources.is_empty() {
-            let path = PathShares::of(&question, effort.seed, PATHS, stop);
-            outcome.path = Some(path.map_err(failed)?);
-        }
-        if let Some(delay) = subject.delay.filter(|_| at == last) {
-            let wave = wave(&question, delay, WAVE_STEPS, effort.seed, stop);
-            outcome.wave = Some(wave.map_err(failed)?);
-        }
-        outcome.rows.push(Row {
-            point,
-            steps,
-            warm_up,
-            answer,
-        });
-    }
-    bar.finish_and_clear();
-    Ok(outcome)
+    let begun = at as u64 * u64::from(spent.most);
+    let told = |done: u32, _: u32| bar.set_position(begun + u64::from(done));
+    let answer =
+        answer(&question, &spent, stop, &told).map_err(|error| not_answered(point.ranks, error))?;
+    Ok(Row {
+        point,
+        steps,
+        warm_up,
+        answer,
+    })
 }
 
 /// Writes the files that were asked for, and says so where people read.

@@ -11,21 +11,21 @@ use std::str::FromStr;
 
 const STENCIL_EXAMPLES: &str = "\
 Examples:
-  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e6 --dims 1,3
-  idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..100ms
+  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e5 --dims 1,3
+  idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..10ms
   idlewave simulate stencil --noise noise.toml --without 'irq:*' --quiet-cpu 1
   idlewave simulate stencil --ranks 200 --delay 100,10,1ms";
 
 const COLLECTIVE_EXAMPLES: &str = "\
 Examples:
-  idlewave simulate collective barrier --noise noise.toml --ranks 1e2..1e6
+  idlewave simulate collective barrier --noise noise.toml --ranks 1e2..1e4
   idlewave simulate collective allreduce --algorithm ring --bytes 1048576 \\
       --noise periodic:10ms:25us --latency 1us --gap-per-byte 0.04";
 
 const LIKE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate like before
-  idlewave simulate like before --without 'task:*' --ranks 1e2..1e6";
+  idlewave simulate like before --without 'task:*' --ranks 100";
 
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]

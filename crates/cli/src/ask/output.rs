@@ -164,7 +164,7 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
 
 /// What the last point is made of.
 pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
-    if let Some(row) = outcome.rows.last() {
+    if let Some(row) = outcome.deep() {
         without(out, row, model);
     }
     if let Some(path) = &outcome.path {
@@ -175,7 +175,7 @@ pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
 /// What to do with it.
 fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     out.push_str("\nNEXT\n");
-    let worst = outcome.rows.last().and_then(|row| {
+    let worst = outcome.deep().and_then(|row| {
         let saved = |w: &&idlewave_simulate::question::Without| w.saved.mean;
         let without = row.answer.without.iter();
         without.max_by(|a, b| saved(a).total_cmp(&saved(b)))
@@ -325,6 +325,35 @@ pub fn interval(interval: &Interval) -> Value {
     json!({ "value": interval.mean, "low": interval.low(), "high": interval.high() })
 }
 
+fn point_value(row: &Row, taken: Option<f64>) -> Value {
+    let without: Vec<Value> = row
+        .answer
+        .without
+        .iter()
+        .map(|w| {
+            json!({
+                "source": w.name,
+                "slowdown": interval(&w.slowdown),
+                "saved": interval(&w.saved),
+            })
+        })
+        .collect();
+    json!({
+        "ranks": row.point.ranks,
+        "dims": row.point.dims,
+        "granularity_ns": row.point.grain.get(),
+        "steps": row.steps,
+        "warm_up": row.warm_up,
+        "replications": row.answer.replications,
+        "precise": row.answer.precise,
+        "undisturbed_step_ns": row.answer.quiet_step_ns,
+        "step_ns": interval(&row.answer.step_ns),
+        "slowdown": interval(&row.answer.slowdown),
+        "amplification": amplification(row, taken),
+        "without": without,
+    })
+}
+
 /// For programs.
 pub fn json(subject: &Subject<'_>, outcome: &Outcome) -> String {
     format!("{:#}\n", value(subject, outcome))
@@ -340,38 +369,8 @@ pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
         ..
     } = subject;
     let taken = stolen(model);
-    let rows: Vec<Value> = outcome
-        .rows
-        .iter()
-        .map(|row| {
-            let without: Vec<Value> = row
-                .answer
-                .without
-                .iter()
-                .map(|w| {
-                    json!({
-                        "source": w.name,
-                        "slowdown": interval(&w.slowdown),
-                        "saved": interval(&w.saved),
-                    })
-                })
-                .collect();
-            json!({
-                "ranks": row.point.ranks,
-                "dims": row.point.dims,
-                "granularity_ns": row.point.grain.get(),
-                "steps": row.steps,
-                "warm_up": row.warm_up,
-                "replications": row.answer.replications,
-                "precise": row.answer.precise,
-                "undisturbed_step_ns": row.answer.quiet_step_ns,
-                "step_ns": interval(&row.answer.step_ns),
-                "slowdown": interval(&row.answer.slowdown),
-                "amplification": amplification(row, taken),
-                "without": without,
-            })
-        })
-        .collect();
+    let of = |row: &Row| point_value(row, taken);
+    let rows: Vec<Value> = outcome.rows.iter().map(of).collect();
     let path = outcome.path.as_ref().map(|path| {
         let noise: Vec<Value> = path
             .noise
@@ -415,6 +414,7 @@ pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
             "quiet_cpus": noise.quiet_cpu,
         },
         "points": rows,
+        "single_sources": outcome.deep.as_ref().map(of),
         "critical_path": path,
         "idle_wave": wave,
         "not_modelled": not_modelled(subject),

@@ -24,7 +24,18 @@ pub struct Point {
 /// Ranks times parts of a step, by default, of one replication: about a second.
 const PARTS: u64 = 20_000_000;
 /// Steps by default, at least and at most.
-const STEPS: (u64, u64) = (200, 10_000);
+const STEPS: (u64, u64) = (100, 10_000);
+
+/// Ranks at which single sources and the critical path are looked at: more change little and cost much.
+const DEEP_RANKS: u32 = 16_384;
+
+/// What is simulated.
+pub struct Plan {
+    /// In the order in which they are shown, one at least.
+    pub points: Vec<Point>,
+    /// Where single sources and the critical path are looked at: the last point, or the same with fewer ranks.
+    pub deep: Point,
+}
 
 /// Steps that are averaged, and those before.
 pub fn steps(effort: &EffortArgs, program: &Program) -> (u64, u64) {
@@ -37,7 +48,7 @@ pub fn steps(effort: &EffortArgs, program: &Program) -> (u64, u64) {
 }
 
 /// The points of a stencil.
-pub fn stencil(args: &StencilArgs) -> Result<Vec<Point>, Failure> {
+pub fn stencil(args: &StencilArgs) -> Result<Plan, Failure> {
     points(
         &args.common,
         &args.dims.iter().map(|&d| Some(d)).collect::<Vec<_>>(),
@@ -76,7 +87,7 @@ pub fn stencil(args: &StencilArgs) -> Result<Vec<Point>, Failure> {
 }
 
 /// The points of a collective operation.
-pub fn collective(args: &CollectiveArgs) -> Result<Vec<Point>, Failure> {
+pub fn collective(args: &CollectiveArgs) -> Result<Plan, Failure> {
     let algorithm = args
         .algorithm
         .unwrap_or_else(|| args.operation.algorithms()[0]);
@@ -96,7 +107,7 @@ fn points(
     common: &CommonArgs,
     dims: &[Option<u8>],
     phases: impl Fn(u32, Option<u8>, Work) -> Vec<Phase>,
-) -> Result<Vec<Point>, Failure> {
+) -> Result<Plan, Failure> {
     let costs = Parameters {
         latency: common.latency.unwrap_or(Nanos::ZERO),
         overhead: common.overhead.unwrap_or(Nanos::ZERO),
@@ -105,25 +116,40 @@ fn points(
         overhead_per_byte: common.overhead_per_byte.unwrap_or(PerByte::ZERO),
         rendezvous: common.eager(),
     };
+    let point = |ranks, dims, grain| -> Result<Point, Failure> {
+        let work = work(common, ranks, grain)?;
+        Ok(Point {
+            ranks,
+            dims,
+            grain,
+            program: Program {
+                ranks,
+                phases: phases(ranks, dims, work),
+                costs,
+            },
+        })
+    };
     let mut points = Vec::new();
+    let mut deep = None;
     for &dims in dims {
         for &grain in &common.granularity.0 {
             for &ranks in &common.ranks.0 {
-                let work = work(common, ranks, grain)?;
-                points.push(Point {
-                    ranks,
-                    dims,
-                    grain,
-                    program: Program {
-                        ranks,
-                        phases: phases(ranks, dims, work),
-                        costs,
-                    },
-                });
+                points.push(point(ranks, dims, grain)?);
+                deep = Some((ranks.min(DEEP_RANKS), dims, grain));
             }
         }
     }
-    Ok(points)
+    // The lists of the command line have a value at least.
+    let (ranks, dims, grain) = deep.unwrap_or((1, None, Nanos::from_micros(100)));
+    // A slow rank may be beyond: it is looked at where it is.
+    let ranks = match common.slow.iter().any(|s| s.rank >= ranks) {
+        true => points.last().map_or(ranks, |p| p.ranks),
+        false => ranks,
+    };
+    Ok(Plan {
+        deep: point(ranks, dims, grain)?,
+        points,
+    })
 }
 
 /// How long every rank computes.
