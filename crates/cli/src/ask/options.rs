@@ -12,15 +12,15 @@ use std::str::FromStr;
 const STENCIL_EXAMPLES: &str = "\
 Examples:
   idlewave simulate stencil --noise noise.toml --ranks 1e2..1e5 --dims 1,3
-  idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..10ms
+  idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..1ms
   idlewave simulate stencil --noise noise.toml --without 'irq:*' --quiet-cpu 1
   idlewave simulate stencil --ranks 200 --delay 100,10,1ms";
 
 const COLLECTIVE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate collective barrier --noise noise.toml --ranks 1e2..1e4
-  idlewave simulate collective allreduce --algorithm ring --bytes 1048576 \\
-      --noise periodic:10ms:25us --latency 1us --gap-per-byte 0.04";
+  idlewave simulate collective allreduce --algorithm ring --ranks 64 \\
+      --noise periodic:10ms:25us --latency 1us";
 
 const LIKE_EXAMPLES: &str = "\
 Examples:
@@ -112,7 +112,7 @@ pub struct NoiseArgs {
 /// How much is done, and what is asked.
 #[derive(Debug, Args)]
 pub struct EffortArgs {
-    /// Steps that are averaged [default: as many as about a second affords]
+    /// Steps that are averaged [default: 100 to 2000, fewer of more ranks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: Option<u64>,
     /// Steps before them that are not [default: a third of them]

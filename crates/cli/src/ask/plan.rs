@@ -21,10 +21,10 @@ pub struct Point {
     pub program: Program,
 }
 
-/// Ranks times parts of a step, by default, of one replication: about a second.
-const PARTS: u64 = 20_000_000;
+/// Ranks times parts of a step, by default, of one replication: a fraction of a second.
+const PARTS: u64 = 4_000_000;
 /// Steps by default, at least and at most.
-const STEPS: (u64, u64) = (100, 10_000);
+const STEPS: (u64, u64) = (100, 2_000);
 
 /// Ranks at which single sources and the critical path are looked at: more change little and cost much.
 const DEEP_RANKS: u32 = 16_384;
