@@ -14,7 +14,7 @@ Examples:
   idlewave simulate goal app.goal --latency 800 --gap-per-byte 0.04
   idlewave simulate goal - --json < app.goal
   idlewave simulate goal ring.iw --ranks 64 --set steps=10
-  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e5
+  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e4
   idlewave simulate collective allreduce --noise poisson:10ms:50us";
 
 #[derive(Debug, Args)]

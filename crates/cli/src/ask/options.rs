@@ -11,21 +11,20 @@ use std::str::FromStr;
 
 const STENCIL_EXAMPLES: &str = "\
 Examples:
-  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e5 --dims 1,3
+  idlewave simulate stencil --noise noise.toml --ranks 1e2..1e4 --dims 1,3
   idlewave simulate stencil --noise poisson:10ms:50us --granularity 10us..1ms
-  idlewave simulate stencil --noise noise.toml --without 'irq:*' --quiet-cpu 1
+  idlewave simulate stencil --noise noise.toml --without 'timer*' --quiet-cpu 1
   idlewave simulate stencil --ranks 200 --delay 100,10,1ms";
 
 const COLLECTIVE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate collective barrier --noise noise.toml --ranks 1e2..1e4
-  idlewave simulate collective allreduce --algorithm ring --ranks 64 \\
-      --noise periodic:10ms:25us --latency 1us";
+  idlewave simulate collective allreduce --algorithm ring --ranks 64";
 
 const LIKE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate like before
-  idlewave simulate like before --without 'task:*' --ranks 100";
+  idlewave simulate like before --without 'timer*' --ranks 100";
 
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]
