@@ -2,7 +2,7 @@
 //!
 //! Convention: in a block marked `console`, lines that begin with `$ ` are commands and the others what they
 //! print, abridged. `$ idlewave ...`, with or without `sudo`, and `$ cargo run --release -- ...` are run, all
-//! in one directory, README first, with a short duration and on CPUs that this process may use. No command
+//! in one directory, README first, with a short duration or few steps and on CPUs that this process may use. No command
 //! is run twice, so two that write the same run must be the same. The others must be in `NOT_RUN`. `./app` is a
 //! small MPI program, `app.goal` and `ring.iw` are of docs/examples, which is there too.
 
@@ -119,6 +119,14 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     };
     if let Some(at) = place.filter(|_| !words.contains(&"--duration")) {
         words.splice(at..at, ["--duration", DURATION]);
+    }
+    let simulated = ["stencil", "collective", "like"];
+    if words[0] == "simulate" && words.get(1).is_some_and(|w| simulated.contains(w)) {
+        for (option, value) in [("--steps", "20"), ("--replications", "2")] {
+            if !words.contains(&option) {
+                words.extend([option, value]);
+            }
+        }
     }
     Some(format!("idlewave {}", words.join(" ")))
 }
