@@ -32,7 +32,7 @@ impl Report {
         } else {
             let _ = writeln!(
                 out,
-                "  {:<21} {:<9}{:>8} {:>15} {:>8} {:>13}",
+                "  {:<20} {:<9}{:>8} {:>15} {:>8} {:>14}",
                 "source", "law", "per s", "(95 %)", "stolen", "(95 %)"
             );
         }
@@ -87,8 +87,8 @@ fn row(out: &mut String, s: &SourceReport) {
     let percent = s.stolen.map(|v| number(100.0 * v));
     let _ = writeln!(
         out,
-        "  {:<21} {:<9}{:>8} {:>15} {:>6} % {:>13}",
-        cut(&s.name, 21),
+        "  {:<20} {:<9}{:>8} {:>15} {:>6} % {:>14}",
+        cut(&s.name, 20),
         s.law,
         number(s.rate_per_s[0]),
         format!("{}..{}", number(s.rate_per_s[1]), number(s.rate_per_s[2])),
@@ -214,7 +214,13 @@ mod tests {
             notes: vec!["A note. ".repeat(30)],
         };
         let mut noisy = quiet.clone();
+        let rare = SourceReport {
+            rate_per_s: [0.0049, 0.0019, 0.0089],
+            stolen: [49e-6, 19e-6, 89e-6],
+            ..source.clone()
+        };
         noisy.sources = vec![source; 40];
+        noisy.sources[0] = rare;
         for text in [quiet.text(), noisy.text()] {
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");

@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use crate::Quiet;
     use idlewave_noise::{Arrivals, Lengths, NoiseModel, Source};
-    use idlewave_simulate::Shape;
-    use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
+    use idlewave_simulate::bulk::{Phase, Program, Wait};
+    use idlewave_simulate::{Shape, Stencil, Work};
     use idlewave_simulated::{Run, write_run};
 
     /// Nothing is predicted from a simulated run and nobody is advised, though there is somebody to blame.

@@ -1,10 +1,10 @@
 //! Lockstep runs as programs of the simulation: what was measured undisturbed, coupled as it was.
 
 use idlewave_run::findings::{Estimate, Findings, LockstepFindings};
-use idlewave_run::{Coupling, ExchangeVariant, Manifest, PhaseKind};
-use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Stencil, Wait, Work};
+use idlewave_run::{Coupling, ExchangeVariant, Manifest, Neighbourhood, PhaseKind};
+use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_simulate::{Shape, Stencil, Work};
 use idlewave_units::{Bytes, Nanos};
 
 /// A lockstep run that was measured, and how to simulate one like it.
@@ -23,7 +23,9 @@ pub struct LikeLockstep {
     /// Undisturbed step beyond the longest computation.
     comm: u64,
     coupling: Coupling,
-    sides: Vec<u32>,
+    /// `None` of more than three dimensions.
+    shape: Option<Shape>,
+    neighbourhood: Neighbourhood,
     variant: ExchangeVariant,
 }
 
@@ -35,6 +37,7 @@ impl LikeLockstep {
             let PhaseKind::Lockstep {
                 coupling,
                 sides,
+                neighbourhood,
                 variant,
                 ..
             } = &phase.kind
@@ -59,7 +62,8 @@ impl LikeLockstep {
                 compute,
                 comm: found.step.get().saturating_sub(longest),
                 coupling: *coupling,
-                sides: sides.clone(),
+                shape: Shape::of_sides(sides),
+                neighbourhood: *neighbourhood,
                 variant: *variant,
             })
         };
@@ -126,20 +130,15 @@ impl LikeLockstep {
 
     /// The decomposition of the run at its own size; at another one the nearest to a cube of as many dimensions.
     fn stencil(&self, ranks: u32) -> Stencil {
-        let side = |at: usize| self.sides.get(at).map_or(1, |&s| s as usize);
         let n = ranks as usize;
-        let own = Shape {
-            x: side(0),
-            y: side(1),
-            z: side(2),
+        let dimensions = |shape: Shape| shape.sides().len();
+        let shape = match self.shape {
+            Some(own) if own.ranks() == n => own,
+            Some(own) if dimensions(own) == 2 => Shape::plane(n),
+            Some(own) if dimensions(own) == 3 => Shape::cuboid(n),
+            _ => Shape::line(n),
         };
-        let dimensions = self.sides.iter().filter(|&&s| s > 1).count();
-        Stencil::nearest(match dimensions {
-            _ if own.ranks() == n => own,
-            2 => Shape::plane(n),
-            3.. => Shape::cuboid(n),
-            _ => Shape { x: n, y: 1, z: 1 },
-        })
+        Stencil::within(shape, self.neighbourhood)
     }
 }
 
@@ -147,6 +146,7 @@ impl LikeLockstep {
 mod tests {
     use super::*;
     use idlewave_noise::{Noise, NoiseModel};
+    use idlewave_run::WaitsFor;
     use idlewave_simulate::bulk::Engine;
 
     fn like(coupling: Coupling, variant: ExchangeVariant, sides: &[u32]) -> LikeLockstep {
@@ -164,9 +164,36 @@ mod tests {
             compute: vec![1_000, 900],
             comm: 50,
             coupling,
-            sides: sides.to_vec(),
+            shape: Shape::of_sides(sides),
+            neighbourhood: Neighbourhood::default(),
             variant,
         }
+    }
+
+    /// Neighbours are those of the run, whose sides are counted the other way round.
+    #[test]
+    fn ranks_wait_for_those_for_whom_they_waited() {
+        let sides = [2, 3];
+        let like = LikeLockstep {
+            neighbourhood: Neighbourhood {
+                one_sided: true,
+                ..Neighbourhood::default()
+            },
+            ..like(Coupling::Neighbours, ExchangeVariant::NonBlocking, &sides)
+        };
+        let waits = WaitsFor::within(like.coupling, &sides, like.neighbourhood, 6);
+        let stencil = like.stencil(6);
+        for rank in 0..6 {
+            let mut own: Vec<usize> = stencil.sources(rank).chain([rank]).collect();
+            own.sort_unstable();
+            own.dedup();
+            let mut there: Vec<usize> = waits.of(rank).chain([rank]).collect();
+            there.sort_unstable();
+            there.dedup();
+            assert_eq!(own, there, "rank {rank}");
+        }
+        assert_eq!(like.stencil(16).shape, Shape { x: 4, y: 4, z: 1 });
+        assert_eq!(like.stencil(16).neighbourhood(), like.neighbourhood);
     }
 
     /// Without noise a step is the longest computation and the communication, whatever the coupling.

@@ -11,7 +11,9 @@ use crate::looped::Times;
 use crate::pattern::{PatternOfRun, PhaseKindOfRun, described};
 use idlewave_noise::Noise;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Engine, Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
+use idlewave_simulate::bulk::{Engine, Phase, Program, Wait};
 use idlewave_simulate::goal::Parameters;
 
 /// What happens to the work of a rank when there are more of them.

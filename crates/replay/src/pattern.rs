@@ -6,7 +6,8 @@ use crate::phases::{What, phases};
 use crate::script::{Script, Taken};
 use idlewave_run::RunReader;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Collective, Stencil};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::bulk::Collective;
 use std::fmt;
 
 pub use crate::looped::Times;

@@ -12,7 +12,8 @@ use idlewave_replay::{
 };
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Collective, Stencil};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::{Bytes, Nanos};
 use made::Made;

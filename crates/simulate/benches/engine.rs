@@ -5,8 +5,8 @@ use divan::counter::ItemsCount;
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
-use idlewave_simulate::lockstep::{Lockstep, LockstepConfig, Stencil};
-use idlewave_simulate::mean_delay;
+use idlewave_simulate::lockstep::{Lockstep, LockstepConfig};
+use idlewave_simulate::{Shape, Stencil, mean_delay};
 use idlewave_units::Nanos;
 
 fn main() {
@@ -112,9 +112,9 @@ fn wall_clock(per_step: f64) -> Noise {
     Noise::new(&model, 1, 0, |_| true).expect("the model above is sound")
 }
 
-fn lockstep(bencher: divan::Bencher, sides: &[u32], per_step: f64, threads: usize) {
+fn lockstep(bencher: divan::Bencher, shape: Shape, per_step: f64, threads: usize) {
     let noise = wall_clock(per_step);
-    let stencil = Stencil::new(sides).expect("the sides of the benches are sound");
+    let stencil = Stencil::nearest(shape);
     let ranks = stencil.ranks() as u64;
     let steps = (50_000_000 / ranks).clamp(16, 65_536);
     let mut lockstep = Lockstep::new(LockstepConfig::new(stencil, 20_000, 1_000), &noise)
@@ -129,30 +129,35 @@ fn lockstep(bencher: divan::Bencher, sides: &[u32], per_step: f64, threads: usiz
         .bench_local(|| pool.install(|| lockstep.advance(steps)));
 }
 
-const MANY_RANKS: [u32; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+fn cube(side: usize) -> Shape {
+    let (x, y, z) = (side, side, side);
+    Shape { x, y, z }
+}
+
+const MANY_RANKS: [usize; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 #[divan::bench(args = MANY_RANKS, sample_count = 7, sample_size = 1)]
-fn lockstep_ring(bencher: divan::Bencher, ranks: u32) {
-    lockstep(bencher, &[ranks], 1e-2, 1);
+fn lockstep_ring(bencher: divan::Bencher, ranks: usize) {
+    lockstep(bencher, Shape::line(ranks), 1e-2, 1);
 }
 
 #[divan::bench(args = [1e-4, 1e-2, 1e-1], sample_count = 7, sample_size = 1)]
 fn lockstep_ring_of_a_million_by_noise(bencher: divan::Bencher, per_step: f64) {
-    lockstep(bencher, &[1_000_000], per_step, 1);
+    lockstep(bencher, Shape::line(1_000_000), per_step, 1);
 }
 
 /// Ranks along a side of a cube.
-#[divan::bench(args = [10u32, 22, 46, 100, 215], sample_count = 7, sample_size = 1)]
-fn lockstep_cube(bencher: divan::Bencher, side: u32) {
-    lockstep(bencher, &[side; 3], 1e-2, 1);
+#[divan::bench(args = [10usize, 22, 46, 100, 215], sample_count = 7, sample_size = 1)]
+fn lockstep_cube(bencher: divan::Bencher, side: usize) {
+    lockstep(bencher, cube(side), 1e-2, 1);
 }
 
 #[divan::bench(sample_count = 7, sample_size = 1)]
 fn lockstep_ring_all_threads(bencher: divan::Bencher) {
-    lockstep(bencher, &[1_000_000], 1e-2, 0);
+    lockstep(bencher, Shape::line(1_000_000), 1e-2, 0);
 }
 
 #[divan::bench(sample_count = 7, sample_size = 1)]
 fn lockstep_cube_all_threads(bencher: divan::Bencher) {
-    lockstep(bencher, &[100; 3], 1e-2, 0);
+    lockstep(bencher, cube(100), 1e-2, 0);
 }

@@ -6,7 +6,8 @@
 
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
 use idlewave_run::SourceKind;
-use idlewave_simulate::lockstep::{Lockstep, LockstepConfig, Stencil};
+use idlewave_simulate::lockstep::{Lockstep, LockstepConfig};
+use idlewave_simulate::{Shape, Stencil};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,14 +21,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [sides, steps, events, every, file @ ..] = &arguments[..] else {
         return Err("SIDES STEPS EVENTS_PER_RANK_STEP EVERY [FILE]".into());
     };
-    let sides = sides
+    // The first side is the one that varies fastest.
+    let mut sides = sides
         .split('x')
         .map(str::parse)
         .collect::<Result<Vec<u32>, _>>()?;
+    sides.reverse();
+    let shape = Shape::of_sides(&sides).ok_or("no more than three sides")?;
     let (steps, every): (u64, u64) = (steps.parse()?, every.parse()?);
     let rate_per_s = events.parse::<f64>()? * 1e9 / (WORK_NS + COMMUNICATION_NS) as f64;
     let noise = Noise::new(&model(rate_per_s), 1, 0, |_| true)?;
-    let config = LockstepConfig::new(Stencil::new(&sides)?, WORK_NS, COMMUNICATION_NS);
+    let config = LockstepConfig::new(Stencil::nearest(shape), WORK_NS, COMMUNICATION_NS);
 
     let begin = Instant::now();
     let mut lockstep = Lockstep::new(config, &noise)?;

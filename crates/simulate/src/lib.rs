@@ -21,10 +21,14 @@ pub mod program;
 pub mod question;
 mod shape;
 mod steady;
+mod stencil;
 mod text;
+mod work;
 
 pub use error::SimulateError;
 pub use general::{Graph, step};
 pub use predict::{MOST_REMOVED, MeasuredRun, PredictConfig, predict, predict_with_effort};
 pub use shape::Shape;
 pub use steady::{Delay, mean_delay};
+pub use stencil::Stencil;
+pub use work::Work;

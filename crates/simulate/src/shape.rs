@@ -17,6 +17,30 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// A line or ring.
+    pub fn line(ranks: usize) -> Self {
+        Shape {
+            x: ranks,
+            y: 1,
+            z: 1,
+        }
+    }
+
+    /// Of the sides of a run's decomposition, the one that varies fastest last; none are a single rank. `None` of more than three.
+    pub fn of_sides(sides: &[u32]) -> Option<Self> {
+        let mut fastest_first = sides.iter().rev().map(|&side| side as usize);
+        let mut next = || fastest_first.next().unwrap_or(1);
+        let (x, y, z) = (next(), next(), next());
+        (sides.len() <= 3).then_some(Shape { x, y, z })
+    }
+
+    /// The sides as a run has them, the one that varies fastest last; those of one rank before it are left out.
+    pub fn sides(&self) -> Vec<u32> {
+        let all = [self.z, self.y, self.x].map(|side| side as u32);
+        let first = all.iter().position(|&s| s > 1).unwrap_or(2);
+        all[first..].to_vec()
+    }
+
     /// The most square rectangle.
     pub fn plane(ranks: usize) -> Self {
         let y = largest_divisor_up_to(ranks, |d| d * d <= ranks);
@@ -51,11 +75,7 @@ impl Shape {
         match topology {
             Topology::Torus2d => Shape::plane(ranks),
             Topology::Torus3d => Shape::cuboid(ranks),
-            Topology::Ring1d | Topology::Barrier => Shape {
-                x: ranks,
-                y: 1,
-                z: 1,
-            },
+            Topology::Ring1d | Topology::Barrier => Shape::line(ranks),
         }
     }
 
@@ -100,6 +120,19 @@ mod tests {
         );
         assert_eq!(Shape::plane(1024), Shape { x: 32, y: 32, z: 1 });
         assert_eq!(Shape::plane(256 * 2), Shape { x: 32, y: 16, z: 1 });
+    }
+
+    #[test]
+    fn sides_are_those_of_a_run_and_back() {
+        let shape = Shape { x: 4, y: 3, z: 2 };
+        assert_eq!(shape.sides(), [2, 3, 4]);
+        assert_eq!(Shape::of_sides(&[2, 3, 4]), Some(shape));
+        assert_eq!(Shape::of_sides(&[5]), Some(Shape::line(5)));
+        assert_eq!(Shape::line(5).sides(), [5]);
+        assert_eq!(Shape::line(1).sides(), [1]);
+        assert_eq!(Shape { x: 1, y: 5, z: 1 }.sides(), [5, 1]);
+        assert_eq!(Shape::of_sides(&[]), Some(Shape::line(1)));
+        assert_eq!(Shape::of_sides(&[1, 2, 3, 4]), None);
     }
 
     proptest! {

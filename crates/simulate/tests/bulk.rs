@@ -5,8 +5,10 @@
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Timelines, Together};
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
 use idlewave_simulate::bulk::{
-    Algorithm, Collective, Engine, OneOff, Phase, Program, Stencil, Wait, Work, schedule,
+    Algorithm, Collective, Engine, OneOff, Phase, Program, Wait, schedule,
 };
 use idlewave_simulate::goal::{Parameters, PerByte, simulate, simulate_with};
 use idlewave_units::{Bytes, Nanos};

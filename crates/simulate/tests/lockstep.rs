@@ -4,9 +4,8 @@
 
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
 use idlewave_run::SourceKind;
-use idlewave_simulate::lockstep::{
-    Edges, InjectedDelay, Lockstep, LockstepConfig, LockstepError, Stencil, Work,
-};
+use idlewave_simulate::lockstep::{InjectedDelay, Lockstep, LockstepConfig, LockstepError};
+use idlewave_simulate::{Shape, Stencil, Work};
 
 fn source(arrivals: Arrivals, length: Lengths) -> Source {
     Source {
@@ -38,8 +37,15 @@ fn quiet() -> Noise {
     noise(vec![], 0)
 }
 
-fn line(ranks: u32) -> Stencil {
-    Stencil::new(&[ranks]).unwrap()
+fn line(ranks: usize) -> Stencil {
+    Stencil::nearest(Shape::line(ranks))
+}
+
+fn one_sided(ranks: usize) -> Stencil {
+    Stencil {
+        one_sided: true,
+        ..line(ranks)
+    }
 }
 
 fn close(seen: f64, expected: f64, relative: f64) {
@@ -52,8 +58,9 @@ fn close(seen: f64, expected: f64, relative: f64) {
 #[test]
 fn without_noise_a_step_takes_work_and_communication() {
     let quiet = quiet();
-    for sides in [&[70_000][..], &[300, 40], &[13, 12, 11]] {
-        let config = LockstepConfig::new(Stencil::new(sides).unwrap(), 700, 30);
+    for (x, y, z) in [(70_000, 1, 1), (300, 40, 1), (13, 12, 11)] {
+        let stencil = Stencil::nearest(Shape { x, y, z });
+        let config = LockstepConfig::new(stencil, 700, 30);
         let mut lockstep = Lockstep::new(config, &quiet).unwrap();
         assert_eq!(lockstep.ends(), None);
         lockstep.advance(100).unwrap();
@@ -74,7 +81,14 @@ fn lateness(config: LockstepConfig, steps: u64) -> Vec<u64> {
 #[test]
 fn an_idle_wave_moves_as_many_ranks_per_step_as_the_reach_and_keeps_its_height() {
     for (reach, steps) in [(1, 4_000), (3, 1_000), (1, 1)] {
-        let mut config = LockstepConfig::new(line(20_000).with_reach(reach).unwrap(), 300, 30);
+        let mut config = LockstepConfig::new(
+            Stencil {
+                reach,
+                ..line(20_000)
+            },
+            300,
+            30,
+        );
         config.delays = vec![InjectedDelay {
             step: 0,
             rank: 10_000,
@@ -90,7 +104,7 @@ fn an_idle_wave_moves_as_many_ranks_per_step_as_the_reach_and_keeps_its_height()
             };
             assert_eq!(late, expected, "rank {rank}, reach {reach}");
         }
-        config.stencil = config.stencil.one_sided().with_edges(Edges::Open);
+        (config.stencil.one_sided, config.stencil.periodic) = (true, false);
         let late = lateness(config, steps);
         for (rank, &late) in (0_u64..).zip(&late) {
             let hit = (10_000..=10_000 + front).contains(&rank);
@@ -127,8 +141,9 @@ fn two_idle_waves_annihilate_and_the_larger_one_goes_on() {
 
 #[test]
 fn an_idle_wave_in_space_reaches_the_ranks_within_so_many_hops() {
-    let mut config = LockstepConfig::new(Stencil::new(&[31, 32, 33]).unwrap(), 300, 30);
-    config.stencil = config.stencil.with_edges(Edges::Open);
+    let (x, y, z) = (31, 32, 33);
+    let mut config = LockstepConfig::new(Stencil::nearest(Shape { x, y, z }), 300, 30);
+    config.stencil.periodic = false;
     config.delays = vec![InjectedDelay {
         step: 0,
         rank: (16 * 32 + 15) * 31 + 14,
@@ -163,7 +178,7 @@ fn what_strikes_a_waiting_rank_costs_nothing() {
     };
     let noise = Noise::new(&model, 1, 0, |_| true).unwrap();
     let mut config = LockstepConfig::new(line(3), 0, 0);
-    config.work = Work::EachRank(vec![1_000, 10_000, 1_000]);
+    config.work = Work::Each(vec![1_000, 10_000, 1_000]);
     let mut lockstep = Lockstep::new(config, &noise).unwrap();
     lockstep.advance(50).unwrap();
     assert_eq!(lockstep.times(), [500_000; 3]);
@@ -196,7 +211,7 @@ fn cost_of_rare_events(stencil: Stencil, per_step: f64, steps: u64) -> (f64, f64
 #[test]
 fn rare_noise_costs_the_square_root_of_its_rate() {
     let q = 1e-3_f64;
-    let (one, width) = cost_of_rare_events(line(20_000).one_sided(), q, 12_000);
+    let (one, width) = cost_of_rare_events(one_sided(20_000), q, 12_000);
     // At finite q geometric weights bound it: sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math. Phys. 209 (2000) 437).
     assert!(
         (0.98 * q.sqrt()..1.02 * q.sqrt() / (1.0 - q.sqrt())).contains(&one),
@@ -205,7 +220,14 @@ fn rare_noise_costs_the_square_root_of_its_rate() {
     assert!(width < 0.02 * one);
     let (two, _) = cost_of_rare_events(line(20_000), q, 12_000);
     close(two, (2.0 * q).sqrt(), 0.015);
-    let (far, _) = cost_of_rare_events(line(20_000).with_reach(2).unwrap(), q, 6_000);
+    let (far, _) = cost_of_rare_events(
+        Stencil {
+            reach: 2,
+            ..line(20_000)
+        },
+        q,
+        6_000,
+    );
     // Distance d: sqrt(2 d q), from the same derivation.
     close(far, (4.0 * q).sqrt(), 0.04);
 }
@@ -234,7 +256,7 @@ fn exponential_work_and_one_neighbour_cost_twice_the_mean() {
             });
         }
     }
-    let mut config = LockstepConfig::new(line(ranks).one_sided(), 0, 0);
+    let mut config = LockstepConfig::new(one_sided(ranks as usize), 0, 0);
     config.delays = delays;
     let mut lockstep = Lockstep::new(config, &none).unwrap();
     lockstep.advance(steps / 4).unwrap();
@@ -258,7 +280,7 @@ fn ranks_that_move_with_their_cpus_find_the_same_times() {
     let noise = noise(vec![poisson(5e4, Lengths::Fixed { ns: 3_000 })], 9);
     let ranks = 5_000_u32;
     let run = |by: u32| {
-        let mut config = LockstepConfig::new(line(ranks), 10_000, 500);
+        let mut config = LockstepConfig::new(line(ranks as usize), 10_000, 500);
         config.cpus = Some((0..ranks).map(|r| (r + by) % ranks).collect());
         let mut lockstep = Lockstep::new(config, &noise).unwrap();
         lockstep.advance(200).unwrap();
@@ -291,7 +313,7 @@ fn what_cannot_be_simulated_is_said() {
     let new = |config| Lockstep::new(config, &quiet).map(|_| ()).unwrap_err();
     let base = LockstepConfig::new(line(10), 100, 10);
     let mut config = base.clone();
-    config.work = Work::EachRank(vec![1; 9]);
+    config.work = Work::Each(vec![1; 9]);
     let error = new(config);
     assert!(
         error.to_string().contains("10 ranks: 9 values of 'work'"),
@@ -304,7 +326,7 @@ fn what_cannot_be_simulated_is_said() {
         LockstepError::BadLength { what: "cpus", .. }
     ));
     let mut config = base.clone();
-    config.work = Work::EachRank([vec![1; 7], vec![1 << 50; 3]].concat());
+    config.work = Work::Each([vec![1; 7], vec![1 << 50; 3]].concat());
     let expected = LockstepError::StepTooLong {
         rank: 7,
         ns: (1 << 50) + 10,
@@ -342,4 +364,25 @@ fn what_cannot_be_simulated_is_said() {
     }];
     let mut lockstep = Lockstep::new(config, &quiet).unwrap();
     assert_eq!(lockstep.advance(5), Err(LockstepError::TooLong { step: 5 }));
+}
+
+#[test]
+fn shapes_without_ranks_and_stencils_without_reach_are_refused() {
+    let quiet = quiet();
+    let refused = |stencil| Lockstep::new(LockstepConfig::new(stencil, 300, 30), &quiet).err();
+    for (x, y, z) in [
+        (0, 1, 1),
+        (5, 0, 1),
+        (1 << 16, 1 << 16, 1),
+        (usize::MAX, 2, 1),
+    ] {
+        let stencil = Stencil::nearest(Shape { x, y, z });
+        assert_eq!(refused(stencil), Some(LockstepError::BadShape { x, y, z }));
+    }
+    let reachless = Stencil {
+        reach: 0,
+        ..line(5)
+    };
+    assert_eq!(refused(reachless), Some(LockstepError::NoReach));
+    assert_eq!(refused(line(5)), None);
 }

@@ -4,7 +4,8 @@
 
 use idlewave_noise::CpuTime;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Algorithm, Collective, Stencil};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::bulk::{Algorithm, Collective};
 use idlewave_simulate::goal::{self, Parameters, PerByte};
 use idlewave_simulate::program::{Bindings, Program, Statement, patterns, simulate, simulate_with};
 use idlewave_units::Nanos;

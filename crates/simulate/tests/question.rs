@@ -5,7 +5,9 @@
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{OneOff, Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
+use idlewave_simulate::bulk::{OneOff, Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_simulate::question::{Effort, PathShares, Question, answer, wave};
 use idlewave_units::Nanos;

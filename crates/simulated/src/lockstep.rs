@@ -3,7 +3,9 @@
 use crate::SimulatedError;
 use idlewave_run::{Coupling, ExchangeVariant, Neighbourhood};
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Collective, Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
+use idlewave_simulate::bulk::{Collective, Phase, Program, Wait};
 use idlewave_units::{Bytes, Nanos};
 
 /// What the phase of the bundle says of the program.
@@ -67,12 +69,8 @@ impl Lockstep {
                         }
                     };
                     lockstep.message_bytes = *bytes;
-                    lockstep.sides = sides(stencil.shape);
-                    lockstep.neighbourhood = Neighbourhood {
-                        reach: stencil.reach,
-                        periodic: stencil.periodic,
-                        one_sided: stencil.one_sided,
-                    };
+                    lockstep.sides = stencil.shape.sides();
+                    lockstep.neighbourhood = stencil.neighbourhood();
                 }
                 Phase::Collective {
                     operation, bytes, ..
@@ -106,13 +104,6 @@ impl Lockstep {
         }
         Ok(lockstep)
     }
-}
-
-/// Slowest varying first, as in the manifest; a line has one side.
-fn sides(shape: Shape) -> Vec<u32> {
-    let all = [shape.z, shape.y, shape.x].map(|side| side as u32);
-    let first = all.iter().position(|&s| s > 1).unwrap_or(2);
-    all[first..].to_vec()
 }
 
 /// The program, one line for each part of a step and one for what messages cost.
@@ -267,15 +258,6 @@ mod tests {
             work: Nanos::from_micros(1),
         };
         assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn sides_are_those_of_the_manifest() {
-        assert_eq!(sides(PLANE), [3, 4]);
-        assert_eq!(sides(Shape { x: 5, y: 1, z: 1 }), [5]);
-        assert_eq!(sides(Shape { x: 1, y: 5, z: 1 }), [5, 1]);
-        assert_eq!(sides(Shape { x: 2, y: 3, z: 4 }), [4, 3, 2]);
-        assert_eq!(sides(Shape { x: 1, y: 1, z: 1 }), [1]);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{Bursts, Interrupts, Regions, Table, Tasks, region_kind};
 use idlewave_run::{RunReader, RunState, SourceKind};
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{
-    Algorithm, Collective, Engine, OneOff, Phase, Program, Stencil, Wait, Work,
-};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
+use idlewave_simulate::bulk::{Algorithm, Collective, Engine, OneOff, Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_simulated::{MOST_RANK_STEPS, MOST_RANKS, Run, SimulatedError, Written, write_run};
 use idlewave_units::{Bytes, Nanos, Rank};

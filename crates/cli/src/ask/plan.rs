@@ -8,7 +8,9 @@ use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, T
 use idlewave_recording::Stop;
 use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
-use idlewave_simulate::bulk::{Phase, Program, Stencil, Wait, Work};
+use idlewave_simulate::Stencil;
+use idlewave_simulate::Work;
+use idlewave_simulate::bulk::{Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::Nanos;
 use std::path::Path;

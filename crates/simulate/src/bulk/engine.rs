@@ -3,8 +3,9 @@
 use super::collective::{CollectiveError, Pattern};
 use super::exchange::{Cost, Partners, Ranks};
 use super::path::{Notes, Record};
-use super::program::{Phase, Program, Wait, Work};
-use super::stencil::{Direction, Stencil};
+use super::program::{Phase, Program, Wait};
+use crate::Work;
+use crate::stencil::{Direction, Stencil};
 use idlewave_noise::{Charge, Noise};
 
 /// Why a program was not run.

@@ -1,7 +1,7 @@
 //! Messages of all ranks at once: every rank sends, perhaps computes, and takes what comes.
 
 use super::path::Notes;
-use super::program::Work;
+use crate::Work;
 use crate::goal::Parameters;
 use idlewave_noise::{Charge, Noise, Timeline};
 use rayon::prelude::*;

@@ -13,11 +13,9 @@ mod exchange;
 mod path;
 mod program;
 mod schedule;
-mod stencil;
 
 pub use collective::{Algorithm, Collective, CollectiveError, Pattern, Round};
 pub use engine::{BulkError, Ended, Engine, OneOff};
 pub use path::{CriticalPath, Record};
-pub use program::{Phase, Program, Wait, Work};
+pub use program::{Phase, Program, Wait};
 pub use schedule::{NoSchedule, schedule};
-pub use stencil::Stencil;

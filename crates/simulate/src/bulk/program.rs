@@ -1,8 +1,8 @@
 //! What a step of a bulk-synchronous program is.
 
 use super::collective::{Algorithm, Collective};
-use super::stencil::Stencil;
 use crate::goal::Parameters;
+use crate::{Stencil, Work};
 
 /// A loop that all ranks go through.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,26 +40,6 @@ pub enum Phase {
         /// Bytes of each rank.
         bytes: u64,
     },
-}
-
-/// How long each rank computes in nanoseconds when nothing disturbs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// All alike.
-    Same(u64),
-    /// Each as its place says; as many as there are ranks.
-    Each(Vec<u64>),
-}
-
-impl Work {
-    /// Of a rank.
-    #[inline]
-    pub fn of(&self, rank: usize) -> u64 {
-        match self {
-            Work::Same(ns) => *ns,
-            Work::Each(ns) => ns[rank],
-        }
-    }
 }
 
 /// How a rank waits for the messages of an exchange.

@@ -3,9 +3,10 @@
 use super::columns::{Columns, Disturbances, Part, from_column};
 use super::error::LockstepError;
 use super::kernel::{After, LATEST, NEVER, ORIGIN, Row, Swept, Width, sweep};
+use super::layout::Layout;
 use super::settle::{Disturbed, settle};
-use super::stencil::{Layout, Stencil};
 use super::tiles::{Task, Tiling, phases};
+use crate::{Shape, Stencil, Work};
 use idlewave_noise::{LoneStream, Noise};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -18,15 +19,6 @@ const STEPS_UNWATCHED: u64 = 256;
 
 /// So few that sharing them out among threads takes longer than their times.
 const FEW_RANKS: usize = 1 << 14;
-
-/// CPU time of a step without noise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// The same for all ranks, in nanoseconds.
-    Same(u64),
-    /// That of each rank, in nanoseconds.
-    EachRank(Vec<u64>),
-}
 
 /// A computation made longer once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +81,16 @@ impl<'a> Lockstep<'a> {
     /// All ranks at time 0, on the CPUs of `noise`.
     ///
     /// # Errors
-    /// Not one work or CPU per rank, a step longer than 13 days, a delay of a rank that does not exist.
+    /// No rank or more than 32 bits count, no reach, not one work or CPU per rank, a step longer than 13 days, a delay of a rank that does not exist.
     pub fn new(config: LockstepConfig, noise: &'a Noise) -> Result<Self, LockstepError> {
-        let ranks = config.stencil.ranks();
+        let Shape { x, y, z } = config.stencil.shape;
+        let count = x.checked_mul(y).and_then(|plane| plane.checked_mul(z));
+        let Some(ranks) = count.filter(|&n| n > 0 && u32::try_from(n).is_ok()) else {
+            return Err(LockstepError::BadShape { x, y, z });
+        };
+        if config.stencil.reach == 0 {
+            return Err(LockstepError::NoReach);
+        }
         let one_each = |what, given| match given == ranks {
             true => Ok(()),
             false => Err(LockstepError::BadLength { what, given, ranks }),
@@ -101,7 +100,7 @@ impl<'a> Lockstep<'a> {
         }
         let (work, each) = match config.work {
             Work::Same(ns) => (ns, Vec::new()),
-            Work::EachRank(each) => {
+            Work::Each(each) => {
                 one_each("work", each.len())?;
                 (0, each)
             }
@@ -127,7 +126,7 @@ impl<'a> Lockstep<'a> {
         let communication = config.communication_ns as i64;
         Ok(Lockstep {
             noise,
-            layout: config.stencil.layout(),
+            layout: Layout::of(&config.stencil),
             work: work as i64,
             communication,
             delays,
@@ -271,7 +270,7 @@ impl<'a> Lockstep<'a> {
             let units = begin / layout.unit()..(begin + times.len()) / layout.unit();
             let buffer = &mut buffer[..times.len()];
             let mut none = Vec::new();
-            rows(layout, layout.units, true, units, |row, range| {
+            rows(layout, layout.units, units, |row, range| {
                 let first = row.begin + range.start - begin;
                 let places = first..first + range.len();
                 let out = Swept {
@@ -330,26 +329,20 @@ impl Rules<'_> {
                 0 => (&**a, &mut **b),
                 _ => (&**b, &mut **a),
             };
-            rows(
-                &self.layout,
-                count,
-                task.whole,
-                units.clone(),
-                |row, range| {
-                    let places = row.begin + range.start..row.begin + range.end;
-                    let after = match part.work.is_empty() {
-                        true => After::Same(self.communication + self.work),
-                        false => After::Each(self.communication, &part.work[places.clone()]),
-                    };
-                    let out = Swept {
-                        ends: &mut out[places.clone()],
-                        quiet: &part.quiet[places.clone()],
-                        first: places.start as u32,
-                        disturbed: &mut noted,
-                    };
-                    sweep(self.width, ends, row, range, after, out);
-                },
-            );
+            rows(&self.layout, count, units.clone(), |row, range| {
+                let places = row.begin + range.start..row.begin + range.end;
+                let after = match part.work.is_empty() {
+                    true => After::Same(self.communication + self.work),
+                    false => After::Each(self.communication, &part.work[places.clone()]),
+                };
+                let out = Swept {
+                    ends: &mut out[places.clone()],
+                    quiet: &part.quiet[places.clone()],
+                    first: places.start as u32,
+                    disturbed: &mut noted,
+                };
+                sweep(self.width, ends, row, range, after, out);
+            });
             list.extend(noted.iter().map(|&rank| self.disturbed(part, into, rank)));
             self.add_delays(part, into, units, self.step + step as u64, &mut list);
             settle(self.noise, self.lone, part, into, &mut list);
@@ -396,17 +389,15 @@ impl Rules<'_> {
     }
 }
 
-/// Calls `visit` with every row of `units` and the range of its ranks to compute. `count`: units of the array; `whole`: it has no others.
+/// Calls `visit` with every row of `units` and the range of its ranks to compute. `count`: units of the array. Where it is a part of
+/// the whole, no neighbours beyond its ends are asked for.
 fn rows(
     layout: &Layout,
     count: usize,
-    whole: bool,
     units: Range<usize>,
     mut visit: impl FnMut(Row<'_>, Range<usize>),
 ) {
-    let mut across = layout.line;
-    // Within a part nothing wraps around: neighbours beyond its ends are not asked for.
-    across.joined &= whole;
+    let across = layout.line;
     if layout.unit() == 1 {
         let row = Row {
             begin: 0,

@@ -4,10 +4,14 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockstepError {
     /// A side without ranks, or more ranks than 32 bits count.
-    #[error("simulate {sides:?} ranks: between 1 and 4294967295 ranks are possible")]
-    BadSides {
-        /// Ranks along each side.
-        sides: Vec<u32>,
+    #[error("simulate {x} x {y} x {z} ranks: between 1 and 4294967295 ranks are possible")]
+    BadShape {
+        /// Ranks along the first side.
+        x: usize,
+        /// Along the second.
+        y: usize,
+        /// Along the third.
+        z: usize,
     },
     /// Neighbours at no distance.
     #[error("simulate a stencil of reach 0: the reach is 1 or more")]

@@ -3,7 +3,7 @@
 //! Three arrays of 8 bytes per rank stream through (ends read, ends written, quiet times read). Whoever is disturbed is noted
 //! and left for later, so that nothing but vectors is computed here.
 
-use super::stencil::Line;
+use super::layout::Line;
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 use std::ops::Range;

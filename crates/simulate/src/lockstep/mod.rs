@@ -1,6 +1,6 @@
 //! Ranks in lockstep on the wall clock: compute, wait for the neighbours, step after step, millions of ranks at a time.
 //!
-//! Place in the flow: a [`Noise`](idlewave_noise::Noise) and a [`Stencil`] go in, the moments at which every rank is done
+//! Place in the flow: a [`Noise`](idlewave_noise::Noise) and a [`Stencil`](crate::Stencil) go in, the moments at which every rank is done
 //! with every step come out. Model: in step k rank i computes from t(i, k) on, disturbed by the events that its CPU meets on the wall
 //! clock, so that what strikes while it waits costs it nothing; and
 //! t(i, k+1) = max over itself and its neighbours j of the end of j's computation, plus the time of communication.
@@ -12,17 +12,16 @@ mod columns;
 mod engine;
 mod error;
 mod kernel;
+mod layout;
 mod rate;
 mod settle;
-mod stencil;
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod wide;
 
-pub use engine::{InjectedDelay, Lockstep, LockstepConfig, Work};
+pub use engine::{InjectedDelay, Lockstep, LockstepConfig};
 pub use error::LockstepError;
 pub use rate::StepTime;
-pub use stencil::{Edges, Stencil};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use super::kernel::Width;
 use super::*;
 use crate::general::{Graph, step};
+use crate::{Shape, Stencil, Work};
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Timeline, Together};
 use idlewave_run::SourceKind;
 use proptest::prelude::*;
@@ -19,6 +20,11 @@ fn source(arrivals: Arrivals, length: Option<Lengths>) -> Source {
         length,
         fit: None,
     }
+}
+
+/// Ranks that meet their nearest neighbours on a torus of these sides.
+fn torus(x: usize, y: usize, z: usize) -> Stencil {
+    Stencil::nearest(Shape { x, y, z })
 }
 
 fn poisson(rate_per_s: f64, length: Lengths) -> Source {
@@ -94,7 +100,10 @@ fn noise(kind: usize, seed: u64) -> Noise {
 fn plain(config: &LockstepConfig, noise: &Noise, steps: u64) -> Vec<Vec<u64>> {
     let stencil = &config.stencil;
     let ranks = stencil.ranks();
-    let graph = Graph::new(ranks as u32, |rank| stencil.neighbours(rank));
+    let graph = Graph::new(ranks as u32, |rank| {
+        let neighbours = stencil.sources(rank as usize);
+        neighbours.map(|n| n as u32).collect::<Vec<_>>()
+    });
     let cpu = |r: usize| config.cpus.as_ref().map_or(r as u32, |cpus| cpus[r]);
     let mut lines: Vec<Timeline> = (0..ranks)
         .map(|r| Timeline::new(noise, noise.place(cpu(r))))
@@ -104,13 +113,9 @@ fn plain(config: &LockstepConfig, noise: &Noise, steps: u64) -> Vec<Vec<u64>> {
     for k in 0..steps {
         let begins = times.clone();
         step(&graph, &mut times, 0, config.communication_ns, |rank| {
-            let own = match &config.work {
-                Work::Same(ns) => *ns,
-                Work::EachRank(each) => each[rank as usize],
-            };
             let delays = config.delays.iter();
             let delays = delays.filter(|d| d.step == k && d.rank == rank);
-            let work = own + delays.map(|d| d.work_ns).sum::<u64>();
+            let work = config.work.of(rank as usize) + delays.map(|d| d.work_ns).sum::<u64>();
             let begin = begins[rank as usize];
             lines[rank as usize].end(noise, begin, work, |_| {}) - begin
         });
@@ -144,15 +149,19 @@ fn compare(config: &LockstepConfig, noise: &Noise, steps: u64, tile_ranks: usize
 
 #[test]
 fn tiles_of_a_ring_and_of_a_chain_agree_with_the_plain_engine() {
-    for (ranks, tile, edges, reach) in [
-        (300, 40, Edges::Joined, 1),
-        (301, 37, Edges::Open, 1),
-        (263, 20, Edges::Joined, 3),
-        (100, 16, Edges::Open, 2),
-        (64, 8, Edges::Joined, 2),
+    for (ranks, tile, periodic, reach) in [
+        (300, 40, true, 1),
+        (301, 37, false, 1),
+        (263, 20, true, 3),
+        (100, 16, false, 2),
+        (64, 8, true, 2),
     ] {
-        let stencil = Stencil::new(&[ranks]).unwrap().with_edges(edges);
-        let config = LockstepConfig::new(stencil.with_reach(reach).unwrap(), 4_000, 150);
+        let stencil = Stencil {
+            reach,
+            periodic,
+            ..torus(ranks, 1, 1)
+        };
+        let config = LockstepConfig::new(stencil, 4_000, 150);
         for kind in [1, 5] {
             compare(&config, &noise(kind, 3), 70, tile, 70);
             compare(&config, &noise(kind, 4), 41, tile, 7);
@@ -162,15 +171,12 @@ fn tiles_of_a_ring_and_of_a_chain_agree_with_the_plain_engine() {
 
 #[test]
 fn slabs_of_planes_and_cuboids_agree_with_the_plain_engine() {
-    for sides in [
-        &[17, 40][..],
-        &[5, 6, 30],
-        &[1, 7, 40],
-        &[40, 1, 9],
-        &[40, 18, 8],
-    ] {
-        for edges in [Edges::Joined, Edges::Open] {
-            let stencil = Stencil::new(sides).unwrap().with_edges(edges);
+    for (x, y, z) in [(17, 40, 1), (5, 6, 30), (1, 7, 40), (40, 1, 9), (40, 18, 8)] {
+        for periodic in [true, false] {
+            let stencil = Stencil {
+                periodic,
+                ..torus(x, y, z)
+            };
             let config = LockstepConfig::new(stencil, 4_000, 150);
             compare(&config, &noise(1, 5), 30, 100, 30);
         }
@@ -179,8 +185,12 @@ fn slabs_of_planes_and_cuboids_agree_with_the_plain_engine() {
 
 #[test]
 fn any_number_of_threads_gives_the_same_times() {
-    for (sides, kind) in [(&[5_000][..], 1), (&[20, 200], 1), (&[6, 7, 50], 5)] {
-        let config = LockstepConfig::new(Stencil::new(sides).unwrap(), 4_000, 150);
+    for (stencil, kind) in [
+        (torus(5_000, 1, 1), 1),
+        (torus(20, 200, 1), 1),
+        (torus(6, 7, 50), 5),
+    ] {
+        let config = LockstepConfig::new(stencil, 4_000, 150);
         let noise = noise(kind, 8);
         let all: Vec<Vec<u64>> = [1, 2, 3, 7]
             .map(|threads| {
@@ -199,7 +209,7 @@ fn any_number_of_threads_gives_the_same_times() {
 
 #[test]
 fn a_copy_goes_on_like_the_original_and_strides_do_not_matter() {
-    let config = LockstepConfig::new(Stencil::new(&[700]).unwrap(), 4_000, 150);
+    let config = LockstepConfig::new(torus(700, 1, 1), 4_000, 150);
     for kind in [1, 5] {
         let noise = noise(kind, 2);
         let mut one = Lockstep::new(config.clone(), &noise).unwrap();
@@ -216,24 +226,24 @@ fn a_copy_goes_on_like_the_original_and_strides_do_not_matter() {
 }
 
 fn configs() -> impl Strategy<Value = LockstepConfig> {
-    let sides = prop_oneof![
-        proptest::collection::vec(1u32..60, 1),
-        proptest::collection::vec(1u32..14, 2),
-        proptest::collection::vec(1u32..8, 3),
+    let torus = prop_oneof![
+        (1usize..60).prop_map(|x| torus(x, 1, 1)),
+        (1usize..14, 1usize..14).prop_map(|(x, y)| torus(x, y, 1)),
+        (1usize..8, 1usize..8, 1usize..8).prop_map(|(x, y, z)| torus(x, y, z)),
     ];
     let delays = proptest::collection::vec((0u64..40, any::<u32>(), 0u64..50_000), 0..12);
     let work = prop_oneof![
         (0u64..3).prop_map(|w| (w * 3_000, None)),
         proptest::collection::vec(0u64..9_000, 512).prop_map(|each| (0, Some(each))),
     ];
-    (sides, 1u32..4, any::<[bool; 3]>(), 0u64..3, delays, work).prop_map(
-        |(sides, reach, [open, one_sided, shuffled], comm, delays, (same, each))| {
-            let edges = if open { Edges::Open } else { Edges::Joined };
-            let mut stencil = Stencil::new(&sides).unwrap().with_edges(edges);
-            stencil = stencil.with_reach(reach).unwrap();
-            if one_sided {
-                stencil = stencil.one_sided();
-            }
+    (torus, 1u32..4, any::<[bool; 3]>(), 0u64..3, delays, work).prop_map(
+        |(torus, reach, [periodic, one_sided, shuffled], comm, delays, (same, each))| {
+            let stencil = Stencil {
+                reach,
+                periodic,
+                one_sided,
+                ..torus
+            };
             let ranks = stencil.ranks();
             let mut config = LockstepConfig::new(stencil, same, comm * 170);
             config.delays = delays
@@ -245,7 +255,7 @@ fn configs() -> impl Strategy<Value = LockstepConfig> {
                 })
                 .collect();
             if let Some(each) = each {
-                config.work = Work::EachRank(each.into_iter().cycle().take(ranks).collect());
+                config.work = Work::Each(each.into_iter().cycle().take(ranks).collect());
             }
             if shuffled {
                 config.cpus = Some((0..ranks as u32).map(|r| r * 7 % 1_000).collect());

@@ -7,7 +7,7 @@
 //! Source: the scheme is that of Grosser et al., "Split tiling for GPUs", GPGPU-6 (2013).
 
 use super::columns::Part;
-use super::stencil::Layout;
+use super::layout::Layout;
 use std::ops::Range;
 
 /// Ranks of a tile: its columns (24 bytes per rank that every step touches) fit a second-level cache.
@@ -77,8 +77,6 @@ pub(super) struct Task<'a> {
     first: Range<usize>,
     /// By which both ends move outwards with every step; inwards if it is negative.
     grows: [isize; 2],
-    /// The part is all there is: its ends are the edges of the stencil.
-    pub whole: bool,
 }
 
 impl<'a> Task<'a> {
@@ -88,7 +86,6 @@ impl<'a> Task<'a> {
             part,
             first: cut - reach..cut + reach,
             grows: [reach as isize; 2],
-            whole: false,
         }
     }
 
@@ -112,7 +109,6 @@ pub(super) fn phases(
             part,
             first: 0..units,
             grows: [0, 0],
-            whole: true,
         }]);
         return;
     }
@@ -133,7 +129,6 @@ pub(super) fn phases(
                 part,
                 first: lost[0]..width - lost[1],
                 grows: cut.map(|cut| if cut { inwards } else { 0 }),
-                whole: false,
             }
         };
         phase(tiles.into_iter().enumerate().map(task).collect());

@@ -4,7 +4,8 @@
 //! What they mean is that of [`bulk`](crate::bulk): the same messages in the same rounds.
 
 use super::tree::{Binary, Expression, Program, Statement, Step};
-use crate::bulk::{Algorithm, Collective, CollectiveError, Stencil};
+use crate::Stencil;
+use crate::bulk::{Algorithm, Collective, CollectiveError};
 
 /// A program that computes and then does something, again and again.
 ///

@@ -2,9 +2,9 @@
 //! takes a thousand million rank-steps per second. Both engines agree on every rank.
 
 use super::{Question, QuestionError};
-use crate::bulk::{Engine, OneOff, Phase, Program, Stencil, Wait, Work};
+use crate::bulk::{Engine, OneOff, Phase, Program, Wait};
 use crate::goal::PerByte;
-use crate::lockstep::{self, Edges, Lockstep, LockstepConfig};
+use crate::lockstep::{Lockstep, LockstepConfig};
 use idlewave_noise::Noise;
 use idlewave_units::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,38 +88,17 @@ pub(super) fn as_lockstep(program: &Program) -> Option<LockstepConfig> {
     let nothing = [costs.latency, costs.overhead, costs.gap] == [Nanos::ZERO; 3]
         && [costs.gap_per_byte, costs.overhead_per_byte] == [PerByte::ZERO; 2]
         && *bytes <= costs.rendezvous.get();
-    let stencil = nothing.then(|| of(stencil))??;
-    let work = match work {
-        Work::Same(ns) => lockstep::Work::Same(*ns),
-        Work::Each(each) => lockstep::Work::EachRank(each.clone()),
-    };
-    Some(LockstepConfig {
-        work,
-        ..LockstepConfig::new(stencil, 0, pause)
-    })
-}
-
-fn of(stencil: &Stencil) -> Option<lockstep::Stencil> {
-    let shape = stencil.shape;
-    let side = |s: usize| u32::try_from(s).ok();
-    let sides = [side(shape.x)?, side(shape.y)?, side(shape.z)?];
-    let edges = match stencil.periodic {
-        true => Edges::Joined,
-        false => Edges::Open,
-    };
-    let same = lockstep::Stencil::new(&sides).ok()?;
-    let same = same.with_reach(stencil.reach).ok()?.with_edges(edges);
-    Some(match stencil.one_sided {
-        true => same.one_sided(),
-        false => same,
+    nothing.then(|| LockstepConfig {
+        work: work.clone(),
+        ..LockstepConfig::new(*stencil, 0, pause)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shape;
     use crate::goal::Parameters;
+    use crate::{Shape, Stencil, Work};
     use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
     use idlewave_run::SourceKind;
     use idlewave_units::Bytes;

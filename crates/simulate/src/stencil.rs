@@ -1,6 +1,7 @@
 //! Who exchanges messages with whom.
 
 use crate::Shape;
+use idlewave_run::Neighbourhood;
 
 /// The neighbours of every rank of a line, a plane or a cuboid: those within reach along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,30 @@ impl Stencil {
             reach: 1,
             periodic: true,
             one_sided: false,
+        }
+    }
+
+    /// The neighbourhood of a run, on this shape.
+    pub fn within(shape: Shape, neighbourhood: Neighbourhood) -> Self {
+        let Neighbourhood {
+            reach,
+            periodic,
+            one_sided,
+        } = neighbourhood;
+        Stencil {
+            shape,
+            reach,
+            periodic,
+            one_sided,
+        }
+    }
+
+    /// As the bundle of a run has it.
+    pub fn neighbourhood(&self) -> Neighbourhood {
+        Neighbourhood {
+            reach: self.reach,
+            periodic: self.periodic,
+            one_sided: self.one_sided,
         }
     }
 
