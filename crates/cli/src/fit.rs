@@ -65,18 +65,33 @@ fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
 
 /// A model of the noise of a run.
 pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
-    let bars = Bars::new(true);
-    let done = fit_locked(path, seed, stop, &bars);
-    bars.finish();
-    done
+    let run = complete(path, stop)?;
+    fit_complete(path, &run, seed, stop)
 }
 
-fn fit_locked(path: &Path, seed: u64, stop: &Stop, bars: &Bars) -> Result<Fitted, Failure> {
-    idlewave_record::join_left(path, &stop.flag, bars)?;
-    // A path that is no bundle is said to be none rather than one that cannot be locked.
-    RunReader::open(path).map_err(RecordingError::from)?;
-    let _lock = Lock::take(path)?;
-    let run = open_run(path, &stop.flag, bars)?;
+/// Opens a run with everything that can be made of what it recorded, which is made now where it was not before.
+pub fn complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
+    let bars = Bars::new(true);
+    let open = || {
+        idlewave_record::join_left(path, &stop.flag, &bars)?;
+        // A path that is no bundle is said to be none rather than one that cannot be locked.
+        RunReader::open(path).map_err(RecordingError::from)?;
+        let _lock = Lock::take(path)?;
+        Ok(open_run(path, &stop.flag, &bars)?)
+    };
+    let opened = open();
+    bars.finish();
+    opened
+}
+
+/// A model of the noise of a run that is open and complete.
+pub fn fit_complete(
+    path: &Path,
+    run: &RunReader,
+    seed: u64,
+    stop: &Stop,
+) -> Result<Fitted, Failure> {
+    let bars = Bars::new(true);
     bars.part("fitting the noise");
     let host = run.manifest().nodes.first().map(|n| n.host.name.clone());
     let about = format!(
@@ -85,7 +100,9 @@ fn fit_locked(path: &Path, seed: u64, stop: &Stop, bars: &Bars) -> Result<Fitted
         host.unwrap_or_default(),
         run.manifest().started
     );
-    fit_run(&run, about, seed, &stop.flag).map_err(|error| not_fitted(path, error))
+    let fitted = fit_run(run, about, seed, &stop.flag).map_err(|error| not_fitted(path, error));
+    bars.finish();
+    fitted
 }
 
 fn of_files(files: &[PathBuf], seed: u64) -> Result<Fitted, Failure> {

@@ -106,7 +106,7 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
             assert_eq!(extrapolated.0.ranks, ranks);
             assert!(
                 extrapolated.0.step_ns() >= 3e6,
-                "{}: {extrapolated:?}",
+                "{}: {extrapolated:?} of {pattern:?}",
                 mpi.name
             );
         }

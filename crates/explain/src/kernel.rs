@@ -198,11 +198,15 @@ impl Kernel {
     }
     /// When a thread was first made runnable in `begin..=end`, and where.
     pub fn woken(&self, pid: Pid, begin: u64, end: u64) -> Option<(u64, Cpu)> {
-        first_within(self.wakeups.get(&pid)?, begin, end)
+        let list = self.wakeups.get(&pid)?;
+        let first = list.partition_point(|w| w.0 < begin);
+        list.get(first).copied().filter(|w| w.0 <= end)
     }
-    /// When a thread was first moved in `begin..=end`, and where to.
-    pub fn moved(&self, pid: Pid, begin: u64, end: u64) -> Option<(u64, Cpu)> {
-        first_within(self.migrations.get(&pid)?, begin, end)
+    /// When a thread was last made runnable in `begin..=end`.
+    pub fn last_woken(&self, pid: Pid, begin: u64, end: u64) -> Option<u64> {
+        let list = self.wakeups.get(&pid)?;
+        let before = list.partition_point(|w| w.0 <= end).checked_sub(1)?;
+        Some(list[before].0).filter(|&time| time >= begin)
     }
     /// How often a thread was moved in `begin..end`.
     pub fn moves(&self, pid: Pid, begin: u64, end: u64) -> impl Iterator<Item = (u64, Cpu)> + '_ {
@@ -261,11 +265,6 @@ fn continued(
 
 /// Fewer interrupts than this have no median worth comparing with.
 const MEDIAN_NEEDS: usize = 20;
-
-fn first_within(list: &[(u64, Cpu)], begin: u64, end: u64) -> Option<(u64, Cpu)> {
-    let first = list.partition_point(|e| e.0 < begin);
-    list.get(first).copied().filter(|e| e.0 <= end)
-}
 
 /// Calls `f` for every row, holding one batch in memory.
 pub fn for_each<T: Table>(run: &RunReader, mut f: impl FnMut(T::Row)) -> Result<(), ExplainError> {

@@ -4,7 +4,7 @@ use crate::ExplainError;
 use crate::observe::{Observed, observe, watch_strikes};
 use crate::profile::is_of_the_machine;
 use crate::watch::Watch;
-use crate::watched::gaps;
+use crate::watched::{gaps, is_recorded};
 use idlewave_run::{Ledger, RunReader, SourceKind};
 use idlewave_units::{Cpu, NodeId};
 use std::collections::BTreeMap;
@@ -84,7 +84,9 @@ pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, E
         }
         for strike in watch_strikes(watch, &charges[i], &extras[i], &catalog, &kernels) {
             let kind = catalog.kind(strike.source);
-            if is_of_the_machine(kind) {
+            // A program sleeps of its own accord.
+            let own = kind == SourceKind::Blocked && is_recorded(run.manifest(), watch);
+            if is_of_the_machine(kind) && !own {
                 let key = (kind, catalog.name(strike.source).to_owned());
                 strikes.entry(key).or_default().push(LaneStrike {
                     lane: of_watch[i],

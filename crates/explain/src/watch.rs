@@ -135,6 +135,11 @@ impl Charger<'_> {
             _ if slept => (back, cpu),
             _ => (left, cpu),
         };
+        // Who is woken was asleep, though the switch that says so is missing: an idle CPU did not keep it waiting until then.
+        let asleep_until = match slept {
+            true => runnable,
+            false => kernel.last_woken(pid, left, back).unwrap_or(left),
+        };
         let cut = |from: u64, to: u64| {
             let (from, to) = (from.max(window.0), to.min(window.1));
             (from < to).then_some((from, to))
@@ -161,10 +166,16 @@ impl Charger<'_> {
             .map(|(t, c)| (t, Some(c)))
             .chain([(back, None)])
         {
-            if let (Some((begin, end)), Some(timeline)) = (cut(from, until), kernel.cpus.get(&cpu))
+            let woken = asleep_until.clamp(from, until);
+            for (from, until, idle_is) in
+                [(from, woken, SourceKind::Blocked), (woken, until, idle_is)]
             {
-                for piece in timeline.between(begin, end) {
-                    self.push(kernel, pid, cpu, piece, idle_is, out);
+                if let (Some((begin, end)), Some(timeline)) =
+                    (cut(from, until), kernel.cpus.get(&cpu))
+                {
+                    for piece in timeline.between(begin, end) {
+                        self.push(kernel, pid, cpu, piece, idle_is, out);
+                    }
                 }
             }
             from = until;

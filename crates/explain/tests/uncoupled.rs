@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_explain::explain;
-use idlewave_run::tables::{Burst, Bursts, Table, Task, Tasks, end_reason, task_kind};
+use idlewave_run::tables::{
+    Burst, Bursts, Table, Task, Tasks, Wakeup, Wakeups, end_reason, task_kind,
+};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RunReader, RunWriter};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -37,7 +39,11 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         // Preempted by its own program's other thread on no CPU of it, by cron for 50.
         (1, 11, 1_000, 4_000, end_reason::PREEMPTED),
         (1, 20, 4_000, 4_050, end_reason::SLEEPING),
-        (1, 11, 4_050, 5_000, end_reason::EXITED),
+        (1, 11, 4_050, 5_000, end_reason::PREEMPTED),
+        // Preempted by cron for 100, after which it ran and slept unseen, and was woken 30 before its CPU had left idling.
+        (1, 20, 5_000, 5_100, end_reason::SLEEPING),
+        (1, 0, 5_100, 5_900, end_reason::PREEMPTED),
+        (1, 11, 5_900, 6_000, end_reason::EXITED),
     ] {
         bursts.push(Burst {
             node,
@@ -49,6 +55,17 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
             certain: true,
         });
     }
+    let mut wakeups = Wakeups::default();
+    for (pid, time_ns) in [(10, 3_400), (11, 5_870)] {
+        wakeups.push(Wakeup {
+            node,
+            time_ns,
+            cpu: Cpu::new(0),
+            waker: Pid::new(0),
+            pid: Pid::new(pid),
+            target_cpu: Cpu::new(u32::from(pid == 11)),
+        });
+    }
     let mut manifest = empty_manifest();
     manifest.phases.push(Phase {
         kind: PhaseKind::Recorded {
@@ -56,13 +73,14 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
             exit_code: Some(0),
         },
         begin_ns: 1_000,
-        end_ns: 5_000,
+        end_ns: 6_000,
     });
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let mut out = RunWriter::create(&path, manifest).unwrap();
     out.write_table(&tasks).unwrap();
     out.write_table(&bursts).unwrap();
+    out.write_table(&wakeups).unwrap();
     out.close(None).unwrap();
     let run = RunReader::open(&path).unwrap();
     let found = explain(&run, &AtomicBool::new(false)).unwrap();
@@ -73,8 +91,9 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         .iter()
         .map(|s| (s.name.as_str(), s.stolen.get(), s.lost.get(), s.events))
         .collect();
-    assert_eq!(rows[0], ("cron", 350, 350, Some(2)));
-    assert!(rows[1..].iter().all(|r| r.2 == 0), "{rows:?}");
-    assert_eq!(found.findings.lateness.get(), 350);
-    assert_eq!(found.findings.named.get(), 350);
+    assert_eq!(rows[0], ("cron", 450, 450, Some(3)));
+    assert_eq!(rows[1], ("run-queue wait", 30, 30, Some(1)));
+    assert!(rows[2..].iter().all(|r| r.2 == 0), "{rows:?}");
+    assert_eq!(found.findings.lateness.get(), 480);
+    assert_eq!(found.findings.named.get(), 480);
 }

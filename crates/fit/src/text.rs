@@ -160,20 +160,11 @@ fn cut(text: &str, width: usize) -> String {
 fn wrapped(out: &mut String, text: &str) {
     let blanks = text.len() - text.trim_start().len();
     let indent = " ".repeat(2 + blanks);
-    let mut line = indent.clone();
-    for word in text.split_whitespace() {
-        let word = cut(word, WIDTH - indent.len());
-        let filled = line.chars().count();
-        if filled > indent.len() && filled + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
-            line.clone_from(&indent);
-        }
-        if line.len() > indent.len() {
-            line.push(' ');
-        }
-        line.push_str(&word);
-    }
-    let _ = writeln!(out, "{line}");
+    let options = textwrap::Options::new(WIDTH)
+        .initial_indent(&indent)
+        .subsequent_indent(&indent);
+    out.push_str(&textwrap::fill(text.trim_start(), options));
+    out.push('\n');
 }
 
 #[cfg(test)]

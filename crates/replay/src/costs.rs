@@ -10,11 +10,24 @@
 use crate::ReplayError;
 use crate::script::Script;
 use idlewave_explain::program::Instance;
-use idlewave_run::findings::Estimate;
 use idlewave_run::tables::operation_class as class;
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_stats::distributions::student_quantile;
 use idlewave_units::{Bytes, Nanos};
+
+/// A cost in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// The estimate.
+    pub value: f64,
+    /// Its 95 % interval, the error of the clocks included; `None` of messages of fewer than three classes of lengths, about
+    /// whose scatter nothing is known.
+    pub interval: Option<(f64, f64)>,
+    /// Messages or collectives that it was made of.
+    pub n: u64,
+    /// How it was made.
+    pub method: &'static str,
+}
 
 /// What messages of a run cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,10 +35,10 @@ pub struct MessageCosts {
     /// For the engines.
     pub parameters: Parameters,
     /// L + 2 o, in nanoseconds: the shortest message of one byte.
-    pub shortest: Estimate,
+    pub shortest: Cost,
     /// G, in nanoseconds per byte; `None` where all messages were of one class of lengths.
-    pub per_byte: Option<Estimate>,
-    /// Bound of the error between the clocks of sender and receiver, which is part of the interval of `shortest`.
+    pub per_byte: Option<Cost>,
+    /// Bound of the error between the clocks of sender and receiver.
     pub clock_error: Nanos,
 }
 
@@ -73,9 +86,9 @@ struct Line {
     base: f64,
     /// Not below 0.
     slope: Option<f64>,
-    /// Half widths of 95 % intervals; 0 with two points, which a line always meets.
-    base_half: f64,
-    slope_half: f64,
+    /// Half widths of 95 % intervals; unknown with two points, which a line always meets.
+    base_half: Option<f64>,
+    slope_half: Option<f64>,
 }
 
 impl Line {
@@ -85,8 +98,8 @@ impl Line {
         let flat = Line {
             base: least,
             slope: None,
-            base_half: 0.0,
-            slope_half: 0.0,
+            base_half: None,
+            slope_half: None,
         };
         let weighted = |f: &dyn Fn(&(f64, f64)) -> f64| -> f64 {
             points.iter().map(|p| f(p) / (p.1 * p.1)).sum()
@@ -103,18 +116,15 @@ impl Line {
             return Some(flat);
         }
         let free = points.len() as f64 - 2.0;
-        let t = match points.len() {
-            2 => 0.0,
-            _ => {
-                let off = weighted(&|p| (p.1 - base - slope * p.0).powi(2));
-                (off / free).sqrt() * student_quantile(0.975, free)
-            }
-        };
+        let t = (points.len() > 2).then(|| {
+            let off = weighted(&|p| (p.1 - base - slope * p.0).powi(2));
+            (off / free).sqrt() * student_quantile(0.975, free)
+        });
         Some(Line {
             base,
             slope: Some(slope),
-            base_half: t * (1.0 / w + x * x / xx).sqrt(),
-            slope_half: t / xx.sqrt(),
+            base_half: t.map(|t| t * (1.0 / w + x * x / xx).sqrt()),
+            slope_half: t.map(|t| t / xx.sqrt()),
         })
     }
 }
@@ -153,16 +163,12 @@ fn of_lines(line: Line, send: Option<Line>, seen: u64, clock_error: u64) -> Mess
     let overhead = send.map_or(0.0, |s| s.base).min(line.base / 2.0).floor();
     let slope = line.slope.unwrap_or(0.0);
     let send_slope = send.and_then(|s| s.slope).unwrap_or(0.0).min(slope);
-    let half = line.base_half + clock_error as f64;
-    let estimate = |value: f64, half: f64| {
-        Estimate {
+    let half = line.base_half.map(|half| half + clock_error as f64);
+    let cost = |value: f64, half: Option<f64>| Cost {
         value,
-        low: (value - half).max(0.0),
-        high: value + half,
+        interval: half.map(|half| ((value - half).max(0.0), value + half)),
         n: seen,
-        method: "shortest message of each class of lengths, weighted line, Student's t, 95 %, and the error of the clocks"
-            .to_owned(),
-    }
+        method: "shortest message of each class of lengths, weighted line, Student's t, 95 %, and the error of the clocks",
     };
     MessageCosts {
         parameters: Parameters {
@@ -173,8 +179,8 @@ fn of_lines(line: Line, send: Option<Line>, seen: u64, clock_error: u64) -> Mess
             overhead_per_byte: per_byte(send_slope),
             rendezvous: Bytes::new(u64::MAX),
         },
-        shortest: estimate(line.base, half),
-        per_byte: line.slope.map(|slope| estimate(slope, line.slope_half)),
+        shortest: cost(line.base, half),
+        per_byte: line.slope.map(|slope| cost(slope, line.slope_half)),
         clock_error: Nanos::from_nanos(clock_error),
     }
 }
@@ -202,7 +208,6 @@ fn of_collectives(script: &Script) -> Option<MessageCosts> {
         seen += 1;
     }
     let shortest = best?;
-    let half = error as f64;
     Some(MessageCosts {
         parameters: Parameters {
             latency: Nanos::from_nanos(shortest.round() as u64),
@@ -212,13 +217,11 @@ fn of_collectives(script: &Script) -> Option<MessageCosts> {
             overhead_per_byte: PerByte::ZERO,
             rendezvous: Bytes::new(u64::MAX),
         },
-        shortest: Estimate {
+        shortest: Cost {
             value: shortest,
-            low: (shortest - half).max(0.0),
-            high: shortest + half,
+            interval: None,
             n: seen,
-            method: "shortest collective from its last member's entry, by its rounds; interval: the error of the clocks"
-                .to_owned(),
+            method: "shortest collective from its last member's entry, by its rounds",
         },
         per_byte: None,
         clock_error: Nanos::from_nanos(error),
@@ -237,7 +240,10 @@ mod tests {
         let line = Line::through(&points).unwrap();
         assert!((line.base - 1_000.0).abs() < 1e-6);
         assert!((line.slope.unwrap() - 0.25).abs() < 1e-9);
-        assert!(line.base_half < 1e-6 && line.slope_half < 1e-9);
+        assert!(line.base_half.unwrap() < 1e-6 && line.slope_half.unwrap() < 1e-9);
+        // Two points are met by every line: nothing is known of the scatter.
+        let line = Line::through(&points[..2]).unwrap();
+        assert_eq!((line.base_half, line.slope_half), (None, None));
     }
 
     #[test]
@@ -247,9 +253,9 @@ mod tests {
         let line = Line::through(&points).unwrap();
         assert!((line.slope.unwrap() - 0.5).abs() < 1e-3);
         let t = student_quantile(0.975, 1.0);
-        assert!((line.slope_half / (t * (1.5_f64 / 2.0).sqrt()) - 1.0).abs() < 1e-3);
+        assert!((line.slope_half.unwrap() / (t * (1.5_f64 / 2.0).sqrt()) - 1.0).abs() < 1e-3);
         let base = t * (1.5_f64 * (1.0 / 3.0 + 1.0 / 2.0)).sqrt();
-        assert!((line.base_half / base - 1.0).abs() < 1e-3);
+        assert!((line.base_half.unwrap() / base - 1.0).abs() < 1e-3);
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod schedule;
 mod script;
 
 pub use collectives::Algorithms;
-pub use costs::{MessageCosts, message_costs};
+pub use costs::{Cost, MessageCosts, message_costs};
 pub use error::ReplayError;
 pub use extrapolate::{Extrapolated, Extrapolation, Scaling};
 pub use like::{Like, LikeOptions, NoiseOfRun, Predicted, ScalingRow, like, scaling};

@@ -7,7 +7,7 @@ use super::{Outcome, Subject, ask, output};
 use crate::exit::{Exit, Failure};
 use idlewave_noise::NoiseModel;
 use idlewave_recording::{LikeLockstep, RecordingError, Stop};
-use idlewave_run::{Phase, PhaseKind, RunReader};
+use idlewave_run::{Phase, PhaseKind};
 use idlewave_simulate::question::Interval;
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ impl Compared {
 
 /// Runs `simulate like`.
 pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
-    let run = RunReader::open(&args.run).map_err(RecordingError::from)?;
+    let run = crate::fit::complete(&args.run, stop)?;
     let recorded = |p: &Phase| {
         matches!(
             p.kind,
@@ -56,7 +56,7 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
     let seed = args.effort.seed;
     let model = match args.noise.noise.is_empty() {
         true => {
-            let fitted = crate::fit::of_run(&args.run, seed, stop)?;
+            let fitted = crate::fit::fit_complete(&args.run, &run, seed, stop)?;
             plan::changed(fitted.model, &args.noise)?
         }
         false => plan::model(&args.noise, seed, stop)?,

@@ -20,7 +20,7 @@ pub fn run(args: &LikeArgs, run: &RunReader, stop: &Stop) -> Result<(), Failure>
     let seed = args.effort.seed;
     let model = match args.noise.noise.is_empty() {
         true => plan::changed(
-            crate::fit::of_run(&args.run, seed, stop)?.model,
+            crate::fit::fit_complete(&args.run, run, seed, stop)?.model,
             &args.noise,
         )?,
         false => plan::model(&args.noise, seed, stop)?,
@@ -126,14 +126,21 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
         Some(costs) => {
             let _ = writeln!(
                 out,
-                "  shortest {:.0} ns ({:.0}..{:.0}), estimated from this run",
-                costs.shortest.value, costs.shortest.low, costs.shortest.high
+                "  shortest {:.0} ns ({}), from {} messages or collectives of this run",
+                costs.shortest.value,
+                costs
+                    .shortest
+                    .interval
+                    .map_or_else(unknown, |(low, high)| format!("{low:.0}..{high:.0}")),
+                grouped(costs.shortest.n),
             );
             if let Some(byte) = &costs.per_byte {
                 let _ = writeln!(
                     out,
-                    "  per byte {:.3} ns ({:.3}..{:.3})",
-                    byte.value, byte.low, byte.high
+                    "  per byte {:.3} ns ({})",
+                    byte.value,
+                    byte.interval
+                        .map_or_else(unknown, |(low, high)| format!("{low:.3}..{high:.3}")),
                 );
             }
         }
@@ -149,14 +156,12 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
                 pattern.phases.len()
             );
             for note in &pattern.notes {
-                let _ = writeln!(out, "  {note}");
+                paragraph(&mut out, note);
             }
         }
         Err(none) => {
-            let _ = writeln!(
-                out,
-                "  none, so that other numbers of ranks are not known:\n  {none}"
-            );
+            out.push_str("  none, so that other numbers of ranks are not known:\n");
+            paragraph(&mut out, &none.to_string());
         }
     }
     if !like.extrapolated.is_empty() {
@@ -180,17 +185,27 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
     if !like.left_out.is_empty() {
         out.push_str("\nLEFT OUT\n");
         for loss in like.left_out.entries() {
-            let _ = writeln!(
-                out,
-                "  {} of {}: {}",
-                loss.count, loss.what, loss.consequence
-            );
+            let said = format!("{} of {}: {}", loss.count, loss.what, loss.consequence);
+            paragraph(&mut out, &said);
         }
     }
     out.push_str(
         "\nNEXT\n  If `as recorded` is far off, the schedule lacks something: see what is left out.\n  --ranks 1e2..1e4 says what the loop would cost at scale.\n",
     );
     out
+}
+
+fn unknown() -> String {
+    "interval not known".to_owned()
+}
+
+/// A sentence in lines of at most 80 columns.
+fn paragraph(out: &mut String, text: &str) {
+    let options = textwrap::Options::new(80)
+        .initial_indent("  ")
+        .subsequent_indent("    ");
+    out.push_str(&textwrap::fill(text, options));
+    out.push('\n');
 }
 
 /// Mean step over repetitions in nanoseconds.

@@ -13,7 +13,8 @@ use idlewave_run::{RunReader, SourceKind};
 /// Per lane of a program of this run, what others took from it, in order of time and without overlaps. Of a node whose
 /// kernel was not seen nothing is known, and there is nothing.
 ///
-/// Sleep is not among it: outside of calls it is the program's own, inside of them it is how a rank waits.
+/// Sleep is not among it: outside of calls it is the program's own, inside of them it is how a rank waits. Nor is what
+/// nobody is known to have taken, as where switches are missing.
 ///
 /// # Errors
 /// Tables that cannot be read, or contradict each other.
@@ -42,7 +43,10 @@ pub fn taken_from(run: &RunReader, recorded: &Recorded) -> Result<Vec<Vec<Charge
         taken.push(list);
     }
     for list in &mut taken {
-        list.retain(|charge| catalog.kind(charge.source) != SourceKind::Blocked);
+        list.retain(|charge| {
+            let kind = catalog.kind(charge.source);
+            !matches!(kind, SourceKind::Blocked | SourceKind::Unexplained)
+        });
     }
     Ok(taken)
 }
