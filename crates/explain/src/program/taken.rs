@@ -3,7 +3,6 @@
 use super::analysis::Recorded;
 use crate::ExplainError;
 use crate::catalog::Catalog;
-use crate::holes;
 use crate::kernel::Kernels;
 use crate::watch::{Charge, Charger};
 use crate::watched::{is_recorded, throttled_nodes, watches};
@@ -20,17 +19,13 @@ use idlewave_run::{RunReader, SourceKind};
 /// Tables that cannot be read, or contradict each other.
 pub fn taken_from(run: &RunReader, recorded: &Recorded) -> Result<Vec<Vec<Charge>>, ExplainError> {
     let manifest = run.manifest();
-    let mut kernels = Kernels::read(run)?;
+    let kernels = Kernels::read(run)?;
     let tasks = run.read::<Tasks>()?;
     let mut catalog = Catalog::new(&tasks, &run.read::<Sources>()?);
     let mut watched = watches(run, &tasks, &kernels)?;
     watched.retain(|watch| is_recorded(manifest, watch));
     watched.truncate(recorded.program.lanes.len());
-    for (lane, watch) in watched.iter().enumerate() {
-        if let Some(kernel) = kernels.of_mut(watch.node) {
-            holes::fill(kernel, watch, &recorded.unseen(lane));
-        }
-    }
+    // Holes of the trace stay: who had the CPU in them is not known, only who is likely to.
     let mut charger = Charger {
         kernels: &kernels,
         catalog: &mut catalog,
