@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_fit::{FitError, Fitted, Selfish, fit_run, fit_selfish};
+use idlewave_fit::{FitError, Fitted, NoiseOf, Selfish, fit_run, fit_selfish};
 use idlewave_recording::{Lock, Progress, RecordingError, Stop, open_run};
 use idlewave_run::RunReader;
 use std::fs;
@@ -66,7 +66,7 @@ fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
 /// A model of the noise of a run.
 pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
     let run = complete(path, stop)?;
-    fit_complete(path, &run, seed, stop)
+    fit_complete(path, &run, NoiseOf::Machine, seed, stop)
 }
 
 /// Opens a run with everything that can be made of what it recorded, which is made now where it was not before.
@@ -88,6 +88,7 @@ pub fn complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
 pub fn fit_complete(
     path: &Path,
     run: &RunReader,
+    of: NoiseOf,
     seed: u64,
     stop: &Stop,
 ) -> Result<Fitted, Failure> {
@@ -100,7 +101,7 @@ pub fn fit_complete(
         host.unwrap_or_default(),
         run.manifest().started
     );
-    let fitted = fit_run(run, about, seed, &stop.flag).map_err(|error| not_fitted(path, error));
+    let fitted = fit_run(run, of, about, seed, &stop.flag).map_err(|error| not_fitted(path, error));
     bars.finish();
     fitted
 }

@@ -33,4 +33,4 @@ mod watched;
 pub use error::ExplainError;
 pub use explain::{Explanation, ProgramTables, explain};
 pub use jitter::jitter_of;
-pub use noise_events::{Lane, LaneStrike, NoiseEvents, SourceStrikes, noise_events};
+pub use noise_events::{Lane, LaneStrike, NoiseEvents, NoiseOf, SourceStrikes, noise_events};

@@ -43,8 +43,31 @@ pub struct SourceStrikes {
     pub strikes: Vec<LaneStrike>,
 }
 
-/// The noise of a run, event by event. What the run itself brought (its recorder, tracing, other ranks on the same CPU) is
-/// left out, as in the noise profile.
+/// Which noise of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoiseOf {
+    /// That of the machine, in all phases. What the run itself brought (its recorder, tracing, other ranks on the same CPU) is left
+    /// out, as in the noise profile.
+    #[default]
+    Machine,
+    /// All that took time from the ranks of this phase, what the run itself brought included.
+    Phase(u32),
+}
+
+impl NoiseOf {
+    fn has_phase(self, phase: u32) -> bool {
+        match self {
+            NoiseOf::Machine => true,
+            NoiseOf::Phase(only) => only == phase,
+        }
+    }
+
+    fn has_kind(self, kind: SourceKind) -> bool {
+        matches!(self, NoiseOf::Phase(_)) || is_of_the_machine(kind)
+    }
+}
+
+/// The noise of a run, event by event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseEvents {
     /// Watched CPUs, by node and CPU.
@@ -66,7 +89,11 @@ impl NoiseEvents {
 ///
 /// # Errors
 /// The bundle cannot be read, contradicts itself, or `stop` became true.
-pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, ExplainError> {
+pub fn noise_events(
+    run: &RunReader,
+    of: NoiseOf,
+    stop: &AtomicBool,
+) -> Result<NoiseEvents, ExplainError> {
     let Observed {
         kernels,
         catalog,
@@ -76,17 +103,18 @@ pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, E
         extras,
         ..
     } = observe(run, stop)?;
-    let (lanes, of_watch) = lanes(&watches);
+    let wanted: Vec<bool> = watches.iter().map(|w| of.has_phase(w.phase)).collect();
+    let (lanes, of_watch) = lanes(&watches, &wanted);
     let mut strikes: BTreeMap<(SourceKind, String), Vec<LaneStrike>> = BTreeMap::new();
     for (i, watch) in watches.iter().enumerate() {
-        if kernels.are_blind(watch.node) {
+        if !wanted[i] || kernels.are_blind(watch.node) {
             continue;
         }
         for strike in watch_strikes(watch, &charges[i], &extras[i], &catalog, &kernels) {
             let kind = catalog.kind(strike.source);
             // A program sleeps of its own accord.
             let own = kind == SourceKind::Blocked && is_recorded(run.manifest(), watch);
-            if is_of_the_machine(kind) && !own {
+            if of.has_kind(kind) && !own {
                 let key = (kind, catalog.name(strike.source).to_owned());
                 strikes.entry(key).or_default().push(LaneStrike {
                     lane: of_watch[i],
@@ -96,9 +124,9 @@ pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, E
             }
         }
     }
-    let mut unnamed: Vec<NodeId> = watches
-        .iter()
-        .map(|w| w.node)
+    let of_phase = watches.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+    let mut unnamed: Vec<NodeId> = of_phase
+        .map(|(w, _)| w.node)
         .filter(|&n| kernels.are_blind(n))
         .collect();
     unnamed.sort_unstable();
@@ -107,7 +135,7 @@ pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, E
         let key = (SourceKind::Unexplained, NoiseEvents::UNNAMED.to_owned());
         let list = strikes.entry(key).or_default();
         for (i, gaps) in gaps(run, &watches)?.iter().enumerate() {
-            if kernels.are_blind(watches[i].node) {
+            if wanted[i] && kernels.are_blind(watches[i].node) {
                 list.extend(gaps.iter().map(|gap| LaneStrike {
                     lane: of_watch[i],
                     begin: gap.begin,
@@ -136,9 +164,10 @@ pub fn noise_events(run: &RunReader, stop: &AtomicBool) -> Result<NoiseEvents, E
     })
 }
 
-/// Watches of one CPU that follow each other are one lane; those that overlap are several. Also the lane of every watch.
-fn lanes(watches: &[Watch]) -> (Vec<Lane>, Vec<u32>) {
-    let mut order: Vec<usize> = (0..watches.len()).collect();
+/// Wanted watches of one CPU that follow each other are one lane; those that overlap are several. Also the lane of every watch,
+/// which is without meaning where it is not wanted.
+fn lanes(watches: &[Watch], wanted: &[bool]) -> (Vec<Lane>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..watches.len()).filter(|&i| wanted[i]).collect();
     order.sort_by_key(|&i| {
         let w = &watches[i];
         (w.node, w.cpu, w.begin, w.end, i)
@@ -182,13 +211,17 @@ mod tests {
             begin,
             end,
         };
-        let (lanes, of_watch) = lanes(&[
+        let watches = [
             watch(1, 50, 60),
             watch(0, 0, 10),
             watch(0, 10, 20),
             watch(0, 15, 18),
             watch(1, 0, 10),
-        ]);
+        ];
+        let (few, _) = lanes(&watches, &[true, false, true, false, false]);
+        let spans: Vec<_> = few.iter().map(|l| l.watched.clone()).collect();
+        assert_eq!(spans, [vec![(10, 20)], vec![(50, 60)]]);
+        let (lanes, of_watch) = lanes(&watches, &[true; 5]);
         let spans: Vec<_> = lanes
             .iter()
             .map(|l| (l.cpu.get(), l.watched.clone()))

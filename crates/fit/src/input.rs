@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::selfish::Selfish;
 use crate::source::{Setting, fit_source};
 use crate::{FitError, Fitted};
-use idlewave_explain::{ExplainError, Lane, NoiseEvents, noise_events};
+use idlewave_explain::{ExplainError, Lane, NoiseEvents, NoiseOf, noise_events};
 use idlewave_noise::NoiseModel;
 use idlewave_run::{RunReader, SourceKind};
 use idlewave_units::{Cpu, NodeId};
@@ -83,17 +83,18 @@ pub fn fit(input: Input, seed: u64) -> Result<Fitted, FitError> {
     Ok(Fitted { model, report })
 }
 
-/// Fits a model to a run: every source of its table of sources but what the run itself brought, and its speed levels.
+/// Fits a model to this noise of a run: every source of its table of sources, and its speed levels.
 ///
 /// # Errors
 /// The bundle cannot be read, holds nothing to be fitted, or `stop` became true.
 pub fn fit_run(
     run: &RunReader,
+    of: NoiseOf,
     about: String,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Fitted, FitError> {
-    let events = noise_events(run, stop)?;
+    let events = noise_events(run, of, stop)?;
     let places = Places::new(&events.lanes);
     let mut notes = Vec::new();
     if !events.unnamed.is_empty() {
@@ -135,12 +136,7 @@ pub fn fit_run(
             }
         })
         .collect();
-    let first = run
-        .manifest()
-        .nodes
-        .first()
-        .map_or(NodeId::new(0), |n| n.node);
-    let levels = levels(run, |cpu| places.of(first, cpu)).map_err(ExplainError::from)?;
+    let levels = levels(run, of, |node, cpu| places.of(node, cpu)).map_err(ExplainError::from)?;
     if levels.is_none() {
         notes.push("The run has no fixed work, so speed levels are not known.".to_owned());
     }

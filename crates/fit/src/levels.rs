@@ -2,10 +2,11 @@
 
 use crate::input::SourceEvents;
 use crate::line::Line;
-use idlewave_run::tables::{Quanta, Table};
+use idlewave_explain::NoiseOf;
+use idlewave_run::tables::{Quanta, Regions, Table, region_kind};
 use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
-use idlewave_units::Cpu;
+use idlewave_units::{Cpu, NodeId, Rank};
 use std::collections::BTreeMap;
 
 /// Shares of the speed closer than this are one level.
@@ -14,43 +15,93 @@ const DISTINCT: f64 = 0.1;
 /// Ends and durations of the quanta of a CPU, nanoseconds.
 type Series = (Vec<u64>, Vec<u64>);
 
-/// Levels of a run from its fixed work quanta; `None` if it has none. `place` gives node and CPU in the model.
+/// Levels of a run from its fixed work: quanta, or what the ranks of a phase computed; `None` if it has none. `place` gives node
+/// and CPU in the model.
 pub fn levels(
     run: &RunReader,
-    place: impl Fn(Cpu) -> Option<(u32, u32)>,
+    of: NoiseOf,
+    place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
 ) -> Result<Option<Vec<SourceEvents>>, RunError> {
+    let series = match of {
+        NoiseOf::Machine => of_quanta(run, place)?,
+        NoiseOf::Phase(phase) => of_ranks(run, phase, place)?,
+    };
+    if series.is_empty() {
+        return Ok(None);
+    }
+    // Node, CPU, stays.
+    let watched: Vec<((u32, u32), Vec<Segment>)> = series
+        .into_iter()
+        .map(|((_, place), (ends, durations))| {
+            (place, segment(&ends, &durations).segments().to_vec())
+        })
+        .filter(|(_, segments)| !segments.is_empty())
+        .collect();
+    Ok(Some(sources(&watched)))
+}
+
+/// By phase and place.
+type AllSeries = BTreeMap<(u32, (u32, u32)), Series>;
+
+fn of_quanta(
+    run: &RunReader,
+    place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
+) -> Result<AllSeries, RunError> {
     let phases = &run.manifest().phases;
+    let first = run.manifest().nodes.first();
+    let first = first.map_or(NodeId::new(0), |n| n.node);
     let fixed = |phase: u32| {
         let phase = phases.get(phase as usize);
         phase.is_some_and(|p| matches!(p.kind, PhaseKind::FixedWork { .. }))
     };
-    let mut series: BTreeMap<(u32, Cpu), Series> = BTreeMap::new();
-    if let Some(mut reader) = run.table_if_present::<Quanta>()? {
-        let mut batch = Quanta::default();
-        loop {
-            batch.clear();
-            if !reader.next_into(&mut batch)? {
-                break;
-            }
-            for q in batch.rows().filter(|q| fixed(q.phase)) {
-                let (ends, durations) = series.entry((q.phase, q.cpu)).or_default();
-                ends.push(q.begin_ns.saturating_add(q.duration.get()));
-                durations.push(q.duration.get());
-            }
+    let mut series = AllSeries::new();
+    each::<Quanta>(run, |q| {
+        if let (true, Some(place)) = (fixed(q.phase), place(first, q.cpu)) {
+            let (ends, durations) = series.entry((q.phase, place)).or_default();
+            ends.push(q.begin_ns.saturating_add(q.duration.get()));
+            durations.push(q.duration.get());
+        }
+    })?;
+    Ok(series)
+}
+
+/// Of ranks that share a CPU, the first.
+fn of_ranks(
+    run: &RunReader,
+    phase: u32,
+    place: impl Fn(NodeId, Cpu) -> Option<(u32, u32)>,
+) -> Result<AllSeries, RunError> {
+    let mut places: BTreeMap<(u32, u32), Rank> = BTreeMap::new();
+    for sheet in run.manifest().ranks.iter().rev() {
+        if let Some(place) = sheet.cpu.and_then(|cpu| place(sheet.node, cpu)) {
+            places.insert(place, sheet.rank);
         }
     }
-    if series.is_empty() {
-        return Ok(None);
-    }
-    // Node, CPU, stays; one per CPU and phase.
-    let mut watched: Vec<((u32, u32), Vec<Segment>)> = Vec::new();
-    for ((_, cpu), (ends, durations)) in series {
-        let found = segment(&ends, &durations);
-        if let (Some(place), false) = (place(cpu), found.segments().is_empty()) {
-            watched.push((place, found.segments().to_vec()));
+    let of_rank: BTreeMap<Rank, (u32, u32)> = places.into_iter().map(|(p, r)| (r, p)).collect();
+    let mut series = AllSeries::new();
+    each::<Regions>(run, |region| {
+        let compute = region.phase == phase && region.kind == region_kind::COMPUTE;
+        if let (true, Some(&place)) = (compute, of_rank.get(&region.rank)) {
+            let (ends, durations) = series.entry((phase, place)).or_default();
+            ends.push(region.end_ns);
+            durations.push(region.end_ns.saturating_sub(region.begin_ns));
         }
+    })?;
+    Ok(series)
+}
+
+fn each<T: Table>(run: &RunReader, mut visit: impl FnMut(T::Row)) -> Result<(), RunError> {
+    let Some(mut reader) = run.table_if_present::<T>()? else {
+        return Ok(());
+    };
+    let mut batch = T::default();
+    loop {
+        batch.clear();
+        if !reader.next_into(&mut batch)? {
+            return Ok(());
+        }
+        batch.rows().for_each(&mut visit);
     }
-    Ok(Some(sources(&watched)))
 }
 
 /// A source for each share of the speed at which somebody stayed.

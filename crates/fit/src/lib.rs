@@ -19,6 +19,7 @@ mod source;
 mod text;
 
 pub use error::FitError;
+pub use idlewave_explain::NoiseOf;
 pub use input::{Input, SourceEvents, fit, fit_run, fit_selfish};
 pub use line::Line;
 pub use report::{Report, SourceReport};

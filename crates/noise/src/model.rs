@@ -238,9 +238,13 @@ impl NoiseModel {
 }
 
 impl Source {
-    /// Class and name, as patterns see them: "irq:eth0".
+    /// Class and name, "irq:eth0"; once where they are the same, "timer tick". A pattern that chooses it.
     pub fn label(&self) -> String {
-        format!("{}:{}", self.kind.label(), self.name)
+        let kind = self.kind.label();
+        match kind == self.name {
+            true => kind.to_owned(),
+            false => format!("{kind}:{}", self.name),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use idlewave_units::{Bytes, Nanos};
 /// A lockstep run that was measured, and how to simulate one like it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LikeLockstep {
+    /// Index of its phase in the manifest.
+    pub phase: u32,
     /// What it is called in the findings.
     pub name: String,
     /// Number of ranks.
@@ -49,6 +51,7 @@ impl LikeLockstep {
             let step = found.step.as_f64();
             let of = |slowdown: f64| step * (1.0 + slowdown);
             (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
+                phase: found.phase,
                 name: found.name.clone(),
                 ranks: found.ranks,
                 steps: found.iterations,
@@ -151,6 +154,7 @@ mod tests {
 
     fn like(coupling: Coupling, variant: ExchangeVariant, sides: &[u32]) -> LikeLockstep {
         LikeLockstep {
+            phase: 0,
             name: "x".into(),
             ranks: 4,
             steps: 10,

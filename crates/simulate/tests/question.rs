@@ -106,7 +106,7 @@ fn without_messages_the_cost_of_a_source_is_what_it_steals() {
     assert!((saved[1] - 0.010_5).abs() < 3e-4, "{saved:?}");
     assert_eq!(answer.without[2].slowdown.mean, 0.0);
     assert!((saved[2] - answer.slowdown.mean).abs() < 1e-12);
-    assert!(answer.precise && answer.slowdown.half_width < 0.05 * answer.slowdown.mean);
+    assert!(answer.precise && answer.slowdown.half_width() < 0.05 * answer.slowdown.mean);
 }
 
 /// Rare noise of a ring costs D sqrt(2 q) per step, much more than what it steals.

@@ -171,8 +171,8 @@ fn point(row: &Row, taken: Option<f64>) -> SimulationPoint {
 fn estimate(interval: &Interval, replications: u32) -> Estimate {
     Estimate {
         value: interval.mean,
-        low: interval.low(),
-        high: interval.high(),
+        low: interval.low,
+        high: interval.high,
         n: u64::from(replications),
         method: "mean over replications, Student's t, 95 %".to_owned(),
     }

@@ -1,10 +1,11 @@
 //! `idlewave simulate like RUN`: the run itself predicted, and what it would be otherwise.
 
 use super::options::LikeArgs;
-use super::output::{cut, grouped, interval, percent};
+use super::output::{cut, grouped, interval};
 use super::plan::{self, Point};
 use super::{Outcome, Subject, ask, output};
 use crate::exit::{Exit, Failure};
+use idlewave_fit::NoiseOf;
 use idlewave_noise::NoiseModel;
 use idlewave_recording::{LikeLockstep, RecordingError, Stop};
 use idlewave_run::{Phase, PhaseKind};
@@ -16,6 +17,7 @@ use std::fmt::Write;
 /// A measured run and what was predicted for it.
 struct Compared {
     like: LikeLockstep,
+    model: NoiseModel,
     predicted: Interval,
     outcome: Outcome,
 }
@@ -54,21 +56,28 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
             .with_next("give a run of idlewave study, measure or record"));
     }
     let seed = args.effort.seed;
-    let model = match args.noise.noise.is_empty() {
-        true => {
-            let fitted = crate::fit::fit_complete(&args.run, &run, seed, stop)?;
-            plan::changed(fitted.model, &args.noise)?
-        }
-        false => plan::model(&args.noise, seed, stop)?,
+    let given = match args.noise.noise.is_empty() {
+        true => None,
+        false => Some(plan::model(&args.noise, seed, stop)?),
     };
     let mut compared = Vec::new();
     for like in likes {
+        // What was measured had the noise of its own phase.
+        let model = match &given {
+            Some(model) => model.clone(),
+            None => {
+                let of = NoiseOf::Phase(like.phase);
+                let fitted = crate::fit::fit_complete(&args.run, &run, of, seed, stop)?;
+                plan::changed(fitted.model, &args.noise)?
+            }
+        };
         let subject = subject(args, &like.name, &model);
         let own = || point(&like, like.ranks);
         let outcome = ask(vec![own()], Some(own()), &subject, &stop.flag)?;
         let predicted = outcome.rows[0].answer.step_ns;
         compared.push(Compared {
             like,
+            model,
             predicted,
             outcome,
         });
@@ -80,14 +89,14 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
             larger.push(ask(
                 points,
                 None,
-                &subject(args, &compared.like.name, &model),
+                &subject(args, &compared.like.name, &compared.model),
                 &stop.flag,
             )?);
         }
     }
     let text = match args.effort.json {
-        true => as_json(args, &model, &compared, &larger),
-        false => as_text(args, &model, &compared, &larger),
+        true => as_json(args, &compared, &larger),
+        false => as_text(args, &compared, &larger),
     };
     crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
 }
@@ -110,15 +119,12 @@ fn point(like: &LikeLockstep, ranks: u32) -> Point {
         dims: None,
         grain: Nanos::from_nanos(like.longest_ns()),
         program,
+        // Levels of speed last for seconds: it takes as long as the run to see as many of them.
+        steps: like.steps,
     }
 }
 
-fn as_text(
-    args: &LikeArgs,
-    model: &NoiseModel,
-    compared: &[Compared],
-    larger: &[Outcome],
-) -> String {
+fn as_text(args: &LikeArgs, compared: &[Compared], larger: &[Outcome]) -> String {
     let changed =
         args.noise.cosched || args.noise.quiet_cpu.is_some() || !args.noise.noise.is_empty();
     let mut out = format!("PREDICTED AGAINST MEASURED, {}\n", args.run.display());
@@ -128,26 +134,32 @@ fn as_text(
     // A String takes everything.
     let _ = writeln!(
         out,
-        "  {:<18} {:>6} {:>9} {:>12} {:>12} {:>7} {:>9}",
-        "run", "ranks", "steps", "measured", "predicted", "error", "slow-down"
+        "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>7}",
+        "run", "ranks", "steps", "measured", "predicted", "95 %", "error"
     );
     for c in compared {
-        let time = |ns: f64| Nanos::from_nanos(ns.round() as u64).to_string();
+        let time = |ns: f64| Nanos::from_nanos(ns.round().max(0.0) as u64).to_string();
+        // The unit once if it is the same.
+        let between = |low: String, high: String| match (low.split_once(' '), high.split_once(' '))
+        {
+            (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}..{high}"),
+            _ => format!("{low}..{high}"),
+        };
         let _ = writeln!(
             out,
-            "  {:<18} {:>6} {:>9} {:>12} {:>12} {:>+6.1}% {:>9}",
+            "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>+6.1}%",
             cut(&c.like.name, 18),
             grouped(u64::from(c.like.ranks)),
             grouped(c.like.steps),
             time(c.like.step_ns.value),
             time(c.predicted.mean),
+            between(time(c.predicted.low), time(c.predicted.high)),
             100.0 * c.error(),
-            percent(c.outcome.rows[0].answer.slowdown.mean)
         );
     }
     for c in compared {
         let _ = writeln!(out, "\n{}", c.like.name.to_uppercase());
-        output::details(&mut out, &c.outcome, model);
+        output::details(&mut out, &c.outcome, &c.model);
     }
     for (c, outcome) in compared.iter().zip(larger) {
         let _ = writeln!(
@@ -155,8 +167,8 @@ fn as_text(
             "\n{} AT OTHER NUMBERS OF RANKS",
             c.like.name.to_uppercase()
         );
-        output::table(&mut out, outcome, &args.effort, model);
-        output::details(&mut out, outcome, model);
+        output::table(&mut out, outcome, &args.effort, &c.model);
+        output::details(&mut out, outcome, &c.model);
     }
     out.push_str(
         "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n",
@@ -167,12 +179,7 @@ fn as_text(
     out
 }
 
-fn as_json(
-    args: &LikeArgs,
-    model: &NoiseModel,
-    compared: &[Compared],
-    larger: &[Outcome],
-) -> String {
+fn as_json(args: &LikeArgs, compared: &[Compared], larger: &[Outcome]) -> String {
     let runs: Vec<Value> = compared
         .iter()
         .enumerate()
@@ -185,8 +192,8 @@ fn as_json(
                 "measured_step_ns": { "value": measured.value, "low": measured.low, "high": measured.high },
                 "predicted_step_ns": interval(&c.predicted),
                 "error": c.error(),
-                "own_scale": output::value(&subject(args, &c.like.name, model), &c.outcome),
-                "other_scales": larger.get(at).map(|o| output::value(&subject(args, &c.like.name, model), o)),
+                "own_scale": output::value(&subject(args, &c.like.name, &c.model), &c.outcome),
+                "other_scales": larger.get(at).map(|o| output::value(&subject(args, &c.like.name, &c.model), o)),
             })
         })
         .collect();

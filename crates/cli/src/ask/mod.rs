@@ -22,6 +22,7 @@ use idlewave_simulate::question::{
 use indicatif::{ProgressBar, ProgressStyle};
 use options::{CommonArgs, EffortArgs};
 use plan::{Plan, Point};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 /// A point with its answer.
@@ -187,7 +188,7 @@ fn row(
         most: effort.replications,
         precision: effort.precision / 100.0,
     };
-    let (steps, warm_up) = plan::steps(effort, &point.program);
+    let (steps, warm_up) = plan::steps(effort, &point);
     let question = Question {
         program: &point.program,
         model: subject.model,
@@ -246,17 +247,20 @@ fn chosen(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<us
         }
         chosen.push((pattern.as_str().to_owned(), numbers));
     }
-    let takes = |i: usize| {
-        model.sources[i]
-            .stolen(model.cpus_per_node)
-            .unwrap_or(f64::MAX)
+    // What is called alike is one source to people: what is regular in it and what is not, on this CPU and on that.
+    let mut called: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (number, source) in model.sources.iter().enumerate() {
+        called.entry(source.label()).or_default().push(number);
+    }
+    let takes = |numbers: &[usize]| -> f64 {
+        let of = |&i: &usize| model.sources[i].stolen(model.cpus_per_node);
+        numbers.iter().map(|i| of(i).unwrap_or(f64::MAX)).sum()
     };
-    let mut by_share: Vec<usize> = (0..model.sources.len()).collect();
-    by_share.sort_by(|&a, &b| takes(b).total_cmp(&takes(a)));
-    for source in by_share.into_iter().take(usize::from(effort.sources)) {
-        let alone = vec![source];
-        if chosen.iter().all(|(_, numbers)| *numbers != alone) {
-            chosen.push((model.sources[source].label(), alone));
+    let mut by_share: Vec<(String, Vec<usize>)> = called.into_iter().collect();
+    by_share.sort_by(|a, b| takes(&b.1).total_cmp(&takes(&a.1)));
+    for one in by_share.into_iter().take(usize::from(effort.sources)) {
+        if chosen.iter().all(|(_, numbers)| *numbers != one.1) {
+            chosen.push(one);
         }
     }
     Ok(chosen)

@@ -75,7 +75,7 @@ pub fn percent(share: f64) -> String {
 /// The two ends of an interval in percent.
 pub fn range(interval: &Interval) -> String {
     let number = |share: f64| percent(share).trim_end_matches(" %").to_owned();
-    format!("{}..{}", number(interval.low()), percent(interval.high()))
+    format!("{}..{}", number(interval.low), percent(interval.high))
 }
 
 /// 1234567 as 1,234,567.
@@ -180,7 +180,7 @@ fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
         let without = row.answer.without.iter();
         without.max_by(|a, b| saved(a).total_cmp(&saved(b)))
     });
-    match worst.filter(|w| w.saved.low() > 0.0) {
+    match worst.filter(|w| w.saved.low > 0.0) {
         _ if model.sources.is_empty() => out.push_str(
             "  Nothing disturbs: give noise with --noise, a run of idlewave study or made up\n  (poisson:10ms:50us).\n",
         ),
@@ -209,12 +209,11 @@ fn without(out: &mut String, row: &Row, model: &NoiseModel) {
         row.point.grain, "source", "takes", "it costs", "95 %"
     );
     for one in &row.answer.without {
-        let takes = model
-            .sources
-            .iter()
-            .find(|s| s.label() == one.name)
-            .and_then(|s| s.stolen(model.cpus_per_node))
-            .map_or("-".to_owned(), percent);
+        let takes = one.sources.iter().map(|&source| {
+            let source = model.sources.get(source)?;
+            source.stolen(model.cpus_per_node)
+        });
+        let takes = takes.sum::<Option<f64>>().map_or("-".to_owned(), percent);
         let name = cut(&one.name, 34);
         let _ = writeln!(
             out,
@@ -322,7 +321,7 @@ fn idle_wave(out: &mut String, wave: &Wave, subject: &Subject<'_>) {
 }
 
 pub fn interval(interval: &Interval) -> Value {
-    json!({ "value": interval.mean, "low": interval.low(), "high": interval.high() })
+    json!({ "value": interval.mean, "low": interval.low, "high": interval.high })
 }
 
 fn point_value(row: &Row, taken: Option<f64>) -> Value {

@@ -21,12 +21,16 @@ pub struct Point {
     pub dims: Option<u8>,
     pub grain: Nanos,
     pub program: Program,
+    /// Steps that are averaged if nobody says otherwise and they are not too many.
+    pub steps: u64,
 }
 
 /// Ranks times parts of a step, by default, of one replication: a fraction of a second.
 const PARTS: u64 = 4_000_000;
-/// Steps by default, at least and at most.
-const STEPS: (u64, u64) = (100, 2_000);
+/// Steps by default: at least these, where there are many ranks,
+const LEAST_STEPS: u64 = 100;
+/// and otherwise these.
+const STEPS: u64 = 2_000;
 
 /// Ranks at which single sources and the critical path are looked at: more change little and cost much.
 const DEEP_RANKS: u32 = 16_384;
@@ -40,12 +44,12 @@ pub struct Plan {
 }
 
 /// Steps that are averaged, and those before.
-pub fn steps(effort: &EffortArgs, program: &Program) -> (u64, u64) {
+pub fn steps(effort: &EffortArgs, point: &Point) -> (u64, u64) {
+    let program = &point.program;
     // A program that cannot be is refused when it is run.
     let parts = program.operations().unwrap_or(1).max(1) * u64::from(program.ranks);
-    let steps = effort
-        .steps
-        .unwrap_or((PARTS / parts).clamp(STEPS.0, STEPS.1));
+    let fit = (PARTS / parts).max(LEAST_STEPS);
+    let steps = effort.steps.unwrap_or(point.steps.min(fit));
     (steps, effort.warm_up.unwrap_or(steps / 3))
 }
 
@@ -129,6 +133,7 @@ fn points(
                 phases: phases(ranks, dims, work),
                 costs,
             },
+            steps: STEPS,
         })
     };
     let mut points = Vec::new();

@@ -4,6 +4,7 @@ use super::options::LikeArgs;
 use super::output::{grouped, percent};
 use super::plan;
 use crate::exit::{Exit, Failure};
+use idlewave_fit::NoiseOf;
 use idlewave_noise::NoiseModel;
 use idlewave_recording::Stop;
 use idlewave_replay::{Extrapolation, Like, LikeOptions, NoiseOfRun, Predicted, ReplayError, like};
@@ -20,7 +21,7 @@ pub fn run(args: &LikeArgs, run: &RunReader, stop: &Stop) -> Result<(), Failure>
     let seed = args.effort.seed;
     let model = match args.noise.noise.is_empty() {
         true => plan::changed(
-            crate::fit::fit_complete(&args.run, run, seed, stop)?.model,
+            crate::fit::fit_complete(&args.run, run, NoiseOf::Machine, seed, stop)?.model,
             &args.noise,
         )?,
         false => plan::model(&args.noise, seed, stop)?,

@@ -59,6 +59,8 @@ pub struct Answer {
 pub struct Without {
     /// As it was asked for.
     pub name: String,
+    /// Numbers of the sources of the model that were left out.
+    pub sources: Vec<usize>,
     /// Slow-down that is left.
     pub slowdown: Interval,
     /// Slow-down that goes away: the source's cost, from pairs under the same random numbers.
@@ -135,8 +137,9 @@ pub fn answer(
         .without
         .iter()
         .zip(&samples[1..])
-        .map(|((name, _), sample)| Without {
+        .map(|((name, sources), sample)| Without {
             name: name.clone(),
+            sources: sources.clone(),
             slowdown: sample.map(slowdown).interval(),
             saved: samples[0]
                 .less(sample)

@@ -31,7 +31,7 @@ impl Effort {
 
     /// Whether an interval is narrow enough.
     pub(super) fn is_precise(&self, slowdown: &Interval) -> bool {
-        slowdown.half_width <= self.precision * slowdown.mean.abs().max(NOTHING / self.precision)
+        slowdown.half_width() <= self.precision * slowdown.mean.abs().max(NOTHING / self.precision)
     }
 }
 
@@ -40,19 +40,25 @@ impl Effort {
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Half of the width of its interval.
-    pub half_width: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 impl Interval {
-    /// Lower end.
-    pub fn low(&self) -> f64 {
-        self.mean - self.half_width
+    /// Half of the width.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
     }
 
-    /// Upper end.
-    pub fn high(&self) -> f64 {
-        self.mean + self.half_width
+    /// Of a share, which is nowhere outside of 0..=1.
+    pub(super) fn of_share(self) -> Interval {
+        Interval {
+            low: self.low.max(0.0),
+            high: self.high.min(1.0),
+            ..self
+        }
     }
 }
 
@@ -80,9 +86,11 @@ impl Sample {
         let n = self.0.len() as f64;
         let mean = self.0.iter().sum::<f64>() / n;
         let variance = self.0.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let half = student_quantile(0.975, n - 1.0) * (variance / n).sqrt();
         Interval {
             mean,
-            half_width: student_quantile(0.975, n - 1.0) * (variance / n).sqrt(),
+            low: mean - half,
+            high: mean + half,
         }
     }
 }
@@ -96,7 +104,10 @@ mod tests {
         let interval = Sample(vec![1.0, 2.0, 3.0]).interval();
         assert_eq!(interval.mean, 2.0);
         // t(0.975, 2) = 4.3027, standard error 1 / sqrt(3).
-        assert!((interval.half_width - 4.3027 / 3_f64.sqrt()).abs() < 1e-3);
+        assert!((interval.half_width() - 4.3027 / 3_f64.sqrt()).abs() < 1e-3);
+        assert!((interval.low + interval.half_width() - 2.0).abs() < 1e-12);
+        let share = Sample(vec![0.01, 0.5, 0.99]).interval().of_share();
+        assert_eq!((share.low, share.high), (0.0, 1.0));
     }
 
     #[test]

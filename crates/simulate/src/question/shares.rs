@@ -3,7 +3,7 @@
 use super::repeat::Sample;
 use super::{Interval, Question, QuestionError, advance};
 use crate::bulk::Engine;
-use idlewave_noise::Noise;
+use idlewave_noise::{Noise, Source};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -23,7 +23,7 @@ pub struct PathShares {
     pub work: Interval,
     /// Messages.
     pub communication: Interval,
-    /// Noise by source, most first.
+    /// Noise by what sources are called, most first.
     pub noise: Vec<PathShare>,
     /// Last steps of the program over which the way was followed.
     pub steps: u64,
@@ -52,7 +52,14 @@ impl PathShares {
         let before = question.warm_up + question.steps - steps;
         let mut work = Sample::default();
         let mut communication = Sample::default();
-        let mut noise: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
+        // By the first source that is called so; the delays that were asked for have the number after the last.
+        let labels: Vec<String> = question.model.sources.iter().map(Source::label).collect();
+        let first = |source: u32| {
+            let own = labels.get(source as usize);
+            let first = labels.iter().position(|l| Some(l) == own);
+            first.map_or(source, |first| first as u32)
+        };
+        let mut noise: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for replication in 0..replications {
             let all = Noise::new(question.model, seed, replication, |_| true)?;
             let mut engine = Engine::new(question.program, &all, question.delays)?;
@@ -68,28 +75,26 @@ impl PathShares {
             work.push(path.work_ns as f64 / total);
             communication.push(path.communication_ns as f64 / total);
             for (source, ns) in path.noise_ns {
-                let shares = noise.entry(source).or_default();
-                shares.push((replication, ns as f64 / total));
+                let shares = noise.entry(first(source)).or_default();
+                shares.resize(replications as usize, 0.0);
+                shares[replication as usize] += ns as f64 / total;
             }
         }
         let mut noise: Vec<PathShare> = noise
             .into_iter()
-            .map(|(source, seen)| {
+            .map(|(source, shares)| {
                 let mut sample = Sample::default();
-                for replication in 0..replications {
-                    let share = seen.iter().find(|s| s.0 == replication);
-                    sample.push(share.map_or(0.0, |s| s.1));
-                }
+                shares.into_iter().for_each(|share| sample.push(share));
                 PathShare {
                     source,
-                    share: sample.interval(),
+                    share: sample.interval().of_share(),
                 }
             })
             .collect();
         noise.sort_by(|a, b| b.share.mean.total_cmp(&a.share.mean));
         Ok(PathShares {
-            work: work.interval(),
-            communication: communication.interval(),
+            work: work.interval().of_share(),
+            communication: communication.interval().of_share(),
             noise,
             steps,
             replications,
