@@ -285,9 +285,9 @@ fn planted_culprits_are_named_measured_and_charged() {
             planted("culprit-eighty", 500, 83_000, &[second]),
         ],
     );
-    if std::env::var_os("IDLEWAVE_ALL_CULPRITS").is_none() {
+    if !idlewave_mpi::testing::long() {
         println!(
-            "left out: one on one CPU, one on all CPUs in turn; IDLEWAVE_ALL_CULPRITS=1 plants them too"
+            "left out: one on one CPU, one on all CPUs in turn; IDLEWAVE_LONG=1 plants them too"
         );
         return;
     }

@@ -6,6 +6,7 @@
 mod common;
 
 use common::{Ended, again, idlewave, instances_of, run, study_with};
+use idlewave_mpi::testing::long;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,14 @@ const MOMENTS: [Moment; 6] = [
     Analysis,
 ];
 
+/// Every other one, beginning with this; all where `IDLEWAVE_LONG` is set.
+fn moments(first: usize) -> Vec<Moment> {
+    match long() {
+        true => MOMENTS.to_vec(),
+        false => MOMENTS.into_iter().skip(first).step_by(2).collect(),
+    }
+}
+
 /// Asserts that the bundle, if there is one, can be explained and holds what was recorded before the signal.
 fn readable(bundle: &Path, moment: Moment, incomplete: &Value) {
     if !bundle.join("run.json").exists() {
@@ -170,7 +179,7 @@ fn ends_in_order(signal: i32, moments: &[Moment]) {
 
 #[test]
 fn sigint_ends_the_study_in_order_at_any_moment() {
-    ends_in_order(libc::SIGINT, &MOMENTS);
+    ends_in_order(libc::SIGINT, &moments(0));
 }
 
 #[test]
@@ -185,7 +194,7 @@ fn sigkill_leaves_nothing_that_the_next_start_does_not_clean_up() {
         println!("skipped: instances of the tracer: tracing is not permitted here");
     }
     let mut killed = Vec::new();
-    for moment in MOMENTS {
+    for moment in moments(1) {
         let dir = tempfile::tempdir().unwrap();
         let bundle = dir.path().join("run");
         let (ended, hit) = ended_by(libc::SIGKILL, moment, &bundle);

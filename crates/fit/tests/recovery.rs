@@ -10,17 +10,7 @@ use idlewave_noise::{
 use idlewave_run::SourceKind;
 
 fn source(name: &str, arrivals: Arrivals, length: Lengths) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: name.into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals,
-        length: Some(length),
-        fit: None,
-    }
+    Source::task(name, arrivals, Some(length))
 }
 
 fn poisson(rate_per_s: f64, length: Lengths) -> Source {

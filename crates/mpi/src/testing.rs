@@ -135,6 +135,20 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
+/// Whether tests are to try every combination, which takes minutes: where `IDLEWAVE_LONG` is set, as `./check --long` does.
+pub fn long() -> bool {
+    std::env::var_os("IDLEWAVE_LONG").is_some()
+}
+
+/// Two of the installations, one of each family and generation, another two for every other `case`; all in [`long`] tests.
+pub fn some_installations(case: &str) -> Vec<Installation> {
+    let sum: usize = case.bytes().map(usize::from).sum();
+    let pair = [["openmpi4", "mpich5"], ["mpich4", "openmpi5"]][sum % 2];
+    let mut all = installations();
+    all.retain(|mpi| long() || pair.contains(&mpi.name));
+    all
+}
+
 fn found(candidate: Result<Installation, &'static str>) -> Option<Installation> {
     match candidate {
         Ok(installation) => Some(installation),

@@ -196,20 +196,13 @@ fn check_tail(tail: &Tail) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_run::SourceKind;
 
     fn model(change: impl FnOnce(&mut Source)) -> NoiseModel {
-        let mut source = Source {
-            kind: SourceKind::Task,
-            name: "crond".into(),
-            strikes: Scope::EachCpu,
-            together: Together::Alone,
-            cpus: None,
-            keeps: 0.0,
-            arrivals: Arrivals::Poisson { rate_per_s: 10.0 },
-            length: Some(Lengths::Fixed { ns: 100 }),
-            fit: None,
-        };
+        let mut source = Source::task(
+            "crond",
+            Arrivals::Poisson { rate_per_s: 10.0 },
+            Some(Lengths::Fixed { ns: 100 }),
+        );
         change(&mut source);
         NoiseModel {
             cpus_per_node: 2,

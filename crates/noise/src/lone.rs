@@ -134,20 +134,9 @@ mod tests {
     use super::*;
     use crate::events::Events;
     use crate::model::{Arrivals, Lengths, NoiseModel, Source, Together};
-    use idlewave_run::SourceKind;
 
     fn source(arrivals: Arrivals, length: Lengths) -> Source {
-        Source {
-            kind: SourceKind::Task,
-            name: "x".into(),
-            strikes: Scope::EachCpu,
-            together: Together::Alone,
-            cpus: None,
-            keeps: 0.0,
-            arrivals,
-            length: Some(length),
-            fit: None,
-        }
+        Source::task("x", arrivals, Some(length))
     }
 
     fn poisson(rate_per_s: f64, length: Lengths) -> Source {

@@ -238,6 +238,25 @@ impl NoiseModel {
 }
 
 impl Source {
+    /// A task whose events every CPU has on its own, each of which takes the whole CPU. `length` is left out with arrivals of a trace.
+    pub fn task(
+        name: impl Into<String>,
+        arrivals: Arrivals,
+        length: impl Into<Option<Lengths>>,
+    ) -> Self {
+        Source {
+            kind: SourceKind::Task,
+            name: name.into(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals,
+            length: length.into(),
+            fit: None,
+        }
+    }
+
     /// Class and name, "irq:eth0"; once where they are the same, "timer tick". A pattern that chooses it.
     pub fn label(&self) -> String {
         let kind = self.kind.label();
@@ -276,17 +295,11 @@ mod tests {
 
     #[test]
     fn what_a_source_takes_is_rate_times_length_of_the_cpus_that_it_strikes() {
-        let mut source = Source {
-            kind: SourceKind::Task,
-            name: "x".into(),
-            strikes: Scope::EachCpu,
-            together: Together::Alone,
-            cpus: None,
-            keeps: 0.0,
-            arrivals: Arrivals::Poisson { rate_per_s: 100.0 },
-            length: Some(Lengths::Fixed { ns: 1_000_000 }),
-            fit: None,
-        };
+        let mut source = Source::task(
+            "x",
+            Arrivals::Poisson { rate_per_s: 100.0 },
+            Some(Lengths::Fixed { ns: 1_000_000 }),
+        );
         assert_eq!(source.stolen(4), Some(0.1));
         source.cpus = Some(vec![1]);
         assert_eq!(source.stolen(4), Some(0.025));

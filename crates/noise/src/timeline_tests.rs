@@ -2,21 +2,10 @@
 
 use super::*;
 use crate::model::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
-use idlewave_run::SourceKind;
 use proptest::prelude::*;
 
 fn source(arrivals: Arrivals, length: Option<Lengths>) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: "x".into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals,
-        length,
-        fit: None,
-    }
+    Source::task("x", arrivals, length)
 }
 
 fn periodic(period_ns: u64, phase_ns: u64, ns: u64) -> Source {

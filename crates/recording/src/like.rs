@@ -3,9 +3,8 @@
 use idlewave_run::findings::{Estimate, Findings, LockstepFindings};
 use idlewave_run::{Coupling, ExchangeVariant, Manifest, Neighbourhood, PhaseKind};
 use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
-use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_simulate::goal::Parameters;
 use idlewave_simulate::{Shape, Stencil, Work};
-use idlewave_units::{Bytes, Nanos};
 
 /// A lockstep run that was measured, and how to simulate one like it.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,14 +119,7 @@ impl LikeLockstep {
         Program {
             ranks,
             phases,
-            costs: Parameters {
-                latency: Nanos::ZERO,
-                overhead: Nanos::ZERO,
-                gap: Nanos::ZERO,
-                gap_per_byte: PerByte::ZERO,
-                overhead_per_byte: PerByte::ZERO,
-                rendezvous: Bytes::new(u64::MAX),
-            },
+            costs: Parameters::FREE,
         }
     }
 

@@ -211,11 +211,7 @@ fn of_collectives(script: &Script) -> Option<MessageCosts> {
     Some(MessageCosts {
         parameters: Parameters {
             latency: Nanos::from_nanos(shortest.round() as u64),
-            overhead: Nanos::ZERO,
-            gap: Nanos::ZERO,
-            gap_per_byte: PerByte::ZERO,
-            overhead_per_byte: PerByte::ZERO,
-            rendezvous: Bytes::new(u64::MAX),
+            ..Parameters::FREE
         },
         shortest: Cost {
             value: shortest,

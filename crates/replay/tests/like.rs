@@ -15,7 +15,7 @@ use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::goal::{Parameters, PerByte};
-use idlewave_units::{Bytes, Nanos};
+use idlewave_units::Nanos;
 use made::Made;
 use made::world::{CALL, LATENCY, World};
 
@@ -55,10 +55,7 @@ fn costs() -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(LATENCY - 2 * CALL),
         overhead: Nanos::from_nanos(CALL),
-        gap: Nanos::ZERO,
-        gap_per_byte: PerByte::ZERO,
-        overhead_per_byte: PerByte::ZERO,
-        rendezvous: Bytes::new(u64::MAX),
+        ..Parameters::FREE
     }
 }
 

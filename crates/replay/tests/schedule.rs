@@ -8,8 +8,8 @@ mod made;
 use idlewave_replay::{Replay, ReplayError, ReplayOptions, Taken, schedule_of};
 use idlewave_run::tables::Table;
 use idlewave_simulate::bulk::{Algorithm, Collective};
-use idlewave_simulate::goal::{Action, Parameters, PerByte, Schedule, simulate};
-use idlewave_units::{Bytes, Nanos};
+use idlewave_simulate::goal::{Action, Parameters, Schedule, simulate};
+use idlewave_units::Nanos;
 use made::Made;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -21,10 +21,7 @@ fn costs() -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(1_000),
         overhead: Nanos::from_nanos(500),
-        gap: Nanos::ZERO,
-        gap_per_byte: PerByte::ZERO,
-        overhead_per_byte: PerByte::ZERO,
-        rendezvous: Bytes::new(u64::MAX),
+        ..Parameters::FREE
     }
 }
 

@@ -2,7 +2,7 @@
 //! Memory per rank: `cargo run --release -p idlewave-simulate --example lockstep -- 10000000 64 0.01 0`.
 
 use divan::counter::ItemsCount;
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
+use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
 use idlewave_simulate::lockstep::{Lockstep, LockstepConfig};
@@ -94,19 +94,13 @@ fn barrier_events(bencher: divan::Bencher, ranks: u32) {
 /// Events on the wall clock: so many per step of 21 microseconds.
 fn wall_clock(per_step: f64) -> Noise {
     let model = NoiseModel {
-        sources: vec![Source {
-            kind: SourceKind::Task,
-            name: "bench".into(),
-            strikes: Scope::EachCpu,
-            together: Together::Alone,
-            cpus: None,
-            keeps: 0.0,
-            arrivals: Arrivals::Poisson {
+        sources: vec![Source::task(
+            "bench",
+            Arrivals::Poisson {
                 rate_per_s: per_step / 21e-6,
             },
-            length: Some(Lengths::Fixed { ns: 5_000 }),
-            fit: None,
-        }],
+            Some(Lengths::Fixed { ns: 5_000 }),
+        )],
         ..NoiseModel::default()
     };
     Noise::new(&model, 1, 0, |_| true).expect("the model above is sound")

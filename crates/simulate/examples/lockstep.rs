@@ -4,8 +4,7 @@
 //! for instance `100x100x100 1000 0.01 1 times.bin`. Every EVERY steps a row of unsigned 64-bit little-endian nanoseconds, one per rank,
 //! is written; 0: only the time is taken.
 
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
-use idlewave_run::SourceKind;
+use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{Lockstep, LockstepConfig};
 use idlewave_simulate::{Shape, Stencil};
 use std::error::Error;
@@ -79,17 +78,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn model(rate_per_s: f64) -> NoiseModel {
     NoiseModel {
-        sources: vec![Source {
-            kind: SourceKind::Task,
-            name: "daemon".into(),
-            strikes: Scope::EachCpu,
-            together: Together::Alone,
-            cpus: None,
-            keeps: 0.0,
-            arrivals: Arrivals::Poisson { rate_per_s },
-            length: Some(Lengths::Fixed { ns: 5_000 }),
-            fit: None,
-        }],
+        sources: vec![Source::task(
+            "daemon",
+            Arrivals::Poisson { rate_per_s },
+            Some(Lengths::Fixed { ns: 5_000 }),
+        )],
         ..NoiseModel::default()
     }
 }

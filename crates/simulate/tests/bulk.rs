@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Timelines, Together};
-use idlewave_run::SourceKind;
+use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source, Timelines};
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
@@ -19,17 +18,7 @@ fn quiet() -> Noise {
 }
 
 fn poisson(rate_per_s: f64, length: Lengths) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: "x".into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals: Arrivals::Poisson { rate_per_s },
-        length: Some(length),
-        fit: None,
-    }
+    Source::task("x", Arrivals::Poisson { rate_per_s }, Some(length))
 }
 
 fn noise(sources: Vec<Source>, seed: u64) -> Noise {

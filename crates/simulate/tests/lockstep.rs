@@ -2,23 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Together};
-use idlewave_run::SourceKind;
+use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{InjectedDelay, Lockstep, LockstepConfig, LockstepError};
 use idlewave_simulate::{Shape, Stencil, Work};
 
 fn source(arrivals: Arrivals, length: Lengths) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: "x".into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals,
-        length: Some(length),
-        fit: None,
-    }
+    Source::task("x", arrivals, Some(length))
 }
 
 fn poisson(rate_per_s: f64, length: Lengths) -> Source {
@@ -234,8 +223,7 @@ fn rare_noise_costs_the_square_root_of_its_rate() {
 
 #[test]
 fn exponential_work_and_one_neighbour_cost_twice_the_mean() {
-    // Nearly all of a step is one exponential interruption: it is there when each step begins, as the CPUs are struck once per
-    // step and at its very begin.
+    // A delay of exponential length for every rank in every step, and nothing else.
     let mean = 1e6;
     let model = NoiseModel {
         sources: vec![],

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
-use idlewave_run::SourceKind;
+use idlewave_noise::{Arrivals, Lengths, NoiseModel, Source};
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
@@ -14,17 +13,11 @@ use idlewave_units::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn source(name: &str, rate_per_s: f64, ns: u64) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: name.into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals: Arrivals::Poisson { rate_per_s },
-        length: Some(Lengths::Fixed { ns }),
-        fit: None,
-    }
+    Source::task(
+        name,
+        Arrivals::Poisson { rate_per_s },
+        Some(Lengths::Fixed { ns }),
+    )
 }
 
 fn model(sources: Vec<Source>) -> NoiseModel {

@@ -11,9 +11,9 @@ use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
 use idlewave_simulate::bulk::{Algorithm, Collective, Engine, OneOff, Phase, Program, Wait};
-use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_simulate::goal::Parameters;
 use idlewave_simulated::{MOST_RANK_STEPS, MOST_RANKS, Run, SimulatedError, Written, write_run};
-use idlewave_units::{Bytes, Nanos, Rank};
+use idlewave_units::{Nanos, Rank};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,11 +24,7 @@ const WORK: u64 = 1_000_000;
 fn costs(latency: u64) -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(latency),
-        overhead: Nanos::ZERO,
-        gap: Nanos::ZERO,
-        gap_per_byte: PerByte::ZERO,
-        overhead_per_byte: PerByte::ZERO,
-        rendezvous: Bytes::new(u64::MAX),
+        ..Parameters::FREE
     }
 }
 

@@ -1,24 +1,22 @@
-//! Random numbers for tests: SplitMix64, so that a test's input is the same everywhere.
+//! Random numbers for tests, so that a test's input is the same everywhere.
+
+use crate::random::SplitMix;
 
 /// Generator with its state.
-pub struct Random(u64);
+pub struct Random(SplitMix);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix::new(seed))
     }
 
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// In 0..1, never 0.
     pub fn uniform(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        self.0.uniform()
     }
 
     pub fn normal(&mut self) -> f64 {

@@ -4,9 +4,8 @@ use super::options::{
     CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
 };
 use crate::exit::{Exit, Failure};
-use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Scope, Source, Together};
+use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Source};
 use idlewave_recording::Stop;
-use idlewave_run::SourceKind;
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
@@ -233,17 +232,11 @@ pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, F
 }
 
 fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: name.replace(' ', ""),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
+    Source::task(
+        name.replace(' ', ""),
         arrivals,
-        length: Some(Lengths::Fixed { ns: length.get() }),
-        fit: None,
-    }
+        Some(Lengths::Fixed { ns: length.get() }),
+    )
 }
 
 /// A model file, or a run from which a model is made.

@@ -1,6 +1,6 @@
 //! All ranks of a program, step after step.
 
-use super::collective::{CollectiveError, Pattern};
+use super::collective::{CollectiveError, Pattern, Round};
 use super::exchange::{Cost, Partners, Ranks};
 use super::path::{Notes, Record};
 use super::program::{Phase, Program, Wait};
@@ -33,22 +33,17 @@ pub struct OneOff {
     pub ns: u64,
 }
 
-/// A phase with what can be known before.
-pub(super) enum Ready {
+/// A part of a step with what can be known before. One that waits for one message after the other is as many exchanges.
+pub(super) enum Part {
     Compute(Work),
     Pause(u64),
-    Together {
+    Exchange {
         stencil: Stencil,
         directions: Vec<Direction>,
         cost: Cost,
         meanwhile: Option<Work>,
     },
-    OneByOne {
-        stencil: Stencil,
-        directions: Vec<Direction>,
-        cost: Cost,
-    },
-    Rounds(Vec<(OneRound, Cost)>),
+    Round(OneRound, Cost),
 }
 
 /// What has just ended for all ranks, of a step.
@@ -65,7 +60,8 @@ pub enum Ended {
 /// A program on its way.
 pub struct Engine<'a> {
     ranks: Ranks<'a>,
-    phases: Vec<Ready>,
+    /// Those of each phase.
+    phases: Vec<Vec<Part>>,
     delays: Vec<OneOff>,
     step: u64,
 }
@@ -189,51 +185,40 @@ impl<'a> Engine<'a> {
         let mut delayed = false;
         for phase in &self.phases {
             let ranks = &mut self.ranks;
-            match phase {
-                Ready::Compute(work) => {
-                    noted(ranks, &mut record, false, |ranks, notes| {
-                        ranks.compute(work, notes);
-                    });
-                    see(Ended::Compute, &ranks.times);
-                    if !delayed {
-                        delayed = true;
-                        delay(ranks, &self.delays, self.step, &mut record, see);
+            let mut ended = Ended::Communication;
+            for part in phase {
+                match part {
+                    Part::Compute(work) => {
+                        noted(ranks, &mut record, false, |ranks, notes| {
+                            ranks.compute(work, notes);
+                        });
+                        ended = Ended::Compute;
                     }
-                    continue;
-                }
-                Ready::Pause(ns) => noted(ranks, &mut record, false, |ranks, _| ranks.pause(*ns)),
-                Ready::Together {
-                    stencil,
-                    directions,
-                    cost,
-                    meanwhile,
-                } => {
-                    let partners = stencil.partners(directions);
-                    noted(ranks, &mut record, true, |ranks, notes| {
-                        ranks.exchange(&partners, *cost, meanwhile.as_ref(), notes);
-                    });
-                }
-                Ready::OneByOne {
-                    stencil,
-                    directions,
-                    cost,
-                } => {
-                    for direction in directions {
-                        let partners = stencil.partners(std::slice::from_ref(direction));
+                    Part::Pause(ns) => {
+                        noted(ranks, &mut record, false, |ranks, _| ranks.pause(*ns));
+                    }
+                    Part::Exchange {
+                        stencil,
+                        directions,
+                        cost,
+                        meanwhile,
+                    } => {
+                        let partners = stencil.partners(directions);
                         noted(ranks, &mut record, true, |ranks, notes| {
-                            ranks.exchange(&partners, *cost, None, notes);
+                            ranks.exchange(&partners, *cost, meanwhile.as_ref(), notes);
                         });
                     }
-                }
-                Ready::Rounds(rounds) => {
-                    for (round, cost) in rounds {
+                    Part::Round(round, cost) => {
                         noted(ranks, &mut record, true, |ranks, notes| {
                             ranks.exchange(round, *cost, None, notes);
                         });
                     }
                 }
             }
-            see(Ended::Communication, &self.ranks.times);
+            see(ended, &ranks.times);
+            if ended == Ended::Compute && !std::mem::replace(&mut delayed, true) {
+                delay(ranks, &self.delays, self.step, &mut record, see);
+            }
         }
         if !delayed {
             delay(&mut self.ranks, &self.delays, self.step, &mut record, see);
@@ -253,17 +238,12 @@ impl Program {
     /// # Errors
     /// As [`Engine::new`].
     pub fn operations(&self) -> Result<u64, BulkError> {
-        let count = |phase: &Ready| match phase {
-            Ready::OneByOne { directions, .. } => directions.len() as u64,
-            Ready::Rounds(rounds) => rounds.len() as u64,
-            Ready::Compute(_) | Ready::Pause(_) | Ready::Together { .. } => 1,
-        };
-        Ok(prepare(self)?.iter().map(count).sum())
+        Ok(prepare(self)?.iter().map(|parts| parts.len() as u64).sum())
     }
 }
 
 /// What can be known of the phases before they begin.
-pub(super) fn prepare(program: &Program) -> Result<Vec<Ready>, BulkError> {
+pub(super) fn prepare(program: &Program) -> Result<Vec<Vec<Part>>, BulkError> {
     if !program.fits() {
         return Err(BulkError::Ranks(program.ranks));
     }
@@ -273,31 +253,28 @@ pub(super) fn prepare(program: &Program) -> Result<Vec<Ready>, BulkError> {
         .iter()
         .map(|phase| {
             Ok(match phase {
-                Phase::Compute(work) => Ready::Compute(work.clone()),
-                Phase::Pause(ns) => Ready::Pause(*ns),
+                Phase::Compute(work) => vec![Part::Compute(work.clone())],
+                Phase::Pause(ns) => vec![Part::Pause(*ns)],
                 Phase::Exchange {
                     stencil,
                     bytes,
                     wait,
                 } => {
-                    let (stencil, directions) = (*stencil, stencil.directions());
                     let cost = cost(*bytes)?;
-                    let meanwhile = match wait {
-                        Wait::Overlapped(work) => Some(work.clone()),
-                        Wait::Blocking | Wait::All => None,
+                    let exchange = |directions, meanwhile| Part::Exchange {
+                        stencil: *stencil,
+                        directions,
+                        cost,
+                        meanwhile,
                     };
+                    let directions = stencil.directions();
                     match wait {
-                        Wait::Blocking => Ready::OneByOne {
-                            stencil,
-                            directions,
-                            cost,
-                        },
-                        Wait::All | Wait::Overlapped(_) => Ready::Together {
-                            stencil,
-                            directions,
-                            cost,
-                            meanwhile,
-                        },
+                        Wait::Blocking => directions
+                            .into_iter()
+                            .map(|one| exchange(vec![one], None))
+                            .collect(),
+                        Wait::All => vec![exchange(directions, None)],
+                        Wait::Overlapped(work) => vec![exchange(directions, Some(work.clone()))],
                     }
                 }
                 Phase::Collective {
@@ -306,19 +283,14 @@ pub(super) fn prepare(program: &Program) -> Result<Vec<Ready>, BulkError> {
                     bytes,
                 } => {
                     let rounds = operation.rounds(*algorithm, program.ranks, *bytes)?;
-                    let priced = rounds
-                        .iter()
-                        .map(|r| {
-                            Ok((
-                                OneRound {
-                                    pattern: r.pattern,
-                                    ranks: program.ranks,
-                                },
-                                cost(r.bytes)?,
-                            ))
-                        })
-                        .collect::<Result<_, BulkError>>()?;
-                    Ready::Rounds(priced)
+                    let part = |r: &Round| {
+                        let round = OneRound {
+                            pattern: r.pattern,
+                            ranks: program.ranks,
+                        };
+                        Ok(Part::Round(round, cost(r.bytes)?))
+                    };
+                    rounds.iter().map(part).collect::<Result<_, BulkError>>()?
                 }
             })
         })

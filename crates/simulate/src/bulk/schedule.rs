@@ -3,7 +3,7 @@
 //! The CPU's part of every message becomes a computation of its own beside it, and the wire's part the latency of the
 //! parameters that go with the schedule: both engines then say the same, rank by rank and nanosecond by nanosecond.
 
-use super::engine::{BulkError, OneOff, Ready, prepare};
+use super::engine::{BulkError, OneOff, Part, prepare};
 use super::exchange::{Cost, Partners};
 use super::program::Program;
 use crate::goal::{
@@ -43,8 +43,8 @@ pub fn schedule(
     steps: u64,
     delays: &[OneOff],
 ) -> Result<(Schedule, Parameters), NoSchedule> {
-    let phases = prepare(program)?;
-    let latency = common_latency(&phases)?;
+    let parts: Vec<Part> = prepare(program)?.into_iter().flatten().collect();
+    let latency = common_latency(&parts)?;
     let mut builder = ScheduleBuilder::new(program.ranks)?;
     for rank in 0..program.ranks as usize {
         let mut writer = Writer {
@@ -56,7 +56,7 @@ pub fn schedule(
             let late = delays
                 .iter()
                 .filter(|d| d.step == step && d.rank as usize == rank);
-            writer.step(&phases, late.map(|d| d.ns).sum())?;
+            writer.step(&parts, late.map(|d| d.ns).sum())?;
         }
         builder.end_rank()?;
     }
@@ -72,7 +72,7 @@ pub fn schedule(
 }
 
 /// What every message takes on the wire.
-fn common_latency(phases: &[Ready]) -> Result<u64, NoSchedule> {
+fn common_latency(parts: &[Part]) -> Result<u64, NoSchedule> {
     let mut common = None;
     let mut see = |cost: &Cost, in_a_row: usize| {
         if cost.rendezvous {
@@ -87,15 +87,14 @@ fn common_latency(phases: &[Ready]) -> Result<u64, NoSchedule> {
             false => Err(NoSchedule::Lengths),
         }
     };
-    for phase in phases {
-        match phase {
-            Ready::Compute(_) => {}
-            Ready::Pause(_) => return Err(NoSchedule::Pause),
-            Ready::Together {
+    for part in parts {
+        match part {
+            Part::Compute(_) => {}
+            Part::Pause(_) => return Err(NoSchedule::Pause),
+            Part::Exchange {
                 directions, cost, ..
             } => see(cost, directions.len())?,
-            Ready::OneByOne { cost, .. } => see(cost, 1)?,
-            Ready::Rounds(rounds) => rounds.iter().try_for_each(|(_, cost)| see(cost, 1))?,
+            Part::Round(_, cost) => see(cost, 1)?,
         }
     }
     Ok(common.unwrap_or(0))
@@ -110,21 +109,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn step(&mut self, phases: &[Ready], late: u64) -> Result<(), BuildError> {
+    fn step(&mut self, parts: &[Part], late: u64) -> Result<(), BuildError> {
         let mut delayed = false;
         // Messages of one pair come in the order in which they were sent, so that a tag may come again in the next step.
         let mut tag = 0;
-        for phase in phases {
-            match phase {
-                Ready::Compute(work) => {
+        for part in parts {
+            match part {
+                Part::Compute(work) => {
                     self.calc(work.of(self.rank))?;
                     if !std::mem::replace(&mut delayed, true) {
                         self.calc(late)?;
                     }
                 }
                 // Refused before.
-                Ready::Pause(_) => {}
-                Ready::Together {
+                Part::Pause(_) => {}
+                Part::Exchange {
                     stencil,
                     directions,
                     cost,
@@ -134,22 +133,9 @@ impl Writer<'_> {
                     self.exchange(&stencil.partners(directions), *cost, work, tag)?;
                     tag += directions.len() as u32;
                 }
-                Ready::OneByOne {
-                    stencil,
-                    directions,
-                    cost,
-                } => {
-                    for direction in directions {
-                        let one = std::slice::from_ref(direction);
-                        self.exchange(&stencil.partners(one), *cost, None, tag)?;
-                        tag += 1;
-                    }
-                }
-                Ready::Rounds(rounds) => {
-                    for (round, cost) in rounds {
-                        self.exchange(round, *cost, None, tag)?;
-                        tag += 1;
-                    }
+                Part::Round(round, cost) => {
+                    self.exchange(round, *cost, None, tag)?;
+                    tag += 1;
                 }
             }
         }

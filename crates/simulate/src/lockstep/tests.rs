@@ -5,21 +5,10 @@ use super::*;
 use crate::general::{Graph, step};
 use crate::{Shape, Stencil, Work};
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Scope, Source, Timeline, Together};
-use idlewave_run::SourceKind;
 use proptest::prelude::*;
 
 fn source(arrivals: Arrivals, length: Option<Lengths>) -> Source {
-    Source {
-        kind: SourceKind::Task,
-        name: "x".into(),
-        strikes: Scope::EachCpu,
-        together: Together::Alone,
-        cpus: None,
-        keeps: 0.0,
-        arrivals,
-        length,
-        fit: None,
-    }
+    Source::task("x", arrivals, length)
 }
 
 /// Ranks that meet their nearest neighbours on a torus of these sides.
