@@ -1,10 +1,8 @@
 //! The `idlewave` command: a thin front over the library crates.
 
 mod args;
-mod ask;
 mod exit;
 mod fit;
-mod goal;
 mod measure;
 mod progress;
 mod record;

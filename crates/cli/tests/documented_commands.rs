@@ -19,7 +19,7 @@ const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Launchers of idlewave itself: crates/cli/tests/measure.rs runs these measurements under every one.
 const LAUNCHED: &str = "mpirun -n 4 idlewave measure ";
 /// Instead of the duration that is documented.
-const DURATION: &str = "1s";
+const DURATION: &str = "2s";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

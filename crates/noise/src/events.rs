@@ -7,7 +7,7 @@ use crate::noise::{Noise, Place, Stream};
 use crate::philox::philox4x32_one;
 
 /// Number of the stream of all Poisson sources that strike every CPU for itself; source `i` of the model has stream `i + 1`.
-pub const MIX_STREAM: u32 = 0;
+pub(crate) const MIX_STREAM: u32 = 0;
 
 /// In the number of a stream: further random numbers of the same event.
 pub(crate) const FURTHER: u32 = 1 << 31;

@@ -24,8 +24,7 @@ mod transform;
 
 pub use check::ModelProblem;
 pub use cputime::{CpuTime, Quiet};
-pub use events::{Event, Events, MIX_STREAM};
-pub use lengths::LengthLaw;
+pub use events::{Event, Events};
 pub use lone::{LoneStream, Struck};
 pub use model::{Arrivals, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together};
 pub use noise::{Noise, Place, uniform};

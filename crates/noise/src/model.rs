@@ -230,11 +230,6 @@ pub struct GoodnessOfFit {
 impl NoiseModel {
     /// The version that this program writes and reads.
     pub const SCHEMA: u32 = 1;
-
-    /// Node and CPU within it on which a rank runs: ranks fill one node after the other.
-    pub fn place(&self, rank: u32) -> (u32, u32) {
-        (rank / self.cpus_per_node, rank % self.cpus_per_node)
-    }
 }
 
 impl Source {

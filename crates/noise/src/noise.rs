@@ -151,12 +151,6 @@ impl Noise {
         all.sort_by_key(|e| (e.begin, e.source, e.length));
         all
     }
-
-    /// Whether each CPU is struck independently of all others.
-    pub fn is_independent(&self) -> bool {
-        let alone = |s: &Stream| s.together == Together::Alone && s.scope == Scope::EachCpu;
-        self.streams.iter().all(alone)
-    }
 }
 
 /// A number from 0 to below 1 that belongs to a rank under a seed, for what is drawn once and for all: its speed.

@@ -217,7 +217,6 @@ fn sources_that_strike_together_or_one_of_a_node_do_so() {
             ..NoiseModel::default()
         };
         let noise = Noise::new(&model, 3, 0, |_| true).unwrap();
-        assert!(!noise.is_independent());
         [0, 1, 2, 3].map(|cpu| noise.events(cpu, 100_000_000))
     };
     // One of a node: both CPUs together have the node's events, none has the other's.

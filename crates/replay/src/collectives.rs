@@ -7,9 +7,9 @@
 
 use idlewave_simulate::bulk::{Algorithm, Collective, CollectiveError, Pattern, Round};
 
-/// Up to here an allreduce goes by recursive doubling, above around a ring: 10 kB as in the fixed rules of Open MPI.
+/// From here on an allreduce goes around a ring, below by recursive doubling: 10 kB as in the fixed rules of Open MPI.
 const LONG_ALLREDUCE: u64 = 10_000;
-/// Up to here (of all members together) an all-gather goes by dissemination, above around a ring: 80 KiB as in MPICH.
+/// From here on (of all members together) an all-gather goes around a ring, below by dissemination: 80 KiB as in MPICH.
 const LONG_ALLGATHER: u64 = 81_920;
 
 /// The algorithms that collectives are resolved with: the usual one for their size, unless one is set.
@@ -44,7 +44,7 @@ impl Algorithms {
         let set = self.set.iter().find(|(other, _)| *other == collective);
         match (set, collective) {
             (Some((_, algorithm)), _) => *algorithm,
-            (None, Collective::Allreduce) if bytes > LONG_ALLREDUCE => Algorithm::Ring,
+            (None, Collective::Allreduce) if bytes >= LONG_ALLREDUCE => Algorithm::Ring,
             (None, _) => collective.algorithms()[0],
         }
     }
@@ -153,7 +153,7 @@ impl Call {
         let subtree =
             |bit: u32| move |child: u32| piece.saturating_mul(bit.min(ranks - child).into());
         match self.kind {
-            Kind::Allgather if piece.saturating_mul(ranks.into()) > LONG_ALLGATHER => (1..ranks)
+            Kind::Allgather if piece.saturating_mul(ranks.into()) >= LONG_ALLGATHER => (1..ranks)
                 .map(|_| by_pattern(Pattern::Shift(1), &|_| piece))
                 .collect(),
             Kind::Allgather => (0..levels)

@@ -126,8 +126,8 @@ fn functions_are_known_by_their_names() {
 fn an_algorithm_is_that_of_the_size_unless_it_is_set() {
     let mut algorithms = Algorithms::default();
     let of = |a: &Algorithms, bytes| a.of(Collective::Allreduce, bytes);
-    assert_eq!(of(&algorithms, 10_000), Algorithm::RecursiveDoubling);
-    assert_eq!(of(&algorithms, 10_001), Algorithm::Ring);
+    assert_eq!(of(&algorithms, 9_999), Algorithm::RecursiveDoubling);
+    assert_eq!(of(&algorithms, 10_000), Algorithm::Ring);
     algorithms
         .set(Collective::Allreduce, Algorithm::Ring)
         .unwrap();

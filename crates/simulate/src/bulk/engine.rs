@@ -172,11 +172,6 @@ impl<'a> Engine<'a> {
         &self.ranks.times
     }
 
-    /// Steps done.
-    pub fn steps(&self) -> u64 {
-        self.step
-    }
-
     fn one_step(
         &mut self,
         mut record: Option<&mut Record>,

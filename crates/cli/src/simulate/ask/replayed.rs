@@ -92,10 +92,7 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
         time(measured)
     );
     for (name, predicted) in [
-        (
-            "as recorded: waits as the schedule has them",
-            &like.as_recorded,
-        ),
+        ("as recorded: calls as long as they were", &like.as_recorded),
         ("calls as long as messages cost", &like.kept),
         ("and nothing taken by others", &like.quiet),
     ] {
@@ -127,7 +124,7 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
         Some(costs) => {
             let _ = writeln!(
                 out,
-                "  shortest {:.0} ns ({}), from {} messages or collectives of this run",
+                "  shortest {:.0} ns ({}), from {} messages or collectives",
                 costs.shortest.value,
                 costs
                     .shortest
@@ -191,7 +188,7 @@ fn as_text(args: &LikeArgs, model: &NoiseModel, like: &Like) -> String {
         }
     }
     out.push_str(
-        "\nNEXT\n  If `as recorded` is far off, the schedule lacks something: see what is left out.\n  --ranks 1e2..1e4 says what the loop would cost at scale.\n",
+        "\nNEXT\n  If `as recorded` is far off, the schedule lacks something: see LEFT OUT.\n  --ranks 1e2..1e4 says what the loop would cost at scale.\n",
     );
     out
 }

@@ -165,13 +165,13 @@ pub struct CommonArgs {
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     pub bytes: u64,
     /// L: from the end of the sender's overhead to the first byte at the receiver [default: 0]
-    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub latency: Option<Nanos>,
     /// o: CPU time of a message, at the sender and at the receiver [default: 0]
-    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub overhead: Option<Nanos>,
     /// g: least time between two messages [default: 0]
-    #[arg(long, value_name = "TIME", value_parser = super::super::simulate::nanos)]
+    #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub gap: Option<Nanos>,
     /// G: ns per byte on the wire [default: 0]
     #[arg(long, value_name = "NS")]

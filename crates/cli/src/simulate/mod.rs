@@ -1,9 +1,12 @@
 //! `idlewave simulate`: options to a simulation, and its outcome to the terminal.
 
+mod ask;
+mod goal;
+
 use crate::exit::Exit;
-use crate::goal::GoalArgs;
 use crate::{report_failure, signals};
 use clap::{Args, Subcommand};
+use goal::GoalArgs;
 use idlewave_recording::Stop;
 use idlewave_units::Nanos;
 use std::process::ExitCode;
@@ -29,11 +32,11 @@ enum Simulation {
     /// Play a GOAL schedule or a program: when does each rank finish?
     Goal(GoalArgs),
     /// What noise costs a program whose ranks exchange with their neighbours
-    Stencil(Box<crate::ask::StencilArgs>),
+    Stencil(Box<ask::StencilArgs>),
     /// What noise costs a program of a collective operation
-    Collective(Box<crate::ask::CollectiveArgs>),
+    Collective(Box<ask::CollectiveArgs>),
     /// Predict a measured run, compare, and say what it would be with more ranks or less noise
-    Like(Box<crate::ask::LikeArgs>),
+    Like(Box<ask::LikeArgs>),
 }
 
 /// A whole number of nanoseconds, or a time with its unit.
@@ -51,10 +54,10 @@ pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
     // Nothing stops it but a signal, which ends it at once.
     let stop = Stop::default();
     let run = || match &args.what {
-        Simulation::Goal(args) => crate::goal::run_goal(args, &stop),
-        Simulation::Stencil(args) => crate::ask::run_stencil(args, &stop),
-        Simulation::Collective(args) => crate::ask::run_collective(args, &stop),
-        Simulation::Like(args) => crate::ask::run_like(args, &stop),
+        Simulation::Goal(args) => goal::run_goal(args, &stop),
+        Simulation::Stencil(args) => ask::run_stencil(args, &stop),
+        Simulation::Collective(args) => ask::run_collective(args, &stop),
+        Simulation::Like(args) => ask::run_like(args, &stop),
     };
     match signals::end_on_signals().and_then(|()| run()) {
         Ok(()) => Exit::Done.into(),
