@@ -1,7 +1,6 @@
 //! Noise of every CPU: what the detour loop and the fixed work quantum show.
 
 use crate::ExplainError;
-use crate::kernel::for_each;
 use idlewave_run::findings::{
     CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LengthClass, SpeedLevel,
 };
@@ -32,7 +31,7 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
                 threshold, loops, ..
             } => {
                 let mut found: BTreeMap<Cpu, Vec<(u64, u64)>> = BTreeMap::new();
-                for_each::<Detours>(run, |d| {
+                run.for_each::<Detours>(|d| {
                     if d.phase == index {
                         found
                             .entry(d.cpu)
@@ -49,7 +48,7 @@ pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
             }
             PhaseKind::FixedWork { work_steps } => {
                 let mut found: BTreeMap<Cpu, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
-                for_each::<Quanta>(run, |q| {
+                run.for_each::<Quanta>(|q| {
                     if q.phase == index {
                         let (ends, durations) = found.entry(q.cpu).or_default();
                         ends.push(q.begin_ns.saturating_add(q.duration.get()));

@@ -52,7 +52,7 @@ impl Kernels {
             .collect();
         let mut spans: BTreeMap<(NodeId, Cpu), (Vec<BurstSpan>, Vec<InterruptSpan>)> =
             BTreeMap::new();
-        for_each::<Bursts>(run, |b| {
+        run.for_each::<Bursts>(|b| {
             let Some(kernel) = kernels.get_mut(&b.node) else {
                 return;
             };
@@ -72,7 +72,7 @@ impl Kernels {
             }
         })?;
         let mut durations: BTreeMap<(NodeId, u32), Vec<u64>> = BTreeMap::new();
-        for_each::<Interrupts>(run, |i| {
+        run.for_each::<Interrupts>(|i| {
             durations
                 .entry((i.node, i.source))
                 .or_default()
@@ -103,7 +103,7 @@ impl Kernels {
         }
         let stoppers = stoppers(&run.read::<Tasks>()?);
         let mut by_stopper: BTreeMap<NodeId, BTreeSet<(Pid, u64)>> = BTreeMap::new();
-        for_each::<Wakeups>(run, |w| {
+        run.for_each::<Wakeups>(|w| {
             let Some(kernel) = kernels.get_mut(&w.node) else {
                 return;
             };
@@ -122,7 +122,7 @@ impl Kernels {
                 .or_default()
                 .push((w.time_ns, w.target_cpu));
         })?;
-        for_each::<Migrations>(run, |m| {
+        run.for_each::<Migrations>(|m| {
             if let Some(kernel) = kernels.get_mut(&m.node) {
                 let moves = kernel.migrations.entry(m.pid).or_default();
                 moves.push((m.time_ns, m.to));
@@ -265,21 +265,6 @@ fn continued(
 
 /// Fewer interrupts than this have no median worth comparing with.
 const MEDIAN_NEEDS: usize = 20;
-
-/// Calls `f` for every row, holding one batch in memory.
-pub fn for_each<T: Table>(run: &RunReader, mut f: impl FnMut(T::Row)) -> Result<(), ExplainError> {
-    let Some(mut reader) = run.table_if_present::<T>()? else {
-        return Ok(());
-    };
-    let mut batch = T::default();
-    loop {
-        batch.clear();
-        if !reader.next_into(&mut batch)? {
-            return Ok(());
-        }
-        batch.rows().for_each(&mut f);
-    }
-}
 
 #[cfg(test)]
 mod tests {

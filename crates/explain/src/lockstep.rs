@@ -4,7 +4,6 @@ use crate::ExplainError;
 use crate::attribute::{Part, split};
 use crate::catalog::SourceId;
 use crate::edges::Extra;
-use crate::kernel::for_each;
 use crate::reference::{Reference, late_from};
 use crate::steps::{RankSeries, Step, chain, last_ranks};
 use crate::watch::{Charge, Charger, Watch};
@@ -55,7 +54,7 @@ pub fn read_series(
 ) -> Result<Vec<RankSeries>, ExplainError> {
     let mut series = vec![RankSeries::default(); ranks];
     let mut wrong = None;
-    for_each::<Regions>(run, |r| {
+    run.for_each::<Regions>(|r| {
         if r.phase != phase || r.kind != region_kind::COMPUTE {
             return;
         }

@@ -2,7 +2,7 @@
 
 use crate::ExplainError;
 use crate::edges::Gap;
-use crate::kernel::{Kernels, for_each};
+use crate::kernel::Kernels;
 use crate::watch::Watch;
 use idlewave_run::tables::{Detours, Table, Tasks, task_kind};
 use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader, clock_error_between};
@@ -131,7 +131,7 @@ pub fn gaps(run: &RunReader, watches: &[Watch]) -> Result<Vec<Vec<Gap>>, Explain
         .map(|(i, w)| ((w.phase, w.rank, w.rank.is_none().then_some(w.cpu)), i))
         .collect();
     let mut out = vec![Vec::new(); watches.len()];
-    for_each::<Detours>(run, |d| {
+    run.for_each::<Detours>(|d| {
         let key = (d.phase, d.rank, d.rank.is_none().then_some(d.cpu));
         if let Some(&i) = place.get(&key) {
             // Foreign bytes: no gap ends beyond what the clock can hold.

@@ -3,7 +3,7 @@
 use crate::input::SourceEvents;
 use crate::line::Line;
 use idlewave_explain::NoiseOf;
-use idlewave_run::tables::{Quanta, Regions, Table, region_kind};
+use idlewave_run::tables::{Quanta, Regions, region_kind};
 use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
 use idlewave_units::{Cpu, NodeId, Rank};
@@ -55,7 +55,7 @@ fn of_quanta(
         phase.is_some_and(|p| matches!(p.kind, PhaseKind::FixedWork { .. }))
     };
     let mut series = AllSeries::new();
-    each::<Quanta>(run, |q| {
+    run.for_each::<Quanta>(|q| {
         if let (true, Some(place)) = (fixed(q.phase), place(first, q.cpu)) {
             let (ends, durations) = series.entry((q.phase, place)).or_default();
             ends.push(q.begin_ns.saturating_add(q.duration.get()));
@@ -79,7 +79,7 @@ fn of_ranks(
     }
     let of_rank: BTreeMap<Rank, (u32, u32)> = places.into_iter().map(|(p, r)| (r, p)).collect();
     let mut series = AllSeries::new();
-    each::<Regions>(run, |region| {
+    run.for_each::<Regions>(|region| {
         let compute = region.phase == phase && region.kind == region_kind::COMPUTE;
         if let (true, Some(&place)) = (compute, of_rank.get(&region.rank)) {
             let (ends, durations) = series.entry((phase, place)).or_default();
@@ -88,20 +88,6 @@ fn of_ranks(
         }
     })?;
     Ok(series)
-}
-
-fn each<T: Table>(run: &RunReader, mut visit: impl FnMut(T::Row)) -> Result<(), RunError> {
-    let Some(mut reader) = run.table_if_present::<T>()? else {
-        return Ok(());
-    };
-    let mut batch = T::default();
-    loop {
-        batch.clear();
-        if !reader.next_into(&mut batch)? {
-            return Ok(());
-        }
-        batch.rows().for_each(&mut visit);
-    }
 }
 
 /// A source for each share of the speed at which somebody stayed.

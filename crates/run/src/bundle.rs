@@ -184,6 +184,19 @@ impl RunReader {
         Ok(self.batches_if_present(T::NAME)?.map(TableReader::on))
     }
 
+    /// Calls `visit` with every row of a table, of which one batch is in memory at a time; a run without that table has no rows.
+    pub fn for_each<T: Table>(&self, mut visit: impl FnMut(T::Row)) -> Result<(), RunError> {
+        let Some(mut reader) = self.table_if_present::<T>()? else {
+            return Ok(());
+        };
+        let mut batch = T::default();
+        while reader.next_into(&mut batch)? {
+            batch.rows().for_each(&mut visit);
+            batch.clear();
+        }
+        Ok(())
+    }
+
     fn batches(&self, table: &str) -> Result<BatchReader, RunError> {
         match self.manifest.tables.iter().find(|t| t.name == table) {
             Some(entry) => {

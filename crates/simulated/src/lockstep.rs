@@ -2,10 +2,8 @@
 
 use crate::SimulatedError;
 use idlewave_run::{Coupling, ExchangeVariant, Neighbourhood};
-use idlewave_simulate::Shape;
-use idlewave_simulate::Stencil;
-use idlewave_simulate::Work;
 use idlewave_simulate::bulk::{Collective, Phase, Program, Wait};
+use idlewave_simulate::{Shape, Stencil, Work};
 use idlewave_units::{Bytes, Nanos};
 
 /// What the phase of the bundle says of the program.

@@ -1,7 +1,6 @@
 //! Computations that all ranks repeat, as a run has recorded them.
 
 use crate::ExplainError;
-use crate::kernel::for_each;
 use crate::watched::taking_part;
 use idlewave_run::tables::{Marks, Regions, region_kind};
 use idlewave_run::{Manifest, PhaseKind, RunReader};
@@ -87,7 +86,7 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
         .iter()
         .map(|p| wanted(&p.kind).map(|w| w.0))
         .collect();
-    for_each::<Regions>(run, |r| {
+    run.for_each::<Regions>(|r| {
         let phase = r.phase as usize;
         if kinds.get(phase) != Some(&Some(r.kind)) {
             return;
@@ -112,7 +111,7 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
 /// Regions of one name that every rank marked: the k-th time of each is step k.
 fn marks(run: &RunReader, ranks: usize, phase: u32) -> Result<Vec<Series>, ExplainError> {
     let mut by_name: BTreeMap<String, Lists> = BTreeMap::new();
-    for_each::<Marks>(run, |m| {
+    run.for_each::<Marks>(|m| {
         let (Some(rank), Some(end)) = (m.rank, m.end_ns) else {
             return;
         };

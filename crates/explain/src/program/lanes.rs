@@ -1,7 +1,6 @@
 //! The calls of a recorded program, one lane per thread that called MPI.
 
 use crate::ExplainError;
-use crate::kernel::for_each;
 use idlewave_run::tables::{Calls, Communicators, Operations, Table, operation_class};
 use idlewave_run::{Ledger, Manifest, RunReader};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
@@ -114,7 +113,7 @@ impl Program {
             program.operations[index].name = op.name;
             program.operations[index].class = op.class;
         }
-        for_each::<Communicators>(run, |c| {
+        run.for_each::<Communicators>(|c| {
             let members = program.communicators.entry(c.comm).or_default();
             members.insert(c.rank, c.member);
         })?;
@@ -161,7 +160,7 @@ impl Program {
         let mut wrong = None;
         let mut row = 0u32;
         let mut last: Option<(Rank, Pid, u32)> = None;
-        for_each::<Calls>(run, |c| {
+        run.for_each::<Calls>(|c| {
             let this_row = row;
             row = row.saturating_add(1);
             let lane = match last {

@@ -7,7 +7,6 @@
 
 use super::lanes::{Program, mix};
 use crate::ExplainError;
-use crate::kernel::for_each;
 use idlewave_run::tables::{Message, Messages, Table, Transfers, direction};
 use idlewave_run::{Ledger, RunReader};
 use idlewave_units::{Bytes, Rank};
@@ -66,7 +65,7 @@ impl Matched {
     ) -> Result<Self, ExplainError> {
         let mut found = Matched::default();
         let (mut unfinished, mut foreign, mut row) = (0, 0, 0u32);
-        for_each::<Transfers>(run, |t| {
+        run.for_each::<Transfers>(|t| {
             row = row.saturating_add(1);
             let Some(lane) = program.lane_of(t.rank, t.thread) else {
                 foreign += 1;

@@ -3,7 +3,7 @@
 //! The tables are read once, batch by batch. Memory and page are bounded by the number of rows shown and of
 //! windows, not by the length of the run: 10^7 calls become the same bins as 10^4.
 
-use super::pieces::{Pieces, SourceName, TaskName, for_each, source_names, task_names};
+use super::pieces::{Pieces, SourceName, TaskName, source_names, task_names};
 use super::windows_of_waits::{Filled, Frame, collect};
 use crate::story;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -121,7 +121,7 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
     let (base, span) = (recorded.begin_ns, recorded.end_ns - recorded.begin_ns);
     let row_of: BTreeMap<u32, u32> = rows.iter().copied().zip(0..).collect();
     let mut operations: Vec<OperationName> = Vec::new();
-    for_each::<Operations>(run, |o| {
+    run.for_each::<Operations>(|o| {
         let id = o.id as usize;
         // Functions of MPI are a few hundred; a larger number is damage.
         if id < 4_096 {
@@ -254,7 +254,7 @@ fn computing_since(run: &RunReader, program: &ProgramFindings) -> Result<Vec<u64
         ends.entry(rank).or_default().push((until, 0));
     }
     ends.values_mut().for_each(|l| l.sort_unstable());
-    for_each::<Calls>(run, |c| {
+    run.for_each::<Calls>(|c| {
         if let Some(list) = ends.get_mut(&c.rank.get()) {
             let next = list.partition_point(|a| a.0 < c.end_ns);
             if let Some(a) = list.get_mut(next) {
@@ -422,13 +422,13 @@ fn fill(
     operations: &[OperationName],
     overview: &mut Overview,
 ) -> Result<(), RunError> {
-    for_each::<Calls>(run, |c| {
+    run.for_each::<Calls>(|c| {
         if let Some(&row) = rows.get(&c.rank.get()) {
             let layer = operations.get(c.operation as usize).map_or(3, |o| o.layer);
             overview.add(layer, row, c.begin_ns, c.end_ns);
         }
     })?;
-    for_each::<Waits>(run, |w| {
+    run.for_each::<Waits>(|w| {
         if let Some(&row) = rows.get(&w.rank.get()) {
             overview.add(WAITING, row, w.begin_ns, w.end_ns);
         }
@@ -436,7 +436,7 @@ fn fill(
     let thread_rows = thread_rows(run, rows);
     // What was taken: from being preempted to running again, and interrupts that struck the rank.
     let mut off_since: HashMap<(u32, u32), u64> = HashMap::new();
-    for_each::<Bursts>(run, |b| {
+    run.for_each::<Bursts>(|b| {
         let thread = (b.node.get(), b.pid.get());
         if let Some(&row) = thread_rows.get(&thread) {
             if let Some(since) = off_since.remove(&thread) {
@@ -447,7 +447,7 @@ fn fill(
             }
         }
     })?;
-    for_each::<Interrupts>(run, |i| {
+    run.for_each::<Interrupts>(|i| {
         if let Some(&row) = thread_rows
             .get(&(i.node.get(), i.pid.get()))
             .filter(|_| i.depth == 0)

@@ -1,6 +1,6 @@
 //! What both timelines are made of: pieces of rows, kept where they overlap a window, the longest first.
 
-use idlewave_run::tables::{Sources, Table, Tasks, task_kind};
+use idlewave_run::tables::{Sources, Tasks, task_kind};
 use idlewave_run::{RunError, RunReader, SourceKind};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -49,22 +49,6 @@ pub(super) struct Piece {
     pub end: u64,
     pub more: u64,
     pub certain: bool,
-}
-
-/// Calls `visit` with every row of a table, one batch in memory at a time.
-pub(super) fn for_each<T: Table>(
-    run: &RunReader,
-    mut visit: impl FnMut(T::Row),
-) -> Result<(), RunError> {
-    let Some(mut reader) = run.table_if_present::<T>()? else {
-        return Ok(());
-    };
-    let mut batch = T::default();
-    while reader.next_into(&mut batch)? {
-        batch.rows().for_each(&mut visit);
-        batch.clear();
-    }
-    Ok(())
 }
 
 /// Pieces of one kind being gathered; of too many, the longest are kept.
@@ -173,7 +157,7 @@ pub(super) fn task_names(
             pid: thread.1,
         });
     }
-    for_each::<Tasks>(run, |t| {
+    run.for_each::<Tasks>(|t| {
         if let Some(&i) = places.get(&(t.node.get(), t.pid.get())) {
             tasks[i].name = t.name;
             tasks[i].kind = t.kind;
@@ -194,7 +178,7 @@ pub(super) fn source_names(
             kind: "not known",
         })
         .collect();
-    for_each::<Sources>(run, |s| {
+    run.for_each::<Sources>(|s| {
         if let Some(&i) = ids.get(&s.id) {
             let kind = SourceKind::from_code(s.kind).map_or("not known", |k| k.label());
             sources[i as usize] = SourceName { name: s.name, kind };

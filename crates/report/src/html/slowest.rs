@@ -1,6 +1,5 @@
 //! The map of the slowest rank: how often each rank was the last to arrive, over the run.
 
-use super::pieces::for_each;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{Regions, region_kind};
 use idlewave_run::{RunError, RunReader};
@@ -47,7 +46,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Slowes
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    for_each::<Regions>(run, |r| {
+    run.for_each::<Regions>(|r| {
         if r.kind != region_kind::COMPUTE {
             return;
         }

@@ -3,7 +3,6 @@
 //! A late rank shows as a front of waiting that moves away from it: an idle wave. There is one map of the whole run and one around each
 //! of the latest steps. Cells are sums, so that the maps stay small whatever the number of ranks and the length of the run.
 
-use super::pieces::for_each;
 use idlewave_run::findings::{Findings, LockstepFindings};
 use idlewave_run::tables::{Bursts, Interrupts, Regions, Sources, Tasks, region_kind, task_kind};
 use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
@@ -188,7 +187,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, 
     if grids.is_empty() {
         return Ok(Vec::new());
     }
-    for_each::<Regions>(run, |r| {
+    run.for_each::<Regions>(|r| {
         if r.kind == region_kind::COMPUTE {
             return;
         }
@@ -220,16 +219,16 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, 
         place.map_or(OTHERS, |p| p as u8 + 1)
     };
     let mut rows: BTreeMap<u32, u8> = BTreeMap::new();
-    for_each::<Sources>(run, |s| {
+    run.for_each::<Sources>(|s| {
         let kind = SourceKind::from_code(s.kind).unwrap_or(SourceKind::Unexplained);
         rows.insert(s.id, number(kind, &[&s.name]));
     })?;
     let threads = threads(run, number)?;
-    for_each::<Interrupts>(run, |i| {
+    run.for_each::<Interrupts>(|i| {
         let who = rows.get(&i.source).copied().unwrap_or(OTHERS);
         taken(i.node, i.cpu, who, i.begin_ns, i.end_ns);
     })?;
-    for_each::<Bursts>(run, |b| {
+    run.for_each::<Bursts>(|b| {
         if b.pid != Pid::IDLE {
             let who = threads
                 .get(&(b.node, b.pid))
@@ -350,7 +349,7 @@ fn threads(
     number: impl Fn(SourceKind, &[&str]) -> u8,
 ) -> Result<BTreeMap<(NodeId, Pid), Option<u8>>, RunError> {
     let mut tasks = Vec::new();
-    for_each::<Tasks>(run, |t| tasks.push(t))?;
+    run.for_each::<Tasks>(|t| tasks.push(t))?;
     let processes: BTreeMap<(NodeId, Pid), String> = tasks
         .iter()
         .filter(|t| t.process == Some(t.pid))

@@ -146,7 +146,7 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
             .find(|m| m.run == i && m.late.is_none())
             .unwrap();
         let mut waited = 0;
-        for_each::<Regions>(&run, |r| {
+        run.for_each::<Regions>(|r| {
             if r.phase == found.phase && r.kind != region_kind::COMPUTE {
                 waited += r.end_ns - r.begin_ns;
             }

@@ -4,8 +4,7 @@
 //! longest pieces, so that the page stays small whatever the length of the run.
 
 use super::pieces::{
-    Gathered, Index, Piece, Pieces, SourceName, TaskName, for_each, offset, source_names,
-    task_names,
+    Gathered, Index, Piece, Pieces, SourceName, TaskName, offset, source_names, task_names,
 };
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
@@ -74,7 +73,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
     let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
     // Where each thread was seen first.
     let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
-    for_each::<Bursts>(run, |r| {
+    run.for_each::<Bursts>(|r| {
         if r.pid != Pid::IDLE {
             let piece = |row| Piece {
                 row,
@@ -93,7 +92,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             });
         }
     })?;
-    for_each::<Interrupts>(run, |r| {
+    run.for_each::<Interrupts>(|r| {
         let piece = |row| Piece {
             row,
             what: r.source,
@@ -107,7 +106,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
                 .put(f.cpus.get(&(r.node, r.cpu)).copied().map(piece));
         });
     })?;
-    for_each::<Regions>(run, |r| {
+    run.for_each::<Regions>(|r| {
         let piece = |row| Piece {
             row,
             what: r.kind.into(),
@@ -121,7 +120,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             f.regions.put(row.copied().map(piece));
         });
     })?;
-    for_each::<Detours>(run, |r| {
+    run.for_each::<Detours>(|r| {
         let end = r.begin_ns.saturating_add(r.length.get());
         let piece = |row| Piece {
             row,

@@ -2,7 +2,7 @@
 //! the CPU on which each rank was.
 
 use super::lanes::thread_rows;
-use super::pieces::{Gathered, Index, Piece, for_each};
+use super::pieces::{Gathered, Index, Piece};
 use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Messages, Waits};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, Pid};
@@ -84,20 +84,20 @@ pub(super) fn collect(
         more,
         certain: true,
     };
-    for_each::<Calls>(run, |c| {
+    run.for_each::<Calls>(|c| {
         if let Some(&row) = rows.get(&c.rank.get()) {
             let bytes = c.sent.map_or(0, |b| b.get());
             let p = piece(row, c.operation, c.begin_ns, c.end_ns, bytes);
             visit(&index, &mut frames, &p, |f| f.calls.put(Some(p)));
         }
     })?;
-    for_each::<Waits>(run, |w| {
+    run.for_each::<Waits>(|w| {
         if let Some(&row) = rows.get(&w.rank.get()) {
             let p = piece(row, w.culprit.get(), w.begin_ns, w.end_ns, w.hops.into());
             visit(&index, &mut frames, &p, |f| f.waits.put(Some(p)));
         }
     })?;
-    for_each::<Messages>(run, |m| {
+    run.for_each::<Messages>(|m| {
         if let (Some(&from), Some(&to)) = (rows.get(&m.from.get()), rows.get(&m.to.get())) {
             if from != to {
                 let p = piece(from, to, m.sent_ns, m.completed_ns, m.bytes.get());
@@ -106,7 +106,7 @@ pub(super) fn collect(
         }
     })?;
     let mut names: Vec<String> = Vec::new();
-    for_each::<Marks>(run, |m| {
+    run.for_each::<Marks>(|m| {
         let Some(&row) = m.rank.and_then(|r| rows.get(&r.get())) else {
             return;
         };
@@ -130,7 +130,7 @@ pub(super) fn collect(
         *places.entry((node, cpu)).or_insert(next)
     };
     let mut seen: BTreeMap<Thread, u32> = BTreeMap::new();
-    for_each::<Bursts>(run, |b| {
+    run.for_each::<Bursts>(|b| {
         if b.pid != Pid::IDLE {
             let next = seen.len() as u32;
             let thread = *seen.entry((b.node.get(), b.pid.get())).or_insert(next);
@@ -145,7 +145,7 @@ pub(super) fn collect(
             visit(&index, &mut frames, &p, |f| f.on_cpus.put(Some(p)));
         }
     })?;
-    for_each::<Interrupts>(run, |i| {
+    run.for_each::<Interrupts>(|i| {
         let mut p = piece(
             place(i.node.get(), i.cpu),
             i.source,
