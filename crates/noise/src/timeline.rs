@@ -34,8 +34,28 @@ pub struct Timeline {
     still: usize,
     /// When the CPU is free of the events that were taken.
     free: u64,
-    /// Work that is done by then is not disturbed: what most questions need, without a look at the streams.
+    /// Until when the speed stays and nothing strikes: what most questions need, without a look at the streams.
     quiet: u64,
+    /// The speed until then.
+    speed: Speed,
+}
+
+/// How fast a rank is, and why.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    /// Of [`FULL`], from 1 on.
+    parts: u32,
+    /// Source of the slowest level; of none at full speed.
+    source: Option<u32>,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Speed {
+            parts: FULL,
+            source: None,
+        }
+    }
 }
 
 impl Timeline {
@@ -65,8 +85,9 @@ impl Timeline {
             still,
             free: 0,
             quiet: 0,
+            speed: Speed::default(),
         };
-        timeline.quiet = timeline.next_disturbance();
+        timeline.look_ahead(noise, 0);
         timeline
     }
 
@@ -82,31 +103,52 @@ impl Timeline {
         work: u64,
         mut charge: impl FnMut(Charge),
     ) -> u64 {
-        match start.checked_add(work) {
-            _ if work == 0 => return start,
-            Some(end) if end <= self.quiet => return end,
-            _ => {}
+        if work == 0 {
+            return start;
+        }
+        if let Some(end) = self.end_in_quiet(start, work) {
+            if let Some(source) = self.speed.source {
+                let ns = end - start - work;
+                charge(Charge { source, ns });
+            }
+            return end;
         }
         let end = match self.pending.len() == self.still {
             true => self.end_at_full_speed(noise, start, work, &mut charge),
             false => self.end_with_levels(noise, start, work, &mut charge),
         };
-        self.quiet = self.next_disturbance();
+        self.look_ahead(noise, end);
         end
+    }
+
+    /// The end of work over which the speed stays and nothing strikes.
+    #[inline]
+    fn end_in_quiet(&self, start: u64, work: u64) -> Option<u64> {
+        let length = match self.speed.parts {
+            FULL => work,
+            parts => work
+                .checked_mul(u64::from(FULL))?
+                .div_ceil(u64::from(parts)),
+        };
+        start.checked_add(length).filter(|&end| end <= self.quiet)
     }
 
     /// Until when work that starts at or after the last end is not disturbed: work that is done by then needs its own time only.
     #[inline]
     pub fn quiet_until(&self) -> u64 {
-        self.quiet
+        match self.speed.parts {
+            FULL => self.quiet,
+            _ => 0,
+        }
     }
 
-    fn next_disturbance(&self) -> u64 {
-        let begins = self.pending.iter().map(|p| p.next.begin);
-        let levels = &self.pending[self.still..];
-        match levels.iter().any(|p| p.until > 0) {
-            true => 0,
-            false => begins.min().unwrap_or(u64::MAX),
+    /// Finds out until when what holds at a moment will.
+    fn look_ahead(&mut self, noise: &Noise, at: u64) {
+        // At the end of all time there is nothing ahead.
+        if at < u64::MAX {
+            let level = self.level(noise, at);
+            self.speed = level.speed;
+            self.quiet = level.until.min(self.next_stop());
         }
     }
 
@@ -190,12 +232,12 @@ impl Timeline {
             at = self.serve(noise, start, at, charge);
             let level = self.level(noise, at);
             let until = self.next_stop().min(level.until);
-            let speed = u128::from(level.speed);
+            let speed = u128::from(level.speed.parts);
             let span = u128::from(until - at);
             let end = u128::from(at) + left.div_ceil(speed);
             let done = span * speed >= left || until == u64::MAX;
             let spent = if done { left.div_ceil(speed) } else { span };
-            if let Some(source) = level.source {
+            if let Some(source) = level.speed.source {
                 let part = spent * full - if done { left } else { spent * speed };
                 match lost.iter_mut().find(|(s, _)| *s == source) {
                     Some((_, sum)) => *sum += part,
@@ -215,8 +257,7 @@ impl Timeline {
     /// Speed at a moment and until when it holds.
     fn level(&mut self, noise: &Noise, at: u64) -> Level {
         let mut level = Level {
-            speed: FULL,
-            source: None,
+            speed: Speed::default(),
             until: u64::MAX,
         };
         let mut slowest = FULL;
@@ -229,10 +270,10 @@ impl Timeline {
                 pending.next = pending.events.next(noise);
             }
             if pending.until > at {
-                level.speed = (level.speed * keeps / FULL).max(1);
+                level.speed.parts = (level.speed.parts * keeps / FULL).max(1);
                 level.until = level.until.min(pending.until);
                 if keeps < slowest {
-                    (slowest, level.source) = (keeps, Some(pending.next.source));
+                    (slowest, level.speed.source) = (keeps, Some(pending.next.source));
                 }
             } else {
                 pending.until = 0;
@@ -244,10 +285,7 @@ impl Timeline {
 }
 
 struct Level {
-    /// Of [`FULL`], from 1 on.
-    speed: u32,
-    /// The slowest of the levels.
-    source: Option<u32>,
+    speed: Speed,
     until: u64,
 }
 
