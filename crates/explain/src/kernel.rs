@@ -196,17 +196,12 @@ impl Kernel {
     pub fn continues(&self, cpu: Cpu, begin: u64) -> bool {
         self.continued.contains(&(cpu, begin))
     }
-    /// When a thread was first made runnable in `begin..=end`, and where.
+    /// When a thread that does not run was last made runnable in `begin..=end`, and where. Who is woken was asleep: before that it ran again at
+    /// most in switches that are missing.
     pub fn woken(&self, pid: Pid, begin: u64, end: u64) -> Option<(u64, Cpu)> {
         let list = self.wakeups.get(&pid)?;
-        let first = list.partition_point(|w| w.0 < begin);
-        list.get(first).copied().filter(|w| w.0 <= end)
-    }
-    /// When a thread was last made runnable in `begin..=end`.
-    pub fn last_woken(&self, pid: Pid, begin: u64, end: u64) -> Option<u64> {
-        let list = self.wakeups.get(&pid)?;
-        let before = list.partition_point(|w| w.0 <= end).checked_sub(1)?;
-        Some(list[before].0).filter(|&time| time >= begin)
+        let last = list.partition_point(|w| w.0 <= end).checked_sub(1)?;
+        Some(list[last]).filter(|w| w.0 >= begin)
     }
     /// How often a thread was moved in `begin..end`.
     pub fn moves(&self, pid: Pid, begin: u64, end: u64) -> impl Iterator<Item = (u64, Cpu)> + '_ {

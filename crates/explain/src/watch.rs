@@ -130,16 +130,14 @@ impl Charger<'_> {
         out: &mut Vec<Charge>,
     ) {
         let slept = matches!(reason, end_reason::SLEEPING | end_reason::UNINTERRUPTIBLE);
-        let (runnable, mut cpu) = match kernel.woken(pid, left, back) {
+        let woken = kernel.woken(pid, left, back);
+        let (runnable, mut cpu) = match woken {
             Some((time, target)) if slept => (time, target),
             _ if slept => (back, cpu),
             _ => (left, cpu),
         };
         // Who is woken was asleep, though the switch that says so is missing: an idle CPU did not keep it waiting until then.
-        let asleep_until = match slept {
-            true => runnable,
-            false => kernel.last_woken(pid, left, back).unwrap_or(left),
-        };
+        let asleep_until = woken.map_or(runnable, |(time, _)| time);
         let cut = |from: u64, to: u64| {
             let (from, to) = (from.max(window.0), to.min(window.1));
             (from < to).then_some((from, to))

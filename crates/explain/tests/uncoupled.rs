@@ -18,6 +18,7 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
     for (pid, name, kind) in [
         (10, "program", task_kind::PROGRAM),
         (11, "worker", task_kind::PROGRAM),
+        (12, "sleeper", task_kind::PROGRAM),
         (20, "cron", task_kind::USER),
     ] {
         tasks.push(Task {
@@ -44,6 +45,12 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         (1, 20, 5_000, 5_100, end_reason::SLEEPING),
         (1, 0, 5_100, 5_900, end_reason::PREEMPTED),
         (1, 11, 5_900, 6_000, end_reason::EXITED),
+        // Woken twice: it ran and slept unseen in between, so that cron took nothing from it.
+        (2, 12, 1_000, 2_000, end_reason::SLEEPING),
+        (2, 0, 2_000, 2_400, end_reason::PREEMPTED),
+        (2, 20, 2_400, 2_600, end_reason::SLEEPING),
+        (2, 0, 2_600, 3_020, end_reason::PREEMPTED),
+        (2, 12, 3_020, 6_000, end_reason::EXITED),
     ] {
         bursts.push(Burst {
             node,
@@ -56,14 +63,19 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         });
     }
     let mut wakeups = Wakeups::default();
-    for (pid, time_ns) in [(10, 3_400), (11, 5_870)] {
+    for (pid, time_ns, target_cpu) in [
+        (10, 3_400, 0),
+        (11, 5_870, 1),
+        (12, 2_300, 2),
+        (12, 3_000, 2),
+    ] {
         wakeups.push(Wakeup {
             node,
             time_ns,
             cpu: Cpu::new(0),
             waker: Pid::new(0),
             pid: Pid::new(pid),
-            target_cpu: Cpu::new(u32::from(pid == 11)),
+            target_cpu: Cpu::new(target_cpu),
         });
     }
     let mut manifest = empty_manifest();
@@ -92,8 +104,8 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
         .map(|s| (s.name.as_str(), s.stolen.get(), s.lost.get(), s.events))
         .collect();
     assert_eq!(rows[0], ("cron", 450, 450, Some(3)));
-    assert_eq!(rows[1], ("run-queue wait", 30, 30, Some(1)));
+    assert_eq!(rows[1], ("run-queue wait", 50, 50, Some(2)));
     assert!(rows[2..].iter().all(|r| r.2 == 0), "{rows:?}");
-    assert_eq!(found.findings.lateness.get(), 480);
-    assert_eq!(found.findings.named.get(), 480);
+    assert_eq!(found.findings.lateness.get(), 500);
+    assert_eq!(found.findings.named.get(), 500);
 }
