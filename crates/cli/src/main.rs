@@ -2,6 +2,7 @@
 
 mod args;
 mod exit;
+mod files;
 mod fit;
 mod measure;
 mod progress;

@@ -324,3 +324,45 @@ fn schedules_are_disturbed_too() {
         .collect();
     assert!(!not.contains(&"noise"), "{not:?}");
 }
+
+#[test]
+fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (few, many) = (path("few"), path("many"));
+    for (ranks, run) in [("8", &few), ("24", &many)] {
+        let noise = ["stencil", "--noise", "poisson:1ms:20us", "--steps", "1500"];
+        simulate(&[&noise[..], &["--ranks", ranks, "-o", run]].concat()).succeeded();
+    }
+    // In any order.
+    let seen = json(&["like", &many, &few]);
+    let runs = seen["runs"].as_array().unwrap();
+    assert_eq!(
+        (&runs[0]["ranks"], &runs[1]["ranks"]),
+        (&24.into(), &8.into())
+    );
+    let scaling = seen["scaling"].as_array().unwrap();
+    assert_eq!(scaling.len(), 1);
+    assert_eq!(scaling[0]["of"], many.as_str());
+    assert_eq!(scaling[0]["by"], few.as_str());
+    assert_eq!(scaling[0]["measured_step_ns"], runs[0]["measured_step_ns"]);
+    // Both were made by the same noise, of which 1,500 steps on eight ranks show 250 ms.
+    let error = scaling[0]["error"].as_f64().unwrap();
+    assert!(error.abs() < 0.03, "{error}");
+    let text = simulate(&["like", &many, &few]);
+    text.succeeded();
+    for line in [
+        "SCALING, by the work",
+        "many: NEIGHBOUR EXCHANGE",
+        "few: neighbour",
+    ] {
+        assert!(text.stdout.contains(line), "{line}: {}", text.stdout);
+    }
+    assert!(
+        text.stdout.lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        text.stdout
+    );
+    let [what, _] = simulate(&["like", &few, "--strong"]).failed(2);
+    assert!(what.contains("share the work of a lockstep run"), "{what}");
+}

@@ -11,28 +11,27 @@ use idlewave_run::RunReader;
 use idlewave_run::tables::{Messages, Table};
 use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::goal::Action;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const ITERATIONS: u64 = 50;
 /// Of the measured end of each rank, with every call as long as it was: what is left is how the schedule orders things.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
-/// Records `ring` under an installation.
-fn record(mpi: &Installation, directory: &Path) -> RunReader {
+/// Records `ring` on so many ranks under an installation.
+fn record(mpi: &Installation, directory: &Path, ranks: u32) -> PathBuf {
     let program = directory.join("ring");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ring.c");
     mpi.compile_c(&source, &program).unwrap();
-    let path = directory.join("run");
+    let path = directory.join(format!("run{ranks}"));
     let mut command = idlewave();
     command.args(["record", "--no-report", "-o"]).arg(&path);
     command.arg("--");
     mpi.prepare(&mut command);
     command.arg(&mpi.mpirun).args(&mpi.options);
-    command.args(["-n", "2"]).arg(&program);
+    command.args(["-n", &ranks.to_string()]).arg(&program);
     command.arg(ITERATIONS.to_string());
     run(&mut command).succeeded();
-    run(idlewave().arg("explain").arg(&path)).succeeded();
-    RunReader::open(&path).unwrap()
+    path
 }
 
 fn assert_predicted(name: &str, found: &Like) {
@@ -61,7 +60,9 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
     for mpi in installations().into_iter().filter(|m| m.mpicc.is_some()) {
         any = true;
         let directory = tempfile::tempdir().unwrap();
-        let recorded = record(&mpi, directory.path());
+        let path = record(&mpi, directory.path(), 2);
+        run(idlewave().arg("explain").arg(&path)).succeeded();
+        let recorded = RunReader::open(&path).unwrap();
         let options = LikeOptions {
             ranks: vec![2, 8],
             ..LikeOptions::default()
@@ -115,4 +116,52 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
     if !any {
         skip("no MPI library with a compiler");
     }
+}
+
+#[test]
+fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_others() {
+    let Some(mpi) = installations().into_iter().find(|m| m.mpicc.is_some()) else {
+        return skip("no MPI library with a compiler");
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let paths = [4, 2].map(|ranks| record(&mpi, directory.path(), ranks));
+    let like = |more: &[&str]| {
+        let ended = run(idlewave()
+            .args(["simulate", "like"])
+            .args(&paths)
+            .args(more));
+        ended.succeeded();
+        ended.stdout
+    };
+    let seen: serde_json::Value = serde_json::from_str(&like(&["--json"])).unwrap();
+    assert_eq!(seen["scaled_by"], paths[1].to_str().unwrap());
+    for (row, (path, ranks)) in seen["scaling"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(paths.iter().zip([4, 2]))
+    {
+        assert_eq!(
+            (&row["run"], &row["ranks"]),
+            (&path.to_str().unwrap().into(), &ranks.into())
+        );
+        let of = |key: &str| row[key].as_f64().unwrap();
+        // Pauses of 3 ms, however many ranks share a CPU; a machine under load adds to the measured ones what it likes.
+        assert!((2.88e6..3.6e6).contains(&of("quiet_step_ns")), "{row}");
+        assert!(of("measured_step_ns") >= 2.99e6, "{row}");
+        assert!(of("step_ns") >= of("quiet_step_ns"), "{row}");
+    }
+    let text = like(&[]);
+    for line in [
+        "2 recorded programs",
+        "SCALING: the loop of each run by the pattern and the costs of",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    // Half the work for twice the ranks.
+    let strong: serde_json::Value = serde_json::from_str(&like(&["--json", "--strong"])).unwrap();
+    let step = |of: &serde_json::Value| of["scaling"][0]["quiet_step_ns"].as_f64().unwrap();
+    let share = step(&strong) / step(&seen);
+    assert!((share - 0.5).abs() < 0.02, "{share}");
 }

@@ -23,7 +23,7 @@ pub use collectives::Algorithms;
 pub use costs::{Cost, MessageCosts, message_costs};
 pub use error::ReplayError;
 pub use extrapolate::{Extrapolated, Extrapolation, Scaling};
-pub use like::{Like, LikeOptions, NoiseOfRun, Predicted, ScalingRow, like, scaling};
+pub use like::{Like, LikeOptions, NoiseOfRun, Predicted, Scaled, like, scaling};
 pub use pattern::{NoPattern, PatternOfRun, PhaseKindOfRun, PhaseOfRun, Times, pattern_of};
 pub use schedule::{Replay, ReplayOptions, schedule_of};
 pub use script::Taken;

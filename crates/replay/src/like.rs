@@ -176,49 +176,40 @@ fn play(
     })
 }
 
-/// One run of a series on growing numbers of ranks.
-#[derive(Clone, Debug)]
-pub struct ScalingRow {
-    /// Number of ranks.
-    pub ranks: u32,
-    /// The run beside its own prediction.
-    pub like: Like,
-    /// How long its loop took in the run, in nanoseconds, and how long the pattern of the smallest run, with the costs found there, takes for as many
-    /// steps on as many ranks without noise. `None` if one of them has no pattern.
-    pub from_smallest: Option<(u64, Extrapolation)>,
+/// The loop of a run of a series, and what the pattern of the run with the fewest ranks says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaled {
+    /// How long the loop took in the run, in nanoseconds.
+    pub measured_ns: u64,
+    /// As many steps on as many ranks, without noise.
+    pub quiet: Extrapolation,
+    /// The same with each repetition of the noise; empty if none was given.
+    pub noisy: Vec<Extrapolation>,
 }
 
-/// Predicts the runs of a series each by itself, and the loops of all by the pattern of the one with fewest ranks. Rows are in ascending order of ranks.
+/// Predicts the loops of all runs by the pattern and the costs of the one with the fewest ranks (the first of several), under the noise of `options`.
+/// Answers are in the order of `runs`; `None` where that run, or the one with the fewest ranks, has no pattern.
 ///
 /// # Errors
-/// As [`like()`].
-pub fn scaling(runs: &[RunReader], options: &LikeOptions) -> Result<Vec<ScalingRow>, ReplayError> {
-    let mut all = Vec::with_capacity(runs.len());
-    for run in runs {
-        all.push(like(run, options)?);
-    }
-    all.sort_by_key(|l| l.schedule.ranks());
-    let smallest = all
-        .first()
-        .and_then(|l| Some((l.pattern.clone().ok()?, l.costs)));
+/// A noise model that contradicts itself, times beyond 64-bit nanoseconds.
+pub fn scaling(runs: &[Like], options: &LikeOptions) -> Result<Vec<Option<Scaled>>, ReplayError> {
+    let smallest = runs.iter().min_by_key(|l| l.schedule.ranks());
+    let from = smallest.and_then(|l| Some((l.pattern.as_ref().ok()?, l.costs)));
+    let noises = noises(options)?;
     let silent = Noise::new(&NoiseModel::default(), 0, 0, |_| true)?;
-    let mut rows = Vec::with_capacity(all.len());
-    for like in all {
-        let ranks = like.schedule.ranks();
-        let from_smallest = match (&smallest, &like.pattern) {
-            (Some((pattern, costs)), Ok(own)) => {
-                let mut on =
-                    pattern.extrapolate(ranks, options.scaling, *costs, &options.algorithms);
-                on.steps = own.steps;
-                Some((own.span_ns, on.play(&silent)?))
-            }
-            _ => None,
+    let scaled = |like: &Like| {
+        let (Some((pattern, costs)), Ok(own)) = (from, &like.pattern) else {
+            return Ok(None);
         };
-        rows.push(ScalingRow {
-            ranks,
-            like,
-            from_smallest,
-        });
-    }
-    Ok(rows)
+        let ranks = like.schedule.ranks();
+        let mut on = pattern.extrapolate(ranks, options.scaling, costs, &options.algorithms);
+        on.steps = own.steps;
+        let noisy = noises.iter().map(|noise| on.play(noise));
+        Ok(Some(Scaled {
+            measured_ns: own.span_ns,
+            quiet: on.play(&silent)?,
+            noisy: noisy.collect::<Result<_, _>>()?,
+        }))
+    };
+    runs.iter().map(scaled).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Row, Subject};
 use crate::exit::{Exit, Failure};
-use crate::fit::{refuse_existing, write_new};
+use crate::files::{refuse_existing, write_new};
 use clap::Args;
 use idlewave_recording::Utc;
 use idlewave_report::{

@@ -8,31 +8,86 @@ use crate::exit::{Exit, Failure};
 use idlewave_fit::NoiseOf;
 use idlewave_noise::NoiseModel;
 use idlewave_recording::{LikeLockstep, RecordingError, Stop};
-use idlewave_run::{Phase, PhaseKind};
+use idlewave_run::{Phase, PhaseKind, RunReader};
 use idlewave_simulate::question::Interval;
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 /// A measured run and what was predicted for it.
-struct Compared {
+struct Compared<'a> {
+    path: &'a Path,
     like: LikeLockstep,
     model: NoiseModel,
-    predicted: Interval,
     outcome: Outcome,
+    /// At other numbers of ranks.
+    larger: Option<Outcome>,
 }
 
-impl Compared {
-    /// Predicted mean step over the measured one, less 1.
-    fn error(&self) -> f64 {
-        self.predicted.mean / self.like.step_ns.value - 1.0
+impl Compared<'_> {
+    /// Its mean step in nanoseconds.
+    fn predicted(&self) -> &Interval {
+        &self.outcome.rows[0].answer.step_ns
     }
+
+    fn error(&self) -> f64 {
+        error(self.predicted(), &self.like)
+    }
+}
+
+/// Predicted mean step over the measured one, less 1.
+fn error(predicted: &Interval, like: &LikeLockstep) -> f64 {
+    predicted.mean / like.step_ns.value - 1.0
+}
+
+/// A run of a series as it is predicted by the one with the fewest ranks.
+struct Scaled<'a> {
+    from: &'a Compared<'a>,
+    of: &'a Compared<'a>,
+    predicted: Interval,
 }
 
 /// Runs `simulate like`.
 pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
-    let run = crate::fit::complete(&args.run, stop)?;
-    let recorded = |p: &Phase| {
+    let open = |path: &PathBuf| crate::files::open_complete(path, stop);
+    let runs: Vec<RunReader> = args.runs.iter().map(open).collect::<Result<_, _>>()?;
+    let programs = runs.iter().filter(|run| is_program(run)).count();
+    if programs == runs.len() {
+        return super::replayed::run(args, &runs, stop);
+    }
+    if programs > 0 {
+        let of_kind = |program: bool| {
+            let found = runs.iter().find(|run| is_program(run) == program);
+            found.map_or(String::new(), |run| run.path().display().to_string())
+        };
+        let what = format!(
+            "simulate runs of two kinds: {} is a recorded program, {} is not",
+            of_kind(true),
+            of_kind(false)
+        );
+        let next = "give runs of idlewave record, or of study and measure, at a time";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
+    if args.strong {
+        let what = "share the work of a lockstep run among more ranks";
+        let next = "leave out --strong: it is for recorded programs";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
+    let mut compared = Vec::new();
+    for (path, run) in args.runs.iter().zip(&runs) {
+        compare(args, path, run, &mut compared, stop)?;
+    }
+    let scaled = scaled(args, &compared, stop)?;
+    let text = match args.effort.json {
+        true => as_json(args, &compared, &scaled),
+        false => as_text(args, &compared, &scaled),
+    };
+    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+fn is_program(run: &RunReader) -> bool {
+    run.manifest().phases.iter().any(|p: &Phase| {
         matches!(
             p.kind,
             PhaseKind::Recorded {
@@ -40,17 +95,24 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
                 ..
             }
         )
-    };
-    if run.manifest().phases.iter().any(recorded) {
-        return super::replayed::run(args, &run, stop);
-    }
-    let explained = idlewave_explain::explain(&run, &stop.flag).map_err(RecordingError::from)?;
+    })
+}
+
+/// Predicts the lockstep runs of a bundle.
+fn compare<'a>(
+    args: &LikeArgs,
+    path: &'a Path,
+    run: &RunReader,
+    compared: &mut Vec<Compared<'a>>,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let explained = idlewave_explain::explain(run, &stop.flag).map_err(RecordingError::from)?;
     let findings = explained.findings;
     let likes = LikeLockstep::all(run.manifest(), &findings);
     if likes.is_empty() {
         let what = format!(
             "simulate {}: it has neither a lockstep run nor an MPI program",
-            args.run.display()
+            path.display()
         );
         return Err(Failure::new(Exit::Usage, what)
             .with_next("give a run of idlewave study, measure or record"));
@@ -60,50 +122,66 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
         true => None,
         false => Some(plan::model(&args.noise, seed, stop)?),
     };
-    let mut compared = Vec::new();
     for like in likes {
         // What was measured had the noise of its own phase.
         let model = match &given {
             Some(model) => model.clone(),
             None => {
                 let of = NoiseOf::Phase(like.phase);
-                let fitted = crate::fit::fit_complete(&args.run, &run, of, seed, stop)?;
+                let fitted = crate::fit::fit_complete(path, run, of, seed, stop)?;
                 plan::changed(fitted.model, &args.noise)?
             }
         };
-        let subject = subject(args, &like.name, &model);
+        let subject = subject(args, path, &like.name, &model);
         let own = || point(&like, like.ranks);
         let outcome = ask(vec![own()], Some(own()), &subject, &stop.flag)?;
-        let predicted = outcome.rows[0].answer.step_ns;
+        let larger = args.ranks.as_ref().map(|ranks| {
+            let points = ranks.0.iter().map(|&r| point(&like, r)).collect();
+            ask(points, None, &subject, &stop.flag)
+        });
+        let larger = larger.transpose()?;
         compared.push(Compared {
+            path,
             like,
             model,
-            predicted,
             outcome,
+            larger,
         });
     }
-    let mut larger = Vec::new();
-    if let Some(ranks) = &args.ranks {
-        for compared in &compared {
-            let points = ranks.0.iter().map(|&r| point(&compared.like, r)).collect();
-            larger.push(ask(
-                points,
-                None,
-                &subject(args, &compared.like.name, &compared.model),
-                &stop.flag,
-            )?);
-        }
-    }
-    let text = match args.effort.json {
-        true => as_json(args, &compared, &larger),
-        false => as_text(args, &compared, &larger),
-    };
-    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+    Ok(())
 }
 
-fn subject<'a>(args: &'a LikeArgs, name: &str, model: &'a NoiseModel) -> Subject<'a> {
+/// Predicts runs of the same kind on several numbers of ranks by the one with the fewest.
+fn scaled<'a>(
+    args: &LikeArgs,
+    compared: &'a [Compared<'a>],
+    stop: &Stop,
+) -> Result<Vec<Scaled<'a>>, Failure> {
+    let mut scaled = Vec::new();
+    for of in compared {
+        let alike = compared.iter().filter(|c| c.like.name == of.like.name);
+        let Some(from) = alike.min_by_key(|c| c.like.ranks) else {
+            continue;
+        };
+        if from.like.ranks < of.like.ranks {
+            let subject = subject(args, from.path, &from.like.name, &from.model);
+            let mut point = point(&from.like, of.like.ranks);
+            point.steps = of.like.steps;
+            let outcome = ask(vec![point], None, &subject, &stop.flag)?;
+            let predicted = outcome.rows[0].answer.step_ns;
+            scaled.push(Scaled {
+                from,
+                of,
+                predicted,
+            });
+        }
+    }
+    Ok(scaled)
+}
+
+fn subject<'a>(args: &'a LikeArgs, path: &Path, name: &str, model: &'a NoiseModel) -> Subject<'a> {
     Subject {
-        what: format!("{name} as in {}", args.run.display()),
+        what: format!("{name} as in {}", path.display()),
         noise: &args.noise,
         effort: &args.effort,
         model,
@@ -124,49 +202,79 @@ fn point(like: &LikeLockstep, ranks: u32) -> Point {
     }
 }
 
-fn as_text(args: &LikeArgs, compared: &[Compared], larger: &[Outcome]) -> String {
-    let changed =
-        args.noise.cosched || args.noise.quiet_cpu.is_some() || !args.noise.noise.is_empty();
-    let mut out = format!("PREDICTED AGAINST MEASURED, {}\n", args.run.display());
-    if changed {
-        out.push_str("  the noise is not that of the run: what differs is what was changed\n");
+fn time(ns: f64) -> String {
+    Nanos::from_nanos(ns.round().max(0.0) as u64).to_string()
+}
+
+/// Two times, the unit once if it is the same.
+fn between(interval: &Interval) -> String {
+    let (low, high) = (time(interval.low), time(interval.high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}..{high}"),
+        _ => format!("{low}..{high}"),
     }
+}
+
+/// A line of the tables of predicted against measured.
+fn line(out: &mut String, name: &str, like: &LikeLockstep, predicted: &Interval) {
     // A String takes everything.
+    let _ = writeln!(
+        out,
+        "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>+6.1}%",
+        cut(name, 18),
+        grouped(u64::from(like.ranks)),
+        grouped(like.steps),
+        time(like.step_ns.value),
+        time(predicted.mean),
+        between(predicted),
+        100.0 * error(predicted, like),
+    );
+}
+
+fn heads(out: &mut String) {
     let _ = writeln!(
         out,
         "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>7}",
         "run", "ranks", "steps", "measured", "predicted", "95 %", "error"
     );
+}
+
+fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) -> String {
+    let changed =
+        args.noise.cosched || args.noise.quiet_cpu.is_some() || !args.noise.noise.is_empty();
+    let several = args.runs.len() > 1;
+    let mut out = match several {
+        true => format!("PREDICTED AGAINST MEASURED, {} runs\n", args.runs.len()),
+        false => format!("PREDICTED AGAINST MEASURED, {}\n", args.runs[0].display()),
+    };
+    if changed {
+        out.push_str("  the noise is not that of the run: what differs is what was changed\n");
+    }
+    let named = |c: &Compared<'_>, name: &str| match several {
+        true => format!("{}: {name}", output::last_part(c.path)),
+        false => name.to_owned(),
+    };
+    heads(&mut out);
     for c in compared {
-        let time = |ns: f64| Nanos::from_nanos(ns.round().max(0.0) as u64).to_string();
-        // The unit once if it is the same.
-        let between = |low: String, high: String| match (low.split_once(' '), high.split_once(' '))
-        {
-            (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}..{high}"),
-            _ => format!("{low}..{high}"),
-        };
-        let _ = writeln!(
-            out,
-            "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>+6.1}%",
-            cut(&c.like.name, 18),
-            grouped(u64::from(c.like.ranks)),
-            grouped(c.like.steps),
-            time(c.like.step_ns.value),
-            time(c.predicted.mean),
-            between(time(c.predicted.low), time(c.predicted.high)),
-            100.0 * c.error(),
-        );
+        line(&mut out, &named(c, &c.like.name), &c.like, c.predicted());
+    }
+    if !scaled.is_empty() {
+        out.push_str("\nSCALING, by the work and the noise of the run with the fewest ranks\n");
+        heads(&mut out);
+        for s in scaled {
+            let name = named(s.of, &s.of.like.name);
+            line(&mut out, &name, &s.of.like, &s.predicted);
+        }
     }
     for c in compared {
-        let _ = writeln!(out, "\n{}", c.like.name.to_uppercase());
+        let name = named(c, &c.like.name.to_uppercase());
+        let _ = writeln!(out, "\n{name}");
         output::details(&mut out, &c.outcome, &c.model);
     }
-    for (c, outcome) in compared.iter().zip(larger) {
-        let _ = writeln!(
-            out,
-            "\n{} AT OTHER NUMBERS OF RANKS",
-            c.like.name.to_uppercase()
-        );
+    for c in compared {
+        let Some(outcome) = &c.larger else { continue };
+        let name = named(c, &c.like.name.to_uppercase());
+        let _ = writeln!(out, "\n{name} AT OTHER NUMBERS OF RANKS");
         output::table(&mut out, outcome, &args.effort, &c.model);
         output::details(&mut out, outcome, &c.model);
     }
@@ -174,29 +282,46 @@ fn as_text(args: &LikeArgs, compared: &[Compared], larger: &[Outcome]) -> String
         "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n",
     );
     out.push_str(
-        "\nNEXT\n  --without NAME predicts the run without a source: take the source away, measure\n  again, and compare. --ranks 1e2..1e6 says what it would cost at scale.\n",
+        "\nNEXT\n  --without NAME predicts the run without a source: take it away, measure again,\n  and compare. --ranks 1e2..1e6 says what it would cost at scale.\n",
     );
     out
 }
 
-fn as_json(args: &LikeArgs, compared: &[Compared], larger: &[Outcome]) -> String {
-    let runs: Vec<Value> = compared
-        .iter()
-        .enumerate()
-        .map(|(at, c)| {
-            let measured = &c.like.step_ns;
-            json!({
-                "run": c.like.name,
-                "ranks": c.like.ranks,
-                "steps": c.like.steps,
-                "measured_step_ns": { "value": measured.value, "low": measured.low, "high": measured.high },
-                "predicted_step_ns": interval(&c.predicted),
-                "error": c.error(),
-                "own_scale": output::value(&subject(args, &c.like.name, &c.model), &c.outcome),
-                "other_scales": larger.get(at).map(|o| output::value(&subject(args, &c.like.name, &c.model), o)),
-            })
+fn as_json(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) -> String {
+    let measured = |like: &LikeLockstep| {
+        let step = &like.step_ns;
+        json!({ "value": step.value, "low": step.low, "high": step.high })
+    };
+    let one = |c: &Compared<'_>| {
+        let subject = subject(args, c.path, &c.like.name, &c.model);
+        json!({
+            "from": c.path.display().to_string(),
+            "run": c.like.name,
+            "ranks": c.like.ranks,
+            "steps": c.like.steps,
+            "measured_step_ns": measured(&c.like),
+            "predicted_step_ns": interval(c.predicted()),
+            "error": c.error(),
+            "own_scale": output::value(&subject, &c.outcome),
+            "other_scales": c.larger.as_ref().map(|o| output::value(&subject, o)),
         })
-        .collect();
-    let value = json!({ "run": args.run.display().to_string(), "runs": runs });
+    };
+    let runs: Vec<Value> = compared.iter().map(one).collect();
+    let scaling = |s: &Scaled<'_>| {
+        json!({
+            "run": s.of.like.name,
+            "of": s.of.path.display().to_string(),
+            "by": s.from.path.display().to_string(),
+            "by_ranks": s.from.like.ranks,
+            "ranks": s.of.like.ranks,
+            "measured_step_ns": measured(&s.of.like),
+            "predicted_step_ns": interval(&s.predicted),
+            "error": error(&s.predicted, &s.of.like),
+        })
+    };
+    let value = json!({
+        "runs": runs,
+        "scaling": scaled.iter().map(scaling).collect::<Vec<_>>(),
+    });
     format!("{value:#}\n")
 }

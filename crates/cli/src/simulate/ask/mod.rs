@@ -13,7 +13,7 @@ pub use options::{CollectiveArgs, LikeArgs, NoiseArgs, StencilArgs};
 pub use plan::model;
 
 use crate::exit::{Exit, Failure};
-use idlewave_noise::NoiseModel;
+use idlewave_noise::{NoiseModel, Pattern};
 use idlewave_recording::Stop;
 use idlewave_simulate::bulk::OneOff;
 use idlewave_simulate::question::{
@@ -117,8 +117,15 @@ fn ask(
             return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
         }
     }
-    let chosen = chosen(effort, model)?;
-    let named = &chosen[..effort.without.len()];
+    let named = named(effort, model)?;
+    let path = match &deep {
+        Some(point) if !model.sources.is_empty() => Some(path(point, subject, stop)?),
+        _ => None,
+    };
+    let mut chosen = named.clone();
+    if let Some(path) = &path {
+        add_largest(&mut chosen, path, usize::from(effort.sources), model);
+    }
     // Sources are left out one by one at one point only.
     let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
     let last_is_deep = points.last().is_some_and(same);
@@ -127,23 +134,17 @@ fn ask(
     let mut rows: Vec<Row> = Vec::new();
     for (at, point) in points.into_iter().enumerate() {
         let all = last_is_deep && at + 1 == count;
-        let without = if all { &chosen[..] } else { named };
+        let without = if all { &chosen } else { &named };
         rows.push(row(point, without, at, subject, &bar, stop)?);
     }
     let mut outcome = Outcome {
         rows,
         deep: None,
-        path: None,
+        path,
         wave: None,
     };
-    if let Some(point) = deep {
-        if !last_is_deep && !chosen.is_empty() {
-            outcome.deep = Some(row(point, &chosen, count - 1, subject, &bar, stop)?);
-        }
-        if let Some(row) = outcome.deep().filter(|_| !model.sources.is_empty()) {
-            let path = PathShares::of(&row.question(subject, &[]), effort.seed, PATHS, stop);
-            outcome.path = Some(path.map_err(|error| not_answered(row.point.ranks, error))?);
-        }
+    if let Some(point) = deep.filter(|_| !last_is_deep && !chosen.is_empty()) {
+        outcome.deep = Some(row(point, &chosen, count - 1, subject, &bar, stop)?);
     }
     if let Some((delay, row)) = subject.delay.zip(outcome.rows.last()) {
         let question = row.question(subject, &[]);
@@ -170,6 +171,21 @@ impl Row {
             without,
         }
     }
+}
+
+/// What the last finish is made of.
+fn path(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<PathShares, Failure> {
+    let (steps, warm_up) = plan::steps(subject.effort, point);
+    let question = Question {
+        program: &point.program,
+        model: subject.model,
+        steps,
+        warm_up,
+        delays: &[],
+        without: &[],
+    };
+    PathShares::of(&question, subject.effort.seed, PATHS, stop)
+        .map_err(|error| not_answered(point.ranks, error))
 }
 
 /// The answer at one point, the one with this number.
@@ -231,10 +247,12 @@ fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
     crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
 }
 
-/// What to leave out: what was named, and then the sources that take most.
-fn chosen(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<usize>)>, Failure> {
-    let mut chosen: Vec<(String, Vec<usize>)> = Vec::new();
-    for pattern in &effort.without {
+/// Sources that are left out together, with what they are called.
+type LeftOut = (String, Vec<usize>);
+
+/// What to leave out by name.
+fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Failure> {
+    let one = |pattern: &Pattern| {
         let numbers = pattern.chosen(model);
         if numbers.is_empty() {
             let names: Vec<String> = model.sources.iter().map(|s| s.label()).collect();
@@ -245,25 +263,27 @@ fn chosen(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<(String, Vec<us
             };
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
-        chosen.push((pattern.as_str().to_owned(), numbers));
-    }
+        Ok((pattern.as_str().to_owned(), numbers))
+    };
+    effort.without.iter().map(one).collect()
+}
+
+/// Adds the sources that make up most of a path, so many of them less those that are there.
+fn add_largest(chosen: &mut Vec<LeftOut>, path: &PathShares, count: usize, model: &NoiseModel) {
     // What is called alike is one source to people: what is regular in it and what is not, on this CPU and on that.
     let mut called: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, source) in model.sources.iter().enumerate() {
         called.entry(source.label()).or_default().push(number);
     }
-    let takes = |numbers: &[usize]| -> f64 {
-        let of = |&i: &usize| model.sources[i].stolen(model.cpus_per_node);
-        numbers.iter().map(|i| of(i).unwrap_or(f64::MAX)).sum()
-    };
-    let mut by_share: Vec<(String, Vec<usize>)> = called.into_iter().collect();
-    by_share.sort_by(|a, b| takes(&b.1).total_cmp(&takes(&a.1)));
-    for one in by_share.into_iter().take(usize::from(effort.sources)) {
+    for part in path.noise.iter().take(count) {
+        let label = model.sources.get(part.source as usize).map(|s| s.label());
+        let Some(one) = label.and_then(|l| called.remove_entry(&l)) else {
+            continue;
+        };
         if chosen.iter().all(|(_, numbers)| *numbers != one.1) {
             chosen.push(one);
         }
     }
-    Ok(chosen)
 }
 
 fn bar(length: u64) -> ProgressBar {

@@ -24,7 +24,8 @@ Examples:
 const LIKE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate like before
-  idlewave simulate like before --without 'timer*' --ranks 100";
+  idlewave simulate like before --without 'timer*' --ranks 100
+  idlewave simulate like two-ranks four-ranks eight-ranks";
 
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]
@@ -68,12 +69,16 @@ pub struct CollectiveArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LIKE_EXAMPLES)]
 pub struct LikeArgs {
-    /// The run: a directory made by study, measure or record
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
+    /// Runs: directories made by study, measure or record. Of several on different numbers of ranks, the one with
+    /// the fewest predicts the others too
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
     /// Numbers of ranks beyond the measured one: 1e3, a list, or 1e2..1e6 by factors of 10
     #[arg(long, value_name = "LIST")]
     pub ranks: Option<RankNumbers>,
+    /// On other numbers of ranks, all ranks of a recorded program together do the same work [default: each does]
+    #[arg(long)]
+    pub strong: bool,
     #[command(flatten)]
     pub noise: NoiseArgs,
     #[command(flatten)]
@@ -120,7 +125,7 @@ pub struct EffortArgs {
     /// Leave these sources out and say what it brings: a name or kind:name, with * for any characters
     #[arg(long, value_name = "SOURCES")]
     pub without: Vec<Pattern>,
-    /// Leave out, one by one, so many of the sources that take most of a CPU
+    /// Leave out, one by one, so many of the sources that make up most of the last finish
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=32))]
     pub sources: u8,
     /// Replications at most

@@ -7,6 +7,7 @@ use idlewave_simulate::question::{Interval, PathShares, Wave};
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::Path;
 
 /// The program in words.
 pub fn stencil(args: &StencilArgs) -> String {
@@ -76,6 +77,12 @@ pub fn percent(share: f64) -> String {
 pub fn range(interval: &Interval) -> String {
     let number = |share: f64| percent(share).trim_end_matches(" %").to_owned();
     format!("{}..{}", number(interval.low), percent(interval.high))
+}
+
+/// What a run is called in a table: the last part of its path.
+pub fn last_part(path: &Path) -> String {
+    let last = path.file_name().unwrap_or(path.as_os_str());
+    last.display().to_string()
 }
 
 /// 1234567 as 1,234,567.
