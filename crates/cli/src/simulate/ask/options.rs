@@ -25,7 +25,7 @@ const LIKE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate like before
   idlewave simulate like before --without 'timer*' --ranks 100
-  idlewave simulate like two-ranks four-ranks eight-ranks";
+  idlewave simulate like two four";
 
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]
