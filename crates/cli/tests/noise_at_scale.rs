@@ -110,6 +110,30 @@ fn the_text_fits_eighty_columns_and_says_what_to_do_next() {
 }
 
 #[test]
+fn by_exposure_regular_noise_meets_computations_that_the_wall_clock_keeps_out_of_its_way() {
+    // At random moments every 2 ms: by the wall clock it meets one of two steps of 1 ms or the pause between them, on and on.
+    let options = [
+        "stencil",
+        "--noise",
+        "periodic:2ms:10us",
+        "--ranks",
+        "1",
+        "--granularity",
+        "100us",
+    ];
+    let steps = ["--comm", "900us", "--steps", "2000", "--replications", "2"];
+    let slowdown = |more: &[&str]| {
+        let seen = json(&[&options[..], &steps[..], more].concat());
+        seen["points"][0]["slowdown"]["value"].as_f64().unwrap()
+    };
+    // 10 us in 2 ms of computation, which are 20 steps.
+    let exposed = slowdown(&["--exposure"]);
+    assert!((exposed - 0.01 / 20.0).abs() < 2e-5, "{exposed}");
+    let wall = slowdown(&[]);
+    assert!((wall - exposed).abs() > 1e-4, "{wall}");
+}
+
+#[test]
 fn an_idle_wave_is_described() {
     let seen = json(&[
         "stencil",
@@ -227,6 +251,11 @@ fn what_cannot_be_is_refused_with_what_can() {
             "poisson:1",
         ),
         (&["stencil", "--without", "crond"], "crond", "--noise"),
+        (
+            &["stencil", "--exposure", "--ranks", "8", "-o", "never"],
+            "noise by exposure",
+            "leave out -o",
+        ),
         (
             &["stencil", "--ranks", "100", "--delay", "100,0,1ms"],
             "rank 100",

@@ -26,7 +26,9 @@ pub use check::ModelProblem;
 pub use cputime::{CpuTime, Quiet};
 pub use events::{Event, Events};
 pub use lone::{LoneStream, Struck};
-pub use model::{Arrivals, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together};
+pub use model::{
+    Arrivals, Clock, Fit, GoodnessOfFit, Lengths, NoiseModel, Scope, Source, Tail, Together,
+};
 pub use noise::{Noise, Place, uniform};
 pub use select::{Pattern, PatternError};
 pub use served::{Served, ServedEvents};

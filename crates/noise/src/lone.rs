@@ -6,7 +6,7 @@
 use crate::draw::exponential;
 use crate::events::{FURTHER, Process};
 use crate::lengths::{Drawn, LengthSet};
-use crate::model::Scope;
+use crate::model::{Clock, Scope};
 use crate::noise::{Noise, Place, Stream};
 #[cfg(target_arch = "x86_64")]
 use crate::philox::philox4x32_each_avx2;
@@ -36,9 +36,9 @@ impl Noise {
         self.streams.is_empty()
     }
 
-    /// The stream of this noise if it has one only, of Poisson events that strike every CPU and leave it no speed.
+    /// The stream of this noise if it has one only, of Poisson events that strike every CPU by the wall clock and leave it no speed.
     pub fn lone_stream(&self) -> Option<LoneStream<'_>> {
-        let [stream] = &self.streams[..] else {
+        let (Clock::Wall, [stream]) = (self.clock, &self.streams[..]) else {
             return None;
         };
         let plain =

@@ -15,6 +15,9 @@ pub struct NoiseModel {
     /// CPUs of a node that run ranks, one rank each, from 1 on.
     #[serde(default = "one")]
     pub cpus_per_node: u32,
+    /// Which time of a CPU its events are laid on.
+    #[serde(default, skip_serializing_if = "Clock::is_default")]
+    pub clock: Clock,
     /// What disturbs.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
@@ -31,8 +34,27 @@ impl Default for NoiseModel {
             schema: NoiseModel::SCHEMA,
             about: String::new(),
             cpus_per_node: 1,
+            clock: Clock::default(),
             sources: Vec::new(),
         }
+    }
+}
+
+/// Which time of a CPU its events are laid on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The time of day: what falls into a wait of the rank costs it nothing.
+    #[default]
+    Wall,
+    /// The time that its rank computes, what strikes it included: noise by exposure. It stands still while the rank waits, so that idle time absorbs
+    /// nothing. CPUs that are struck together are struck at the same point of this time.
+    Work,
+}
+
+impl Clock {
+    fn is_default(&self) -> bool {
+        *self == Clock::default()
     }
 }
 

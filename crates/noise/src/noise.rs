@@ -3,7 +3,7 @@
 use crate::check::ModelProblem;
 use crate::events::{Event, Events, MIX_STREAM, Process};
 use crate::lengths::{LengthSet, LengthsBuilder};
-use crate::model::{Arrivals, NoiseModel, Scope, Source, Together};
+use crate::model::{Arrivals, Clock, NoiseModel, Scope, Source, Together};
 use crate::philox::philox4x32_one;
 
 /// A CPU of the cluster.
@@ -22,6 +22,7 @@ pub struct Place {
 pub struct Noise {
     pub(crate) key: [u32; 2],
     pub(crate) cpus_per_node: u32,
+    pub(crate) clock: Clock,
     pub(crate) streams: Vec<Stream>,
     sources: usize,
 }
@@ -112,9 +113,15 @@ impl Noise {
         Ok(Noise {
             key: [words[0] as u32, words[1] as u32],
             cpus_per_node: model.cpus_per_node,
+            clock: model.clock,
             streams,
             sources: model.sources.len(),
         })
+    }
+
+    /// Which time of a CPU its events are laid on.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Sources of the model, those without events too.

@@ -3,9 +3,11 @@
 //! Events are served one after the other in the order of their begins, whether the rank computes or waits: one that begins while
 //! another is under way follows it. What falls into a wait of the rank costs it nothing. Events that leave a rank part of its speed lie
 //! beside the others and beside each other. So the time that a CPU has for its rank is the same function of the wall clock, whatever the rank does.
+//! By exposure ([`Clock::Work`]) it is the same function of the time that the rank has computed.
 
 use crate::cputime::CpuTime;
 use crate::events::{Event, Events};
+use crate::model::Clock;
 use crate::noise::{FULL, Noise, Place};
 
 /// Time that a source took from a computation.
@@ -38,6 +40,8 @@ pub struct Timeline {
     quiet: u64,
     /// The speed until then.
     speed: Speed,
+    /// How long the rank has computed, if that is the time that events are laid on.
+    computed: Option<u64>,
 }
 
 /// How fast a rank is, and why.
@@ -86,6 +90,7 @@ impl Timeline {
             free: 0,
             quiet: 0,
             speed: Speed::default(),
+            computed: (noise.clock == Clock::Work).then_some(0),
         };
         timeline.look_ahead(noise, 0);
         timeline
@@ -96,7 +101,18 @@ impl Timeline {
     ///
     /// `charge` is told of every part of the time between: the charges add up to the end less `start` and `work`.
     #[inline]
-    pub fn end(
+    pub fn end(&mut self, noise: &Noise, start: u64, work: u64, charge: impl FnMut(Charge)) -> u64 {
+        let Some(computed) = self.computed else {
+            return self.end_on_clock(noise, start, work, charge);
+        };
+        let end = self.end_on_clock(noise, computed, work, charge);
+        self.computed = Some(end);
+        start.saturating_add(end - computed)
+    }
+
+    /// [`Timeline::end`] in the time that events are laid on.
+    #[inline]
+    fn end_on_clock(
         &mut self,
         noise: &Noise,
         start: u64,
@@ -133,11 +149,12 @@ impl Timeline {
         start.checked_add(length).filter(|&end| end <= self.quiet)
     }
 
-    /// Until when work that starts at or after the last end is not disturbed: work that is done by then needs its own time only.
+    /// Until when work that starts at or after the last end is not disturbed: work that is done by then needs its own time only. By exposure
+    /// no moment of the wall clock is known.
     #[inline]
     pub fn quiet_until(&self) -> u64 {
-        match self.speed.parts {
-            FULL => self.quiet,
+        match (self.speed.parts, self.computed) {
+            (FULL, None) => self.quiet,
             _ => 0,
         }
     }

@@ -1,7 +1,7 @@
 //! Timelines against hand cases, a plain model on a grid of nanoseconds, and the laws of their processes.
 
 use super::*;
-use crate::model::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
+use crate::model::{Arrivals, Clock, Lengths, NoiseModel, Scope, Source, Together};
 use proptest::prelude::*;
 
 fn source(arrivals: Arrivals, length: Option<Lengths>) -> Source {
@@ -137,7 +137,50 @@ fn one_event() -> impl Strategy<Value = OneEvent> {
     (0_u64..2_000, 0_u64..40, keeps)
 }
 
+#[test]
+fn by_exposure_time_stands_still_while_the_rank_waits() {
+    // At 100, 200, 300 ... of the time that it computes, for 10 ns each.
+    let model = NoiseModel {
+        clock: Clock::Work,
+        sources: vec![periodic(100, 0, 10)],
+        ..NoiseModel::default()
+    };
+    let noise = Noise::new(&model, 1, 0, |_| true).unwrap();
+    assert!(noise.lone_stream().is_none());
+    let mut t = Timeline::new(&noise, noise.place(0));
+    assert_eq!(charged(&noise, &mut t, 0, 90), (100, vec![(0, 10)]));
+    // The event at 100, however late it is.
+    assert_eq!(charged(&noise, &mut t, 5_000, 20), (5_030, vec![(0, 10)]));
+    assert_eq!(charged(&noise, &mut t, 9_000, 70), (9_070, vec![]));
+    assert_eq!(charged(&noise, &mut t, 9_070, 1), (9_081, vec![(0, 10)]));
+    assert_eq!(t.quiet_until(), 0, "no moment of the wall clock is known");
+    assert_eq!(t.end(&noise, u64::MAX - 3, 10, |_| {}), u64::MAX);
+}
+
 proptest! {
+    #[test]
+    fn by_exposure_waits_change_nothing(
+        all in proptest::collection::vec(one_event(), 0..20),
+        spans in proptest::collection::vec((0_u64..300, 0_u64..200), 1..10),
+    ) {
+        let sources: Vec<Source> = all.iter().map(|&(begin, length, keeps)| {
+            let mut source = periodic(1 << 60, begin, length);
+            source.keeps = keeps as f64 / 1_024.0;
+            source
+        }).collect();
+        let model = |clock| NoiseModel { clock, sources: sources.clone(), ..NoiseModel::default() };
+        let [wall, work] = [Clock::Wall, Clock::Work].map(|clock| Noise::new(&model(clock), 1, 0, |_| true).unwrap());
+        let mut by_wall = Timeline::new(&wall, wall.place(0));
+        let mut by_work = Timeline::new(&work, work.place(0));
+        let (mut at, mut computed) = (0, 0);
+        for (wait, ns) in spans {
+            let (end, charges) = charged(&work, &mut by_work, at + wait, ns);
+            let (expected, same) = charged(&wall, &mut by_wall, computed, ns);
+            prop_assert_eq!((end - at - wait, charges), (expected - computed, same));
+            (at, computed) = (end, expected);
+        }
+    }
+
     #[test]
     fn every_end_is_that_of_the_walk_over_single_nanoseconds(
         all in proptest::collection::vec(one_event(), 0..30),

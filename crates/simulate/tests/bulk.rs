@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source, Timelines};
-use idlewave_simulate::Shape;
-use idlewave_simulate::Stencil;
-use idlewave_simulate::Work;
+use idlewave_noise::{Arrivals, Clock, Lengths, Noise, NoiseModel, Source, Timelines};
 use idlewave_simulate::bulk::{
     Algorithm, Collective, Engine, OneOff, Phase, Program, Wait, schedule,
 };
 use idlewave_simulate::goal::{Parameters, PerByte, simulate, simulate_with};
+use idlewave_simulate::{Shape, Stencil, Work};
 use idlewave_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
@@ -46,6 +44,33 @@ fn run(program: &Program, noise: &Noise, steps: u64, delays: &[OneOff]) -> Vec<u
         engine.step().unwrap();
     }
     engine.times().to_vec()
+}
+
+#[test]
+fn by_exposure_a_rank_is_struck_as_often_as_it_computes() {
+    // 100 of computation in steps of 1,000, of which regular noise meets none, or one in ten.
+    let program = Program {
+        ranks: 1,
+        phases: vec![Phase::Compute(Work::Same(100)), Phase::Pause(900)],
+        costs: costs(0, 0),
+    };
+    let model = |clock| NoiseModel {
+        clock,
+        sources: vec![Source::task(
+            "x",
+            Arrivals::Periodic {
+                period_ns: 1_000,
+                jitter_ns: 0,
+                phase_ns: Some(950),
+            },
+            Some(Lengths::Fixed { ns: 10 }),
+        )],
+        ..NoiseModel::default()
+    };
+    for (clock, struck) in [(Clock::Wall, 0), (Clock::Work, 2)] {
+        let noise = Noise::new(&model(clock), 1, 0, |_| true).unwrap();
+        assert_eq!(run(&program, &noise, 20, &[]), [20_000 + struck * 10]);
+    }
 }
 
 fn ring(ranks: u32) -> Stencil {

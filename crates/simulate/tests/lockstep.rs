@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
+use idlewave_noise::{Arrivals, Clock, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{InjectedDelay, Lockstep, LockstepConfig, LockstepError};
 use idlewave_simulate::{Shape, Stencil, Work};
 
@@ -355,7 +355,7 @@ fn what_cannot_be_simulated_is_said() {
 }
 
 #[test]
-fn shapes_without_ranks_and_stencils_without_reach_are_refused() {
+fn shapes_without_ranks_stencils_without_reach_and_other_clocks_are_refused() {
     let quiet = quiet();
     let refused = |stencil| Lockstep::new(LockstepConfig::new(stencil, 300, 30), &quiet).err();
     for (x, y, z) in [
@@ -373,4 +373,11 @@ fn shapes_without_ranks_and_stencils_without_reach_are_refused() {
     };
     assert_eq!(refused(reachless), Some(LockstepError::NoReach));
     assert_eq!(refused(line(5)), None);
+    let model = NoiseModel {
+        clock: Clock::Work,
+        ..NoiseModel::default()
+    };
+    let exposed = Noise::new(&model, 1, 0, |_| true).unwrap();
+    let engine = Lockstep::new(LockstepConfig::new(line(5), 300, 30), &exposed);
+    assert_eq!(engine.err(), Some(LockstepError::Exposure));
 }

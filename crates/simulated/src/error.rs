@@ -15,6 +15,11 @@ pub enum SimulatedError {
     /// The program cannot be, or takes too long.
     #[error(transparent)]
     Program(#[from] BulkError),
+    /// Noise by exposure.
+    #[error(
+        "noise by exposure has no moments on the wall clock that a run could show; simulate by the wall clock, or ask for the numbers without a bundle"
+    )]
+    Exposure,
     /// A step is no computation followed by communication of one kind.
     #[error("the program is no lockstep run: {0}")]
     NoLockstep(&'static str),

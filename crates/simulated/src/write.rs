@@ -5,7 +5,7 @@ use crate::cpu::{RankCpu, Rows};
 use crate::lockstep::{Lockstep, work};
 use crate::sheets::manifest;
 use crate::threads::Names;
-use idlewave_noise::{Noise, NoiseModel};
+use idlewave_noise::{Clock, Noise, NoiseModel};
 use idlewave_run::tables::{Burst, Bursts, Interrupt, Interrupts, Region, Regions, region_kind};
 use idlewave_run::{Coupling, RunError, RunWriter, TableWriter};
 use idlewave_simulate::bulk::{Ended, Engine, OneOff, Program};
@@ -102,6 +102,9 @@ fn aside(path: &Path) -> PathBuf {
 
 fn check(run: &Run<'_>) -> Result<(), SimulatedError> {
     let (ranks, steps) = (run.program.ranks, run.steps);
+    if run.model.clock == Clock::Work {
+        return Err(SimulatedError::Exposure);
+    }
     if ranks > MOST_RANKS {
         return Err(SimulatedError::Ranks(ranks));
     }

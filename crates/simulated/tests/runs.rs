@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_explain::{Explanation, explain};
-use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, ServedEvents, Source, Together};
+use idlewave_noise::{Arrivals, Clock, Lengths, NoiseModel, Scope, ServedEvents, Source, Together};
 use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_run::tables::{Bursts, Interrupts, Regions, Table, Tasks, region_kind};
 use idlewave_run::{RunReader, RunState, SourceKind};
@@ -464,6 +464,11 @@ fn what_is_too_large_or_not_there_is_refused_with_the_limit() {
         ..run(&small, &model, 1)
     };
     assert!(refused(&without).contains("source 0 is left out"));
+    let exposed = NoiseModel {
+        clock: Clock::Work,
+        ..NoiseModel::default()
+    };
+    assert!(refused(&run(&small, &exposed, 1)).contains("noise by exposure"));
     for (rank, step) in [(64, 0), (0, 1)] {
         let delays = [OneOff { rank, step, ns: 1 }];
         let outside = Run {

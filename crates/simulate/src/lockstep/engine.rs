@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::settle::{Disturbed, settle};
 use super::tiles::{Task, Tiling, phases};
 use crate::{Shape, Stencil, Work};
-use idlewave_noise::{LoneStream, Noise};
+use idlewave_noise::{Clock, LoneStream, Noise};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -81,13 +81,16 @@ impl<'a> Lockstep<'a> {
     /// All ranks at time 0, on the CPUs of `noise`.
     ///
     /// # Errors
-    /// No rank or more than 32 bits count, no reach, not one work or CPU per rank, a step longer than 13 days, a delay of a rank that does not exist.
+    /// Noise by exposure, no rank or more than 32 bits count, no reach, not one work or CPU per rank, a step longer than 13 days, a delay of a rank that does not exist.
     pub fn new(config: LockstepConfig, noise: &'a Noise) -> Result<Self, LockstepError> {
         let Shape { x, y, z } = config.stencil.shape;
         let count = x.checked_mul(y).and_then(|plane| plane.checked_mul(z));
         let Some(ranks) = count.filter(|&n| n > 0 && u32::try_from(n).is_ok()) else {
             return Err(LockstepError::BadShape { x, y, z });
         };
+        if noise.clock() == Clock::Work {
+            return Err(LockstepError::Exposure);
+        }
         if config.stencil.reach == 0 {
             return Err(LockstepError::NoReach);
         }

@@ -13,6 +13,9 @@ pub enum LockstepError {
         /// Along the third.
         z: usize,
     },
+    /// Noise by exposure.
+    #[error("simulate lockstep under noise by exposure: this engine knows the wall clock only")]
+    Exposure,
     /// Neighbours at no distance.
     #[error("simulate a stencil of reach 0: the reach is 1 or more")]
     NoReach,

@@ -4,6 +4,7 @@ use super::{Outcome, Row, Subject};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_existing, write_new};
 use clap::Args;
+use idlewave_noise::{Clock, NoiseModel};
 use idlewave_recording::Utc;
 use idlewave_report::{
     PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost, simulation_page,
@@ -26,8 +27,11 @@ pub struct FileArgs {
 }
 
 impl FileArgs {
-    /// What is there stays there; better said before a simulation than after it.
-    pub fn refuse_existing(&self) -> Result<(), Failure> {
+    /// What is there stays there, and what cannot be a run is none; better said before a simulation than after it.
+    pub fn refuse(&self, model: &NoiseModel) -> Result<(), Failure> {
+        if self.output.is_some() && model.clock == Clock::Work {
+            return Err(not_written(SimulatedError::Exposure));
+        }
         if let Some(path) = &self.report {
             refuse_existing(path)?;
         }

@@ -65,7 +65,7 @@ struct Subject<'a> {
 /// Runs `simulate stencil`.
 pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse_existing()?;
+    args.common.files.refuse(&model)?;
     let subject = Subject::of(output::stencil(args), &args.common, &model);
     let Plan { points, deep } = plan::stencil(args)?;
     let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
@@ -76,7 +76,7 @@ pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
 /// Runs `simulate collective`.
 pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse_existing()?;
+    args.common.files.refuse(&model)?;
     let subject = Subject::of(output::collective(args), &args.common, &model);
     let Plan { points, deep } = plan::collective(args)?;
     let outcome = ask(points, Some(deep), &subject, &stop.flag)?;

@@ -105,6 +105,9 @@ pub struct NoiseArgs {
     /// All events strike all CPUs at the same moments
     #[arg(long)]
     pub cosched: bool,
+    /// Noise strikes ranks that compute and stands still while they wait, so that idle time absorbs none of it
+    #[arg(long)]
+    pub exposure: bool,
     /// So many CPUs of every node run no rank and take all noise that can be moved there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub quiet_cpu: Option<u32>,

@@ -2,7 +2,7 @@
 
 use super::options::{CollectiveArgs, EffortArgs, StencilArgs, Waiting};
 use super::{Outcome, Row, Subject};
-use idlewave_noise::NoiseModel;
+use idlewave_noise::{Clock, NoiseModel};
 use idlewave_simulate::question::{Interval, PathShares, Wave};
 use idlewave_units::Nanos;
 use serde_json::{Value, json};
@@ -116,10 +116,14 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         (false, Some(n)) => format!(", {n} quiet CPU per node"),
         (false, None) => String::new(),
     };
+    let when = match model.clock {
+        Clock::Wall => "by the wall clock",
+        Clock::Work => "while its rank computes",
+    };
     // A String takes everything.
     let _ = writeln!(
         out,
-        "  noise of {} sources takes {share} of a CPU by the wall clock{more}\n  {} CPUs per node, seed {}\n",
+        "  noise of {} sources takes {share} of a CPU {when}{more}\n  {} CPUs per node, seed {}\n",
         model.sources.len(),
         model.cpus_per_node,
         effort.seed

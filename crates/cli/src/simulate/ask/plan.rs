@@ -4,7 +4,7 @@ use super::options::{
     CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
 };
 use crate::exit::{Exit, Failure};
-use idlewave_noise::{Arrivals, Lengths, ModelError, NoiseModel, Source};
+use idlewave_noise::{Arrivals, Clock, Lengths, ModelError, NoiseModel, Source};
 use idlewave_recording::Stop;
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
@@ -179,10 +179,17 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
 /// All noise that was asked for, as one model.
 pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     let mut model = NoiseModel::default();
+    let mut clock = None;
     for choice in &noise.noise {
         match choice {
             NoiseChoice::Path(path) => {
                 let read = read(path, seed, stop)?;
+                if *clock.get_or_insert(read.clock) != read.clock && !noise.exposure {
+                    let what = "add up noise by exposure and noise by the wall clock";
+                    let next = "say --exposure, or give models of one clock";
+                    return Err(Failure::new(Exit::Usage, what).with_next(next));
+                }
+                model.clock = read.clock;
                 model.cpus_per_node = model.cpus_per_node.max(read.cpus_per_node);
                 model.sources.extend(read.sources);
             }
@@ -223,6 +230,9 @@ pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, F
     }
     if noise.cosched {
         model = model.coscheduled();
+    }
+    if noise.exposure {
+        model.clock = Clock::Work;
     }
     let checked = model.check().map(|()| model);
     checked.map_err(|problem| {
