@@ -118,9 +118,10 @@ fn sheet(subject: &Subject<'_>, outcome: &Outcome) -> SimulationSheet {
         }
     });
     let mut details = vec![format!(
-        "noise of {} sources by the wall clock, {} CPUs per node",
+        "sources of noise: {}, {}; {}",
         model.sources.len(),
-        model.cpus_per_node
+        super::output::by_clock(model),
+        super::output::cpus_per_node(model)
     )];
     if subject.noise.cosched {
         details.push("co-scheduled: every event strikes all CPUs at the same moment".to_owned());

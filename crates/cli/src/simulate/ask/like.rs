@@ -240,8 +240,9 @@ fn heads(out: &mut String) {
 }
 
 fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) -> String {
+    let noise = &args.noise;
     let changed =
-        args.noise.cosched || args.noise.quiet_cpu.is_some() || !args.noise.noise.is_empty();
+        noise.cosched || noise.exposure || noise.quiet_cpu.is_some() || !noise.noise.is_empty();
     let several = args.runs.len() > 1;
     let mut out = match several {
         true => format!("PREDICTED AGAINST MEASURED, {} runs\n", args.runs.len()),

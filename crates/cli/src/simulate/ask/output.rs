@@ -79,6 +79,22 @@ pub fn range(interval: &Interval) -> String {
     format!("{}..{}", number(interval.low), percent(interval.high))
 }
 
+/// Which time of a CPU noise takes its share of.
+pub fn by_clock(model: &NoiseModel) -> &'static str {
+    match model.clock {
+        Clock::Wall => "by the wall clock",
+        Clock::Work => "while its rank computes",
+    }
+}
+
+/// CPUs of a node, in words.
+pub fn cpus_per_node(model: &NoiseModel) -> String {
+    match model.cpus_per_node {
+        1 => "1 CPU per node".to_owned(),
+        n => format!("{n} CPUs per node"),
+    }
+}
+
 /// What a run is called in a table: the last part of its path.
 pub fn last_part(path: &Path) -> String {
     let last = path.file_name().unwrap_or(path.as_os_str());
@@ -116,16 +132,16 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         (false, Some(n)) => format!(", {n} quiet CPU per node"),
         (false, None) => String::new(),
     };
-    let when = match model.clock {
-        Clock::Wall => "by the wall clock",
-        Clock::Work => "while its rank computes",
-    };
+    let when = by_clock(model);
     // A String takes everything.
     let _ = writeln!(
         out,
-        "  noise of {} sources takes {share} of a CPU {when}{more}\n  {} CPUs per node, seed {}\n",
-        model.sources.len(),
-        model.cpus_per_node,
+        "  {} {share} of a CPU {when}{more}\n  {}, seed {}\n",
+        match model.sources.len() {
+            1 => "noise of 1 source takes".to_owned(),
+            n => format!("noise of {n} sources takes"),
+        },
+        cpus_per_node(model),
         effort.seed
     );
     table(&mut out, outcome, effort, model);
@@ -421,6 +437,7 @@ pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
             "stolen": taken,
             "cpus_per_node": model.cpus_per_node,
             "cosched": noise.cosched,
+            "exposure": model.clock == Clock::Work,
             "quiet_cpus": noise.quiet_cpu,
         },
         "points": rows,
