@@ -24,9 +24,9 @@ use idlewave_noise::CpuTime;
 
 /// Events by which records, and what they point at, are fetched ahead: what takes longest comes from memory, in about the
 /// time of one event or two; more only has to stay in the cache.
-const RECORDS_AHEAD: usize = 40;
-const RANKS_AHEAD: usize = 24;
-const LISTS_AHEAD: usize = 10;
+const RECORDS_AHEAD: usize = 24;
+const RANKS_AHEAD: usize = 12;
+const LISTS_AHEAD: usize = 6;
 
 /// In the payload of an event: the message of the send, and not the send.
 const MESSAGE: u32 = 1 << 31;
@@ -157,6 +157,10 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
     /// what is known of their ranks, then what waits there.
     #[inline]
     fn fetch_ahead(&self) {
+        if self.queue.is_fresh() {
+            let first = (0..RECORDS_AHEAD).map_while(|distance| self.queue.ahead(distance));
+            first.for_each(|event| self.work.fetch(queue::payload(event) & !MESSAGE));
+        }
         if let Some(event) = self.queue.ahead(RECORDS_AHEAD) {
             self.work.fetch(queue::payload(event) & !MESSAGE);
         }

@@ -3,8 +3,8 @@
 //! An event is one number of 128 bits: time, stamp, payload, from the highest bits down. Simulated time does not run
 //! backwards: nothing is pushed below what was popped last. That allows a radix queue (R. K. Ahuja, K. Mehlhorn, J. Orlin,
 //! R. E. Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37, 1990): an event waits in the bucket of the
-//! highest bit in which it differs from a reference, unsorted. When the nearest bucket is opened it is spread over those
-//! below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
+//! highest digit of 3 bits in which it differs from a reference, and of its value there, unsorted. When the nearest bucket is opened it is spread
+//! over those below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
 //! a binary heap of 100,000 events visits 17 places all over it instead. Buckets share blocks of memory, so that all of them
 //! together take hardly more than the 16 bytes of each event.
 
@@ -12,8 +12,15 @@ use super::blocks::{BLOCK, Blocks, Bucket};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A bucket of at most so many events is sorted: 4 to 16 KiB stay in the nearest cache.
-const FEW: usize = 512;
+/// A bucket of at most so many events is sorted. Mostly there are some hundred, 8 KiB; shorter runs end before what is fetched ahead is there.
+const FEW: usize = 4_096;
+
+/// Bits of a digit.
+const BITS: u32 = 3;
+/// Values of a digit.
+const VALUES: usize = 1 << BITS;
+/// Digits of an event.
+const DIGITS: usize = 128_usize.div_ceil(BITS as usize);
 
 /// Time in nanoseconds and two 32-bit numbers as one.
 #[inline]
@@ -45,29 +52,82 @@ pub(super) fn at(event: u128, time: u64) -> u128 {
     u128::from(time) << 64 | u128::from(event as u64)
 }
 
+/// Memory for sorting.
+#[derive(Default)]
+struct Sorter {
+    events: Vec<u128>,
+    /// Where the events of each class begin, then where they end.
+    places: Vec<u32>,
+}
+
+/// Sorts events, the largest first: spread over as many classes as there are events, of each of which there are hardly more than one.
+fn sort(events: &mut Vec<u128>, memory: &mut Sorter) {
+    let (Some(&least), Some(&most)) = (events.iter().min(), events.iter().max()) else {
+        return;
+    };
+    let classes = events.len().next_power_of_two();
+    let shift = (128 - (most - least).leading_zeros()).saturating_sub(classes.trailing_zeros());
+    // Below the number of classes, as the largest difference is.
+    let class = |event: u128| ((most - event) >> shift) as usize;
+    let places = &mut memory.places;
+    places.clear();
+    places.resize(classes, 0);
+    for &event in &*events {
+        places[class(event)] += 1;
+    }
+    let mut begin = 0;
+    for place in &mut *places {
+        begin += std::mem::replace(place, begin);
+    }
+    memory.events.clear();
+    memory.events.resize(events.len(), 0);
+    for &event in &*events {
+        let place = &mut places[class(event)];
+        memory.events[*place as usize] = event;
+        *place += 1;
+    }
+    let mut begin = 0;
+    for &end in &*places {
+        let alike = &mut memory.events[begin..end as usize];
+        if alike.len() > 1 {
+            alike.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        begin = end as usize;
+    }
+    std::mem::swap(events, &mut memory.events);
+}
+
 pub(super) struct EventQueue {
     /// The nearest events, the next one last.
     run: Vec<u128>,
+    sorter: Sorter,
+    /// The run was made when an event was last taken.
+    fresh: bool,
     /// Pushed since the run was made, and nearer than its end. Few: a run is short.
     near: BinaryHeap<Reverse<u128>>,
     /// End of the run. Everything in the buckets is above it.
     reference: u128,
-    /// By the highest bit in which an event differs from the reference.
-    buckets: [Bucket; 128],
+    /// By the highest digit in which an event differs from the reference, and its value.
+    buckets: [[Bucket; VALUES]; DIGITS],
     blocks: Blocks,
-    /// Bit b: bucket b holds something.
-    filled: u128,
+    /// Bit d: a bucket of digit d holds something.
+    filled: u64,
+    /// Of each digit, bit v: the bucket of value v holds something.
+    values: [u8; DIGITS],
 }
 
 impl EventQueue {
     pub fn new() -> Self {
         EventQueue {
             run: Vec::new(),
+            sorter: Sorter::default(),
+            fresh: false,
             near: BinaryHeap::new(),
             reference: 0,
-            buckets: [Bucket::EMPTY; 128],
+            buckets: [[Bucket::EMPTY; VALUES]; DIGITS],
             blocks: Blocks::default(),
             filled: 0,
+            values: [0; DIGITS],
         }
     }
 
@@ -77,16 +137,20 @@ impl EventQueue {
         if event <= self.reference {
             self.near.push(Reverse(event));
         } else {
-            let bit = 127 - (event ^ self.reference).leading_zeros();
-            self.filled |= 1 << bit;
-            self.blocks.push(&mut self.buckets[bit as usize], event);
+            let digit = (127 - (event ^ self.reference).leading_zeros()) / BITS;
+            let value = (event >> (digit * BITS)) as usize % VALUES;
+            self.filled |= 1 << digit;
+            self.values[digit as usize] |= 1 << value;
+            self.blocks
+                .push(&mut self.buckets[digit as usize][value], event);
         }
     }
 
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<u128> {
-        if self.run.is_empty() && self.near.is_empty() && !self.refill() {
+        self.fresh = self.run.is_empty() && self.near.is_empty();
+        if self.fresh && !self.refill() {
             return None;
         }
         match (self.run.last(), self.near.peek()) {
@@ -112,8 +176,14 @@ impl EventQueue {
 
     /// Events that are there.
     pub fn len(&self) -> usize {
-        let buckets: usize = self.buckets.iter().map(|bucket| bucket.count).sum();
+        let buckets: usize = self.buckets.iter().flatten().map(|b| b.count).sum();
         self.run.len() + self.near.len() + buckets
+    }
+
+    /// Whether nothing was known of the events ahead before the last one was taken.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
@@ -128,16 +198,20 @@ impl EventQueue {
         if self.filled == 0 {
             return false;
         }
-        let bit = self.filled.trailing_zeros();
-        self.filled &= !(1 << bit);
-        let bucket = bit as usize;
-        let mut opened = std::mem::replace(&mut self.buckets[bucket], Bucket::EMPTY);
+        let digit = self.filled.trailing_zeros() as usize;
+        let value = self.values[digit].trailing_zeros() as usize;
+        self.values[digit] &= !(1 << value);
+        if self.values[digit] == 0 {
+            self.filled &= !(1 << digit);
+        }
+        let bucket = &mut self.buckets[digit][value];
+        let mut opened = std::mem::replace(bucket, Bucket::EMPTY);
         if opened.count <= FEW {
             while let Some(events) = self.blocks.last_of(&opened) {
                 self.run.extend_from_slice(events);
                 self.blocks.drop_last_of(&mut opened);
             }
-            self.run.sort_unstable_by(|a, b| b.cmp(a));
+            sort(&mut self.run, &mut self.sorter);
             self.reference = self.run[0];
             return true;
         }
@@ -153,7 +227,7 @@ impl EventQueue {
                 if event == least {
                     self.run.push(event);
                 } else {
-                    // In a bucket below the one that is opened.
+                    // At a digit below that of the one that is opened.
                     self.push(event);
                 }
             }
@@ -202,6 +276,26 @@ mod tests {
         let mut pushes: Vec<(u64, u8)> = (0..20_000).map(|i| (i * 7_919 % 10_007, 0)).collect();
         pushes.extend((0..20_000).map(|i| (i * 104_729 % 5_003, 1)));
         compare(&pushes);
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_sorted_however_their_events_lie(
+            near in prop::collection::vec(0_u64..50, 0..200), far in prop::collection::vec(any::<u64>(), 0..5), stamps: bool,
+        ) {
+            let mut events: Vec<u128> = (1..).zip(near.iter().chain(&far)).map(|(n, &time)| match stamps {
+                true => event(7, time as u32, n),
+                false => event(time, n, 0),
+            }).collect();
+            let mut expected = events.clone();
+            expected.sort_unstable_by(|a, b| b.cmp(a));
+            let mut memory = Sorter::default();
+            sort(&mut events, &mut memory);
+            prop_assert_eq!(&events, &expected);
+            // The memory of another run is of no importance.
+            sort(&mut events, &mut memory);
+            prop_assert_eq!(events, expected);
+        }
     }
 
     #[test]

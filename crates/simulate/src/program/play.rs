@@ -12,7 +12,7 @@
 //! | operation with several CPUs or NICs | 16 more |
 //!
 //! Places of operations and blocks of events grow by a sixteenth at a time. So a pending event takes at most 34 + 17 bytes, with
-//! several CPUs 51 + 17, and the blocks that are being filled 128 KiB; where thousands wait on a rank, for its CPU or for
+//! several CPUs 51 + 17, and the blocks that are being filled and the events that are being sorted 0.5 MiB at most; where thousands wait on a rank, for its CPU or for
 //! each other, about 10 more (tests/program_memory.rs).
 
 use super::bind::Bound;
