@@ -395,3 +395,34 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
     let [what, _] = simulate(&["like", &few, "--strong"]).failed(2);
     assert!(what.contains("share the work of a lockstep run"), "{what}");
 }
+
+#[test]
+fn the_sources_of_the_critical_path_are_left_out_and_not_those_that_take_most() {
+    // Short ones take 1 %, long ones 0.1 %; a step of many ranks waits for a long one.
+    let options = [
+        "collective",
+        "barrier",
+        "--noise",
+        "poisson:100us:1us",
+        "--noise",
+        "poisson:1s:1ms",
+    ];
+    let more = [
+        "--ranks",
+        "500",
+        "--steps",
+        "100",
+        "--replications",
+        "4",
+        "--sources",
+        "1",
+    ];
+    let seen = json(&[&options[..], &more[..]].concat());
+    let without = seen["points"][0]["without"].as_array().unwrap();
+    assert_eq!(without.len(), 1, "{without:?}");
+    assert_eq!(without[0]["source"], "task:poisson:1.00s:1.00ms", "{seen}");
+    assert_eq!(
+        seen["critical_path"]["noise"][0]["source"],
+        without[0]["source"]
+    );
+}

@@ -225,6 +225,19 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
         assert!(percent.abs() < 0.06, "{ranks}: {percent}");
     }
     assert_eq!(rows[2], None, "a run without a loop");
+    // As many steps as the run itself had, and not the smallest one.
+    let mut longer = ring(8, &[1, -1]);
+    longer.compute_all(WORK);
+    longer.exchange(&[1, -1]);
+    longer.compute_all(5 * US);
+    meet(&mut longer);
+    let both = [
+        of(&longer.made, &options()),
+        of(&ring(4, &[1, -1]).made, &options()),
+    ];
+    let rows = scaling(&both, &options()).unwrap();
+    let steps = rows.iter().map(|r| r.as_ref().unwrap().quiet.steps);
+    assert_eq!(steps.collect::<Vec<_>>(), [STEPS + 1, STEPS]);
     // Of what has a loop on few ranks only nothing is known on more of them.
     let mut lone = World::new(2);
     lone.compute_all(WORK);

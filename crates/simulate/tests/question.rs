@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Source};
-use idlewave_simulate::Shape;
-use idlewave_simulate::Stencil;
-use idlewave_simulate::Work;
 use idlewave_simulate::bulk::{OneOff, Phase, Program, Wait};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_simulate::question::{Effort, PathShares, Question, answer, wave};
+use idlewave_simulate::{Shape, Stencil, Work};
 use idlewave_units::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -225,4 +223,43 @@ fn it_can_be_stopped_and_tells_how_far_it_is() {
     stop.store(true, Ordering::Relaxed);
     let error = answer(&question, &once, &stop, &|_, _| {}).unwrap_err();
     assert_eq!(error.to_string(), "stopped before the end");
+}
+
+/// What is called alike is one part of the way, and no share is beyond what a share can be.
+#[test]
+fn sources_of_one_name_share_a_part_of_the_path() {
+    let program = ring(64);
+    let paths = |sources| {
+        let model = model(sources);
+        let question = Question {
+            program: &program,
+            model: &model,
+            steps: 200,
+            warm_up: 50,
+            delays: &[],
+            without: &[],
+        };
+        PathShares::of(&question, 3, 2, &go()).unwrap()
+    };
+    let three = vec![
+        source("other", 60.0, 500),
+        source("tick", 100.0, 5_000),
+        source("tick", 50.0, 20_000),
+    ];
+    let one_name = paths(three.clone());
+    let found: Vec<u32> = one_name.noise.iter().map(|n| n.source).collect();
+    assert_eq!(found, [1, 0], "by the first of the name: {one_name:?}");
+    // The same with a name for each.
+    let mut names = three;
+    names[2].name = "long tick".to_owned();
+    let apart = paths(names);
+    let share = |of: &PathShares, source| -> f64 {
+        let found = of.noise.iter().find(|n| n.source == source);
+        found.unwrap().share.mean
+    };
+    let sum = share(&apart, 1) + share(&apart, 2);
+    assert!((share(&one_name, 1) - sum).abs() < 1e-12, "{apart:?}");
+    for part in one_name.noise.iter().chain(&apart.noise) {
+        assert!(part.share.low >= 0.0 && part.share.high <= 1.0, "{part:?}");
+    }
 }
