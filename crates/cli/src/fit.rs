@@ -1,14 +1,16 @@
 //! `idlewave fit`: a run or the detours of another tool to a model of the noise.
 
 use crate::exit::{Exit, Failure};
-use crate::files::{open_complete, refuse_existing, write_new};
+use crate::files::{open_complete, refuse_place, write_new};
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_fit::{FitError, Fitted, NoiseOf, Selfish, fit_run, fit_selfish};
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_run::RunReader;
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,25 +43,29 @@ pub fn run_fit(args: &FitArgs, stop: &Stop) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, what).with_next("give a file with -o"));
     }
     if !to_stdout {
-        refuse_existing(&args.output)?;
+        refuse_place(&args.output, "-o")?;
     }
     let fitted = fitted(args, stop)?;
     let model = fitted.model.write();
     if to_stdout {
         return crate::print(&model);
     }
-    write_new(&args.output, model.as_bytes())?;
+    write_new(&args.output, "-o", |out| out.write_all(model.as_bytes()))?;
     let text = match args.json {
         true => json(&fitted, &args.output)?,
         false => summary(&fitted, &args.output),
     };
-    crate::print(&text)
+    let written = format!(
+        "send the output elsewhere; the model is in {}",
+        args.output.display()
+    );
+    crate::print(&text).map_err(|failure| failure.with_next(written))
 }
 
 fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
     match args.from.as_slice() {
         [run] if run.is_dir() => of_run(run, args.seed, stop),
-        files => of_files(files, args.seed),
+        files => of_files(files, args.seed, stop),
     }
 }
 
@@ -91,7 +97,7 @@ pub fn fit_complete(
     fitted
 }
 
-fn of_files(files: &[PathBuf], seed: u64) -> Result<Fitted, Failure> {
+fn of_files(files: &[PathBuf], seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
     let mut measured = Vec::new();
     for file in files {
         if file.is_dir() {
@@ -102,11 +108,7 @@ fn of_files(files: &[PathBuf], seed: u64) -> Result<Fitted, Failure> {
             let next = "give one run, or files of detours, one per CPU";
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
-        let bytes = fs::read(file).map_err(|error| {
-            let what = format!("read {}: {error}", file.display());
-            let next = "give the directory of a run, or a file of detours that you may read";
-            Failure::new(Exit::Io, what).with_next(next)
-        })?;
+        let bytes = read(file, stop)?;
         let read = Selfish::read(&bytes).map_err(|error| {
             let what = format!("read {}: {error}", file.display());
             let next = "correct that line; docs/noise-model.md has the form of such files";
@@ -117,6 +119,39 @@ fn of_files(files: &[PathBuf], seed: u64) -> Result<Fitted, Failure> {
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     let first = files.first().map_or(Path::new(""), PathBuf::as_path);
     fit_selfish(&measured, names.join(", "), seed).map_err(|error| not_fitted(first, error))
+}
+
+/// Most bytes of a file of detours: some ten million of them.
+const MOST_BYTES: usize = 1 << 30;
+
+/// A file of text, piece by piece: one that never ends can be interrupted, and is seen to be none.
+fn read(file: &Path, stop: &Stop) -> Result<Vec<u8>, Failure> {
+    let failed = |exit, why: String| {
+        let what = format!("read {}: {why}", file.display());
+        let next = "give the directory of a run, or a file of detours that you may read";
+        Failure::new(exit, what).with_next(next)
+    };
+    let io = |error: io::Error| failed(Exit::Io, error.to_string());
+    let mut input = fs::File::open(file).map_err(io)?;
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        if stop.flag.load(Ordering::Relaxed) {
+            let kept = "nothing was written".to_owned();
+            return Err(RecordingError::Interrupted { kept }.into());
+        }
+        let count = input.read(&mut piece).map_err(io)?;
+        if count == 0 {
+            return Ok(bytes);
+        }
+        if piece[..count].contains(&0) {
+            return Err(failed(Exit::Bundle, "it is no text".to_owned()));
+        }
+        if bytes.len() + count > MOST_BYTES {
+            return Err(failed(Exit::Bundle, "it is longer than 1 GiB".to_owned()));
+        }
+        bytes.extend_from_slice(&piece[..count]);
+    }
 }
 
 fn not_fitted(path: &Path, error: FitError) -> Failure {

@@ -122,12 +122,16 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     }
     let simulated = ["stencil", "collective", "like"];
     if words[0] == "simulate" && words.get(1).is_some_and(|w| simulated.contains(w)) {
-        for (option, value) in [("--steps", "20"), ("--replications", "2")] {
+        // A recorded program has its own number of steps.
+        let steps = [("--steps", "20")]
+            .into_iter()
+            .filter(|_| words[1] != "like");
+        for (option, value) in steps.chain([("--replications", "2")]).collect::<Vec<_>>() {
             if !words.contains(&option) {
                 words.extend([option, value]);
             }
         }
-        // Ten thousand ranks under all sources of a study take a minute.
+        // Ten thousand ranks under all sources of a study take long without optimisation.
         if let Some(at) = words.iter().position(|w| w.contains("1e4")) {
             words[at] = "1e2..1e3";
         }

@@ -158,6 +158,9 @@ fn what_cannot_be_fitted_is_refused_with_file_line_and_reason() {
         assert!(next.contains("docs/noise-model.md"), "{next}");
         assert!(!dir.path().join("noise.toml").exists());
     }
+    // A file that never ends is no text from its first piece on.
+    let [what, _] = fit(&dir, &[Path::new("/dev/zero")], &[]).failed(5);
+    assert!(what.contains("/dev/zero: it is no text"), "{what}");
     // An event longer than any model can hold.
     fs::write(&file, "0 9000000000000000\n").unwrap();
     fit(&dir, &[&file], &[]).failed(5);

@@ -228,7 +228,7 @@ fn a_quiet_cpu_takes_the_daemons_and_leaves_the_tick() {
     assert!(next.contains("docs/noise-model.md"), "{next}");
     fs::write(file, text.replace("20000", "20000000")).unwrap();
     let [what, _] = simulate(&["stencil", "--noise", file]).failed(5);
-    assert!(what.contains("no time is left"), "{what}");
+    assert!(what.contains("at least 1 % must be left"), "{what}");
 }
 
 #[test]
@@ -252,8 +252,23 @@ fn what_cannot_be_is_refused_with_what_can() {
         ),
         (&["stencil", "--without", "crond"], "crond", "--noise"),
         (
-            &["stencil", "--exposure", "--ranks", "8", "-o", "never"],
+            &[
+                "stencil",
+                "--noise",
+                "poisson:1ms:1us",
+                "--exposure",
+                "--ranks",
+                "8",
+                "-o",
+                "never",
+            ],
             "noise by exposure",
+            "leave out -o",
+        ),
+        (&["stencil", "--cosched"], "not there", "--noise"),
+        (
+            &["stencil", "--ranks", "1e4", "-o", "never"],
+            "too many for a run bundle",
             "leave out -o",
         ),
         (
@@ -273,7 +288,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         ),
         (
             &["stencil", "--noise", "poisson:1ms:1ms"],
-            "no time is left",
+            "at least 1 % must be left",
             "rates",
         ),
         (
@@ -424,5 +439,35 @@ fn the_sources_of_the_critical_path_are_left_out_and_not_those_that_take_most() 
     assert_eq!(
         seen["critical_path"]["noise"][0]["source"],
         without[0]["source"]
+    );
+}
+
+#[test]
+fn ranks_are_averaged_once_they_are_as_disturbed_as_they_will_be() {
+    // A slow rank has to slow down the other half of 1,000 before noise hits it alone: 0.5 % of it, and not of all.
+    let options = [
+        "stencil",
+        "--noise",
+        "poisson:10ms:50us",
+        "--comm",
+        "20us",
+        "--slow",
+        "3=1.5",
+    ];
+    let point = |more: &[&str]| json(&[&options[..], more].concat())["points"][0].clone();
+    let settled = point(&[]);
+    let slowdown = settled["slowdown"]["value"].as_f64().unwrap();
+    assert!((0.0045..0.0065).contains(&slowdown), "{settled}");
+    assert_eq!(settled["still_rises"], false, "{settled}");
+    // Who asks for less gets it, with a mark.
+    let early = ["--warm-up", "0", "--steps", "400"];
+    let rising = point(&early);
+    assert_eq!(rising["warm_up"], 0);
+    assert_eq!(rising["still_rises"], true, "{rising}");
+    let text = simulate(&[&options[..], &early[..]].concat());
+    assert!(
+        text.stdout.contains("a longer --warm-up gives more"),
+        "{}",
+        text.stdout
     );
 }

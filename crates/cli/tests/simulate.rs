@@ -313,10 +313,20 @@ fn a_program_is_written_as_the_schedule_that_it_stands_for() {
     // Of 3 operations in each step 1 is required by 2, and those by the next one.
     assert_eq!(again["schedule"]["dependencies"], 4 * 6);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-    // Whatever is there is replaced as a whole; what cannot be written is an error.
-    json(&simulated(&example(), &["--json", "--write-goal", written]));
-    let schedule: Schedule = fs::read_to_string(&file).unwrap().parse().unwrap();
-    assert_eq!(schedule.operations(), 7);
+    // What is there already stays, its own source too; devices are written into.
+    let before = fs::read(&file).unwrap();
+    for of in [&example(), &file] {
+        let [what, next] = simulated(of, &["--write-goal", written]).failed(4);
+        assert!(what.contains("it exists already"), "{what}");
+        assert!(next.contains("--write-goal"), "{next}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), before);
+    let [what, _] = simulated(&ring(), &["--write-goal", "/dev/full"]).failed(4);
+    assert!(what.contains("No space left"), "{what}");
+    simulated(&ring(), &["--write-goal", "/dev/null"]).succeeded();
+    for device in ["/dev/full", "/dev/null"] {
+        assert!(!fs::metadata(device).unwrap().is_file(), "{device}");
+    }
     let nowhere = dir.path().join("missing/x.goal");
     let ended = simulated(&ring(), &["--write-goal", nowhere.to_str().unwrap()]);
     let [what, _] = ended.failed(4);

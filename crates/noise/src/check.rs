@@ -16,7 +16,7 @@ pub enum ModelProblem {
     #[error("{0} sources are too many, at most {most} can be", most = MOST_SOURCES)]
     TooManySources(usize),
     /// No time is left for ranks.
-    #[error("all sources together take {:.1} % of a CPU: no time is left for ranks", .share * 100.0)]
+    #[error("all sources together take {:.1} % of a CPU, at least 1 % must be left for ranks", .share * 100.0)]
     Overload {
         /// Share of a CPU's time, from 0.99 on.
         share: f64,

@@ -56,6 +56,8 @@ pub struct Events {
     cpu: u32,
     /// Number of the next event; of a trace the number of the block.
     index: u64,
+    /// Number of the next event, of a trace too.
+    number: u64,
     /// Begin of the last event; of a periodic stream its phase; of a trace where the block begins in what was watched.
     at: u64,
     /// Events of the block that were taken, for a trace.
@@ -71,6 +73,7 @@ impl Events {
             place: s.key_place(place),
             cpu: place.cpu,
             index: 0,
+            number: 0,
             at: 0,
             taken: 0,
         };
@@ -101,13 +104,14 @@ impl Events {
     pub(crate) fn next(&mut self, noise: &Noise) -> Event {
         let stream = &noise.streams[self.stream as usize];
         loop {
-            let index = self.index;
+            let number = self.number;
+            self.number += 1;
             let event = self.any(noise, stream);
             if stream.scope == Scope::EachCpu {
                 return event;
             }
             // One CPU of the node is struck; with `together: all` the same one of every node.
-            let [.., word, _] = words(noise, stream, self.place, index, FURTHER);
+            let [.., word, _] = words(noise, stream, self.place, number, FURTHER);
             let struck = (word * u64::from(noise.cpus_per_node)) >> 32;
             if struck == u64::from(self.cpu) || event.begin == u64::MAX {
                 return event;

@@ -1,6 +1,7 @@
 //! Sources by pattern, as in `--without 'irq:*'`.
 
 use crate::model::{NoiseModel, Source};
+use idlewave_run::SourceKind;
 use std::str::FromStr;
 
 /// Chooses sources: a name, or `kind:name`, in both of which `*` stands for any characters. Upper and lower case are the
@@ -30,9 +31,8 @@ impl FromStr for Pattern {
         // Names have colons too ("kworker/0:1"): a kind is what comes before the first one if a kind is called so.
         let kind = lower.split_once(':').filter(|(kind, _)| {
             let kind = plain(kind);
-            idlewave_run::SourceKind::ALL
-                .iter()
-                .any(|k| like(&kind, &plain(k.label())))
+            let all = idlewave_run::SourceKind::ALL.iter();
+            all.copied().any(|k| is_kind(&kind, k))
         });
         Ok(match kind {
             Some((kind, name)) => Pattern {
@@ -57,8 +57,7 @@ impl Pattern {
 
     /// Whether it chooses this source.
     pub fn matches(&self, source: &Source) -> bool {
-        let kind = plain(source.kind.label());
-        self.kind.as_ref().is_none_or(|k| like(k, &kind))
+        self.kind.as_ref().is_none_or(|k| is_kind(k, source.kind))
             && like(&self.name, &source.name.to_lowercase())
     }
 
@@ -68,6 +67,19 @@ impl Pattern {
             .filter(|&i| self.matches(&model.sources[i]))
             .collect()
     }
+}
+
+/// Whether a kind is meant: by its label, or as it is written in models and findings.
+fn is_kind(pattern: &str, kind: SourceKind) -> bool {
+    let written = toml::Value::try_from(kind).ok();
+    let names = [
+        Some(kind.label()),
+        written.as_ref().and_then(|w| w.as_str()),
+    ];
+    names
+        .iter()
+        .flatten()
+        .any(|name| like(pattern, &plain(name)))
 }
 
 /// A kind without regard to how its words are joined.
@@ -98,7 +110,6 @@ fn like(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::model::{Arrivals, Lengths, Scope, Together};
-    use idlewave_run::SourceKind;
 
     fn source(kind: SourceKind, name: &str) -> Source {
         Source {
@@ -136,6 +147,14 @@ mod tests {
             let pattern: Pattern = pattern.parse().unwrap();
             assert_eq!(pattern.matches(&irq), first, "{pattern:?}");
             assert_eq!(pattern.matches(&worker), second, "{pattern:?}");
+        }
+        // By label, and as models have it.
+        let gap = source(SourceKind::Hypervisor, "hypervisor gap");
+        for pattern in ["hypervisor:*", "hypervisor gap", "hypervisor*"] {
+            assert!(
+                pattern.parse::<Pattern>().unwrap().matches(&gap),
+                "{pattern}"
+            );
         }
         assert_eq!("  ".parse::<Pattern>(), Err(PatternError));
     }

@@ -276,6 +276,41 @@ fn sources_that_strike_together_or_one_of_a_node_do_so() {
 }
 
 #[test]
+fn events_of_a_trace_that_wanders_strike_one_cpu_or_the_other() {
+    for block_ns in [None, Some(20_000)] {
+        let mut wandering = periodic(1, 0, 0);
+        wandering.length = None;
+        wandering.arrivals = Arrivals::Trace {
+            watched_ns: 100_000,
+            block_ns,
+            events: (0..100).map(|i| [i * 1_000, 7]).collect(),
+        };
+        let of = |strikes| {
+            let model = NoiseModel {
+                cpus_per_node: 2,
+                sources: vec![Source {
+                    strikes,
+                    together: match strikes {
+                        Scope::EachCpu => Together::Node,
+                        Scope::OneCpuOfNode => Together::Alone,
+                    },
+                    ..wandering.clone()
+                }],
+                ..NoiseModel::default()
+            };
+            let noise = Noise::new(&model, 3, 0, |_| true).unwrap();
+            [0, 1].map(|cpu| noise.events(cpu, 1_000_000))
+        };
+        let [all, _] = of(Scope::EachCpu);
+        let [a, b] = of(Scope::OneCpuOfNode);
+        assert!(a.len() > 400 && b.len() > 400, "{} {}", a.len(), b.len());
+        let mut both = [a, b].concat();
+        both.sort_by_key(|e| e.begin);
+        assert_eq!(both, all);
+    }
+}
+
+#[test]
 fn blocks_of_a_trace_keep_its_rate_and_what_lies_close_together() {
     let mut s = periodic(1, 0, 0);
     s.length = None;

@@ -20,6 +20,8 @@ pub struct NoiseOfRun {
     pub seed: u64,
     /// Repetitions, which differ in their random numbers; at least one is played.
     pub repetitions: u32,
+    /// What is left out, one after the other: numbers of sources of the model.
+    pub without: Vec<Vec<usize>>,
 }
 
 /// How a run is predicted.
@@ -85,6 +87,8 @@ pub struct Like {
     pub quiet: Predicted,
     /// The same with the noise that was given, once per repetition; empty if none was.
     pub noisy: Vec<Predicted>,
+    /// The same without each of the sources that were to be left out, under the same random numbers.
+    pub without: Vec<Vec<Predicted>>,
     /// The schedule of `quiet`; [`Schedule::write_text`] writes it in GOAL.
     pub schedule: Schedule,
     /// What was taken from each rank while it computed, in nanoseconds.
@@ -119,10 +123,17 @@ pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError>
     script.taken = Taken::Removed;
     let replay = write(&script, &options.algorithms)?;
     let quiet = play(&replay, &costs, None)?;
-    let noisy = noises
-        .iter()
-        .map(|noise| play(&replay, &costs, Some(noise)));
-    let noisy = noisy.collect::<Result<_, _>>()?;
+    let under = |noises: &[Noise]| -> Result<Vec<Predicted>, ReplayError> {
+        let played = noises
+            .iter()
+            .map(|noise| play(&replay, &costs, Some(noise)));
+        played.collect()
+    };
+    let noisy = under(&noises)?;
+    let mut without = Vec::new();
+    for left_out in options.noise.iter().flat_map(|n| &n.without) {
+        without.push(under(&noises_without(options, left_out)?)?);
+    }
     let pattern = pattern_of(&script);
     let mut extrapolated = Vec::new();
     if let Ok(pattern) = &pattern {
@@ -141,6 +152,7 @@ pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError>
         kept,
         quiet,
         noisy,
+        without,
         schedule: replay.schedule,
         taken_ns: replay.taken_ns,
         left_out: replay.left_out,
@@ -150,11 +162,16 @@ pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError>
 }
 
 fn noises(options: &LikeOptions) -> Result<Vec<Noise>, ReplayError> {
+    noises_without(options, &[])
+}
+
+fn noises_without(options: &LikeOptions, left_out: &[usize]) -> Result<Vec<Noise>, ReplayError> {
     let Some(noise) = &options.noise else {
         return Ok(Vec::new());
     };
+    let keep = |source: usize| !left_out.contains(&source);
     let repetitions = 0..noise.repetitions.max(1);
-    let made = repetitions.map(|n| Noise::new(&noise.model, noise.seed, n, |_| true));
+    let made = repetitions.map(|n| Noise::new(&noise.model, noise.seed, n, keep));
     Ok(made.collect::<Result<_, _>>()?)
 }
 

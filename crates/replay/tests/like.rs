@@ -90,10 +90,13 @@ fn noise_that_is_put_back_costs_what_it_takes() {
             model: noise(),
             seed: 1,
             repetitions: 3,
+            without: vec![vec![0]],
         }),
         ..options()
     };
     let found = of(&world.made, &noisy);
+    // Without its only source nothing is left of the noise.
+    assert_eq!(found.without, [vec![found.quiet.clone(); 3]]);
     assert_eq!(found.noisy.len(), 3);
     // 10 ms of work with a tenth taken: 11 events of 100 us until 11.1 ms, and one more at the most.
     let extra = found.noisy[0].makespan_ns() - found.quiet.makespan_ns();
@@ -255,6 +258,7 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
         model: noise(),
         seed: 1,
         repetitions: 2,
+        without: Vec::new(),
     };
     let noisy = LikeOptions {
         noise: Some(noise),

@@ -109,13 +109,16 @@ pub fn in_words(program: &Program) -> Vec<String> {
     let mut lines: Vec<String> = program.phases.iter().map(phase).collect();
     let c = &program.costs;
     lines.push(format!(
-        "messages: latency {} ns, overhead {} ns, gap {} ns, gap per byte {} ns, overhead per byte {} ns, rendezvous above {} bytes",
+        "messages: latency {} ns, overhead {} ns, gap {} ns, gap per byte {} ns, overhead per byte {} ns, {}",
         c.latency.get(),
         c.overhead.get(),
         c.gap.get(),
         c.gap_per_byte,
         c.overhead_per_byte,
-        c.rendezvous.get()
+        match c.rendezvous.get() {
+            u64::MAX => "no rendezvous".to_owned(),
+            bytes => format!("rendezvous above {bytes} bytes"),
+        }
     ));
     lines
 }

@@ -229,7 +229,7 @@ fn page_and_summary_say_that_the_run_is_simulated() {
             "  - exchange 8 B with neighbours on 8 x 1 x 1 ranks, reach 1, periodic, both",
             "    ways, all at once",
             "  - messages: latency 10000 ns, overhead 0 ns, gap 0 ns, gap per byte 0 ns,",
-            "    overhead per byte 0 ns, rendezvous above 18446744073709551615 bytes",
+            "    overhead per byte 0 ns, no rendezvous",
             "  - rank 2 delayed once, in step 9, for 7.00 ms",
         ]
     );

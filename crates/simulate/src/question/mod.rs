@@ -46,12 +46,21 @@ pub struct Answer {
     pub step_ns: Interval,
     /// Mean step over the undisturbed one, less 1.
     pub slowdown: Interval,
+    /// How much longer steps of the second half are than those of the first, over the undisturbed one.
+    pub rise: Interval,
     /// In the order of the question.
     pub without: Vec<Without>,
     /// Independent repetitions.
     pub replications: u32,
     /// Whether the interval is as narrow as was asked for.
     pub precise: bool,
+}
+
+impl Answer {
+    /// Whether ranks were not yet as disturbed as they will be: steps became longer, by more than this share of the slow-down and for sure.
+    pub fn still_rises(&self, share: f64) -> bool {
+        self.rise.low > 0.0 && self.rise.mean > share * self.slowdown.mean
+    }
 }
 
 /// What leaving a source out brings.
@@ -104,30 +113,36 @@ pub fn answer(
 ) -> Result<Answer, QuestionError> {
     let none = NoiseModel::default();
     let quiet = Noise::new(&none, effort.seed, 0, |_| true)?;
-    let quiet_step_ns = mean_step(question, &quiet, &[], stop)?;
+    let quiet_step_ns = mean_step(question, &quiet, &[], stop)?.step_ns;
     if quiet_step_ns <= 0.0 {
         return Err(QuestionError::NoTime);
     }
     let variants = question.without.len() + 1;
-    let one = |replication: u32, variant: usize| -> Result<f64, QuestionError> {
+    let one = |replication: u32, variant: usize| -> Result<Means, QuestionError> {
         let left_out = variant.checked_sub(1).map(|v| &question.without[v].1);
         let keep = |source: usize| left_out.is_none_or(|l| !l.contains(&source));
         let noise = Noise::new(question.model, effort.seed, replication, keep)?;
         mean_step(question, &noise, question.delays, stop)
     };
     let mut samples = vec![Sample::default(); variants];
+    let mut rises = Sample::default();
     let mut done = 0;
     progress(0, effort.most);
     while let Some(batch) = effort.next_batch(done, &samples[0], quiet_step_ns) {
         let jobs: Vec<(u32, usize)> = (done..done + batch)
             .flat_map(|r| (0..variants).map(move |v| (r, v)))
             .collect();
-        let results: Vec<Result<f64, QuestionError>> = match question.program.ranks >= MANY_RANKS {
+        let results: Vec<Result<Means, QuestionError>> = match question.program.ranks >= MANY_RANKS
+        {
             true => jobs.iter().map(|&(r, v)| one(r, v)).collect(),
             false => jobs.par_iter().map(|&(r, v)| one(r, v)).collect(),
         };
         for (&(_, variant), result) in jobs.iter().zip(results) {
-            samples[variant].push(result?);
+            let means = result?;
+            samples[variant].push(means.step_ns);
+            if variant == 0 {
+                rises.push(means.rise_ns);
+            }
         }
         done += batch;
         progress(done, effort.most);
@@ -153,24 +168,42 @@ pub fn answer(
         step_ns: samples[0].interval(),
         precise: effort.is_precise(&slow),
         slowdown: slow,
+        rise: rises.map(|ns| ns / quiet_step_ns).interval(),
         without,
         replications: done,
     })
 }
 
-/// Mean step in nanoseconds after the warm-up, over ranks and steps.
+/// Means over ranks and the steps after the warm-up, in nanoseconds.
+struct Means {
+    step_ns: f64,
+    /// Of the second half of the steps less that of the first; 0 of a single step.
+    rise_ns: f64,
+}
+
 fn mean_step(
     question: &Question<'_>,
     noise: &Noise,
     delays: &[OneOff],
     stop: &AtomicBool,
-) -> Result<f64, QuestionError> {
+) -> Result<Means, QuestionError> {
     let mut run = Runner::new(question, noise, delays)?;
     run.advance(question.warm_up, stop)?;
+    let ranks = f64::from(question.program.ranks);
+    let half = question.steps / 2;
     let before = run.sum();
-    run.advance(question.steps, stop)?;
-    let total = run.sum() - before;
-    Ok(total as f64 / (question.steps.max(1) as f64 * f64::from(question.program.ranks)))
+    run.advance(half, stop)?;
+    let between = run.sum();
+    run.advance(question.steps - half, stop)?;
+    let after = run.sum();
+    let mean = |ns: u128, steps: u64| ns as f64 / (steps.max(1) as f64 * ranks);
+    Ok(Means {
+        step_ns: mean(after - before, question.steps),
+        rise_ns: match half {
+            0 => 0.0,
+            _ => mean(after - between, question.steps - half) - mean(between - before, half),
+        },
+    })
 }
 
 fn advance(engine: &mut Engine<'_>, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {

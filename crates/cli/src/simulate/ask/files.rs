@@ -1,8 +1,9 @@
 //! The page and the bundle of a simulation.
 
+use super::lists::RankNumbers;
 use super::{Outcome, Row, Subject};
 use crate::exit::{Exit, Failure};
-use crate::files::{refuse_existing, write_new};
+use crate::files::{refuse_place, write_new};
 use clap::Args;
 use idlewave_noise::{Clock, NoiseModel};
 use idlewave_recording::Utc;
@@ -11,7 +12,7 @@ use idlewave_report::{
 };
 use idlewave_run::findings::Estimate;
 use idlewave_simulate::question::Interval;
-use idlewave_simulated::{MOST_RANK_STEPS, Run, SimulatedError, write_run};
+use idlewave_simulated::{MOST_RANK_STEPS, MOST_RANKS, Run, SimulatedError, write_run};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -28,20 +29,28 @@ pub struct FileArgs {
 
 impl FileArgs {
     /// What is there stays there, and what cannot be a run is none; better said before a simulation than after it.
-    pub fn refuse(&self, model: &NoiseModel) -> Result<(), Failure> {
-        if self.output.is_some() && model.clock == Clock::Work {
+    pub fn refuse(&self, ranks: &RankNumbers, model: &NoiseModel) -> Result<(), Failure> {
+        if let Some(path) = &self.report {
+            refuse_place(path, "--report")?;
+        }
+        let Some(path) = &self.output else {
+            return Ok(());
+        };
+        if model.clock == Clock::Work {
             return Err(not_written(SimulatedError::Exposure));
         }
-        if let Some(path) = &self.report {
-            refuse_existing(path)?;
+        if let Some(&last) = ranks.0.last().filter(|&&last| last > MOST_RANKS) {
+            return Err(not_written(SimulatedError::Ranks(last)));
         }
-        let full = |path: &PathBuf| match std::fs::read_dir(path) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(_) => path.exists(),
-        };
-        match self.output.as_ref().filter(|path| full(path)) {
-            Some(path) => Err(not_written(SimulatedError::Exists(path.clone()))),
-            None => Ok(()),
+        if self.report.as_ref() == Some(path) {
+            let what = format!("write run and page to {}", path.display());
+            return Err(Failure::new(Exit::Usage, what).with_next("give two names"));
+        }
+        let empty = std::fs::read_dir(path).is_ok_and(|entries| entries.count() == 0);
+        match path.exists() {
+            false => refuse_place(path, "-o"),
+            true if empty => Ok(()),
+            true => Err(not_written(SimulatedError::Exists(path.clone()))),
         }
     }
 }
@@ -56,7 +65,7 @@ pub fn write(
     let mut said = String::new();
     if let Some(path) = &args.report {
         let page = simulation_page(&sheet(subject, outcome));
-        write_new(path, page.as_bytes())?;
+        write_new(path, "--report", |out| out.write_all(page.as_bytes()))?;
         said.push_str(&format!("report: {}\n", path.display()));
     }
     if let (Some(path), Some(row)) = (&args.output, outcome.rows.last()) {

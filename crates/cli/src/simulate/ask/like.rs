@@ -199,6 +199,7 @@ fn point(like: &LikeLockstep, ranks: u32) -> Point {
         program,
         // Levels of speed last for seconds: it takes as long as the run to see as many of them.
         steps: like.steps,
+        settles: false,
     }
 }
 

@@ -22,8 +22,9 @@ use idlewave_simulate::question::{
 use indicatif::{ProgressBar, ProgressStyle};
 use options::{CommonArgs, EffortArgs};
 use plan::{Plan, Point};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A point with its answer.
 struct Row {
@@ -65,7 +66,7 @@ struct Subject<'a> {
 /// Runs `simulate stencil`.
 pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse(&model)?;
+    args.common.files.refuse(&args.common.ranks, &model)?;
     let subject = Subject::of(output::stencil(args), &args.common, &model);
     let Plan { points, deep } = plan::stencil(args)?;
     let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
@@ -76,7 +77,7 @@ pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
 /// Runs `simulate collective`.
 pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
     let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse(&model)?;
+    args.common.files.refuse(&args.common.ranks, &model)?;
     let subject = Subject::of(output::collective(args), &args.common, &model);
     let Plan { points, deep } = plan::collective(args)?;
     let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
@@ -86,6 +87,10 @@ pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure>
 
 /// Steps over which an idle wave is followed.
 const WAVE_STEPS: u64 = 100;
+/// Replications at least.
+const LEAST_REPLICATIONS: u32 = 4;
+/// Steps of which the second half is longer by this share of the slow-down still rise.
+pub const RISES: f64 = 0.1;
 /// Replications of the critical path.
 const PATHS: u32 = 4;
 
@@ -118,6 +123,11 @@ fn ask(
         }
     }
     let named = named(effort, model)?;
+    // Sources are left out one by one at one point only.
+    let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
+    let last_is_deep = points.last().is_some_and(same);
+    let count = points.len() + usize::from(deep.is_some() && !last_is_deep);
+    let bar = bar(count as u64 * u64::from(effort.replications));
     let path = match &deep {
         Some(point) if !model.sources.is_empty() => Some(path(point, subject, stop)?),
         _ => None,
@@ -126,11 +136,6 @@ fn ask(
     if let Some(path) = &path {
         add_largest(&mut chosen, path, usize::from(effort.sources), model);
     }
-    // Sources are left out one by one at one point only.
-    let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
-    let last_is_deep = points.last().is_some_and(same);
-    let count = points.len() + usize::from(deep.is_some() && !last_is_deep);
-    let bar = bar(count as u64 * u64::from(effort.replications));
     let mut rows: Vec<Row> = Vec::new();
     for (at, point) in points.into_iter().enumerate() {
         let all = last_is_deep && at + 1 == count;
@@ -175,7 +180,7 @@ impl Row {
 
 /// What the last finish is made of.
 fn path(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<PathShares, Failure> {
-    let (steps, warm_up) = plan::steps(subject.effort, point);
+    let (steps, warm_up) = settled(point, subject, stop)?;
     let question = Question {
         program: &point.program,
         model: subject.model,
@@ -186,6 +191,40 @@ fn path(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<PathS
     };
     PathShares::of(&question, subject.effort.seed, PATHS, stop)
         .map_err(|error| not_answered(point.ranks, error))
+}
+
+/// Steps that are averaged, and those before: where nobody said how many, so many that a few replications rise no more after them.
+fn settled(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<(u64, u64), Failure> {
+    let effort = subject.effort;
+    let (steps, mut warm_up) = plan::steps(effort, point);
+    if !point.settles || effort.warm_up.is_some() || subject.model.sources.is_empty() {
+        return Ok((steps, warm_up));
+    }
+    let least = LEAST_REPLICATIONS.min(effort.replications);
+    let tried = Effort {
+        seed: effort.seed,
+        least,
+        most: least,
+        precision: 1.0,
+    };
+    let most = plan::most_warm_up(point, steps);
+    while warm_up < most {
+        let question = Question {
+            program: &point.program,
+            model: subject.model,
+            steps,
+            warm_up,
+            delays: &[],
+            without: &[],
+        };
+        let answer = answer(&question, &tried, stop, &|_, _| {})
+            .map_err(|error| not_answered(point.ranks, error))?;
+        if !answer.still_rises(RISES) {
+            break;
+        }
+        warm_up = (4 * warm_up).clamp(1, most);
+    }
+    Ok((steps, warm_up))
 }
 
 /// The answer at one point, the one with this number.
@@ -200,11 +239,11 @@ fn row(
     let effort = subject.effort;
     let spent = Effort {
         seed: effort.seed,
-        least: 4.min(effort.replications),
+        least: LEAST_REPLICATIONS.min(effort.replications),
         most: effort.replications,
         precision: effort.precision / 100.0,
     };
-    let (steps, warm_up) = plan::steps(effort, &point);
+    let (steps, warm_up) = settled(&point, subject, stop)?;
     let question = Question {
         program: &point.program,
         model: subject.model,
@@ -247,6 +286,9 @@ fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
     crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
 }
 
+/// Sources that are named at most where one is not found.
+const NAMED: usize = 12;
+
 /// Sources that are left out together, with what they are called.
 type LeftOut = (String, Vec<usize>);
 
@@ -255,11 +297,13 @@ fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Failur
     let one = |pattern: &Pattern| {
         let numbers = pattern.chosen(model);
         if numbers.is_empty() {
-            let names: Vec<String> = model.sources.iter().map(|s| s.label()).collect();
+            let names: BTreeSet<String> = model.sources.iter().map(|s| s.label()).collect();
             let what = format!("leave out `{}`: no source is called so", pattern.as_str());
-            let next = match names.is_empty() {
-                true => "give noise with --noise".to_owned(),
-                false => format!("there are {}", names.join(", ")),
+            let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+            let next = match names.len() {
+                0 => "give noise with --noise".to_owned(),
+                n if n > NAMED => format!("there are {} and {} more", some.join(", "), n - NAMED),
+                _ => format!("there are {}", some.join(", ")),
             };
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
@@ -288,9 +332,12 @@ fn add_largest(chosen: &mut Vec<LeftOut>, path: &PathShares, count: usize, model
 
 fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("simulating [{bar:40}] {percent:>3} %") {
+    let form = "simulating [{bar:40}] {percent:>3} %, {elapsed}";
+    if let Ok(style) = ProgressStyle::with_template(form) {
         bar.set_style(style.progress_chars("=> "));
     }
+    // A single replication may take minutes.
+    bar.enable_steady_tick(Duration::from_millis(500));
     bar
 }
 

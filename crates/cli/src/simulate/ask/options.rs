@@ -125,7 +125,7 @@ pub struct EffortArgs {
     /// Steps before them that are not [default: a third of them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub warm_up: Option<u64>,
-    /// Leave these sources out and say what it brings: a name or kind:name, with * for any characters
+    /// Simulate once more without these sources and say what it brings: a name or kind:name, with * for any characters
     #[arg(long, value_name = "SOURCES")]
     pub without: Vec<Pattern>,
     /// Leave out, one by one, so many of the sources that make up most of the last finish

@@ -1,7 +1,7 @@
 //! What is shown of an answer: at 80 columns, and as JSON.
 
 use super::options::{CollectiveArgs, EffortArgs, StencilArgs, Waiting};
-use super::{Outcome, Row, Subject};
+use super::{Outcome, RISES, Row, Subject};
 use idlewave_noise::{Clock, NoiseModel};
 use idlewave_simulate::question::{Interval, PathShares, Wave};
 use idlewave_units::Nanos;
@@ -98,7 +98,7 @@ pub fn cpus_per_node(model: &NoiseModel) -> String {
 /// What a run is called in a table: the last part of its path.
 pub fn last_part(path: &Path) -> String {
     let last = path.file_name().unwrap_or(path.as_os_str());
-    last.display().to_string()
+    last.to_string_lossy().into_owned()
 }
 
 /// 1234567 as 1,234,567.
@@ -168,7 +168,12 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
     for row in &outcome.rows {
         let dims = row.point.dims.map_or("-".to_owned(), |d| d.to_string());
         let ampl = amplification(row, taken).map_or("-".to_owned(), |a| format!("{a:.1}x"));
-        let mark = if row.answer.precise { "" } else { " *" };
+        let mark = match (row.answer.precise, row.answer.still_rises(RISES)) {
+            (true, false) => "",
+            (false, false) => " *",
+            (true, true) => " +",
+            (false, true) => " *+",
+        };
         let _ = writeln!(
             out,
             "{:>11} {dims:>4} {:>9} {:>10} {:>18} {ampl:>7} {:>8} {:>5}{mark}",
@@ -186,6 +191,9 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
             "  * wider than {} % of the slow-down: more --replications or --steps help",
             effort.precision
         );
+    }
+    if outcome.rows.iter().any(|r| r.answer.still_rises(RISES)) {
+        out.push_str("  + still rose while it was averaged: a longer --warm-up gives more\n");
     }
 }
 
@@ -372,6 +380,7 @@ fn point_value(row: &Row, taken: Option<f64>) -> Value {
         "warm_up": row.warm_up,
         "replications": row.answer.replications,
         "precise": row.answer.precise,
+        "still_rises": row.answer.still_rises(RISES),
         "undisturbed_step_ns": row.answer.quiet_step_ns,
         "step_ns": interval(&row.answer.step_ns),
         "slowdown": interval(&row.answer.slowdown),

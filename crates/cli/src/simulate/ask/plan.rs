@@ -22,10 +22,14 @@ pub struct Point {
     pub program: Program,
     /// Steps that are averaged if nobody says otherwise and they are not too many.
     pub steps: u64,
+    /// The answer is that of ranks that are as disturbed as they will be, and not that of a run from its begin.
+    pub settles: bool,
 }
 
 /// Ranks times parts of a step, by default, of one replication: a fraction of a second.
 const PARTS: u64 = 4_000_000;
+/// The same of a warm-up: seconds.
+const MOST_PARTS: u64 = 16 * PARTS;
 /// Steps by default: at least these, where there are many ranks,
 const LEAST_STEPS: u64 = 100;
 /// and otherwise these.
@@ -50,6 +54,12 @@ pub fn steps(effort: &EffortArgs, point: &Point) -> (u64, u64) {
     let fit = (PARTS / parts).max(LEAST_STEPS);
     let steps = effort.steps.unwrap_or(point.steps.min(fit));
     (steps, effort.warm_up.unwrap_or(steps / 3))
+}
+
+/// Steps before those that are averaged, at most, where nobody said how many: some times as long as the steps themselves.
+pub fn most_warm_up(point: &Point, steps: u64) -> u64 {
+    let parts = point.program.operations().unwrap_or(1).max(1) * u64::from(point.program.ranks);
+    (MOST_PARTS / parts).max(steps)
 }
 
 /// The points of a stencil.
@@ -133,6 +143,7 @@ fn points(
                 costs,
             },
             steps: STEPS,
+            settles: true,
         })
     };
     let mut points = Vec::new();
@@ -178,6 +189,12 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
 
 /// All noise that was asked for, as one model.
 pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
+    let changes = noise.cosched || noise.exposure || noise.quiet_cpu.is_some();
+    if noise.noise.is_empty() && changes {
+        let what = "change noise that is not there";
+        let next = "give it with --noise: a run, a model, or made up (poisson:10ms:50us)";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
     let mut model = NoiseModel::default();
     let mut clock = None;
     for choice in &noise.noise {
@@ -260,7 +277,11 @@ fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| {
         let next = "give a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
-        failed(Exit::Io, error.to_string(), next)
+        let exit = match error.kind() {
+            std::io::ErrorKind::InvalidData => Exit::Bundle,
+            _ => Exit::Io,
+        };
+        failed(exit, error.to_string(), next)
     })?;
     NoiseModel::read(&text).map_err(|error| {
         let next = match error {

@@ -4,6 +4,7 @@ mod output;
 
 use super::ask::{NoiseArgs, model};
 use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
 use clap::Args;
 use idlewave_noise::{Noise, NoiseModel, Timelines};
 use idlewave_recording::Stop;
@@ -12,8 +13,8 @@ use idlewave_simulate::program::{
     self, Bindings, Bound, PlayError, Problem, Program, ProgramError, ReadProgramError,
 };
 use idlewave_units::{Bytes, Nanos};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub struct GoalArgs {
     /// Value of a parameter of a program; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, allow_hyphen_values = true)]
     set: Vec<(String, i64)>,
-    /// Write the schedule that is played as GOAL text, too
+    /// Write the schedule that is played as GOAL text, too; must not exist
     #[arg(long, value_name = "FILE")]
     write_goal: Option<PathBuf>,
     /// L: from the sender's overhead to the first byte at the receiver, in ns
@@ -86,6 +87,9 @@ pub fn run_goal(args: &GoalArgs, stop: &Stop) -> Result<(), Failure> {
         rendezvous: Bytes::new(args.rendezvous),
     };
     let model = model(&args.noise, args.seed, stop)?;
+    if let Some(path) = &args.write_goal {
+        refuse_place(path, "--write-goal")?;
+    }
     let played = read(args)?;
     if let Some(path) = &args.write_goal {
         played.write_goal(&args.file, path)?;
@@ -177,7 +181,7 @@ impl Played {
         }
     }
 
-    /// Writes the schedule as text: the whole of it, or the file stays as it was.
+    /// Writes the schedule as text: the whole of it, or nothing.
     fn write_goal(&self, file: &Path, path: &Path) -> Result<(), Failure> {
         let expanded;
         let schedule = match self {
@@ -189,20 +193,8 @@ impl Played {
                 &expanded
             }
         };
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let written = || {
-            let mut out = BufWriter::new(File::create(&part)?);
-            schedule.write_text(&mut out)?;
-            out.into_inner()?.sync_all()?;
-            fs::rename(&part, path)
-        };
-        written().map_err(|error: io::Error| {
-            // What is there of it is of no use.
-            let _ = fs::remove_file(&part);
-            Failure::new(Exit::Io, format!("write {}: {error}", path.display()))
-                .with_next("give a place to which you may write")
+        write_new(path, "--write-goal", |mut out| {
+            schedule.write_text(&mut out)
         })
     }
 }

@@ -98,11 +98,19 @@ pub(super) fn summary(
             (out, String::new())
         }
     };
+    let without_noise = disturbed.quiet_ns.map_or(String::new(), |quiet| {
+        format!(
+            "without noise   {} ({quiet} ns); sources of noise: {}, seed {}\n",
+            Nanos::from_nanos(quiet),
+            disturbed.sources.len(),
+            disturbed.seed
+        )
+    });
     // A String takes everything.
     let _ = write!(
         out,
         "  ranks         {}\n  operations    {}{dependencies}\n  messages      {}, {bytes}\n\n\
-         makespan        {} ({makespan} ns), set by rank {last}\n\n\
+         makespan        {} ({makespan} ns), set by rank {last}\n{without_noise}\n\
          SLOWEST RANKS\n  {:>10} {:>24} {:>30}\n",
         played.ranks(),
         outcome.operations,
@@ -114,15 +122,6 @@ pub(super) fn summary(
     );
     for &(rank, finish) in &slowest {
         let _ = writeln!(out, "  {rank:>10} {finish:>24} {:>30}", makespan - finish);
-    }
-    if let Some(quiet) = disturbed.quiet_ns {
-        let _ = writeln!(
-            out,
-            "  noise of {} sources, seed {}: without it {} ({quiet} ns)",
-            disturbed.sources.len(),
-            disturbed.seed,
-            Nanos::from_nanos(quiet)
-        );
     }
     let more = outcome.finish_ns.len() - slowest.len();
     if more > 0 {

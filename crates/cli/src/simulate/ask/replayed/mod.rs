@@ -3,9 +3,10 @@
 mod output;
 
 use super::options::LikeArgs;
-use super::plan;
+use super::{named, plan};
 use crate::exit::{Exit, Failure};
 use idlewave_fit::NoiseOf;
+use idlewave_noise::Pattern;
 use idlewave_recording::Stop;
 use idlewave_replay::{Like, LikeOptions, NoiseOfRun, ReplayError, Scaled, Scaling, like, scaling};
 use idlewave_run::RunReader;
@@ -19,6 +20,8 @@ struct Played<'a> {
     path: &'a Path,
     /// Sources of the noise that was put back.
     sources: usize,
+    /// What was left out of it, as it was asked for.
+    without: Vec<&'a str>,
     like: &'a Like,
     /// By the run with the fewest ranks; `None` if one of the two has no pattern.
     scaled: Option<Scaled>,
@@ -26,6 +29,11 @@ struct Played<'a> {
 
 /// Plays the recorded programs of runs, and their patterns on other numbers of ranks.
 pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failure> {
+    if args.effort.steps.is_some() || args.effort.warm_up.is_some() {
+        let what = "average steps of a recorded program: it is played as long as it was";
+        let next = "leave out --steps and --warm-up";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
     let mut likes = Vec::new();
     let mut options = Vec::new();
     for (path, run) in args.runs.iter().zip(runs) {
@@ -44,6 +52,7 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
         .map(|(((path, options), like), scaled)| Played {
             path,
             sources: sources(options),
+            without: args.effort.without.iter().map(Pattern::as_str).collect(),
             like,
             scaled,
         })
@@ -71,11 +80,13 @@ fn options_of(
         }
         false => plan::model(&args.noise, seed, stop)?,
     };
+    let without = named(&args.effort, &model)?;
     Ok(LikeOptions {
         noise: (!model.sources.is_empty()).then(|| NoiseOfRun {
             model,
             seed,
             repetitions: args.effort.replications.min(REPETITIONS),
+            without: without.into_iter().map(|(_, sources)| sources).collect(),
         }),
         ranks: args.ranks.as_ref().map_or_else(Vec::new, |r| r.0.clone()),
         scaling: match args.strong {

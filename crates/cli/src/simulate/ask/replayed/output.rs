@@ -63,7 +63,7 @@ pub(super) fn one(played: &Played<'_>) -> String {
         let error = 100.0 * (mean as f64 / measured.max(1) as f64 - 1.0);
         let _ = writeln!(
             out,
-            "  {:<40} {:>11} {error:>+7.1}%\n    {} runs, {} sources: {} to {}",
+            "  {:<40} {:>11} {error:>+7.1}%\n    {} runs, sources of noise: {}; {} to {}",
             "and the noise of the run by its model",
             time(mean),
             like.noisy.len(),
@@ -71,6 +71,17 @@ pub(super) fn one(played: &Played<'_>) -> String {
             time(least),
             time(most)
         );
+    }
+    for (name, runs) in played.without.iter().zip(&like.without) {
+        if let Some((mean, ..)) = spread(runs) {
+            let error = 100.0 * (mean as f64 / measured.max(1) as f64 - 1.0);
+            let _ = writeln!(
+                out,
+                "  {:<40} {:>11} {error:>+7.1}%",
+                cut(&format!("  of which without {name}"), 40),
+                time(mean)
+            );
+        }
     }
     out.push_str("\nWHAT MESSAGES COST\n");
     match &like.estimated {
@@ -123,9 +134,18 @@ pub(super) fn one(played: &Played<'_>) -> String {
             paragraph(&mut out, &said);
         }
     }
-    out.push_str(
-        "\nNEXT\n  If `as recorded` is far off, the schedule lacks something: see LEFT OUT.\n  --ranks 1e2..1e4 says what the loop would cost at scale.\n",
-    );
+    out.push_str("\nNEXT\n");
+    match like.left_out.is_empty() {
+        true => out.push_str(
+            "  If `as recorded` is far off, the schedule is wrong about who waits for whom.\n",
+        ),
+        false => out.push_str(
+            "  If `as recorded` is far off, the schedule lacks something: see LEFT OUT.\n",
+        ),
+    }
+    if like.extrapolated.is_empty() && like.pattern.is_ok() {
+        out.push_str("  --ranks 1e2..1e4 says what the loop would cost at scale.\n");
+    }
     out
 }
 
@@ -323,6 +343,10 @@ fn value(played: &Played<'_>) -> Value {
         "kept": of(&like.kept),
         "quiet": of(&like.quiet),
         "with_noise": like.noisy.iter().map(of).collect::<Vec<_>>(),
+        "without": played.without.iter().zip(&like.without).map(|(name, runs)| json!({
+            "sources": name,
+            "with_noise": runs.iter().map(of).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
         "noise_sources": played.sources,
         "pattern": like.pattern.as_ref().map(|p| p.steps).ok(),
         "no_pattern": like.pattern.as_ref().err().map(ToString::to_string),
