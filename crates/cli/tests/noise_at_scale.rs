@@ -277,6 +277,13 @@ fn what_cannot_be_is_refused_with_what_can() {
             "from 0",
         ),
         (
+            &[
+                "stencil", "--ranks", "9", "--steps", "30", "--delay", "3,40,1ms",
+            ],
+            "there are 40",
+            "--steps",
+        ),
+        (
             &["stencil", "--ranks", "100", "--slow", "100=2"],
             "rank 100",
             "from 0",

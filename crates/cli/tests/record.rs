@@ -635,18 +635,22 @@ fn a_ring_that_is_half_full_calls_the_recorder() {
         return;
     };
     let dir = scratch();
-    let path = dir.path().join("run");
     let program = dir.path().join("allreduce");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/allreduce.c");
     mpi.compile_c(&source, &program).unwrap();
-    // A record per 100 us fills the ring in half the time that passes between two looks of the recorder.
-    let mut command = record(&mpi, &path, &program, &["8000", "100"]);
-    ended(command.env("IDLEWAVE_RING_RECORDS", "1024")).succeeded();
-    let run = open(&path);
-    let losses = words(&run.manifest().losses);
-    assert!(!losses.contains("no room"), "{losses}");
-    // 200 are of its warm-up.
-    assert_eq!(of(&calls(&run), 0, "MPI_Allreduce"), 8_200);
+    // A record per 100 us fills the ring in half the time that passes between two looks of the recorder: if it were not called, every run would
+    // lose records. A busy machine may keep it from its CPU for longer than half a ring lasts.
+    let lossless = (0..5).any(|n| {
+        let path = dir.path().join(format!("run{n}"));
+        let mut command = record(&mpi, &path, &program, &["8000", "100"]);
+        ended(command.env("IDLEWAVE_RING_RECORDS", "1024")).succeeded();
+        let run = open(&path);
+        let losses = words(&run.manifest().losses);
+        println!("{losses}");
+        // 200 are of its warm-up.
+        !losses.contains("no room") && of(&calls(&run), 0, "MPI_Allreduce") == 8_200
+    });
+    assert!(lossless);
 }
 
 #[test]

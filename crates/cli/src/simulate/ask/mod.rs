@@ -122,6 +122,17 @@ fn ask(
             return Err(Failure::new(Exit::Usage, what).with_next("name a rank from 0 on"));
         }
     }
+    if let Some((delay, steps)) = subject.delay.zip(effort.steps) {
+        let all = steps.saturating_add(effort.warm_up.unwrap_or(steps / 3));
+        if delay.step >= all {
+            let what = format!(
+                "delay step {}: there are {all}, warm-up included",
+                delay.step
+            );
+            let next = "name a step from 0 on, or give more --steps";
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
+        }
+    }
     let named = named(effort, model)?;
     // Sources are left out one by one at one point only.
     let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
