@@ -69,11 +69,11 @@ pub fn write(
         said.push_str(&format!("report: {}\n", path.display()));
     }
     if let (Some(path), Some(row)) = (&args.output, outcome.rows.last()) {
-        let fits = MOST_RANK_STEPS / u64::from(row.point.ranks);
-        let steps = (row.warm_up + row.steps).min(fits.max(1));
+        let fits = MOST_RANK_STEPS / u64::from(row.at.point.ranks);
+        let steps = (row.at.warm_up + row.at.steps).min(fits.max(1));
         let delays: Vec<_> = subject.delay.into_iter().collect();
         let run = Run {
-            program: &row.point.program,
+            program: &row.at.point.program,
             model: subject.model,
             seed: subject.effort.seed,
             replication: 0,
@@ -169,11 +169,12 @@ fn point(row: &Row, taken: Option<f64>) -> SimulationPoint {
     });
     SimulationPoint {
         layout: row
+            .at
             .point
             .dims
             .map_or("all".to_owned(), |dims| format!("{dims}D")),
-        ranks: u64::from(row.point.ranks),
-        granularity_ns: row.point.grain.get(),
+        ranks: u64::from(row.at.point.ranks),
+        granularity_ns: row.at.point.grain.get(),
         quiet_step_ns: row.answer.quiet_step_ns,
         slowdown,
         amplification,

@@ -136,7 +136,11 @@ fn compare<'a>(
         let own = || point(&like, like.ranks);
         let outcome = ask(vec![own()], Some(own()), &subject, &stop.flag)?;
         let larger = args.ranks.as_ref().map(|ranks| {
-            let points = ranks.0.iter().map(|&r| point(&like, r)).collect();
+            let points = ranks.0.iter().map(|&ranks| Point {
+                settles: true,
+                ..point(&like, ranks)
+            });
+            let points = points.collect();
             ask(points, None, &subject, &stop.flag)
         });
         let larger = larger.transpose()?;

@@ -26,11 +26,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A point with its answer.
-struct Row {
+/// Sources that are left out together, with what they are called.
+type LeftOut = (String, Vec<usize>);
+
+/// A point, and how long it is simulated.
+struct Planned {
     point: Point,
     steps: u64,
     warm_up: u64,
+}
+
+/// A point with its answer.
+struct Row {
+    at: Planned,
     answer: Answer,
 }
 
@@ -65,24 +73,31 @@ struct Subject<'a> {
 
 /// Runs `simulate stencil`.
 pub fn run_stencil(args: &StencilArgs, stop: &Stop) -> Result<(), Failure> {
-    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse(&args.common.ranks, &model)?;
-    let subject = Subject::of(output::stencil(args), &args.common, &model);
-    let Plan { points, deep } = plan::stencil(args)?;
-    let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
-    show(&subject, &outcome)?;
-    finish(&args.common, &subject, &outcome, stop)
+    run(&args.common, output::stencil(args), stop, || {
+        plan::stencil(args)
+    })
 }
 
 /// Runs `simulate collective`.
 pub fn run_collective(args: &CollectiveArgs, stop: &Stop) -> Result<(), Failure> {
-    let model = plan::model(&args.common.noise, args.common.effort.seed, stop)?;
-    args.common.files.refuse(&args.common.ranks, &model)?;
-    let subject = Subject::of(output::collective(args), &args.common, &model);
-    let Plan { points, deep } = plan::collective(args)?;
+    run(&args.common, output::collective(args), stop, || {
+        plan::collective(args)
+    })
+}
+
+fn run(
+    common: &CommonArgs,
+    what: String,
+    stop: &Stop,
+    plan: impl FnOnce() -> Result<Plan, Failure>,
+) -> Result<(), Failure> {
+    let model = plan::model(&common.noise, common.effort.seed, stop)?;
+    common.files.refuse(&common.ranks, &model)?;
+    let subject = Subject::of(what, common, &model);
+    let Plan { points, deep } = plan()?;
     let outcome = ask(points, Some(deep), &subject, &stop.flag)?;
     show(&subject, &outcome)?;
-    finish(&args.common, &subject, &outcome, stop)
+    finish(common, &subject, &outcome, stop)
 }
 
 /// Steps over which an idle wave is followed.
@@ -139,19 +154,28 @@ fn ask(
     let last_is_deep = points.last().is_some_and(same);
     let count = points.len() + usize::from(deep.is_some() && !last_is_deep);
     let bar = bar(count as u64 * u64::from(effort.replications));
-    let path = match &deep {
-        Some(point) if !model.sources.is_empty() => Some(path(point, subject, stop)?),
-        _ => None,
+    let looks_deep = deep.is_some() && !model.sources.is_empty();
+    let settled = |point| Planned::settled(point, subject, stop);
+    let planned: Vec<Planned> = points.into_iter().map(settled).collect::<Result<_, _>>()?;
+    let deep = deep.filter(|_| !last_is_deep).map(settled).transpose()?;
+    let looked_at = deep.as_ref().or(planned.last());
+    let path = match looked_at.filter(|_| looks_deep) {
+        Some(planned) => {
+            let question = planned.question(subject, &[]);
+            let path = PathShares::of(&question, effort.seed, PATHS, stop);
+            Some(path.map_err(|error| not_answered(planned.point.ranks, error))?)
+        }
+        None => None,
     };
     let mut chosen = named.clone();
     if let Some(path) = &path {
         add_largest(&mut chosen, path, usize::from(effort.sources), model);
     }
     let mut rows: Vec<Row> = Vec::new();
-    for (at, point) in points.into_iter().enumerate() {
+    for (at, planned) in planned.into_iter().enumerate() {
         let all = last_is_deep && at + 1 == count;
         let without = if all { &chosen } else { &named };
-        rows.push(row(point, without, at, subject, &bar, stop)?);
+        rows.push(row(planned, without, at, subject, &bar, stop)?);
     }
     let mut outcome = Outcome {
         rows,
@@ -159,25 +183,50 @@ fn ask(
         path,
         wave: None,
     };
-    if let Some(point) = deep.filter(|_| !last_is_deep && !chosen.is_empty()) {
-        outcome.deep = Some(row(point, &chosen, count - 1, subject, &bar, stop)?);
+    if let Some(planned) = deep.filter(|_| !chosen.is_empty()) {
+        outcome.deep = Some(row(planned, &chosen, count - 1, subject, &bar, stop)?);
     }
     if let Some((delay, row)) = subject.delay.zip(outcome.rows.last()) {
-        let question = row.question(subject, &[]);
+        let question = row.at.question(subject, &[]);
         let wave = wave(&question, delay, WAVE_STEPS, effort.seed, stop);
-        outcome.wave = Some(wave.map_err(|error| not_answered(row.point.ranks, error))?);
+        outcome.wave = Some(wave.map_err(|error| not_answered(row.at.point.ranks, error))?);
     }
     bar.finish_and_clear();
     Ok(outcome)
 }
 
-impl Row {
-    /// What was asked here.
-    fn question<'a>(
-        &'a self,
-        subject: &Subject<'a>,
-        without: &'a [(String, Vec<usize>)],
-    ) -> Question<'a> {
+impl Planned {
+    /// Where nobody said how many, so many steps are not averaged that a few replications rise no more after them.
+    fn settled(point: Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Self, Failure> {
+        let effort = subject.effort;
+        let (steps, warm_up) = plan::steps(effort, &point);
+        let mut planned = Planned {
+            point,
+            steps,
+            warm_up,
+        };
+        let given = effort.warm_up.is_some() || subject.model.sources.is_empty();
+        if given || !planned.point.settles {
+            return Ok(planned);
+        }
+        let tried = Effort {
+            precision: 1.0,
+            ..spent(effort, LEAST_REPLICATIONS)
+        };
+        let most = plan::most_warm_up(&planned.point, steps);
+        while planned.warm_up < most {
+            let answer = answer(&planned.question(subject, &[]), &tried, stop, &|_, _| {})
+                .map_err(|error| not_answered(planned.point.ranks, error))?;
+            if !answer.still_rises(RISES) {
+                break;
+            }
+            planned.warm_up = (4 * planned.warm_up).clamp(1, most);
+        }
+        Ok(planned)
+    }
+
+    /// What is asked here.
+    fn question<'a>(&'a self, subject: &Subject<'a>, without: &'a [LeftOut]) -> Question<'a> {
         Question {
             program: &self.point.program,
             model: subject.model,
@@ -189,88 +238,33 @@ impl Row {
     }
 }
 
-/// What the last finish is made of.
-fn path(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<PathShares, Failure> {
-    let (steps, warm_up) = settled(point, subject, stop)?;
-    let question = Question {
-        program: &point.program,
-        model: subject.model,
-        steps,
-        warm_up,
-        delays: &[],
-        without: &[],
-    };
-    PathShares::of(&question, subject.effort.seed, PATHS, stop)
-        .map_err(|error| not_answered(point.ranks, error))
-}
-
-/// Steps that are averaged, and those before: where nobody said how many, so many that a few replications rise no more after them.
-fn settled(point: &Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<(u64, u64), Failure> {
-    let effort = subject.effort;
-    let (steps, mut warm_up) = plan::steps(effort, point);
-    if !point.settles || effort.warm_up.is_some() || subject.model.sources.is_empty() {
-        return Ok((steps, warm_up));
-    }
-    let least = LEAST_REPLICATIONS.min(effort.replications);
-    let tried = Effort {
+/// What is spent on an answer, with so many replications at most.
+fn spent(effort: &EffortArgs, most: u32) -> Effort {
+    let most = most.min(effort.replications);
+    Effort {
         seed: effort.seed,
-        least,
-        most: least,
-        precision: 1.0,
-    };
-    let most = plan::most_warm_up(point, steps);
-    while warm_up < most {
-        let question = Question {
-            program: &point.program,
-            model: subject.model,
-            steps,
-            warm_up,
-            delays: &[],
-            without: &[],
-        };
-        let answer = answer(&question, &tried, stop, &|_, _| {})
-            .map_err(|error| not_answered(point.ranks, error))?;
-        if !answer.still_rises(RISES) {
-            break;
-        }
-        warm_up = (4 * warm_up).clamp(1, most);
+        least: LEAST_REPLICATIONS.min(most),
+        most,
+        precision: effort.precision / 100.0,
     }
-    Ok((steps, warm_up))
 }
 
 /// The answer at one point, the one with this number.
 fn row(
-    point: Point,
-    without: &[(String, Vec<usize>)],
+    planned: Planned,
+    without: &[LeftOut],
     at: usize,
     subject: &Subject<'_>,
     bar: &ProgressBar,
     stop: &AtomicBool,
 ) -> Result<Row, Failure> {
-    let effort = subject.effort;
-    let spent = Effort {
-        seed: effort.seed,
-        least: LEAST_REPLICATIONS.min(effort.replications),
-        most: effort.replications,
-        precision: effort.precision / 100.0,
-    };
-    let (steps, warm_up) = settled(&point, subject, stop)?;
-    let question = Question {
-        program: &point.program,
-        model: subject.model,
-        steps,
-        warm_up,
-        delays: &[],
-        without,
-    };
+    let spent = spent(subject.effort, subject.effort.replications);
     let begun = at as u64 * u64::from(spent.most);
     let told = |done: u32, _: u32| bar.set_position(begun + u64::from(done));
-    let answer =
-        answer(&question, &spent, stop, &told).map_err(|error| not_answered(point.ranks, error))?;
+    let answer = answer(&planned.question(subject, without), &spent, stop, &told)
+        .map_err(|error| not_answered(planned.point.ranks, error))?;
     Ok(Row {
-        point,
-        steps,
-        warm_up,
+        at: planned,
         answer,
     })
 }
@@ -299,9 +293,6 @@ fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
 
 /// Sources that are named at most where one is not found.
 const NAMED: usize = 12;
-
-/// Sources that are left out together, with what they are called.
-type LeftOut = (String, Vec<usize>);
 
 /// What to leave out by name.
 fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Failure> {

@@ -122,7 +122,7 @@ pub struct EffortArgs {
     /// Steps that are averaged [default: 100 to 2000, fewer of more ranks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub steps: Option<u64>,
-    /// Steps before them that are not [default: a third of them]
+    /// Steps before them that are not [default: a third of them, more while steps become longer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub warm_up: Option<u64>,
     /// Simulate once more without these sources and say what it brings: a name or kind:name, with * for any characters

@@ -166,7 +166,7 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
         "ranks", "dims", "compute", "slow-down", "95 %", "ampl.", "steps", "runs"
     );
     for row in &outcome.rows {
-        let dims = row.point.dims.map_or("-".to_owned(), |d| d.to_string());
+        let dims = row.at.point.dims.map_or("-".to_owned(), |d| d.to_string());
         let ampl = amplification(row, taken).map_or("-".to_owned(), |a| format!("{a:.1}x"));
         let mark = match (row.answer.precise, row.answer.still_rises(RISES)) {
             (true, false) => "",
@@ -177,11 +177,11 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
         let _ = writeln!(
             out,
             "{:>11} {dims:>4} {:>9} {:>10} {:>18} {ampl:>7} {:>8} {:>5}{mark}",
-            grouped(u64::from(row.point.ranks)),
-            row.point.grain,
+            grouped(u64::from(row.at.point.ranks)),
+            row.at.point.grain,
             percent(row.answer.slowdown.mean),
             range(&row.answer.slowdown),
-            grouped(row.steps),
+            grouped(row.at.steps),
             row.answer.replications,
         );
     }
@@ -237,11 +237,11 @@ fn without(out: &mut String, row: &Row, model: &NoiseModel) {
     if row.answer.without.is_empty() {
         return;
     }
-    let ranks = grouped(u64::from(row.point.ranks));
+    let ranks = grouped(u64::from(row.at.point.ranks));
     let _ = writeln!(
         out,
         "\nWITHOUT ONE SOURCE, at {ranks} ranks and {}\n  {:<34} {:>9} {:>9} {:>20}",
-        row.point.grain, "source", "takes", "it costs", "95 %"
+        row.at.point.grain, "source", "takes", "it costs", "95 %"
     );
     for one in &row.answer.without {
         let takes = one.sources.iter().map(|&source| {
@@ -373,11 +373,11 @@ fn point_value(row: &Row, taken: Option<f64>) -> Value {
         })
         .collect();
     json!({
-        "ranks": row.point.ranks,
-        "dims": row.point.dims,
-        "granularity_ns": row.point.grain.get(),
-        "steps": row.steps,
-        "warm_up": row.warm_up,
+        "ranks": row.at.point.ranks,
+        "dims": row.at.point.dims,
+        "granularity_ns": row.at.point.grain.get(),
+        "steps": row.at.steps,
+        "warm_up": row.at.warm_up,
         "replications": row.answer.replications,
         "precise": row.answer.precise,
         "still_rises": row.answer.still_rises(RISES),
@@ -396,13 +396,7 @@ pub fn json(subject: &Subject<'_>, outcome: &Outcome) -> String {
 
 /// The same as a part of something larger.
 pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
-    let Subject {
-        what,
-        noise,
-        effort,
-        model,
-        ..
-    } = subject;
+    let (noise, model) = (subject.noise, subject.model);
     let taken = stolen(model);
     let of = |row: &Row| point_value(row, taken);
     let rows: Vec<Value> = outcome.rows.iter().map(of).collect();
@@ -439,8 +433,8 @@ pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
         })
     });
     json!({
-        "simulated": what,
-        "seed": effort.seed,
+        "simulated": subject.what,
+        "seed": subject.effort.seed,
         "noise": {
             "sources": model.sources.iter().map(|s| s.label()).collect::<Vec<_>>(),
             "stolen": taken,
