@@ -54,10 +54,10 @@ pub struct Events {
     place: u32,
     /// The CPU of the node, for streams that strike one of them.
     cpu: u32,
-    /// Number of the next event; of a trace the number of the block.
-    index: u64,
-    /// Number of the next event, of a trace too.
+    /// Number of the next event.
     number: u64,
+    /// Of a trace, number of the block.
+    block: u64,
     /// Begin of the last event; of a periodic stream its phase; of a trace where the block begins in what was watched.
     at: u64,
     /// Events of the block that were taken, for a trace.
@@ -72,8 +72,8 @@ impl Events {
             stream: stream as u32,
             place: s.key_place(place),
             cpu: place.cpu,
-            index: 0,
             number: 0,
+            block: 0,
             at: 0,
             taken: 0,
         };
@@ -105,8 +105,8 @@ impl Events {
         let stream = &noise.streams[self.stream as usize];
         loop {
             let number = self.number;
-            self.number += 1;
             let event = self.any(noise, stream);
+            self.number += 1;
             if stream.scope == Scope::EachCpu {
                 return event;
             }
@@ -122,12 +122,11 @@ impl Events {
     fn any(&mut self, noise: &Noise, stream: &Stream) -> Event {
         match &stream.process {
             Process::Poisson { gap_ns, lengths } => {
-                let words = words(noise, stream, self.place, self.index, 0);
+                let words = words(noise, stream, self.place, self.number, 0);
                 let gap = gap_ns * exponential(words[0], words[1]);
                 // The cast saturates.
                 self.at = self.at.saturating_add((gap + 0.5) as u64);
                 let (source, length) = self.length(noise, stream, lengths, words);
-                self.index += 1;
                 Event {
                     begin: self.at,
                     length,
@@ -140,14 +139,13 @@ impl Events {
                 lengths,
                 ..
             } => {
-                let words = words(noise, stream, self.place, self.index, 0);
+                let words = words(noise, stream, self.place, self.number, 0);
                 let late = below(words[0], words[1], jitter_ns.saturating_add(1));
                 let begin = self
-                    .index
+                    .number
                     .saturating_mul(*period_ns)
                     .saturating_add(self.at);
                 let (source, length) = self.length(noise, stream, lengths, words);
-                self.index += 1;
                 Event {
                     begin: begin.saturating_add(late),
                     length,
@@ -169,23 +167,23 @@ impl Events {
                     let within = around.saturating_mul(*watched_ns).saturating_add(begin) - self.at;
                     if within < *block_ns {
                         self.taken += 1;
-                        let begin = self.index.saturating_mul(*block_ns).saturating_add(within);
+                        let begin = self.block.saturating_mul(*block_ns).saturating_add(within);
                         return Event {
                             begin,
                             length,
                             source: *source,
                         };
                     }
-                    self.index += 1;
+                    self.block += 1;
                     self.taken = 0;
-                    if self.index.checked_mul(*block_ns).is_none() {
+                    if self.block.checked_mul(*block_ns).is_none() {
                         return Event {
                             begin: u64::MAX,
                             length: 0,
                             source: *source,
                         };
                     }
-                    let [high, low, ..] = words(noise, stream, self.place, self.index, 0);
+                    let [high, low, ..] = words(noise, stream, self.place, self.block, 0);
                     self.at = below(high, low, *watched_ns);
                 }
             }
@@ -202,7 +200,7 @@ impl Events {
         match lengths.draw(drawn[2], drawn[3]) {
             (source, Drawn::Length(ns)) => (source, ns),
             (source, Drawn::Law(law)) => {
-                let [high, low, ..] = words(noise, stream, self.place, self.index, FURTHER);
+                let [high, low, ..] = words(noise, stream, self.place, self.number, FURTHER);
                 (source, lengths.law(law).length(exponential(high, low)))
             }
         }
