@@ -31,8 +31,7 @@ impl FromStr for Pattern {
         // Names have colons too ("kworker/0:1"): a kind is what comes before the first one if a kind is called so.
         let kind = lower.split_once(':').filter(|(kind, _)| {
             let kind = plain(kind);
-            let all = idlewave_run::SourceKind::ALL.iter();
-            all.copied().any(|k| is_kind(&kind, k))
+            SourceKind::ALL.into_iter().any(|k| is_kind(&kind, k))
         });
         Ok(match kind {
             Some((kind, name)) => Pattern {
@@ -71,15 +70,9 @@ impl Pattern {
 
 /// Whether a kind is meant: by its label, or as it is written in models and findings.
 fn is_kind(pattern: &str, kind: SourceKind) -> bool {
-    let written = toml::Value::try_from(kind).ok();
-    let names = [
-        Some(kind.label()),
-        written.as_ref().and_then(|w| w.as_str()),
-    ];
-    names
-        .iter()
-        .flatten()
-        .any(|name| like(pattern, &plain(name)))
+    let is = |name: &str| like(pattern, &plain(name));
+    let written = toml::Value::try_from(kind);
+    is(kind.label()) || written.is_ok_and(|w| w.as_str().is_some_and(is))
 }
 
 /// A kind without regard to how its words are joined.

@@ -11,22 +11,64 @@ fn time(ns: u64) -> String {
     Nanos::from_nanos(ns).to_string()
 }
 
-/// Mean makespan of repetitions, with the least and the most.
-fn spread(runs: &[Predicted]) -> Option<(u64, u64, u64)> {
-    let ends: Vec<u64> = runs.iter().map(Predicted::makespan_ns).collect();
-    let sum: u128 = ends.iter().map(|&e| u128::from(e)).sum();
-    let mean = sum.checked_div(ends.len() as u128)?;
-    Some((
-        u64::try_from(mean).unwrap_or(u64::MAX),
-        *ends.iter().min()?,
-        *ends.iter().max()?,
-    ))
+/// What repetitions came to, in nanoseconds.
+struct Spread {
+    mean: f64,
+    least: f64,
+    most: f64,
+    runs: usize,
+}
+
+impl Spread {
+    /// `None` of none.
+    fn of(all: impl Iterator<Item = f64>) -> Option<Spread> {
+        let all: Vec<f64> = all.collect();
+        let runs = all.len();
+        (runs > 0).then(|| Spread {
+            mean: all.iter().sum::<f64>() / runs as f64,
+            least: all.iter().copied().fold(f64::INFINITY, f64::min),
+            most: all.iter().copied().fold(0.0, f64::max),
+            runs,
+        })
+    }
+
+    /// Of makespans.
+    fn of_ends(runs: &[Predicted]) -> Option<Spread> {
+        Spread::of(runs.iter().map(|run| run.makespan_ns() as f64))
+    }
+
+    /// Of mean steps.
+    fn of_steps(runs: &[Extrapolation]) -> Option<Spread> {
+        Spread::of(runs.iter().map(Extrapolation::step_ns))
+    }
+
+    /// Least and most, in words.
+    fn range(&self) -> String {
+        format!("{} to {}", time(self.least as u64), time(self.most as u64))
+    }
+
+    fn value(&self) -> Value {
+        json!({ "mean": self.mean, "least": self.least, "most": self.most, "repetitions": self.runs })
+    }
+}
+
+/// How far a time is from the measured one, in percent of that, with its sign; a dash where nothing was measured.
+fn error(predicted: f64, measured: f64) -> String {
+    match measured > 0.0 {
+        true => format!("{:+.1}%", 100.0 * (predicted / measured - 1.0)),
+        false => "-".to_owned(),
+    }
+}
+
+/// When the last rank ended in the run, in nanoseconds.
+fn measured(like: &Like) -> f64 {
+    like.measured_ns.iter().copied().max().unwrap_or(0) as f64
 }
 
 /// One run, in full.
 pub(super) fn one(played: &Played<'_>) -> String {
     let like = played.like;
-    let measured = like.measured_ns.iter().copied().max().unwrap_or(0);
+    let measured = measured(like);
     let mut out = format!(
         "PREDICTED AGAINST MEASURED, {}\n  a recorded program of {} ranks, {} operations when played\n\n",
         played.path.display(),
@@ -42,46 +84,45 @@ pub(super) fn one(played: &Played<'_>) -> String {
         "error",
         "worst rank",
         "measured",
-        time(measured)
+        time(measured as u64)
     );
     for (name, predicted) in [
         ("as recorded: calls as long as they were", &like.as_recorded),
         ("calls as long as messages cost", &like.kept),
         ("and nothing taken by others", &like.quiet),
     ] {
-        let error = predicted.error_percent(&like.measured_ns).unwrap_or(0.0);
+        let end = predicted.makespan_ns();
         let worst = predicted
             .worst_rank(&like.measured_ns)
             .map_or("-".to_owned(), |(rank, e)| format!("{e:+.1}% ({rank})"));
         let _ = writeln!(
             out,
-            "  {name:<40.40} {:>11} {error:>+7.1}% {worst:>14}",
-            time(predicted.makespan_ns())
+            "  {name:<40.40} {:>11} {:>8} {worst:>14}",
+            time(end),
+            error(end as f64, measured)
         );
     }
-    if let Some((mean, least, most)) = spread(&like.noisy) {
-        let error = 100.0 * (mean as f64 / measured.max(1) as f64 - 1.0);
-        let _ = writeln!(
-            out,
-            "  {:<40} {:>11} {error:>+7.1}%\n    {} runs, sources of noise: {}; {} to {}",
-            "and the noise of the run by its model",
-            time(mean),
-            like.noisy.len(),
-            played.sources,
-            time(least),
-            time(most)
-        );
-    }
-    for (name, runs) in played.without.iter().zip(&like.without) {
-        if let Some((mean, ..)) = spread(runs) {
-            let error = 100.0 * (mean as f64 / measured.max(1) as f64 - 1.0);
+    let noisy = (
+        String::from("and the noise of the run by its model"),
+        &like.noisy,
+    );
+    let without = played.without.iter().zip(&like.without);
+    let without = without.map(|(name, runs)| (format!("  of which without {name}"), runs));
+    for (name, runs) in std::iter::once(noisy).chain(without) {
+        if let Some(spread) = Spread::of_ends(runs) {
             let _ = writeln!(
                 out,
-                "  {:<40} {:>11} {error:>+7.1}%",
-                cut(&format!("  of which without {name}"), 40),
-                time(mean)
+                "  {:<40} {:>11} {:>8}\n    {} runs: {}",
+                cut(&name, 40),
+                time(spread.mean as u64),
+                error(spread.mean, measured),
+                spread.runs,
+                spread.range(),
             );
         }
+    }
+    if !like.noisy.is_empty() {
+        let _ = writeln!(out, "    sources of noise: {}", played.sources);
     }
     out.push_str("\nWHAT MESSAGES COST\n");
     match &like.estimated {
@@ -162,12 +203,6 @@ fn paragraph(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Mean step over repetitions in nanoseconds.
-fn mean_step(runs: &[Extrapolation]) -> Option<f64> {
-    let sum: f64 = runs.iter().map(Extrapolation::step_ns).sum();
-    (!runs.is_empty()).then(|| sum / runs.len() as f64)
-}
-
 /// What the pattern of a run takes on other numbers of ranks, if that was asked for.
 fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     let like = played.like;
@@ -181,18 +216,21 @@ fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     // A String takes everything.
     let _ = writeln!(
         out,
-        "\nAT OTHER NUMBERS OF RANKS{name}\n  {:>11} {:>14} {:>14} {:>10}",
-        "ranks", "quiet step", "with noise", "slow-down"
+        "\nAT OTHER NUMBERS OF RANKS{name}\n  {:>11} {:>11} {:>11} {:>10}   {}",
+        "ranks", "quiet step", "with noise", "slow-down", "least to most"
     );
     for (quiet, noisy) in &like.extrapolated {
-        let with = mean_step(noisy);
+        let step = quiet.step_ns();
+        let with = Spread::of_steps(noisy);
+        let of = |f: &dyn Fn(&Spread) -> String| with.as_ref().map_or("-".to_owned(), f);
         let _ = writeln!(
             out,
-            "  {:>11} {:>14} {:>14} {:>10}",
+            "  {:>11} {:>11} {:>11} {:>10}   {}",
             grouped(u64::from(quiet.ranks)),
-            time(quiet.step_ns() as u64),
-            with.map_or("-".to_owned(), |w| time(w as u64)),
-            with.map_or("-".to_owned(), |w| percent(w / quiet.step_ns() - 1.0))
+            time(step as u64),
+            of(&|w| time(w.mean as u64)),
+            of(&|w| percent(w.mean / step - 1.0)),
+            of(&|w| format!("{} ({} runs)", w.range(), w.runs)),
         );
     }
 }
@@ -211,24 +249,29 @@ pub(super) fn series(runs: &[Played<'_>]) -> String {
     );
     for run in runs {
         let like = run.like;
-        let error = |p: &Predicted| signed(p.error_percent(&like.measured_ns));
-        let noisy = spread(&like.noisy).map(|(mean, ..)| Predicted {
-            finish_ns: vec![mean],
-        });
+        let measured = measured(like);
+        let ends = |p: &Predicted| error(p.makespan_ns() as f64, measured);
+        let noisy = Spread::of_ends(&like.noisy);
         // A String takes everything.
         let _ = writeln!(
             out,
             "  {:<20} {:>6} {:>11} {:>11} {:>9} {:>14}",
             cut(&last_part(run.path), 20),
             grouped(u64::from(like.schedule.ranks())),
-            time(like.measured_ns.iter().copied().max().unwrap_or(0)),
-            error(&like.as_recorded),
-            error(&like.quiet),
-            noisy.map_or("-".to_owned(), |p| error(&p)),
+            time(measured as u64),
+            ends(&like.as_recorded),
+            ends(&like.quiet),
+            noisy.map_or("-".to_owned(), |s| error(s.mean, measured)),
         );
     }
-    let smallest = runs.iter().min_by_key(|r| r.like.schedule.ranks());
-    if let Some(smallest) = smallest {
+    let repetitions = runs.iter().map(|run| run.like.noisy.len()).max();
+    if let Some(repetitions) = repetitions.filter(|&n| n > 0) {
+        let _ = writeln!(
+            out,
+            "  with noise: means of {repetitions} repetitions; --json has the spread"
+        );
+    }
+    if let Some(smallest) = smallest(runs) {
         scaling(&mut out, smallest, runs);
     }
     for run in runs {
@@ -262,9 +305,8 @@ fn scaling(out: &mut String, smallest: &Played<'_>, runs: &[Played<'_>]) {
             (_, Some(scaled)) => {
                 let steps = scaled.quiet.steps;
                 let measured = scaled.measured_ns as f64 / steps.max(1) as f64;
-                let error =
-                    |step: f64| signed((measured > 0.0).then(|| 100.0 * (step / measured - 1.0)));
-                let noisy = mean_step(&scaled.noisy);
+                let noisy = Spread::of_steps(&scaled.noisy);
+                let of = |f: &dyn Fn(&Spread) -> String| noisy.as_ref().map_or("-".to_owned(), f);
                 let _ = writeln!(
                     out,
                     "  {:>6} {:>8} {:>13} {:>13} {:>8} {:>13} {:>8}",
@@ -272,9 +314,9 @@ fn scaling(out: &mut String, smallest: &Played<'_>, runs: &[Played<'_>]) {
                     grouped(steps),
                     time(measured as u64),
                     time(scaled.quiet.step_ns() as u64),
-                    error(scaled.quiet.step_ns()),
-                    noisy.map_or("-".to_owned(), |s| time(s as u64)),
-                    noisy.map_or("-".to_owned(), error),
+                    error(scaled.quiet.step_ns(), measured),
+                    of(&|s| time(s.mean as u64)),
+                    of(&|s| error(s.mean, measured)),
                 );
             }
             (Err(none), None) => paragraph(out, &format!("{ranks} ranks: {none}")),
@@ -283,9 +325,9 @@ fn scaling(out: &mut String, smallest: &Played<'_>, runs: &[Played<'_>]) {
     }
 }
 
-/// Percent with their sign.
-fn signed(percent: Option<f64>) -> String {
-    percent.map_or("-".to_owned(), |p| format!("{p:+.1}%"))
+/// The run by which the others are predicted.
+fn smallest<'a, 'b>(runs: &'a [Played<'b>]) -> Option<&'a Played<'b>> {
+    runs.iter().min_by_key(|run| run.like.schedule.ranks())
 }
 
 /// One run.
@@ -295,7 +337,6 @@ pub(super) fn one_as_json(played: &Played<'_>) -> String {
 
 /// A series.
 pub(super) fn series_as_json(runs: &[Played<'_>]) -> String {
-    let smallest = runs.iter().min_by_key(|r| r.like.schedule.ranks());
     let scaled = |run: &Played<'_>| {
         let scaled = run.scaled.as_ref()?;
         Some(json!({
@@ -304,12 +345,12 @@ pub(super) fn series_as_json(runs: &[Played<'_>]) -> String {
             "steps": scaled.quiet.steps,
             "measured_step_ns": scaled.measured_ns as f64 / scaled.quiet.steps.max(1) as f64,
             "quiet_step_ns": scaled.quiet.step_ns(),
-            "step_ns": mean_step(&scaled.noisy),
+            "step_ns": Spread::of_steps(&scaled.noisy).map(|s| s.value()),
         }))
     };
     let value = json!({
         "runs": runs.iter().map(value).collect::<Vec<_>>(),
-        "scaled_by": smallest.map(|s| s.path.display().to_string()),
+        "scaled_by": smallest(runs).map(|s| s.path.display().to_string()),
         "scaling": runs.iter().filter_map(scaled).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")
@@ -332,7 +373,7 @@ fn value(played: &Played<'_>) -> Value {
                 "ranks": quiet.ranks,
                 "steps": quiet.steps,
                 "quiet_step_ns": quiet.step_ns(),
-                "step_ns": mean_step(noisy),
+                "step_ns": Spread::of_steps(noisy).map(|s| s.value()),
             })
         })
         .collect();
