@@ -2,6 +2,10 @@
 //!
 //! `cargo run --release -p idlewave-simulate --example closed_forms`: a minute.
 
+#[path = "../tests/draws/mod.rs"]
+mod draws;
+
+use draws::uniform;
 use idlewave_noise::{Arrivals, Lengths, Noise, NoiseModel, Source};
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
@@ -82,16 +86,6 @@ fn quantiles(law: impl Fn(f64) -> f64) -> Vec<u64> {
     (0..4_000)
         .map(|i| law((f64::from(i) + 0.5) / 4_000.0) as u64)
         .collect()
-}
-
-fn uniform(a: u64, b: u64) -> f64 {
-    let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.wrapping_mul(0xD1B5_4A32_D192_ED03);
-    for _ in 0..2 {
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-    }
-    ((z >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
 /// Mean step where every rank is delayed by an exponential time in every step and waits for one neighbour, in means.

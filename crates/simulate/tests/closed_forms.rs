@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod draws;
+
+use draws::uniform;
 use idlewave_run::findings::Topology;
 use idlewave_run::{LengthBin, NoiseSource, SourceKind};
 use idlewave_simulate::{Graph, mean_delay, step};
@@ -30,17 +33,6 @@ fn fixed(per_step: f64, length_ns: u64) -> NoiseSource {
             count: 1,
         }],
     )
-}
-
-/// A small counter-based generator of its own, so that the plain engine shares nothing with the fast one.
-fn uniform(a: u64, b: u64) -> f64 {
-    let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.wrapping_mul(0xD1B5_4A32_D192_ED03);
-    for _ in 0..2 {
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-    }
-    ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 /// Mean advance per step and rank of the plain engine after a transient, in nanoseconds.

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod draws;
+
+use draws::uniform;
 use idlewave_noise::{Arrivals, Clock, Lengths, Noise, NoiseModel, Source};
 use idlewave_simulate::lockstep::{InjectedDelay, Lockstep, LockstepConfig, LockstepError};
 use idlewave_simulate::{Shape, Stencil, Work};
@@ -250,17 +253,6 @@ fn exponential_work_and_one_neighbour_cost_twice_the_mean() {
     lockstep.advance(steps / 4).unwrap();
     let step = lockstep.mean_step(steps - steps / 4).unwrap();
     close(step.mean_ns, 2.0 * mean, 0.015);
-}
-
-/// A small counter-based generator that shares nothing with the engine.
-fn uniform(a: u64, b: u64) -> f64 {
-    let mut z = a.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ b.wrapping_mul(0xD1B5_4A32_D192_ED03);
-    for _ in 0..2 {
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-    }
-    ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 #[test]
