@@ -415,7 +415,9 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
         text.stdout
     );
     let [what, _] = simulate(&["like", &few, "--strong"]).failed(2);
-    assert!(what.contains("share the work of a lockstep run"), "{what}");
+    assert!(what.contains("--strong for a lockstep run"), "{what}");
+    let [what, _] = simulate(&["like", &few, "--latency", "1us"]).failed(2);
+    assert!(what.contains("for a lockstep run"), "{what}");
 }
 
 #[test]

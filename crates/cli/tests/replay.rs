@@ -156,6 +156,8 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
         );
         assert!(noisy["repetitions"].as_u64().unwrap() > 1, "{row}");
     }
+    let step = |of: &serde_json::Value| of["scaling"][0]["quiet_step_ns"].as_f64().unwrap();
+    let weak = step(&seen);
     let text = like(&[]);
     for line in [
         "2 recorded programs",
@@ -164,9 +166,51 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
         assert!(text.contains(line), "{text}");
     }
     assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    // The schedule that is written is the one that was played, with the costs that were said.
+    let goal = directory.path().join("two.goal");
+    let goal = goal.to_str().unwrap();
+    let costs: Vec<&str> =
+        "--latency 70us --overhead 300 --gap 0 --gap-per-byte 0.5 --overhead-per-byte 0"
+            .split(' ')
+            .collect();
+    let two = [
+        "simulate",
+        "like",
+        paths[1].to_str().unwrap(),
+        "--json",
+        "--write-goal",
+        goal,
+    ];
+    let played = run(idlewave()
+        .args(two)
+        .args(["--algorithm", "allreduce=ring"])
+        .args(&costs));
+    played.succeeded();
+    let played: serde_json::Value = serde_json::from_str(&played.stdout).unwrap();
+    let never = ["--rendezvous", &u64::MAX.to_string()];
+    let again = run(idlewave()
+        .args(["simulate", "goal", goal, "--json"])
+        .args(&costs)
+        .args(never));
+    again.succeeded();
+    let again: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(played["quiet"]["finish_ns"], again["finish_ns"]);
+    // 50 exchanges and 50 allreduces, which around a ring of two are two rounds, each a latency at least.
+    let end = |of: &serde_json::Value| of["quiet"]["makespan_ns"].as_u64().unwrap();
+    let seen: serde_json::Value = seen["runs"][1].clone();
+    assert!(
+        end(&played) > end(&seen) + 50 * 2 * 60_000,
+        "{} {}",
+        end(&played),
+        end(&seen)
+    );
+    let refused = |more: &[&str]| run(idlewave().args(&two[..3]).args(more)).failed(2);
+    let [what, _] = refused(&["--algorithm", "allreduce=pairwise"]);
+    assert!(what.contains("there are recursive-doubling"), "{what}");
+    let [what, _] = refused(&["--steps", "3"]);
+    assert!(what.contains("recorded program"), "{what}");
     // Half the work for twice the ranks.
     let strong: serde_json::Value = serde_json::from_str(&like(&["--json", "--strong"])).unwrap();
-    let step = |of: &serde_json::Value| of["scaling"][0]["quiet_step_ns"].as_f64().unwrap();
-    let share = step(&strong) / step(&seen);
+    let share = step(&strong) / weak;
     assert!((share - 0.5).abs() < 0.02, "{share}");
 }

@@ -69,9 +69,9 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
         let next = "give runs of idlewave record, or of study and measure, at a time";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
-    if args.strong {
-        let what = "share the work of a lockstep run among more ranks";
-        let next = "leave out --strong: it is for recorded programs";
+    if let Some(option) = args.of_programs() {
+        let what = format!("use {option} for a lockstep run");
+        let next = "leave it out: it is for recorded programs";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     let mut compared = Vec::new();

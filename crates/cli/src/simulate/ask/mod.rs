@@ -111,14 +111,13 @@ const PATHS: u32 = 4;
 
 impl<'a> Subject<'a> {
     fn of(what: String, common: &'a CommonArgs, model: &'a NoiseModel) -> Self {
-        let times = [common.latency, common.overhead, common.gap];
         Subject {
             what,
             noise: &common.noise,
             effort: &common.effort,
             model,
             delay: common.delay.map(|d| d.0),
-            free: times.iter().all(Option::is_none) && common.gap_per_byte.is_none(),
+            free: !common.costs.given(),
         }
     }
 }

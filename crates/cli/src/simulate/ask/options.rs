@@ -4,7 +4,7 @@ use super::lists::{Grains, RankNumbers};
 use clap::{Args, ValueEnum};
 use idlewave_noise::Pattern;
 use idlewave_simulate::bulk::{Algorithm, Collective, OneOff};
-use idlewave_simulate::goal::PerByte;
+use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,7 +25,8 @@ const LIKE_EXAMPLES: &str = "\
 Examples:
   idlewave simulate like before
   idlewave simulate like before --without 'timer*' --ranks 100
-  idlewave simulate like two four";
+  idlewave simulate like two four
+  idlewave simulate like two --latency 500 --algorithm allreduce=ring";
 
 #[derive(Debug, Args)]
 #[command(after_help = STENCIL_EXAMPLES)]
@@ -76,13 +77,47 @@ pub struct LikeArgs {
     /// Numbers of ranks beyond the measured one: 1e3, a list, or 1e2..1e6 by factors of 10
     #[arg(long, value_name = "LIST")]
     pub ranks: Option<RankNumbers>,
-    /// On other numbers of ranks, all ranks of a recorded program together do the same work [default: each does]
-    #[arg(long)]
-    pub strong: bool,
     #[command(flatten)]
     pub noise: NoiseArgs,
     #[command(flatten)]
     pub effort: EffortArgs,
+    #[command(flatten, next_help_heading = "Of recorded programs only")]
+    pub program: ProgramArgs,
+    #[command(
+        flatten,
+        next_help_heading = "What their messages cost, as seen in the run where it is not said"
+    )]
+    pub costs: CostArgs,
+}
+
+/// What can be asked of recorded programs only.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// On other numbers of ranks all ranks together do the same work [default: each does]
+    #[arg(long)]
+    pub strong: bool,
+    /// Resolve a collective by this algorithm [default: the usual one for its size]
+    #[arg(long, value_name = "OPERATION=NAME")]
+    pub algorithm: Vec<AlgorithmChoice>,
+    /// Write the schedule of the program, without what others took from its ranks, as GOAL text; must not exist
+    #[arg(long, value_name = "FILE")]
+    pub write_goal: Option<PathBuf>,
+}
+
+impl LikeArgs {
+    /// An option that is for recorded programs and was given.
+    pub fn of_programs(&self) -> Option<&'static str> {
+        let given = [
+            ("--strong", self.program.strong),
+            ("--algorithm", !self.program.algorithm.is_empty()),
+            ("--write-goal", self.program.write_goal.is_some()),
+            ("the costs of messages", self.costs.given()),
+        ];
+        given
+            .iter()
+            .find(|(_, given)| *given)
+            .map(|(name, _)| *name)
+    }
 }
 
 /// How a rank waits.
@@ -172,30 +207,71 @@ pub struct CommonArgs {
     /// Bytes of each message
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     pub bytes: u64,
-    /// L: from the end of the sender's overhead to the first byte at the receiver [default: 0]
+    #[command(
+        flatten,
+        next_help_heading = "What messages cost, nothing where it is not said"
+    )]
+    pub costs: CostArgs,
+}
+
+/// The parameters of LogGOPS.
+#[derive(Debug, Args)]
+pub struct CostArgs {
+    /// L: from the end of the sender's overhead to the first byte at the receiver
     #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub latency: Option<Nanos>,
-    /// o: CPU time of a message, at the sender and at the receiver [default: 0]
+    /// o: CPU time of a message, at the sender and at the receiver
     #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub overhead: Option<Nanos>,
-    /// g: least time between two messages [default: 0]
+    /// g: least time between two messages
     #[arg(long, value_name = "TIME", value_parser = crate::simulate::nanos)]
     pub gap: Option<Nanos>,
-    /// G: ns per byte on the wire [default: 0]
+    /// G: ns per byte on the wire
     #[arg(long, value_name = "NS")]
     pub gap_per_byte: Option<PerByte>,
-    /// O: ns per byte on the sender's CPU [default: 0]
+    /// O: ns per byte on the sender's CPU
     #[arg(long, value_name = "NS")]
     pub overhead_per_byte: Option<PerByte>,
-    /// S: the sender of a message of more bytes waits for the receiver [default: never]
+    /// S: the sender of a message of more bytes waits for the receiver; where it is not said, none does
     #[arg(long, value_name = "BYTES")]
     pub rendezvous: Option<u64>,
 }
 
-impl CommonArgs {
-    /// The longest message for which a sender does not wait.
-    pub fn eager(&self) -> Bytes {
-        self.rendezvous.map_or(Bytes::new(u64::MAX), Bytes::new)
+impl CostArgs {
+    /// Whether anything was said.
+    pub fn given(&self) -> bool {
+        let times = [self.latency, self.overhead, self.gap];
+        let per_byte = [self.gap_per_byte, self.overhead_per_byte];
+        times.iter().any(Option::is_some)
+            || per_byte.iter().any(Option::is_some)
+            || self.rendezvous.is_some()
+    }
+
+    /// These costs with what was said in place of what was there.
+    pub fn over(&self, costs: Parameters) -> Parameters {
+        Parameters {
+            latency: self.latency.unwrap_or(costs.latency),
+            overhead: self.overhead.unwrap_or(costs.overhead),
+            gap: self.gap.unwrap_or(costs.gap),
+            gap_per_byte: self.gap_per_byte.unwrap_or(costs.gap_per_byte),
+            overhead_per_byte: self.overhead_per_byte.unwrap_or(costs.overhead_per_byte),
+            rendezvous: self.rendezvous.map_or(costs.rendezvous, Bytes::new),
+        }
+    }
+}
+
+/// How a collective of a recorded program is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlgorithmChoice(pub Collective, pub Algorithm);
+
+impl FromStr for AlgorithmChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (operation, algorithm) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is not OPERATION=ALGORITHM, as in allreduce=ring"))?;
+        Ok(AlgorithmChoice(operation.parse()?, algorithm.parse()?))
     }
 }
 

@@ -10,7 +10,7 @@ use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
 use idlewave_simulate::bulk::{Phase, Program, Wait};
-use idlewave_simulate::goal::{Parameters, PerByte};
+use idlewave_simulate::goal::Parameters;
 use idlewave_units::Nanos;
 use std::path::Path;
 
@@ -123,14 +123,7 @@ fn points(
     dims: &[Option<u8>],
     phases: impl Fn(u32, Option<u8>, Work) -> Vec<Phase>,
 ) -> Result<Plan, Failure> {
-    let costs = Parameters {
-        latency: common.latency.unwrap_or(Nanos::ZERO),
-        overhead: common.overhead.unwrap_or(Nanos::ZERO),
-        gap: common.gap.unwrap_or(Nanos::ZERO),
-        gap_per_byte: common.gap_per_byte.unwrap_or(PerByte::ZERO),
-        overhead_per_byte: common.overhead_per_byte.unwrap_or(PerByte::ZERO),
-        rendezvous: common.eager(),
-    };
+    let costs = common.costs.over(Parameters::FREE);
     let point = |ranks, dims, grain| -> Result<Point, Failure> {
         let work = work(common, ranks, grain)?;
         Ok(Point {

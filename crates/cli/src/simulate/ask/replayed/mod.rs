@@ -2,14 +2,19 @@
 
 mod output;
 
-use super::options::LikeArgs;
+use super::options::{AlgorithmChoice, LikeArgs};
 use super::{named, plan};
 use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
 use idlewave_fit::NoiseOf;
 use idlewave_noise::Pattern;
 use idlewave_recording::Stop;
-use idlewave_replay::{Like, LikeOptions, NoiseOfRun, ReplayError, Scaled, Scaling, like, scaling};
+use idlewave_replay::{
+    Algorithms, Like, LikeOptions, NoiseOfRun, ReplayError, Scaled, Scaling, like, message_costs,
+    scaling,
+};
 use idlewave_run::RunReader;
+use idlewave_simulate::goal::Parameters;
 use std::path::Path;
 
 /// Repetitions with noise at most.
@@ -34,12 +39,24 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
         let next = "leave out --steps and --warm-up";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
+    if let Some(path) = &args.program.write_goal {
+        if runs.len() > 1 {
+            let what = "write the schedules of several runs to one file";
+            return Err(Failure::new(Exit::Usage, what).with_next("give one run"));
+        }
+        refuse_place(path, "--write-goal")?;
+    }
     let mut likes = Vec::new();
     let mut options = Vec::new();
     for (path, run) in args.runs.iter().zip(runs) {
         let one = options_of(args, path, run, stop)?;
         likes.push(like(run, &one).map_err(|error| failed(path, &error))?);
         options.push(one);
+    }
+    if let (Some(path), [like]) = (&args.program.write_goal, &likes[..]) {
+        write_new(path, "--write-goal", |mut out| {
+            like.schedule.write_text(&mut out)
+        })?;
     }
     let smallest = (0..likes.len()).min_by_key(|&i| likes[i].schedule.ranks());
     let scaled = match smallest.filter(|_| likes.len() > 1) {
@@ -81,7 +98,23 @@ fn options_of(
         false => plan::model(&args.noise, seed, stop)?,
     };
     let without = named(&args.effort, &model)?;
+    let mut algorithms = Algorithms::default();
+    for &AlgorithmChoice(operation, algorithm) in &args.program.algorithm {
+        algorithms.set(operation, algorithm).map_err(|error| {
+            Failure::new(Exit::Usage, format!("resolve collectives: {error}"))
+                .with_next("name one of those with --algorithm")
+        })?;
+    }
+    let costs = match args.costs.given().then(|| message_costs(run)) {
+        None => None,
+        Some(Ok(seen)) => Some(args.costs.over(seen.parameters)),
+        // Nothing was seen: what is not said costs nothing.
+        Some(Err(ReplayError::NoCosts)) => Some(args.costs.over(Parameters::FREE)),
+        Some(Err(error)) => return Err(failed(path, &error)),
+    };
     Ok(LikeOptions {
+        costs,
+        algorithms,
         noise: (!model.sources.is_empty()).then(|| NoiseOfRun {
             model,
             seed,
@@ -89,11 +122,10 @@ fn options_of(
             without: without.into_iter().map(|(_, sources)| sources).collect(),
         }),
         ranks: args.ranks.as_ref().map_or_else(Vec::new, |r| r.0.clone()),
-        scaling: match args.strong {
+        scaling: match args.program.strong {
             true => Scaling::Strong,
             false => Scaling::Weak,
         },
-        ..LikeOptions::default()
     })
 }
 
@@ -101,7 +133,7 @@ fn failed(path: &Path, error: &ReplayError) -> Failure {
     let (exit, next) = match error {
         ReplayError::NoCosts => (
             Exit::Usage,
-            "record a run in which ranks wait for messages of each other",
+            "say what messages cost with --latency, --overhead and --gap-per-byte",
         ),
         ReplayError::Noise(_) => (Exit::Usage, "give other noise with --noise"),
         _ => (Exit::Bundle, "explain the run again, or record it anew"),

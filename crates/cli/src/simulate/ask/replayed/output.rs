@@ -147,7 +147,14 @@ pub(super) fn one(played: &Played<'_>) -> String {
                 );
             }
         }
-        None => out.push_str("  as given\n"),
+        None => {
+            let c = &like.costs;
+            let said = format!(
+                "as given, and as seen where nothing was: latency {}, overhead {}, gap {}, gap per byte {} ns, overhead per byte {} ns",
+                c.latency, c.overhead, c.gap, c.gap_per_byte, c.overhead_per_byte
+            );
+            paragraph(&mut out, &said);
+        }
     }
     out.push_str("\nPATTERN\n");
     match &like.pattern {
