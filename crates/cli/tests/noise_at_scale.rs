@@ -404,7 +404,7 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
     text.succeeded();
     for line in [
         "SCALING, by the work",
-        "many: NEIGHBOUR EXCHANGE",
+        "many: NEIGHBOUR EXCHANGE, 24 RANKS\n",
         "few: neighbour",
     ] {
         assert!(text.stdout.contains(line), "{line}: {}", text.stdout);

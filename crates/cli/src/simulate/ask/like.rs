@@ -260,6 +260,18 @@ fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) ->
         true => format!("{}: {name}", output::last_part(c.path)),
         false => name.to_owned(),
     };
+    // One run may have a series of the same kind.
+    let title = |c: &Compared<'_>| {
+        let name = named(c, &c.like.name.to_uppercase());
+        match compared
+            .iter()
+            .filter(|o| o.like.name == c.like.name)
+            .count()
+        {
+            1 => name,
+            _ => format!("{name}, {} RANKS", c.like.ranks),
+        }
+    };
     heads(&mut out);
     for c in compared {
         line(&mut out, &named(c, &c.like.name), &c.like, c.predicted());
@@ -273,19 +285,17 @@ fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) ->
         }
     }
     for c in compared {
-        let name = named(c, &c.like.name.to_uppercase());
-        let _ = writeln!(out, "\n{name}");
+        let _ = writeln!(out, "\n{}", title(c));
         output::details(&mut out, &c.outcome, &c.model);
     }
     for c in compared {
         let Some(outcome) = &c.larger else { continue };
-        let name = named(c, &c.like.name.to_uppercase());
-        let _ = writeln!(out, "\n{name} AT OTHER NUMBERS OF RANKS");
+        let _ = writeln!(out, "\n{} AT OTHER NUMBERS OF RANKS", title(c));
         output::table(&mut out, outcome, &args.effort, &c.model);
         output::details(&mut out, outcome, &c.model);
     }
     out.push_str(
-        "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n",
+        "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n  ranks that share a CPU and take turns on it\n",
     );
     out.push_str(
         "\nNEXT\n  --without NAME predicts the run without a source: take it away, measure again,\n  and compare. --ranks 1e2..1e6 says what it would cost at scale.\n",
