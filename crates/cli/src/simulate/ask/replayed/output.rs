@@ -223,8 +223,8 @@ fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     // A String takes everything.
     let _ = writeln!(
         out,
-        "\nAT OTHER NUMBERS OF RANKS{name}\n  {:>11} {:>11} {:>11} {:>10}   {}",
-        "ranks", "quiet step", "with noise", "slow-down", "least to most"
+        "\nAT OTHER NUMBERS OF RANKS{name}\n  {:>11} {:>11} {:>11} {:>10}   least to most",
+        "ranks", "quiet step", "with noise", "slow-down"
     );
     for (quiet, noisy) in &like.extrapolated {
         let step = quiet.step_ns();
