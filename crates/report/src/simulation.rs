@@ -43,6 +43,8 @@ pub struct SimulationPoint {
     pub without: Vec<SourceCost>,
     /// Whether the interval is as narrow as was asked for.
     pub precise: bool,
+    /// Whether steps still became longer while they were averaged, so that the slow-down is more than this.
+    pub still_rises: bool,
 }
 
 /// What leaving out one source, or several under one name, brings.

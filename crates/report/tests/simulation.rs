@@ -91,8 +91,15 @@ fn the_worst_point_is_the_headline_and_vague_ones_are_counted() {
         tiles.contains("3 of 9 points have a wider interval"),
         "{tiles}"
     );
-    sheet.points.iter_mut().for_each(|p| p.precise = true);
-    assert!(!simulation_page(&sheet).contains("wider interval"));
+    assert!(
+        tiles.contains("1 of 9 points still rose while they were averaged"),
+        "{tiles}"
+    );
+    for point in &mut sheet.points {
+        (point.precise, point.still_rises) = (true, false);
+    }
+    let page = simulation_page(&sheet);
+    assert!(!page.contains("wider interval") && !page.contains("still rose"));
 }
 
 #[test]

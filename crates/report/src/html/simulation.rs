@@ -137,12 +137,23 @@ fn verdict(sheet: &SimulationSheet) -> String {
         ));
     }
     body.push_str("</div>\n");
-    let vague = sheet.points.iter().filter(|p| !p.precise).count();
-    if vague > 0 {
-        body.push_str(&format!(
-            "<p class=\"note\">{vague} of {} points have a wider interval than was asked for: more replications help.</p>\n",
-            sheet.points.len()
-        ));
+    let count = |what: fn(&&SimulationPoint) -> bool| sheet.points.iter().filter(what).count();
+    for (points, said) in [
+        (
+            count(|p| !p.precise),
+            "have a wider interval than was asked for: more replications help",
+        ),
+        (
+            count(|p| p.still_rises),
+            "still rose while they were averaged: a longer warm-up gives more",
+        ),
+    ] {
+        if points > 0 {
+            body.push_str(&format!(
+                "<p class=\"note\">{points} of {} points {said}.</p>\n",
+                sheet.points.len()
+            ));
+        }
     }
     section("verdict", "Verdict", &body)
 }

@@ -34,6 +34,7 @@ pub fn simulation_sheet(ranks: u32, granularities: u32) -> SimulationSheet {
                     amplification: Some(estimate(slow / 0.002, slow / 0.04)),
                     without: Vec::new(),
                     precise: r + 1 < ranks,
+                    still_rises: r + 1 == ranks && layout == "1D",
                 });
             }
         }

@@ -1,7 +1,7 @@
 //! The page and the bundle of a simulation.
 
 use super::lists::RankNumbers;
-use super::{Outcome, Row, Subject};
+use super::{Outcome, RISES, Row, Subject};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use clap::Args;
@@ -180,6 +180,7 @@ fn point(row: &Row, taken: Option<f64>) -> SimulationPoint {
         amplification,
         without,
         precise: row.answer.precise,
+        still_rises: row.answer.still_rises(RISES),
     }
 }
 
