@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "idlewave-units",
     "idlewave-run",
     "idlewave-stats",
@@ -23,6 +23,7 @@ const ORDER: [&str; 23] = [
     "idlewave-simulate",
     "idlewave-simulated",
     "idlewave-replay",
+    "idlewave-network",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",
