@@ -4,10 +4,12 @@
 //! docs/network.md has the model, and what it leaves out.
 
 mod error;
+mod maxmin;
 mod parameters;
 mod quantity;
 mod text;
 
 pub use error::NetworkError;
+pub use maxmin::{Limit, Sharing, Use};
 pub use parameters::{Adapter, NetworkParameters, PathCosts, SlowDown};
 pub use quantity::{Origin, Quantity};
