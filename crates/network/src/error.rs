@@ -14,4 +14,24 @@ pub enum NetworkError {
         /// What it must be.
         why: &'static str,
     },
+    /// A program takes what comes first, which is not known before it is played.
+    #[error("rank {rank} receives from any rank or with any tag: a recorded run says from which")]
+    AnySource {
+        /// The receiver.
+        rank: u32,
+    },
+    /// Sends and receives do not go together.
+    #[error("rank {from} sends {sent} messages of tag {tag} to rank {to}, which takes {received}")]
+    Unmatched {
+        /// The sender.
+        from: u32,
+        /// The receiver.
+        to: u32,
+        /// Their tag.
+        tag: u32,
+        /// Messages sent.
+        sent: usize,
+        /// Receives for them.
+        received: usize,
+    },
 }

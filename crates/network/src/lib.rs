@@ -4,12 +4,20 @@
 //! docs/network.md has the model, and what it leaves out.
 
 mod error;
+mod flows;
 mod maxmin;
 mod parameters;
+mod path;
+mod play;
+mod program;
 mod quantity;
 mod text;
 
 pub use error::NetworkError;
+pub use flows::{Ended, Flows};
 pub use maxmin::{Limit, Sharing, Use};
 pub use parameters::{Adapter, NetworkParameters, PathCosts, SlowDown};
+pub use path::{Held, Parts};
+pub use play::{Played, Stage, Way, play};
+pub use program::{Message, Program};
 pub use quantity::{Origin, Quantity};

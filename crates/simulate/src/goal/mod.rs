@@ -38,6 +38,6 @@ pub use parameters::{Parameters, ParsePerByteError, PerByte};
 pub(crate) use prefetch::prefetch;
 pub use read::{BinaryProblem, ReadError, TextProblem};
 pub(crate) use schedule::{ANY, Kind, Task};
-pub use schedule::{Action, Operation, Schedule};
+pub use schedule::{Action, Dependent, Operation, Schedule};
 pub use unfinished::{Stuck, Unfinished, Waiting};
 pub(crate) use work::{Stop, When, Work};

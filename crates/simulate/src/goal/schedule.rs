@@ -201,6 +201,15 @@ impl Task {
     }
 }
 
+/// An operation that waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependent {
+    /// Its index among the operations of all ranks.
+    pub operation: usize,
+    /// Whether it may start when the other one has started; when that has ended otherwise.
+    pub at_start: bool,
+}
+
 /// What every rank does, and what must have happened before. It holds no circle, and no rank that does not exist.
 ///
 /// Two schedules are equal if they have the same operations and dependencies in the same order, wherever they were read from.
@@ -244,8 +253,8 @@ impl Schedule {
             .map(|record| record.operation())
     }
 
-    /// Indices of the operations of a rank.
-    pub(crate) fn span(&self, rank: u32) -> std::ops::Range<usize> {
+    /// Indices of the operations of a rank among those of all ranks; empty for a rank that does not exist.
+    pub fn span(&self, rank: u32) -> std::ops::Range<usize> {
         match (
             self.ranks.get(rank as usize),
             self.ranks.get(rank as usize + 1),
@@ -253,6 +262,17 @@ impl Schedule {
             (Some(&begin), Some(&end)) => begin as usize..end as usize,
             _ => 0..0,
         }
+    }
+
+    /// What waits for an operation, by the index among those of all ranks: what waits for its start first.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn waiting_for(&self, index: usize) -> impl Iterator<Item = Dependent> + '_ {
+        self.dependents_of(index).iter().map(|&entry| Dependent {
+            operation: (entry & !AT_START) as usize,
+            at_start: entry & AT_START != 0,
+        })
     }
 
     /// The dependents of an operation, both sorts.

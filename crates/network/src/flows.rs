@@ -1,0 +1,268 @@
+//! Flows that come and go: how much each has moved, and which ends next.
+//!
+//! All flows of a class move at one rate, so a class keeps one count of what each of its flows has moved since the class began; a flow
+//! ends when the count has reached what it was at its start, plus its own length. Moments are whole nanoseconds: a flow ends at the
+//! first one at which all of it has been moved.
+
+use crate::maxmin::{Limit, Sharing, Use};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What of a flow's last nanosecond is rounding: shares of a byte.
+const ROUNDING: f64 = 1e-6;
+
+/// A flow of a class that ends at this count of bytes. Counts are at least 0, so that their bits have their order.
+type Ending = Reverse<(u64, u32)>;
+
+/// Flows on shared resources, as time goes by.
+#[derive(Clone, Debug)]
+pub struct Flows {
+    sharing: Sharing,
+    classes: Vec<Class>,
+    now_ns: u64,
+    /// Whether flows came or went since the rates were found.
+    stale: bool,
+    next_ns: Option<u64>,
+    updates: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// Bytes that a flow that was there all the time would have moved by `since_ns`.
+    moved: f64,
+    since_ns: u64,
+    ends: BinaryHeap<Ending>,
+}
+
+impl Class {
+    /// What it has moved at this rate until now.
+    fn settle(&mut self, rate: f64, now_ns: u64) {
+        self.moved += rate * (now_ns - self.since_ns) as f64 * 1e-9;
+        self.since_ns = now_ns;
+    }
+
+    /// When the first of its flows ends, after `since_ns`.
+    fn next_end(&self, rate: f64) -> Option<u64> {
+        let Reverse((end, _)) = self.ends.peek()?;
+        let left = f64::from_bits(*end) - self.moved - ROUNDING;
+        // At least a nanosecond, so that time goes on.
+        let ns = (left * 1e9 / rate).ceil().max(1.0);
+        Some(self.since_ns.saturating_add(ns as u64))
+    }
+}
+
+/// A flow that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// As it was named at its start.
+    pub flow: u32,
+    /// What held it down at its end.
+    pub limit: Limit,
+}
+
+impl Flows {
+    /// No flow yet, at nanosecond 0, on resources of these bytes per second.
+    pub fn new(capacity: Vec<f64>) -> Self {
+        Flows {
+            sharing: Sharing::new(capacity),
+            classes: Vec::new(),
+            now_ns: 0,
+            stale: false,
+            next_ns: None,
+            updates: 0,
+        }
+    }
+
+    /// A further class of flows: see [`Sharing::add_class`].
+    pub fn add_class(&mut self, uses: &[Use], limit: f64) -> u32 {
+        self.classes.push(Class::default());
+        self.sharing.add_class(uses, limit)
+    }
+
+    /// Starts a flow of so many bytes, under a name of the caller's. `now_ns` must not lie before what was told before, nor behind
+    /// [`next_end`](Self::next_end).
+    pub fn start(&mut self, now_ns: u64, class: u32, bytes: u64, flow: u32) {
+        self.now_ns = self.now_ns.max(now_ns);
+        let of = &mut self.classes[class as usize];
+        if of.ends.is_empty() {
+            (of.moved, of.since_ns) = (0.0, self.now_ns);
+        }
+        of.settle(self.sharing.rate(class), self.now_ns);
+        let end = of.moved + bytes as f64;
+        of.ends.push(Reverse((end.to_bits(), flow)));
+        self.sharing.start(class);
+        self.stale = true;
+    }
+
+    /// The moment at which the next flow ends if none starts before; `None` if there is none.
+    pub fn next_end(&mut self) -> Option<u64> {
+        if self.stale {
+            for &class in self.sharing.active() {
+                self.classes[class as usize].settle(self.sharing.rate(class), self.now_ns);
+            }
+            self.sharing.solve();
+            let active = self.sharing.active();
+            self.updates += active.len() as u64;
+            self.stale = false;
+            let of = |&class: &u32| self.classes[class as usize].next_end(self.sharing.rate(class));
+            self.next_ns = active.iter().filter_map(of).min();
+        }
+        self.next_ns
+    }
+
+    /// Goes on to the [next end](Self::next_end), if there is one, and puts all flows that have ended then into `ended`, by their names.
+    pub fn end_next(&mut self, ended: &mut Vec<Ended>) {
+        let Some(now_ns) = self.next_end() else {
+            return;
+        };
+        self.now_ns = now_ns;
+        let first = ended.len();
+        let mut at = 0;
+        while let Some(&class) = self.sharing.active().get(at) {
+            let (limit, rate) = (self.sharing.limit(class), self.sharing.rate(class));
+            let of = &mut self.classes[class as usize];
+            let mut left = self.sharing.flows(class);
+            if of.next_end(rate).is_some_and(|end| end <= now_ns) {
+                of.settle(rate, now_ns);
+                while let Some(&Reverse((end, flow))) = of.ends.peek() {
+                    if f64::from_bits(end) - of.moved > ROUNDING {
+                        break;
+                    }
+                    of.ends.pop();
+                    ended.push(Ended { flow, limit });
+                    self.sharing.end(class);
+                    left -= 1;
+                }
+            }
+            // A class without flows gave its place to the last one.
+            at += usize::from(left > 0);
+        }
+        self.stale = true;
+        ended[first..].sort_unstable_by_key(|e| e.flow);
+    }
+
+    /// Rates given to classes so far, every one of each solution counted.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn link() -> Vec<Use> {
+        vec![Use {
+            resource: 0,
+            share: 1.0,
+        }]
+    }
+
+    /// Plays flows given by their start, bytes and class to the end; returns the ends by flow.
+    fn play(flows: &mut Flows, starts: &[(u64, u64, u32)]) -> Vec<u64> {
+        let mut order: Vec<usize> = (0..starts.len()).collect();
+        order.sort_by_key(|&at| starts[at].0);
+        let mut ends = vec![0; starts.len()];
+        let mut ended = Vec::new();
+        let mut coming = order.into_iter().peekable();
+        loop {
+            let start = coming.peek().map(|&at| starts[at].0);
+            let end = flows.next_end();
+            match (start, end) {
+                (None, None) => return ends,
+                (start, Some(end)) if start.is_none_or(|start| end <= start) => {
+                    flows.end_next(&mut ended);
+                    for one in ended.drain(..) {
+                        ends[one.flow as usize] = end;
+                    }
+                }
+                _ => {
+                    let at = coming.next().unwrap();
+                    flows.start(starts[at].0, starts[at].2, starts[at].1, at as u32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flows_that_come_and_go_share_what_there_is_at_every_moment() {
+        // 1 byte per ns. Alone until 100; then half each: the second has moved 50 at 200, when the third comes.
+        let mut flows = Flows::new(vec![1e9]);
+        let class = flows.add_class(&link(), f64::INFINITY);
+        let ends = play(
+            &mut flows,
+            &[(0, 150, class), (100, 200, class), (200, 30, class)],
+        );
+        // The first has 50 left at 100: ends at 200. Then two share: 30 more at half rate end at 260; 200 - 50 - 30 = 120 are left.
+        assert_eq!(ends, [200, 380, 260]);
+    }
+
+    #[test]
+    fn equal_flows_end_together_and_the_end_is_not_before_the_last_byte() {
+        let mut flows = Flows::new(vec![3e9]);
+        let classes = [
+            flows.add_class(&link(), f64::INFINITY),
+            flows.add_class(&link(), f64::INFINITY),
+        ];
+        let ends = play(
+            &mut flows,
+            &[
+                (5, 100, classes[0]),
+                (5, 100, classes[1]),
+                (5, 100, classes[0]),
+            ],
+        );
+        assert_eq!(ends, [105; 3]);
+        // 7 bytes at 3 per nanosecond: in the third one.
+        assert_eq!(play(&mut Flows::clone(&flows), &[]), Vec::<u64>::new());
+        let mut alone = Flows::new(vec![3e9]);
+        let class = alone.add_class(&link(), f64::INFINITY);
+        assert_eq!(play(&mut alone, &[(0, 7, class)]), [3]);
+    }
+
+    #[test]
+    fn what_held_a_flow_down_is_told_at_its_end() {
+        let mut flows = Flows::new(vec![2e9]);
+        let slow = flows.add_class(&link(), 0.5e9);
+        let fast = flows.add_class(&link(), f64::INFINITY);
+        flows.start(0, slow, 100, 7);
+        flows.start(0, fast, 150, 8);
+        let mut ended = Vec::new();
+        assert_eq!(flows.next_end(), Some(100));
+        flows.end_next(&mut ended);
+        let limit = Limit::Resource(0);
+        assert_eq!(ended, [Ended { flow: 8, limit }]);
+        assert_eq!(flows.next_end(), Some(200));
+        flows.end_next(&mut ended);
+        assert_eq!(
+            ended[1],
+            Ended {
+                flow: 7,
+                limit: Limit::Own
+            }
+        );
+        assert_eq!(flows.next_end(), None);
+        flows.end_next(&mut ended);
+        assert_eq!(ended.len(), 2);
+    }
+
+    proptest! {
+        /// Conservation: a link that is never idle is done when all bytes are through.
+        #[test]
+        fn a_busy_link_is_done_when_all_bytes_are_through(sizes in prop::collection::vec((0_u64..500, 1_u64..100_000), 1..40)) {
+            let mut flows = Flows::new(vec![1e9]);
+            let classes = [flows.add_class(&link(), f64::INFINITY), flows.add_class(&link(), f64::INFINITY)];
+            let total: u64 = 1_000_000 + sizes.iter().map(|s| s.1).sum::<u64>();
+            let mut starts = vec![(0, 1_000_000, classes[0])];
+            starts.extend(sizes.iter().enumerate().map(|(i, &(at, bytes))| (at, bytes, classes[i % 2])));
+            let ends = play(&mut flows, &starts);
+            let last = *ends.iter().max().unwrap();
+            // Each end is rounded up, and what is rounded is not lost.
+            prop_assert!(last >= total && last <= total + 2 + sizes.len() as u64, "{last} {total}");
+            for (end, (start, bytes, _)) in ends.iter().zip(&starts) {
+                prop_assert!(end - start >= *bytes);
+            }
+        }
+    }
+}

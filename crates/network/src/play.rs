@@ -1,0 +1,389 @@
+//! A program played on a network that its messages share.
+//!
+//! Every rank does its operations as soon as what they wait for is done and its CPU is free, in the order in which they become ready. A
+//! message takes the CPU of both ranks for the overhead; its bytes flow as fast as max-min sharing lets them; the receiver has them a
+//! latency after the last one left. A message above the eager limit begins to flow when its receive is posted and one latency has
+//! passed each way, and its sender waits for its end. docs/network.md has the model and what it leaves out.
+
+use crate::flows::{Ended, Flows};
+use crate::maxmin::{Limit, Use};
+use crate::program::{Does, Program};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The way of messages from one place to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// What a flow on it uses.
+    pub uses: Vec<Use>,
+    /// The most that one message moves, bytes per second, above 0.
+    pub limit: f64,
+    /// Nanoseconds from the end of the sender's overhead to the first byte at the receiver.
+    pub latency_ns: u64,
+}
+
+/// What a program is played on: resources, the way of each message, and how fast ranks compute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Bytes per second of each resource, above 0.
+    pub capacity: Vec<f64>,
+    /// All ways that messages take.
+    pub ways: Vec<Way>,
+    /// The way of each message of the program, by its index.
+    pub way_of_message: Vec<u32>,
+    /// How much longer each rank computes than on a node of its own.
+    pub slow_down: Vec<f64>,
+    /// Time of a CPU for each end of a message, nanoseconds.
+    pub overhead_ns: u64,
+    /// Longer messages wait for their receive.
+    pub eager_limit: u64,
+}
+
+/// What something was waiting for last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Nothing.
+    Begin,
+    /// The CPU's part of an operation to end.
+    Step(u32),
+    /// An operation to begin.
+    Start(u32),
+    /// The last byte of a message to leave.
+    Flowed(u32),
+    /// A message to come.
+    Arrival(u32),
+}
+
+/// How a message went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Journey {
+    /// What it had waited for when it could go: the send's own end, or the post of its receive.
+    pub cause: Cause,
+    /// When that was.
+    pub ready_ns: u64,
+    /// When its first byte left.
+    pub begin_ns: u64,
+    /// When its last byte left.
+    pub end_ns: u64,
+    pub limit: Limit,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// When each rank had done everything, nanoseconds.
+    pub finish_ns: Vec<u64>,
+    /// Rates given to classes of flows on the way.
+    pub updates: u64,
+    /// Of each operation, when its CPU began and ended to work for it, and what it had waited for until then.
+    pub(crate) begin_ns: Vec<u64>,
+    pub(crate) end_ns: Vec<u64>,
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) journeys: Vec<Journey>,
+    /// Of each message, when its receive was posted and what that had waited for.
+    pub(crate) posted: Vec<Option<(u64, Cause)>>,
+}
+
+impl Played {
+    /// When the last rank had done everything, nanoseconds.
+    pub fn makespan_ns(&self) -> u64 {
+        self.finish_ns.iter().copied().max().unwrap_or(0)
+    }
+
+    /// What an operation was done with, and when.
+    pub(crate) fn last_of(&self, program: &Program, stage: &Stage, step: u32) -> (Cause, u64) {
+        match program.steps[step as usize].does {
+            Does::Send(message) if program.messages[message as usize].bytes > stage.eager_limit => {
+                (
+                    Cause::Flowed(message),
+                    self.journeys[message as usize].end_ns,
+                )
+            }
+            _ => (Cause::Step(step), self.end_ns[step as usize]),
+        }
+    }
+}
+
+/// What happens at a moment. In this order where several do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// An operation ends.
+    End(u32),
+    /// An operation for whose start another one waits begins.
+    Begin(u32),
+    /// The handshake of a message is done, or it needs none.
+    Flow(u32),
+    /// A message is there.
+    Arrive(u32),
+}
+
+struct Player<'a> {
+    program: &'a Program,
+    stage: &'a Stage,
+    flows: Flows,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    missing: Vec<u32>,
+    /// Of each CPU, until when it is taken, and by what.
+    free_ns: Vec<u64>,
+    last_on: Vec<Cause>,
+    /// Of each message, when its send had had its overhead, and when it came.
+    sent: Vec<Option<u64>>,
+    arrived: Vec<Option<u64>>,
+    played: Played,
+}
+
+/// Plays a program. The same program and stage give the same times everywhere.
+///
+/// # Panics
+/// If the stage is not of this program: fewer ways of messages or ranks than it has.
+pub fn play(program: &Program, stage: &Stage) -> Played {
+    let steps = program.steps.len();
+    let messages = program.messages.len();
+    let mut flows = Flows::new(stage.capacity.clone());
+    for way in &stage.ways {
+        flows.add_class(&way.uses, way.limit);
+    }
+    let journey = Journey {
+        cause: Cause::Begin,
+        ready_ns: 0,
+        begin_ns: 0,
+        end_ns: 0,
+        limit: Limit::Own,
+    };
+    let mut player = Player {
+        program,
+        stage,
+        flows,
+        events: BinaryHeap::new(),
+        missing: program.steps.iter().map(|s| s.waits_for).collect(),
+        free_ns: vec![0; program.cpus as usize],
+        last_on: vec![Cause::Begin; program.cpus as usize],
+        sent: vec![None; messages],
+        arrived: vec![None; messages],
+        played: Played {
+            finish_ns: Vec::new(),
+            updates: 0,
+            begin_ns: vec![0; steps],
+            end_ns: vec![0; steps],
+            causes: vec![Cause::Begin; steps],
+            journeys: vec![journey; messages],
+            posted: vec![None; messages],
+        },
+    };
+    player.run();
+    let mut played = player.played;
+    played.updates = player.flows.updates();
+    let of_rank = |w: &[u32]| {
+        let last = (w[0]..w[1]).map(|step| played.last_of(program, stage, step).1);
+        last.max().unwrap_or(0)
+    };
+    played.finish_ns = program.ranks.windows(2).map(of_rank).collect();
+    played
+}
+
+impl Player<'_> {
+    fn run(&mut self) {
+        for step in 0..self.program.steps.len() {
+            if self.program.steps[step].waits_for == 0 {
+                self.ready(step as u32, 0, Cause::Begin);
+            }
+        }
+        let mut ended: Vec<Ended> = Vec::new();
+        loop {
+            let event = self.events.peek().map(|Reverse((at, _))| *at);
+            let end = self.flows.next_end();
+            match (event, end) {
+                (None, None) => return,
+                (event, Some(end)) if event.is_none_or(|event| end <= event) => {
+                    self.flows.end_next(&mut ended);
+                    for one in ended.drain(..) {
+                        self.flowed(one, end);
+                    }
+                }
+                _ => {
+                    // All of one moment, so that flows which start together are one solution.
+                    let now = event.unwrap_or(0);
+                    while let Some(&Reverse((at, event))) = self.events.peek() {
+                        if at > now {
+                            break;
+                        }
+                        self.events.pop();
+                        self.happen(event, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn at(&mut self, ns: u64, event: Event) {
+        self.events.push(Reverse((ns, event)));
+    }
+
+    fn happen(&mut self, event: Event, now: u64) {
+        match event {
+            Event::End(step) => self.end(step, now),
+            Event::Begin(step) => self.release(step, now, Cause::Start(step)),
+            Event::Flow(message) => self.flow(message, now),
+            Event::Arrive(message) => self.arrive(message, now),
+        }
+    }
+
+    /// Everything that an operation waits for is done.
+    fn ready(&mut self, step: u32, now: u64, cause: Cause) {
+        let overhead = self.stage.overhead_ns;
+        match self.program.steps[step as usize].does {
+            Does::Compute(ns) => {
+                let rank = self.program.rank_of(step) as usize;
+                let ns = (ns as f64 * self.stage.slow_down[rank]).round() as u64;
+                self.occupy(step, now, cause, ns);
+            }
+            Does::Send(_) => self.occupy(step, now, cause, overhead),
+            Does::Receive(message) => {
+                let at = message as usize;
+                self.played.posted[at] = Some((now, cause));
+                if self.program.steps[step as usize].start_is_awaited {
+                    self.at(now, Event::Begin(step));
+                }
+                if self.arrived[at].is_some() {
+                    self.occupy(step, now, cause, overhead);
+                } else if self.sent[at].is_some() && self.waits(message) {
+                    self.shake_hands(message, now, cause);
+                }
+            }
+        }
+    }
+
+    /// An operation takes its CPU as soon as that is free.
+    fn occupy(&mut self, step: u32, now: u64, cause: Cause, ns: u64) {
+        let cpu = self.program.steps[step as usize].cpu as usize;
+        let (begin, cause) = match self.free_ns[cpu] > now {
+            true => (self.free_ns[cpu], self.last_on[cpu]),
+            false => (now, cause),
+        };
+        let end = begin.saturating_add(ns);
+        self.free_ns[cpu] = end;
+        self.last_on[cpu] = Cause::Step(step);
+        self.played.causes[step as usize] = cause;
+        self.played.begin_ns[step as usize] = begin;
+        self.played.end_ns[step as usize] = end;
+        let of = self.program.steps[step as usize];
+        // A receive begins when it is posted.
+        if of.start_is_awaited && !matches!(of.does, Does::Receive(_)) {
+            self.at(begin, Event::Begin(step));
+        }
+        self.at(end, Event::End(step));
+    }
+
+    /// Whether a message waits for its receive.
+    fn waits(&self, message: u32) -> bool {
+        self.program.messages[message as usize].bytes > self.stage.eager_limit
+    }
+
+    fn latency(&self, message: u32) -> u64 {
+        let way = self.stage.way_of_message[message as usize];
+        self.stage.ways[way as usize].latency_ns
+    }
+
+    /// The CPU has done its part of an operation.
+    fn end(&mut self, step: u32, now: u64) {
+        let Does::Send(message) = self.program.steps[step as usize].does else {
+            return self.release(step, now, Cause::Step(step));
+        };
+        let at = message as usize;
+        self.sent[at] = Some(now);
+        if !self.waits(message) {
+            self.set_off(message, now, Cause::Step(step), now);
+            return self.release(step, now, Cause::Step(step));
+        }
+        if self.played.posted[at].is_some() {
+            self.shake_hands(message, now, Cause::Step(step));
+        }
+    }
+
+    /// Both ends of a message that waits for its receive are there, the later one now.
+    fn shake_hands(&mut self, message: u32, now: u64, cause: Cause) {
+        let latency = self.latency(message);
+        let sent = self.sent[message as usize].unwrap_or(now);
+        // The receiver knows of it a latency after the send; its answer takes another one.
+        let known = now.max(sent.saturating_add(latency));
+        let (ready, cause) = match known > now {
+            true => (
+                sent,
+                Cause::Step(self.program.messages[message as usize].send),
+            ),
+            false => (now, cause),
+        };
+        self.set_off(message, ready, cause, known.saturating_add(latency));
+    }
+
+    /// The first byte leaves at `begin`.
+    fn set_off(&mut self, message: u32, ready_ns: u64, cause: Cause, begin_ns: u64) {
+        let journey = &mut self.played.journeys[message as usize];
+        (journey.ready_ns, journey.cause, journey.begin_ns) = (ready_ns, cause, begin_ns);
+        self.at(begin_ns, Event::Flow(message));
+    }
+
+    fn flow(&mut self, message: u32, now: u64) {
+        let bytes = self.program.messages[message as usize].bytes;
+        if bytes == 0 {
+            let limit = Limit::Own;
+            return self.flowed(
+                Ended {
+                    flow: message,
+                    limit,
+                },
+                now,
+            );
+        }
+        let way = self.stage.way_of_message[message as usize];
+        self.flows.start(now, way, bytes, message);
+    }
+
+    /// The last byte has left.
+    fn flowed(&mut self, ended: Ended, now: u64) {
+        let message = ended.flow;
+        let journey = &mut self.played.journeys[message as usize];
+        (journey.end_ns, journey.limit) = (now, ended.limit);
+        if self.waits(message) {
+            let send = self.program.messages[message as usize].send;
+            self.release(send, now, Cause::Flowed(message));
+        }
+        self.at(
+            now.saturating_add(self.latency(message)),
+            Event::Arrive(message),
+        );
+    }
+
+    fn arrive(&mut self, message: u32, now: u64) {
+        self.arrived[message as usize] = Some(now);
+        if self.played.posted[message as usize].is_some() {
+            let receive = self.program.messages[message as usize].receive;
+            self.occupy(
+                receive,
+                now,
+                Cause::Arrival(message),
+                self.stage.overhead_ns,
+            );
+        }
+    }
+
+    /// What waited for the start of an operation, or for its end, waits no more.
+    fn release(&mut self, step: u32, now: u64, cause: Cause) {
+        let start = matches!(cause, Cause::Start(_));
+        let program = self.program;
+        for &(later, at_start) in program.waiting_for(step) {
+            if at_start != start {
+                continue;
+            }
+            let missing = &mut self.missing[later as usize];
+            *missing -= 1;
+            if *missing == 0 {
+                self.ready(later, now, cause);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "play_tests.rs"]
+mod tests;
