@@ -8,6 +8,7 @@ use std::process::Command;
 /// From upstream to downstream; docs/design/0001 explains the order.
 const ORDER: [&str; 24] = [
     "idlewave-units",
+    "idlewave-topology",
     "idlewave-run",
     "idlewave-stats",
     "idlewave-clock",

@@ -1,0 +1,196 @@
+//! Ways of messages through the network.
+//!
+//! Any graph: shortest ways, found breadth first once per leaf switch. On a fat tree the choice among them is the
+//! destination-modulo rule (Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI
+//! global collectives", 2012). Tori and dragonflies have rules of their own, beside their builders.
+
+use crate::build::Shape;
+use crate::cache::UNREACHED;
+use crate::error::TopologyError;
+use crate::model::{LinkIndex, NodeIndex, SwitchIndex, Vertex};
+use crate::topology::Topology;
+
+/// Which of the shortest ways messages take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Routing {
+    /// One way per pair of nodes, chosen by the destination.
+    Deterministic,
+    /// All shortest ways at once, in equal parts: packet spraying, or the mean over many flows.
+    Multipath,
+}
+
+/// Where the traffic of a pair of nodes goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Route {
+    /// Links with the part of the traffic that each carries, above 0 and at most 1. Each link once. Along a
+    /// deterministic route from the source to the destination; every share is 1 there.
+    pub shares: Vec<(LinkIndex, f64)>,
+    /// Switches on the way, on the longest where there are several: 0 within a node and along a direct cable.
+    pub hops: u32,
+}
+
+impl Topology {
+    /// The links along which messages of a pair travel; none from a node to itself.
+    ///
+    /// # Errors
+    /// [`TopologyError::NoPath`] where nothing joins the two, [`TopologyError::NoSuch`] for an index of another topology.
+    pub fn routes(
+        &self,
+        from: NodeIndex,
+        to: NodeIndex,
+        routing: Routing,
+    ) -> Result<Route, TopologyError> {
+        self.check(Vertex::Node(from))?;
+        self.check(Vertex::Node(to))?;
+        if from == to {
+            return Ok(Route::default());
+        }
+        let route = match &self.shape {
+            Shape::Torus(torus) => torus.route(self, from, to, routing),
+            Shape::Dragonfly(dragonfly) => dragonfly.route(self, from, to, routing),
+            Shape::Graph => self.shortest(from, to, routing),
+        };
+        route.ok_or_else(|| TopologyError::NoPath {
+            from: self.name(Vertex::Node(from)).to_owned(),
+            to: self.name(Vertex::Node(to)).to_owned(),
+        })
+    }
+
+    /// Switches on a shortest way: 0 within a node, 1 below one leaf. `u32::MAX`, farther than any other, where
+    /// nothing joins the two; [`Topology::distance`] tells these apart.
+    pub fn hops(&self, from: NodeIndex, to: NodeIndex) -> u32 {
+        self.distance(from, to).unwrap_or(u32::MAX)
+    }
+
+    /// Switches on a shortest way; `None` where nothing joins the two.
+    pub fn distance(&self, from: NodeIndex, to: NodeIndex) -> Option<u32> {
+        if from == to {
+            return Some(0);
+        }
+        match &self.shape {
+            Shape::Torus(torus) => torus.distance(from, to),
+            Shape::Dragonfly(dragonfly) => dragonfly.distance(self, from, to),
+            Shape::Graph if self.direct(from, to).is_some() => Some(0),
+            Shape::Graph => {
+                self.check(Vertex::Node(to)).ok()?;
+                let distances = self.distances.to(self, to);
+                let nearest = self.switches_of(from).map(|s| distances[s.get()]).min()?;
+                (nearest != UNREACHED).then_some(u32::from(nearest))
+            }
+        }
+    }
+
+    fn direct(&self, from: NodeIndex, to: NodeIndex) -> Option<LinkIndex> {
+        self.link_between(Vertex::Node(from), Vertex::Node(to))
+    }
+
+    fn shortest(&self, from: NodeIndex, to: NodeIndex, routing: Routing) -> Option<Route> {
+        if let Some(link) = self.direct(from, to) {
+            let shares = vec![(link, 1.0)];
+            return Some(Route { shares, hops: 0 });
+        }
+        let distances = self.distances.to(self, to);
+        match routing {
+            Routing::Deterministic => self.one_way(from, to, &distances),
+            Routing::Multipath => self.all_ways(from, to, &distances),
+        }
+    }
+
+    /// Links of a vertex that lead nearer to the node. `left` is how many switches are still to be passed behind it.
+    fn nearer<'a>(
+        &'a self,
+        at: Vertex,
+        to: NodeIndex,
+        left: u16,
+        distances: &'a [u16],
+    ) -> impl Iterator<Item = LinkIndex> + Clone + 'a {
+        self.links_from(at)
+            .filter(move |l| match self.links()[l.get()].to {
+                Vertex::Node(node) => left == 0 && node == to,
+                Vertex::Switch(switch) => left > 0 && distances[switch.get()] == left,
+            })
+    }
+
+    /// At each vertex the destination's index selects the cable; what is above the number of links selects further up.
+    fn one_way(&self, from: NodeIndex, to: NodeIndex, distances: &[u16]) -> Option<Route> {
+        let hops = self.first_distance(from, distances)?;
+        let mut shares = Vec::with_capacity(usize::from(hops) + 1);
+        let mut at = Vertex::Node(from);
+        let mut index = to.get();
+        for left in (0..=hops).rev() {
+            let candidates = self.nearer(at, to, left, distances);
+            let (link, links) = self.pick(candidates, index)?;
+            index /= links;
+            at = self.links()[link.get()].to;
+            shares.push((link, 1.0));
+        }
+        Some(Route {
+            shares,
+            hops: u32::from(hops),
+        })
+    }
+
+    /// The link of cable number `index`, modulo their number: the first cable of each link, then the second of each, ...
+    /// And how many links there are.
+    pub(crate) fn pick(
+        &self,
+        candidates: impl Iterator<Item = LinkIndex> + Clone,
+        index: usize,
+    ) -> Option<(LinkIndex, usize)> {
+        let cables = |l: LinkIndex| self.links()[l.get()].cables;
+        let total: usize = candidates.clone().map(|l| cables(l) as usize).sum();
+        let links = candidates.clone().count();
+        let mut left = index.checked_rem(total)?;
+        for round in 0.. {
+            let mut in_round = candidates.clone().filter(|l| cables(*l) > round);
+            let count = in_round.clone().count();
+            if left < count {
+                return Some((in_round.nth(left)?, links));
+            }
+            left -= count;
+        }
+        None
+    }
+
+    /// Every cable of the links that lead nearer takes the same part of what arrives at a vertex.
+    fn all_ways(&self, from: NodeIndex, to: NodeIndex, distances: &[u16]) -> Option<Route> {
+        let hops = self.first_distance(from, distances)?;
+        let mut shares: Vec<(LinkIndex, f64)> = Vec::new();
+        let mut front = vec![(Vertex::Node(from), 1.0)];
+        let mut next: Vec<(Vertex, f64)> = Vec::new();
+        for left in (0..=hops).rev() {
+            for (at, share) in &front {
+                let candidates = self.nearer(*at, to, left, distances);
+                let cables = |l: LinkIndex| f64::from(self.links()[l.get()].cables);
+                let total: f64 = candidates.clone().map(cables).sum();
+                for link in candidates {
+                    let part = share * cables(link) / total;
+                    shares.push((link, part));
+                    next.push((self.links()[link.get()].to, part));
+                }
+            }
+            next.sort_unstable_by_key(|(vertex, _)| *vertex);
+            front.clear();
+            for (vertex, part) in next.drain(..) {
+                match front.last_mut() {
+                    Some((last, sum)) if *last == vertex => *sum += part,
+                    _ => front.push((vertex, part)),
+                }
+            }
+        }
+        // Rounding of a sum of parts must not make more than all.
+        for (_, share) in &mut shares {
+            *share = share.min(1.0);
+        }
+        Some(Route {
+            shares,
+            hops: u32::from(hops),
+        })
+    }
+
+    fn first_distance(&self, from: NodeIndex, distances: &[u16]) -> Option<u16> {
+        let switches = self.switches_of(from);
+        let nearest = switches.map(|s: SwitchIndex| distances[s.get()]).min()?;
+        (nearest != UNREACHED).then_some(nearest)
+    }
+}
