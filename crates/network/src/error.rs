@@ -34,4 +34,15 @@ pub enum NetworkError {
         /// Receives for them.
         received: usize,
     },
+    /// Not one place per rank.
+    #[error("{places} places for {ranks} ranks")]
+    Places {
+        /// Ranks of the program.
+        ranks: u32,
+        /// Places given.
+        places: usize,
+    },
+    /// Nodes cannot reach each other, or there is no such node.
+    #[error(transparent)]
+    Topology(#[from] idlewave_topology::TopologyError),
 }

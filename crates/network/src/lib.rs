@@ -4,6 +4,7 @@
 //! docs/network.md has the model, and what it leaves out.
 
 mod error;
+mod estimate;
 mod flows;
 mod maxmin;
 mod parameters;
@@ -11,9 +12,11 @@ mod path;
 mod play;
 mod program;
 mod quantity;
+mod resources;
 mod text;
 
 pub use error::NetworkError;
+pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};
 pub use maxmin::{Limit, Sharing, Use};
 pub use parameters::{Adapter, NetworkParameters, PathCosts, SlowDown};
@@ -21,3 +24,4 @@ pub use path::{Held, Parts};
 pub use play::{Played, Stage, Way, play};
 pub use program::{Message, Program};
 pub use quantity::{Origin, Quantity};
+pub use resources::{Network, Parameter, Place, Resource};

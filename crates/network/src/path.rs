@@ -34,6 +34,15 @@ pub enum Held {
     Shared(u32),
 }
 
+impl From<Limit> for Held {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::Own => Held::Alone,
+            Limit::Resource(resource) => Held::Shared(resource),
+        }
+    }
+}
+
 impl Parts {
     /// All of them together: the finish time.
     pub fn total_ns(&self) -> u64 {
@@ -86,10 +95,7 @@ impl Played {
                 Cause::Flowed(message) => {
                     let way = stage.way_of_message[message as usize];
                     let journey = &self.journeys[message as usize];
-                    let held = match journey.limit {
-                        Limit::Own => Held::Alone,
-                        Limit::Resource(resource) => Held::Shared(resource),
-                    };
+                    let held = Held::from(journey.limit);
                     let transfer = journey.end_ns - journey.begin_ns;
                     if transfer > 0 {
                         *parts.transfer_ns.entry((way, held)).or_default() += transfer;

@@ -1,0 +1,254 @@
+//! A predicted time with its interval, and what limits it.
+//!
+//! A time is a sum of parts, each of them in proportion to one parameter or to its inverse. To first order a parameter that is off by 1 %
+//! then changes the time by as many percent as its part is of it; what several parameters do adds up in squares (J. Taylor, "An Introduction
+//! to Error Analysis", 1997, chapter 3). Two placements on one network are wrong together: of the comparison of their times only that is
+//! uncertain in which their parts differ, and the misfit of the model, which counts for each of them.
+
+use crate::path::{Held, Parts};
+use crate::play::{Played, Stage};
+use crate::program::Program;
+use crate::quantity::{Origin, Quantity};
+use crate::resources::{Network, Parameter, Place};
+use std::collections::BTreeMap;
+
+/// Of a normal law, 95 % lie within so many deviations.
+const SIGMAS: f64 = 1.96;
+
+/// A predicted time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Seconds, with what the parameters' ranges and the misfit leave open.
+    pub seconds: Quantity,
+    /// Parts of the critical path by the parameter that they are in proportion to, as shares of the time; they add up to 1.
+    pub shares: BTreeMap<Parameter, f64>,
+    /// What takes most of the time.
+    pub limit: Limiting,
+    /// Its share of the time, 0..=1.
+    pub limit_share: f64,
+    /// Relative deviations of the parameters, as far as they have a share.
+    deviations: BTreeMap<Parameter, f64>,
+    misfit: f64,
+}
+
+/// What most of a time is spent with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limiting {
+    /// Computation.
+    Compute,
+    /// Overhead of messages on CPUs.
+    Overhead,
+    /// Latency of messages.
+    Latency,
+    /// Messages that are as fast as one alone can be.
+    Message,
+    /// A shared resource, by its index.
+    Resource(u32),
+}
+
+impl Network {
+    /// What a played program tells of `times` runs of it after each other.
+    pub fn estimate(
+        &self,
+        program: &Program,
+        stage: &Stage,
+        places: &[Place],
+        played: &Played,
+        times: f64,
+    ) -> Estimate {
+        let parts = played.critical_path(program, stage);
+        let total = parts.total_ns().max(1) as f64;
+        let mut by: BTreeMap<Parameter, u64> = BTreeMap::new();
+        let mut limits: BTreeMap<Limiting, u64> = BTreeMap::new();
+        let mut add = |parameter, limit, ns: u64| {
+            if ns > 0 {
+                *by.entry(parameter).or_default() += ns;
+                *limits.entry(limit).or_default() += ns;
+            }
+        };
+        add(Parameter::SlowDown, Limiting::Compute, parts.compute_ns);
+        add(Parameter::Overhead, Limiting::Overhead, parts.overhead_ns);
+        let inside = |way: u32| {
+            let uses = &stage.ways[way as usize].uses;
+            uses.first()
+                .is_some_and(|u| self.parameter_of(u.resource) == Parameter::Memory)
+        };
+        for (&way, &ns) in &parts.latency_ns {
+            let parameter = match inside(way) {
+                true => Parameter::InsideLatency,
+                false => Parameter::OutsideLatency,
+            };
+            add(parameter, Limiting::Latency, ns);
+        }
+        for (&(way, held), &ns) in &parts.transfer_ns {
+            match held {
+                Held::Shared(resource) => {
+                    add(
+                        self.parameter_of(resource),
+                        Limiting::Resource(resource),
+                        ns,
+                    );
+                }
+                Held::Alone if inside(way) => {
+                    add(Parameter::InsideBandwidth, Limiting::Message, ns)
+                }
+                Held::Alone => add(Parameter::OutsideBandwidth, Limiting::Message, ns),
+            }
+        }
+        let most = limits
+            .iter()
+            .max_by_key(|(limit, ns)| (**ns, std::cmp::Reverse(**limit)));
+        let (limit, ns) = most.map_or((Limiting::Compute, 0), |(limit, ns)| (*limit, *ns));
+        let shares: BTreeMap<Parameter, f64> = by
+            .into_iter()
+            .map(|(p, ns)| (p, ns as f64 / total))
+            .collect();
+        let mut estimate = Estimate {
+            seconds: Quantity::stated(parts.total_ns() as f64 * 1e-9 * times),
+            deviations: self.deviations(&shares, places, &parts),
+            shares,
+            limit,
+            limit_share: ns as f64 / total,
+            misfit: self.parameters().misfit,
+        };
+        estimate.seconds = estimate.with_range();
+        estimate
+    }
+
+    fn deviations(
+        &self,
+        shares: &BTreeMap<Parameter, f64>,
+        places: &[Place],
+        parts: &Parts,
+    ) -> BTreeMap<Parameter, f64> {
+        let p = self.parameters();
+        let node = places.get(parts.last_rank as usize).map(|place| place.node);
+        let ranks = places
+            .iter()
+            .filter(|place| Some(place.node) == node)
+            .count() as u32;
+        let of = |parameter: &Parameter| {
+            let quantity = match parameter {
+                Parameter::SlowDown => p.slow_down(ranks),
+                Parameter::Overhead => p.overhead_ns,
+                Parameter::InsideLatency => p.inside.latency_ns,
+                Parameter::InsideBandwidth => p.inside.bandwidth,
+                Parameter::OutsideLatency => p.outside.latency_ns,
+                Parameter::OutsideBandwidth => p.outside.bandwidth,
+                Parameter::Memory => p.memory,
+                // Links between switches are as uncertain as what is known of the adapters by them.
+                Parameter::AdapterOut | Parameter::Link => p.adapter.out,
+                Parameter::AdapterInto => p.adapter.into,
+                Parameter::AdapterBoth => p.adapter.both.unwrap_or(p.adapter.out),
+                Parameter::Switch => p.switch.unwrap_or(p.adapter.out),
+            };
+            quantity.relative_deviation()
+        };
+        shares
+            .keys()
+            .map(|parameter| (*parameter, of(parameter)))
+            .collect()
+    }
+}
+
+impl Estimate {
+    /// Share of the time that is no computation: what the misfit of the model is about.
+    fn communication(&self) -> f64 {
+        1.0 - self
+            .shares
+            .get(&Parameter::SlowDown)
+            .copied()
+            .unwrap_or(0.0)
+    }
+
+    fn with_range(&self) -> Quantity {
+        let parameters = self
+            .shares
+            .iter()
+            .map(|(p, share)| share * self.deviations[p]);
+        let squares: f64 = parameters.map(|d| d * d).sum();
+        let misfit = self.misfit * self.communication();
+        let factor = (SIGMAS * (squares + misfit * misfit).sqrt()).exp();
+        let value = self.seconds.value;
+        Quantity {
+            value,
+            low: value / factor,
+            high: value * factor,
+            origin: Origin::Measured,
+        }
+    }
+
+    /// This time over another one of the same network, with the interval of the ratio. They differ significantly where 1 is not in it.
+    pub fn ratio(&self, other: &Estimate) -> Quantity {
+        let all = self.shares.keys().chain(other.shares.keys());
+        let all: std::collections::BTreeSet<&Parameter> = all.collect();
+        let share = |of: &Estimate, p| of.shares.get(p).copied().unwrap_or(0.0);
+        let squares = all.into_iter().map(|p| {
+            let own = self.deviations.get(p).copied().unwrap_or(0.0) * share(self, p);
+            let others = other.deviations.get(p).copied().unwrap_or(0.0) * share(other, p);
+            (own - others).powi(2)
+        });
+        let misfits = [self, other].map(|e| (e.misfit * e.communication()).powi(2));
+        let deviation = (squares.sum::<f64>() + misfits.iter().sum::<f64>()).sqrt();
+        let value = self.seconds.value / other.seconds.value.max(f64::MIN_POSITIVE);
+        let factor = (SIGMAS * deviation).exp();
+        Quantity {
+            value,
+            low: value / factor,
+            high: value * factor,
+            origin: Origin::Measured,
+        }
+    }
+
+    /// Whether its time differs from another one by more than what is not known.
+    pub fn differs_from(&self, other: &Estimate) -> bool {
+        let ratio = self.ratio(other);
+        ratio.low > 1.0 || ratio.high < 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_of(seconds: f64, shares: &[(Parameter, f64, f64)], misfit: f64) -> Estimate {
+        let mut estimate = Estimate {
+            seconds: Quantity::stated(seconds),
+            shares: shares.iter().map(|s| (s.0, s.1)).collect(),
+            limit: Limiting::Compute,
+            limit_share: 0.0,
+            deviations: shares.iter().map(|s| (s.0, s.2)).collect(),
+            misfit,
+        };
+        estimate.seconds = estimate.with_range();
+        estimate
+    }
+
+    #[test]
+    fn a_time_is_as_uncertain_as_its_parts_are() {
+        use Parameter::{AdapterOut, SlowDown};
+        let all = made_of(1.0, &[(AdapterOut, 1.0, 0.1)], 0.0);
+        assert!((all.seconds.relative_deviation() - 0.1).abs() < 1e-9);
+        let half = made_of(1.0, &[(AdapterOut, 0.5, 0.1), (SlowDown, 0.5, 0.0)], 0.0);
+        assert!((half.seconds.relative_deviation() - 0.05).abs() < 1e-9);
+        // 3-4-5; the misfit is of the communication.
+        let both = made_of(1.0, &[(AdapterOut, 0.5, 0.06), (SlowDown, 0.5, 0.0)], 0.08);
+        assert!((both.seconds.relative_deviation() - 0.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_both_are_wrong_in_together_makes_no_difference() {
+        use Parameter::{AdapterOut, SlowDown};
+        let fast = made_of(1.0, &[(AdapterOut, 1.0, 0.3)], 0.0);
+        let slow = made_of(1.1, &[(AdapterOut, 1.0, 0.3)], 0.0);
+        // Their intervals overlap widely, and yet one is the faster one whatever the adapter does.
+        assert!(slow.seconds.low < fast.seconds.high);
+        assert!(slow.differs_from(&fast) && fast.differs_from(&slow));
+        let other = made_of(1.1, &[(SlowDown, 1.0, 0.0)], 0.0);
+        assert!(!other.differs_from(&fast));
+        let vague = made_of(1.1, &[(AdapterOut, 1.0, 0.3)], 0.1);
+        assert!(!vague.differs_from(&fast));
+        let ratio = slow.ratio(&fast);
+        assert_eq!((ratio.value, ratio.low), (1.1, 1.1));
+    }
+}
