@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -25,6 +25,7 @@ const ORDER: [&str; 25] = [
     "idlewave-simulated",
     "idlewave-replay",
     "idlewave-network",
+    "idlewave-place",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",
