@@ -6,14 +6,14 @@
 //! between them is told by the pattern and is for the noise.
 
 use crate::ReplayError;
-use crate::collectives::Algorithms;
 use crate::looped::Times;
 use crate::pattern::{PatternOfRun, PhaseKindOfRun, described};
 use idlewave_noise::Noise;
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
 use idlewave_simulate::Work;
-use idlewave_simulate::bulk::{Engine, Phase, Program, Wait};
+use idlewave_simulate::bulk::{Algorithm, Engine, Phase, Program, Wait};
+use idlewave_simulate::collectives::Algorithms;
 use idlewave_simulate::goal::Parameters;
 
 /// What happens to the work of a rank when there are more of them.
@@ -102,7 +102,11 @@ impl PatternOfRun {
                 }
                 PhaseKindOfRun::Collective { operation, bytes } => Phase::Collective {
                     operation,
-                    algorithm: algorithms.of(operation, bytes),
+                    algorithm: match algorithms.of(operation, ranks, bytes) {
+                        // Rounds of one message per rank are all that a program has.
+                        Algorithm::Linear => Algorithm::Pairwise,
+                        other => other,
+                    },
                     bytes,
                 },
             });

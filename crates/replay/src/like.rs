@@ -1,7 +1,6 @@
 //! A run predicted by what is known of it, beside what was measured.
 
 use crate::ReplayError;
-use crate::collectives::Algorithms;
 use crate::costs::{MessageCosts, of_script as costs_of};
 use crate::extrapolate::{Extrapolation, Scaling};
 use crate::pattern::{NoPattern, PatternOfRun, of_script as pattern_of};
@@ -9,6 +8,7 @@ use crate::schedule::{Replay, write};
 use crate::script::{Script, Taken};
 use idlewave_noise::{Noise, NoiseModel, Quiet, Timelines};
 use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::collectives::Algorithms;
 use idlewave_simulate::goal::{Parameters, Schedule, simulate_with};
 
 /// The noise under which a run is predicted.

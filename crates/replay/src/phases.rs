@@ -1,7 +1,7 @@
 //! What a rank did as a sequence of phases: exchanges of messages and collectives, each with the computation before it.
 
-use crate::collectives::Kind;
 use crate::script::{RankScript, Script};
+use idlewave_simulate::collectives::Kind;
 
 /// What a phase is, without its times: equal ones are the same thing done again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

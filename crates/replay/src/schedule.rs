@@ -5,9 +5,9 @@
 //! tag keep their order on both sides, so that every receive gets what it got in the run, also those from any source.
 
 use crate::ReplayError;
-use crate::collectives::Algorithms;
 use crate::script::{Activity, RankScript, Script, Taken};
 use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::collectives::Algorithms;
 use idlewave_simulate::goal::{
     BuildError, Operation, OperationId, Parameters, Schedule, ScheduleBuilder,
 };
@@ -196,11 +196,11 @@ impl<'a> Writer<'a> {
         let lane = activity.lane;
         for step in played.call.steps(own as u32, self.algorithms) {
             let mut ends = Vec::new();
-            if let Some((from, bytes)) = step.from {
+            for (from, bytes) in step.from {
                 let receive = Operation::recv(bytes, members[from as usize]).tag(played.tag);
                 ends.push(After::End(self.push(lane, receive)?));
             }
-            if let Some((to, bytes)) = step.to {
+            for (to, bytes) in step.to {
                 let send = Operation::send(bytes, members[to as usize]).tag(played.tag);
                 ends.push(After::End(self.push(lane, send)?));
             }

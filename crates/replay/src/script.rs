@@ -9,11 +9,11 @@
 //! rank at a time, which is 40 bytes per call and 24 per message end of it.
 
 use crate::ReplayError;
-use crate::collectives::{Algorithms, Call as Collective, Kind};
 use idlewave_explain::program::{Call, Recorded, overlap, taken_from};
 use idlewave_explain::watch::Charge;
 use idlewave_run::tables::{Bursts, Calls, Table, operation_class as class};
 use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::collectives::{Algorithms, Call as Collective, Kind, Step};
 use idlewave_simulate::goal::Parameters;
 use idlewave_units::{Bytes, Rank};
 use std::collections::BTreeMap;
@@ -463,8 +463,9 @@ impl Script {
             let members = &self.members[played.comm as usize];
             let member = members.iter().position(|&r| r == rank).unwrap_or(0);
             let steps = played.call.steps(member as u32, algorithms);
-            let each = steps.iter().filter_map(|s| s.from.or(s.to));
-            let all = each.map(|(_, bytes)| time(bytes));
+            // A round is over with its longest message.
+            let longest = |s: &Step| s.from.iter().chain(&s.to).map(|m| m.1).max();
+            let all = steps.iter().filter_map(longest).map(time);
             end = all.fold(end.max(played.released), u64::saturating_add);
         }
         call.end.saturating_sub(end)

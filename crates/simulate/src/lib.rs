@@ -8,6 +8,7 @@
 mod barrier;
 mod blocks;
 pub mod bulk;
+pub mod collectives;
 mod error;
 mod general;
 pub mod goal;

@@ -34,6 +34,14 @@ pub enum Algorithm {
     Ring,
     /// In round k each sends to the rank k above it.
     Pairwise,
+    /// In round k each sends to the rank 2^k above it what has to go on in that direction, whoever it is for.
+    Bruck,
+    /// Halves are exchanged and summed, then put together again (Rabenseifner).
+    Rabenseifner,
+    /// Pieces down a binomial tree, then around a ring.
+    ScatterRing,
+    /// All messages at once. Not in the bulk-synchronous engine, whose rounds have one message per rank.
+    Linear,
 }
 
 /// The algorithm does not do that operation.
@@ -63,12 +71,16 @@ const COLLECTIVES: [(Collective, &str); 5] = [
     (Collective::Alltoall, "alltoall"),
 ];
 
-const ALGORITHMS: [(Algorithm, &str); 5] = [
+const ALGORITHMS: [(Algorithm, &str); 9] = [
     (Algorithm::Binomial, "binomial"),
     (Algorithm::Dissemination, "dissemination"),
     (Algorithm::RecursiveDoubling, "recursive-doubling"),
     (Algorithm::Ring, "ring"),
     (Algorithm::Pairwise, "pairwise"),
+    (Algorithm::Bruck, "bruck"),
+    (Algorithm::Rabenseifner, "rabenseifner"),
+    (Algorithm::ScatterRing, "scatter-ring"),
+    (Algorithm::Linear, "linear"),
 ];
 
 impl fmt::Display for Collective {
@@ -117,9 +129,10 @@ impl Collective {
         use Algorithm::*;
         match self {
             Collective::Barrier => &[Dissemination, RecursiveDoubling, Binomial],
-            Collective::Allreduce => &[RecursiveDoubling, Ring, Binomial],
-            Collective::Broadcast | Collective::Reduce => &[Binomial],
-            Collective::Alltoall => &[Pairwise],
+            Collective::Allreduce => &[RecursiveDoubling, Ring, Binomial, Rabenseifner],
+            Collective::Broadcast => &[Binomial, ScatterRing],
+            Collective::Reduce => &[Binomial],
+            Collective::Alltoall => &[Pairwise, Bruck],
         }
     }
 
@@ -147,7 +160,19 @@ impl Collective {
             let round = |pattern| Round { pattern, bytes };
             patterns.into_iter().map(round).collect()
         };
+        let piece = |pieces: u32| {
+            let all = u128::from(bytes) * u128::from(pieces);
+            u64::try_from(all.div_ceil(ranks.into())).unwrap_or(u64::MAX)
+        };
         Ok(match (self, algorithm) {
+            (Collective::Broadcast, Algorithm::ScatterRing) => {
+                let scatter = (0..levels).rev().map(|k| Round {
+                    pattern: Pattern::TreeDown(1 << k),
+                    bytes: piece(1 << k),
+                });
+                let ring = with(piece(1), around(ranks - 1).collect());
+                scatter.chain(ring).collect()
+            }
             (Collective::Broadcast, _) => with(bytes, down.collect()),
             (Collective::Reduce, _) => with(bytes, up.collect()),
             (_, Algorithm::Binomial) => with(bytes, up.chain(down).collect()),
@@ -164,13 +189,43 @@ impl Collective {
                 }
                 with(bytes, all)
             }
+            (_, Algorithm::Rabenseifner) => {
+                let power = 1 << ranks.ilog2();
+                let half = |k: u32| Round {
+                    pattern: Pattern::Differ(1 << k, power),
+                    bytes: bytes.div_ceil(u64::from(power >> k)),
+                };
+                let halves = (0..ranks.ilog2()).rev().map(half);
+                let mut all: Vec<Round> = halves.chain((0..ranks.ilog2()).map(half)).collect();
+                if power < ranks {
+                    let fold = |pattern| Round { pattern, bytes };
+                    all.insert(0, fold(Pattern::FoldIn(power)));
+                    all.push(fold(Pattern::FoldOut(power)));
+                }
+                all
+            }
+            (_, Algorithm::Bruck) => (0..levels)
+                .map(|k| Round {
+                    pattern: Pattern::Shift(1 << k),
+                    bytes: bytes.saturating_mul(with_bit(ranks, k)),
+                })
+                .collect(),
             (_, Algorithm::Ring) => {
                 let piece = bytes.div_ceil(u64::from(ranks));
                 with(piece, around(2 * (ranks - 1)).collect())
             }
-            (_, Algorithm::Pairwise) => with(bytes, (1..ranks).map(Pattern::Shift).collect()),
+            // The others are none of any collective, as seen above.
+            (_, Algorithm::Pairwise | Algorithm::ScatterRing | Algorithm::Linear) => {
+                with(bytes, (1..ranks).map(Pattern::Shift).collect())
+            }
         })
     }
+}
+
+/// How many of the numbers below `ranks` have this bit.
+fn with_bit(ranks: u32, bit: u32) -> u64 {
+    let (ranks, size) = (u64::from(ranks), 1_u64 << bit);
+    (ranks / (2 * size)) * size + (ranks % (2 * size)).saturating_sub(size)
 }
 
 /// One message at most from each rank and one to each.
@@ -295,6 +350,9 @@ mod tests {
                         }
                         Collective::Broadcast => knows[rank as usize].contains(&0),
                         Collective::Reduce => rank > 0 || knows[0] == everything,
+                        Collective::Alltoall if algorithm == Algorithm::Bruck => {
+                            knows[rank as usize] == everything
+                        }
                         Collective::Alltoall => direct[rank as usize] == others,
                     };
                     assert!(fulfilled, "{collective} {algorithm} {ranks}: rank {rank}");
@@ -316,6 +374,25 @@ mod tests {
         }
         let of = |ranks| rounds(Collective::Allreduce, Algorithm::RecursiveDoubling, ranks).len();
         assert_eq!([of(8), of(9), of(1)], [3, 5, 0]);
+        // Every piece passes as many links as its way has bits: 7 * 12 / 8 rounds' worth of 8 ranks' pieces.
+        let bruck = rounds(Collective::Alltoall, Algorithm::Bruck, 8);
+        assert_eq!(
+            bruck.iter().map(|r| r.bytes).collect::<Vec<_>>(),
+            [4_000; 3]
+        );
+        let odd = rounds(Collective::Alltoall, Algorithm::Bruck, 5);
+        assert_eq!(
+            odd.iter().map(|r| r.bytes).collect::<Vec<_>>(),
+            [2_000, 2_000, 1_000]
+        );
+        // Twice all but one of n pieces, as bandwidth allows no less.
+        let halves = rounds(Collective::Allreduce, Algorithm::Rabenseifner, 8);
+        assert_eq!(halves.iter().map(|r| r.bytes).sum::<u64>(), 2 * 7 * 125);
+        let scattered = rounds(Collective::Broadcast, Algorithm::ScatterRing, 4);
+        assert_eq!(
+            scattered.iter().map(|r| r.bytes).collect::<Vec<_>>(),
+            [500, 250, 250, 250, 250]
+        );
         let ring = rounds(Collective::Allreduce, Algorithm::Ring, 10);
         assert_eq!((ring.len(), ring[0].bytes), (18, 100));
     }

@@ -111,24 +111,47 @@ pub fn collective(
         });
     }
     Ok(match (collective, algorithm) {
-        (Collective::Broadcast, _) => vec![tree_down(bytes)],
+        (Collective::Broadcast, Algorithm::ScatterRing) => {
+            let around = shift(piece(bytes, 1.into()), 1);
+            let ring = repeat("around", Expression::Ranks - 1, vec![around]);
+            vec![tree_down(|bit| piece(bytes, bit)), ring]
+        }
+        (Collective::Broadcast, _) => vec![tree_down(|_| bytes.into())],
         (Collective::Reduce, _) => vec![tree_up(bytes)],
-        (_, Algorithm::Binomial) => vec![tree_up(bytes), tree_down(bytes)],
+        (_, Algorithm::Binomial) => vec![tree_up(bytes), tree_down(|_| bytes.into())],
         (_, Algorithm::Dissemination) => {
             let body = shift(bytes, bit());
             vec![repeat("round", levels(), vec![body])]
         }
-        (_, Algorithm::RecursiveDoubling) => recursive_doubling(bytes),
+        (_, Algorithm::RecursiveDoubling) => {
+            let rounds = repeat("round", power_levels(), vec![differ(bytes, bit())]);
+            folded(bytes, vec![rounds])
+        }
+        (_, Algorithm::Rabenseifner) => {
+            let half = |k: Expression| {
+                let parts = power() >> k.clone();
+                let bytes = (Expression::from(bytes) + (parts.clone() - 1)) / parts;
+                differ(bytes, Expression::from(1) << k)
+            };
+            let down = half(power_levels() - 1 - Expression::name("round"));
+            let up = half(Expression::name("round"));
+            let rounds = [down, up].map(|body| repeat("round", power_levels(), vec![body]));
+            folded(bytes, rounds.to_vec())
+        }
+        (_, Algorithm::Bruck) => {
+            let body = shift(with_bit() * bytes, bit());
+            vec![repeat("round", levels(), vec![body])]
+        }
         (_, Algorithm::Ring) => {
-            let piece = (Expression::Ranks + (bytes - 1)) / Expression::Ranks;
-            let body = shift(piece, 1);
+            let body = shift(piece(bytes, 1.into()), 1);
             vec![repeat(
                 "round",
                 Expression::from(2) * (Expression::Ranks - 1),
                 vec![body],
             )]
         }
-        (_, Algorithm::Pairwise) => {
+        // The last one is none of any collective, as seen above.
+        (_, Algorithm::Pairwise | Algorithm::ScatterRing | Algorithm::Linear) => {
             let body = shift(bytes, Expression::name("far") + 1);
             vec![repeat("far", Expression::Ranks - 1, vec![body])]
         }
@@ -143,6 +166,18 @@ pub fn linear_alltoall(bytes: i64) -> Statement {
         recv(bytes, (Expression::Rank - far()) % Expression::Ranks, 0),
     ];
     Step::Together(vec![repeat("far", Expression::Ranks - 1, body)]).into()
+}
+
+/// So many of the ranks' pieces of all bytes, rounded up.
+fn piece(bytes: i64, pieces: Expression) -> Expression {
+    (pieces * bytes + (Expression::Ranks - 1)) / Expression::Ranks
+}
+
+/// How many of the numbers below that of the ranks have the bit of the round.
+fn with_bit() -> Expression {
+    let rest = || Expression::Ranks % (bit() * 2) - bit();
+    let above = Expression::binary(Binary::Greater, rest(), 0);
+    Expression::Ranks / (bit() * 2) * bit() + above * rest()
 }
 
 /// To the rank so far above, and from the one as far below, around the end.
@@ -168,12 +203,12 @@ fn tree_up(bytes: i64) -> Statement {
     repeat("round", levels(), vec![step])
 }
 
-/// The way back: the highest bit first.
-fn tree_down(bytes: i64) -> Statement {
+/// The way back: the highest bit first. How many bytes go over an edge follows from its bit.
+fn tree_down(bytes: impl Fn(Expression) -> Expression) -> Statement {
     let bit = || Expression::from(1) << (levels() - 1 - Expression::name("round"));
     let step = tree(bit(), |down| match down {
-        true => recv(bytes, Expression::Rank - bit(), 0),
-        false => send(bytes, Expression::Rank + bit(), 0),
+        true => recv(bytes(bit()), Expression::Rank - bit(), 0),
+        false => send(bytes(bit()), Expression::Rank + bit(), 0),
     });
     repeat("round", levels(), vec![step])
 }
@@ -191,10 +226,27 @@ fn tree(bit: Expression, step: impl Fn(bool) -> Statement) -> Statement {
     choose(upper, vec![step(true)], vec![otherwise])
 }
 
-/// Ranks from the largest power of two on join those as far below, before and after.
-fn recursive_doubling(bytes: i64) -> Vec<Statement> {
-    let power =
-        || Expression::from(1) << Expression::unary(super::Unary::Log2Floor, Expression::Ranks);
+/// The largest power of two that is no more than the ranks, and its logarithm.
+fn power() -> Expression {
+    Expression::from(1) << power_levels()
+}
+
+fn power_levels() -> Expression {
+    Expression::unary(super::Unary::Log2Floor, Expression::Ranks)
+}
+
+/// Ranks whose numbers differ in a bit exchange.
+fn differ(bytes: impl Into<Expression>, bit: Expression) -> Statement {
+    let (bytes, partner) = (bytes.into(), Expression::Rank ^ bit);
+    let both = [
+        send(bytes.clone(), partner.clone(), 0),
+        recv(bytes, partner, 0),
+    ];
+    Step::Together(both.to_vec()).into()
+}
+
+/// Ranks from the largest power of two on join those as far below, before and after what these do.
+fn folded(bytes: i64, inside: Vec<Statement>) -> Vec<Statement> {
     let above = || Expression::binary(Binary::GreaterOrEqual, Expression::Rank, power());
     let has_one =
         || Expression::binary(Binary::Less, Expression::Rank + power(), Expression::Ranks);
@@ -205,20 +257,13 @@ fn recursive_doubling(bytes: i64) -> Vec<Statement> {
             vec![choose(has_one(), vec![others], Vec::new())],
         )
     };
-    let partner = || Expression::Rank ^ bit();
-    let both = Step::Together(vec![send(bytes, partner(), 0), recv(bytes, partner(), 0)]);
-    let inside = Expression::binary(Binary::Less, Expression::Rank, power());
-    let rounds = Expression::unary(super::Unary::Log2Floor, Expression::Ranks);
+    let below = Expression::binary(Binary::Less, Expression::Rank, power());
     vec![
         fold(
             send(bytes, Expression::Rank - power(), 0),
             recv(bytes, Expression::Rank + power(), 0),
         ),
-        choose(
-            inside,
-            vec![repeat("round", rounds, vec![both.into()])],
-            Vec::new(),
-        ),
+        choose(below, inside, Vec::new()),
         fold(
             recv(bytes, Expression::Rank - power(), 0),
             send(bytes, Expression::Rank + power(), 0),

@@ -1,67 +1,38 @@
 //! What each member of a collective sends and receives, in rounds.
 //!
-//! Algorithms: those of [`idlewave_simulate::bulk`], and for operations which that does not have (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005):
+//! Algorithms: those of [`crate::bulk`], and for operations which that does not have (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005):
 //! all-gathers by dissemination (Bruck) or around a ring, gathers and scatters along a binomial tree with the pieces of each
 //! subtree in one message, reduce-scatters pairwise, prefixes by distances that double. Pieces of different lengths (`v`)
 //! count as equal ones: of each call only the sum was recorded.
 
-use idlewave_simulate::bulk::{Algorithm, Collective, CollectiveError, Pattern, Round};
+use super::select::Algorithms;
+use crate::bulk::{Algorithm, Collective, Pattern, Round};
 
-/// From here on an allreduce goes around a ring, below by recursive doubling: 10 kB as in the fixed rules of Open MPI.
-const LONG_ALLREDUCE: u64 = 10_000;
 /// From here on (of all members together) an all-gather goes around a ring, below by dissemination: 80 KiB as in MPICH.
 const LONG_ALLGATHER: u64 = 81_920;
 
-/// The algorithms that collectives are resolved with: the usual one for their size, unless one is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Algorithms {
-    set: Vec<(Collective, Algorithm)>,
-}
-
-impl Algorithms {
-    /// Resolves an operation by this algorithm whatever its size; the last one set counts.
-    ///
-    /// # Errors
-    /// The algorithm does not do that operation.
-    pub fn set(
-        &mut self,
-        collective: Collective,
-        algorithm: Algorithm,
-    ) -> Result<(), CollectiveError> {
-        if !collective.algorithms().contains(&algorithm) {
-            return Err(CollectiveError {
-                collective,
-                algorithm,
-            });
-        }
-        self.set.retain(|(other, _)| *other != collective);
-        self.set.push((collective, algorithm));
-        Ok(())
-    }
-
-    /// The algorithm for an operation with so many bytes per rank.
-    pub fn of(&self, collective: Collective, bytes: u64) -> Algorithm {
-        let set = self.set.iter().find(|(other, _)| *other == collective);
-        match (set, collective) {
-            (Some((_, algorithm)), _) => *algorithm,
-            (None, Collective::Allreduce) if bytes >= LONG_ALLREDUCE => Algorithm::Ring,
-            (None, _) => collective.algorithms()[0],
-        }
-    }
-}
-
 /// What is done, as far as its messages differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// All wait for all.
     Barrier,
+    /// All get the sum of all.
     Allreduce,
+    /// All get what the root has.
     Broadcast,
+    /// The root gets the sum of all.
     Reduce,
+    /// Each sends every other one a piece of its own.
     Alltoall,
+    /// All get the pieces of all.
     Allgather,
+    /// Each gets its piece of the sum of all.
     ReduceScatter,
+    /// The root gets the pieces of all.
     Gather,
+    /// Each gets its piece of what the root has.
     Scatter,
+    /// Each gets the sum of those before it.
     Scan,
 }
 
@@ -113,16 +84,19 @@ impl Kind {
     }
 }
 
-/// What a member does in a round: sends to one, receives from one, each with the length of the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub to: Option<(u32, u64)>,
-    pub from: Option<(u32, u64)>,
+/// What a member does in a round, all at once: whom it sends to and whom it receives from, each with the bytes of the message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Messages that it sends.
+    pub to: Vec<(u32, u64)>,
+    /// Messages that it takes.
+    pub from: Vec<(u32, u64)>,
 }
 
 /// A collective as it was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
+    /// What is done.
     pub kind: Kind,
     /// Number of members, from 1.
     pub members: u32,
@@ -140,13 +114,12 @@ impl Call {
         let own = (member + (ranks - self.root)) % ranks;
         let real =
             |number: u32| ((u64::from(number) + u64::from(self.root)) % u64::from(ranks)) as u32;
-        let by_pattern = |pattern: Pattern, bytes: &dyn Fn(u32) -> u64| Step {
-            to: pattern
-                .target(own, ranks)
-                .map(|to| (real(to), bytes(own.max(to)))),
-            from: pattern
-                .source(own, ranks)
-                .map(|from| (real(from), bytes(own.max(from)))),
+        let by_pattern = |pattern: Pattern, bytes: &dyn Fn(u32) -> u64| {
+            let end = |peer: u32| (real(peer), bytes(own.max(peer)));
+            Step {
+                to: pattern.target(own, ranks).map(end).into_iter().collect(),
+                from: pattern.source(own, ranks).map(end).into_iter().collect(),
+            }
         };
         let levels = ranks.next_power_of_two().trailing_zeros();
         // Ranks of the subtree that hangs on the link between two: that of the higher number.
@@ -175,16 +148,31 @@ impl Call {
                 .map(|k| by_pattern(Pattern::TreeDown(1 << k), &subtree(1 << k)))
                 .collect(),
             Kind::Scan => (0..levels)
-                .map(|k| Step {
-                    to: (own.checked_add(1 << k).filter(|&to| to < ranks)).map(|to| (to, piece)),
-                    from: own.checked_sub(1 << k).map(|from| (from, piece)),
+                .map(|k| {
+                    let above = own.checked_add(1 << k).filter(|&to| to < ranks);
+                    let below = own.checked_sub(1 << k);
+                    Step {
+                        to: above.map(|to| (to, piece)).into_iter().collect(),
+                        from: below.map(|from| (from, piece)).into_iter().collect(),
+                    }
                 })
                 .collect(),
             Kind::Barrier | Kind::Allreduce | Kind::Broadcast | Kind::Reduce | Kind::Alltoall => {
                 let Some(collective) = self.kind.in_bulk() else {
                     return Vec::new();
                 };
-                let algorithm = algorithms.of(collective, piece);
+                let algorithm = algorithms.of(collective, ranks, piece);
+                if algorithm == Algorithm::Linear {
+                    let others = |step: fn(u32, u32, u32) -> u32| {
+                        (1..ranks)
+                            .map(move |k| (step(member, k, ranks), piece))
+                            .collect()
+                    };
+                    return vec![Step {
+                        to: others(|own, k, ranks| (own + k) % ranks),
+                        from: others(|own, k, ranks| (own + ranks - k) % ranks),
+                    }];
+                }
                 // `Algorithms` holds only what does the operation.
                 let rounds = collective
                     .rounds(algorithm, ranks, piece)
@@ -197,5 +185,5 @@ impl Call {
 }
 
 #[cfg(test)]
-#[path = "collectives_tests.rs"]
+#[path = "calls_tests.rs"]
 mod tests;
