@@ -3,6 +3,7 @@
 //! Place in the flow: before placement. Parameters ([`NetworkParameters`]) come from a calibration or by hand.
 //! docs/network.md has the model, and what it leaves out.
 
+mod described;
 mod error;
 mod estimate;
 mod flows;
@@ -15,6 +16,7 @@ mod quantity;
 mod resources;
 mod text;
 
+pub use described::{Description, Part, described};
 pub use error::NetworkError;
 pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};

@@ -1,0 +1,182 @@
+//! Programs that are described and not recorded: steps of computation, exchange with neighbours and collectives.
+
+use idlewave_simulate::Stencil;
+use idlewave_simulate::collectives::{Algorithms, Call, Kind};
+use idlewave_simulate::goal::{BuildError, Operation, OperationId, Schedule, ScheduleBuilder};
+
+/// A loop that all ranks go through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Number of ranks, from 1.
+    pub ranks: u32,
+    /// One step.
+    pub phases: Vec<Part>,
+}
+
+/// A part of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Every rank computes for so many nanoseconds.
+    Compute(u64),
+    /// Every rank sends so many bytes to each of its neighbours, all at once, and waits for theirs.
+    Exchange(Stencil, u64),
+    /// Every rank sends so many bytes to the next one, the last one to nobody, and waits for those of the one before.
+    Next(u64),
+    /// A collective of all ranks, with a piece as [`Call`] has it; a root is rank 0.
+    Collective(Kind, u64),
+}
+
+/// So many steps of a described program.
+///
+/// # Errors
+/// No ranks, and more operations than a schedule can have.
+pub fn described(
+    description: &Description,
+    steps: u32,
+    algorithms: &Algorithms,
+) -> Result<Schedule, BuildError> {
+    let mut builder = ScheduleBuilder::new(description.ranks)?;
+    for rank in 0..description.ranks {
+        let mut writer = Writer {
+            builder: &mut builder,
+            last: Vec::new(),
+        };
+        for _ in 0..steps {
+            for (tag, part) in (0..).zip(&description.phases) {
+                writer.part(description.ranks, rank, part, tag, algorithms)?;
+            }
+        }
+        builder.end_rank()?;
+    }
+    builder.finish()
+}
+
+struct Writer<'a> {
+    builder: &'a mut ScheduleBuilder,
+    /// What the next operations wait for.
+    last: Vec<OperationId>,
+}
+
+impl Writer<'_> {
+    fn part(
+        &mut self,
+        ranks: u32,
+        rank: u32,
+        part: &Part,
+        tag: u32,
+        algorithms: &Algorithms,
+    ) -> Result<(), BuildError> {
+        match part {
+            Part::Compute(ns) => self.together([Operation::calc(*ns)]),
+            Part::Exchange(stencil, bytes) => {
+                let own = rank as usize;
+                let receives = stencil
+                    .sources(own)
+                    .map(|from| Operation::recv(*bytes, from as u32).tag(tag));
+                let sends = stencil
+                    .targets(own)
+                    .map(|to| Operation::send(*bytes, to as u32).tag(tag));
+                self.together(receives.chain(sends))
+            }
+            Part::Next(bytes) => {
+                let before = rank.checked_sub(1);
+                let after = Some(rank + 1).filter(|&next| next < ranks);
+                let receive = before.map(|from| Operation::recv(*bytes, from).tag(tag));
+                let send = after.map(|to| Operation::send(*bytes, to).tag(tag));
+                self.together(receive.into_iter().chain(send))
+            }
+            Part::Collective(kind, piece) => {
+                let call = Call {
+                    kind: *kind,
+                    members: ranks,
+                    root: 0,
+                    piece: *piece,
+                };
+                for step in call.steps(rank, algorithms) {
+                    let receives = step.from.iter();
+                    let receives = receives.map(|&(from, b)| Operation::recv(b, from).tag(tag));
+                    let sends = step
+                        .to
+                        .iter()
+                        .map(|&(to, b)| Operation::send(b, to).tag(tag));
+                    self.together(receives.chain(sends))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Operations that begin together, after all that were begun together before.
+    fn together(
+        &mut self,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<(), BuildError> {
+        let mut all = Vec::new();
+        for operation in operations {
+            let id = self.builder.push(operation)?;
+            for &before in &self.last {
+                self.builder.requires(id, before)?;
+            }
+            all.push(id);
+        }
+        if !all.is_empty() {
+            self.last = all;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Program;
+    use idlewave_simulate::Shape;
+    use idlewave_simulate::collectives::Library;
+
+    fn program(phases: Vec<Part>, ranks: u32, algorithms: &Algorithms) -> Program {
+        let description = Description { ranks, phases };
+        Program::new(&described(&description, 2, algorithms).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_part_has_its_messages_and_both_ends_of_them() {
+        let usual = Algorithms::default();
+        let stencil = Stencil::nearest(Shape::of_sides(&[2, 3, 4]).unwrap());
+        // Two steps of 24 ranks with 6 neighbours, of which two are the same rank along the side of 2.
+        let halo = program(
+            vec![Part::Compute(7), Part::Exchange(stencil.clone(), 100)],
+            24,
+            &usual,
+        );
+        let count: usize = (0..24).map(|r| stencil.targets(r).count()).sum();
+        assert_eq!(halo.messages().len(), 2 * count);
+        assert_eq!(halo.work_ns(5), 14);
+        assert_eq!(program(vec![Part::Next(8)], 5, &usual).messages().len(), 8);
+        let all = program(vec![Part::Collective(Kind::Alltoall, 9)], 6, &usual);
+        assert_eq!(all.messages().len(), 2 * 6 * 5);
+        assert!(all.messages().iter().all(|m| m.bytes == 9));
+    }
+
+    #[test]
+    fn every_collective_of_every_library_can_be_played() {
+        for library in [Library::OpenMpi, Library::Mpich] {
+            let algorithms = Algorithms::of_library(library);
+            for kind in [
+                Kind::Barrier,
+                Kind::Allreduce,
+                Kind::Broadcast,
+                Kind::Alltoall,
+                Kind::Allgather,
+            ] {
+                for (ranks, piece) in [(1, 8), (3, 100_000), (8, 64), (17, 5_000)] {
+                    let program = program(vec![Part::Collective(kind, piece)], ranks, &algorithms);
+                    assert_eq!(
+                        program.messages().is_empty(),
+                        ranks == 1,
+                        "{kind:?} {ranks}"
+                    );
+                }
+            }
+        }
+    }
+}
