@@ -144,7 +144,7 @@ mod tests {
         let stencil = Stencil::nearest(Shape::of_sides(&[2, 3, 4]).unwrap());
         // Two steps of 24 ranks with 6 neighbours, of which two are the same rank along the side of 2.
         let halo = program(
-            vec![Part::Compute(7), Part::Exchange(stencil.clone(), 100)],
+            vec![Part::Compute(7), Part::Exchange(stencil, 100)],
             24,
             &usual,
         );
