@@ -1,0 +1,171 @@
+//! Slurm's `topology.conf`, and what `scontrol show topology` prints, which has the same keys.
+//!
+//! Source: the manual pages topology.conf(5) and scontrol(1) of Slurm 25.05.
+
+use super::tree::{self, Parent};
+use super::{Content, Read, blocks};
+use crate::capacity::BytesPerSecond;
+use crate::read::{Format, ReadError};
+
+/// What is said of every tree that Slurm describes.
+pub(super) const NOTE: &str =
+    "Slurm does not say how many cables join two switches: each pair is taken to have one";
+
+/// A pair of a line. The key is in lower case.
+struct Pair<'a> {
+    key: String,
+    value: &'a str,
+}
+
+/// Reads a tree or blocks from lines of `Key=Value`.
+///
+/// # Errors
+/// A line with its number where it is none of the two plugins'; children that do not make a tree.
+pub(super) fn read(text: &str, format: Format) -> Result<Read, ReadError> {
+    let mut switches = Vec::new();
+    let mut found: Vec<Parent> = Vec::new();
+    for (line, content) in lines(text) {
+        let pairs = pairs(line, &content)?;
+        let Some(first) = pairs.first() else { continue };
+        match first.key.as_str() {
+            "switchname" => switches.push(switch(line, &pairs, format)?),
+            "blockname" => found.push(block(line, &pairs)?),
+            "blocksizes" if pairs.len() == 1 => blocks::check_sizes(line, first.value)?,
+            "include" => {
+                let why = "other files are not read: put their lines in its place";
+                return Err(ReadError::line(line, &content, why));
+            }
+            _ => {
+                let why = "a line begins with SwitchName=, BlockName= or BlockSizes=";
+                return Err(ReadError::line(line, &content, why));
+            }
+        }
+    }
+    let (topology, note) = match (switches.is_empty(), found.is_empty()) {
+        (false, true) => (tree::topology(&switches)?, NOTE),
+        (true, false) => (blocks::topology(found)?, blocks::NOTE),
+        (true, true) => {
+            let what = "a line with SwitchName= or BlockName=";
+            return Err(ReadError::Nothing { what });
+        }
+        (false, false) => {
+            let line = found.first().map_or(1, |b| b.line);
+            let why = "the file has switches too; Slurm takes one of the two";
+            return Err(ReadError::line(line, "BlockName=", why));
+        }
+    };
+    Ok(Read {
+        format,
+        content: Content::Topology(Box::new(topology)),
+        notes: vec![note.to_owned()],
+    })
+}
+
+/// Lines without comments, those that end with a backslash joined with the next; each with the number of its first.
+fn lines(text: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (place, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim_end();
+        let (content, goes_on) = match line.strip_suffix('\\') {
+            Some(before) => (before, true),
+            None => (line, false),
+        };
+        let (first, mut joined) = open.take().unwrap_or((place + 1, String::new()));
+        joined.push_str(content);
+        match goes_on {
+            true => open = Some((first, joined)),
+            false => lines.push((first, joined)),
+        }
+    }
+    lines.extend(open);
+    lines
+}
+
+fn pairs(line: usize, content: &str) -> Result<Vec<Pair<'_>>, ReadError> {
+    let mut pairs = Vec::new();
+    for word in content.split_whitespace() {
+        let Some((key, value)) = word.split_once('=') else {
+            // `Include file` has no equals sign.
+            if pairs.is_empty() && word.eq_ignore_ascii_case("include") {
+                let key = "include".to_owned();
+                return Ok(vec![Pair { key, value: "" }]);
+            }
+            return Err(ReadError::line(line, word, "it is no Key=Value"));
+        };
+        pairs.push(Pair {
+            key: key.to_ascii_lowercase(),
+            value,
+        });
+    }
+    Ok(pairs)
+}
+
+fn switch(line: usize, pairs: &[Pair<'_>], format: Format) -> Result<Parent, ReadError> {
+    let mut parent = Parent {
+        line,
+        ..Parent::default()
+    };
+    let mut keys = Vec::new();
+    for pair in pairs {
+        if keys.contains(&pair.key.as_str()) {
+            let why = "the line has this key twice";
+            return Err(ReadError::line(line, &pair.key, why));
+        }
+        keys.push(&pair.key);
+        let value = if pair.value == "(null)" {
+            ""
+        } else {
+            pair.value
+        };
+        match pair.key.as_str() {
+            "switchname" => parent.name = value.to_owned(),
+            "nodes" => parent.nodes = value.to_owned(),
+            "switches" => parent.switches = value.to_owned(),
+            // A number alone has units that Slurm leaves to whoever writes it.
+            "linkspeed" => parent.capacity = value.parse::<BytesPerSecond>().ok(),
+            "level" if format == Format::ScontrolTopology => {}
+            _ => {
+                let why = "a switch has Nodes=, Switches= and LinkSpeed=";
+                return Err(ReadError::line(line, &pair.key, why));
+            }
+        }
+    }
+    if format == Format::ScontrolTopology && !parent.switches.is_empty() {
+        // Slurm prints all nodes below a switch, not those on it.
+        parent.nodes.clear();
+    }
+    if parent.nodes.is_empty() && parent.switches.is_empty() {
+        let why = "a switch has children: Nodes= or Switches=";
+        return Err(ReadError::line(line, &parent.name, why));
+    }
+    one_name(parent)
+}
+
+fn block(line: usize, pairs: &[Pair<'_>]) -> Result<Parent, ReadError> {
+    let mut parent = Parent {
+        line,
+        ..Parent::default()
+    };
+    for pair in pairs {
+        match pair.key.as_str() {
+            "blockname" => parent.name = pair.value.to_owned(),
+            "nodes" => parent.nodes = pair.value.to_owned(),
+            // scontrol prints them.
+            "blockindex" | "blocksize" | "aggregatedblock" => {}
+            _ => return Err(ReadError::line(line, &pair.key, "a block has Nodes=")),
+        }
+    }
+    one_name(parent)
+}
+
+/// Lines define one switch each.
+fn one_name(parent: Parent) -> Result<Parent, ReadError> {
+    match crate::topology::is_name(&parent.name) {
+        true => Ok(parent),
+        false => {
+            let why = "it is no name of one switch or block";
+            Err(ReadError::line(parent.line, &parent.name, why))
+        }
+    }
+}

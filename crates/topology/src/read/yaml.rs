@@ -1,0 +1,81 @@
+//! A tree of values from YAML, with lines. No aliases: they can stand for more text than there is memory.
+
+use crate::read::ReadError;
+use saphyr_parser::{Event, Parser};
+
+/// Deepest nesting that is read; the format has six levels.
+const DEEPEST: usize = 32;
+
+/// A value and its line.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    pub(super) line: usize,
+    pub(super) kind: Kind,
+}
+
+/// What a value is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Text(String),
+    List(Vec<Value>),
+    /// Keys with their lines, in the order of the text.
+    Map(Vec<(usize, String, Value)>),
+}
+
+fn structure(why: String) -> ReadError {
+    let format = "the YAML text";
+    ReadError::Structure { format, why }
+}
+
+/// The first document.
+pub(super) fn parse(text: &str) -> Result<Option<Value>, ReadError> {
+    // Values that are open, with the key that waits for its value.
+    let mut open: Vec<(Value, Option<(usize, String)>)> = Vec::new();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|e| {
+            let why = format!("{} in line {}", e.info(), e.marker().line());
+            structure(why)
+        })?;
+        let line = span.start.line();
+        let done = match event {
+            Event::Scalar(text, ..) => {
+                let kind = Kind::Text(text.into_owned());
+                Some(Value { line, kind })
+            }
+            Event::SequenceStart(..) | Event::MappingStart(..) => {
+                if open.len() == DEEPEST {
+                    return Err(structure(format!("it is nested too deeply in line {line}")));
+                }
+                let kind = match event {
+                    Event::SequenceStart(..) => Kind::List(Vec::new()),
+                    _ => Kind::Map(Vec::new()),
+                };
+                open.push((Value { line, kind }, None));
+                None
+            }
+            Event::SequenceEnd | Event::MappingEnd => open.pop().map(|(value, _)| value),
+            Event::Alias(_) => {
+                return Err(structure(format!(
+                    "an alias in line {line} is not followed"
+                )));
+            }
+            Event::DocumentEnd => return Ok(None),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => {
+                None
+            }
+        };
+        let Some(value) = done else { continue };
+        let Some((parent, key)) = open.last_mut() else {
+            return Ok(Some(value));
+        };
+        match (&mut parent.kind, key.take(), value) {
+            (Kind::List(list), _, value) => list.push(value),
+            (Kind::Map(map), Some((line, name)), value) => map.push((line, name, value)),
+            (_, _, Value { line, kind }) => match kind {
+                Kind::Text(name) => *key = Some((line, name)),
+                _ => return Err(structure(format!("a key in line {line} is no text"))),
+            },
+        }
+    }
+    Ok(None)
+}

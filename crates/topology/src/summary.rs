@@ -1,0 +1,66 @@
+//! Totals of a topology, level by level.
+
+use crate::model::Vertex;
+use crate::topology::Topology;
+
+/// Switches of one level with their cables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// 1 for leaves; `None` for switches that reach no node.
+    pub level: Option<u32>,
+    /// Switches of the level.
+    pub switches: usize,
+    /// Cables to nodes and to switches of lower levels.
+    pub down: u64,
+    /// Cables to switches of the same level, each counted once.
+    pub across: u64,
+    /// Cables to switches of higher levels.
+    pub up: u64,
+    /// What comes from below over what can go up, in capacity, or in cables where not every capacity is known. Above 1
+    /// the level is oversubscribed; `None` where nothing goes up.
+    pub oversubscription: Option<f64>,
+}
+
+impl Topology {
+    /// Its levels, leaves first.
+    pub fn levels(&self) -> Vec<Level> {
+        let mut all: Vec<Option<u32>> = self.switches().iter().map(|s| s.level).collect();
+        all.sort_unstable_by_key(|l| l.unwrap_or(u32::MAX));
+        all.dedup();
+        all.into_iter().map(|level| self.level(level)).collect()
+    }
+
+    fn level(&self, level: Option<u32>) -> Level {
+        let of = |v| match v {
+            Vertex::Node(_) => Some(0),
+            Vertex::Switch(s) => self.switches()[s.get()].level,
+        };
+        let (mut down, mut across, mut up) = (0, 0, 0);
+        let (mut rate_down, mut rate_up) = (Some(0.0), Some(0.0));
+        let own = self.links().iter();
+        let own = own.filter(|l| matches!(l.from, Vertex::Switch(_)) && of(l.from) == level);
+        for link in own {
+            let cables = u64::from(link.cables);
+            let rate = link.capacity.map(|c| c.get());
+            if of(link.to) < level {
+                down += cables;
+                rate_down = rate_down.zip(rate).map(|(a, b)| a + b);
+            } else if of(link.to) > level {
+                up += cables;
+                rate_up = rate_up.zip(rate).map(|(a, b)| a + b);
+            } else {
+                across += cables;
+            }
+        }
+        let rates = rate_down.zip(rate_up);
+        let (below, above) = rates.unwrap_or((down as f64, up as f64));
+        Level {
+            level,
+            switches: self.switches().iter().filter(|s| s.level == level).count(),
+            down,
+            across: across / 2,
+            up,
+            oversubscription: (up > 0).then(|| below / above),
+        }
+    }
+}
