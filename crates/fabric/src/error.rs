@@ -13,6 +13,12 @@ pub enum FabricError {
         /// Number of ranks.
         size: u32,
     },
+    /// A list of ranks names one more than once.
+    #[error("rank {rank} is named twice")]
+    Twice {
+        /// The rank.
+        rank: Rank,
+    },
     /// A message did not fit into the receive that it matched.
     #[error("receive a message of {} from rank {from}: there is room for {capacity} bytes", told(*length))]
     TooLong {

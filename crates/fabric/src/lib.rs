@@ -11,6 +11,7 @@ mod error;
 mod mailbox;
 mod matching;
 mod meeting;
+mod members;
 pub mod mpi;
 mod nodes;
 pub mod threads;
@@ -91,12 +92,27 @@ pub trait Fabric {
     /// Another rank failed.
     fn nodes(&mut self) -> Result<Nodes, FabricError>;
 
-    /// Does `work` on the first `ranks` ranks, as a world of their own; the others sleep until it is done and get
-    /// `None`. All ranks call it, with no operation under way. A rank on which `work` cannot go on must
-    /// [`fail`](Self::fail).
+    /// Does `work` on the ranks `members`, as a world of their own in which each has its place in the list as its
+    /// rank; the others sleep until it is done and get `None`. All ranks call it with the same list, with no
+    /// operation under way. A rank on which `work` cannot go on must [`fail`](Self::fail).
     ///
     /// # Errors
-    /// There are not as many ranks, or another rank failed.
+    /// The list is empty, names a rank that does not exist or one twice, or another rank failed.
+    ///
+    /// # Panics
+    /// If it is called within such a `work`.
+    fn with_ranks<T>(
+        &mut self,
+        members: &[Rank],
+        work: impl FnOnce(&mut Self) -> T,
+    ) -> Result<Option<T>, FabricError>
+    where
+        Self: Sized;
+
+    /// [`with_ranks`](Self::with_ranks) of the first `ranks` ranks, which keep their numbers.
+    ///
+    /// # Errors
+    /// There are not as many ranks or 0 are asked for, or another rank failed.
     ///
     /// # Panics
     /// If it is called within such a `work`.
@@ -106,7 +122,16 @@ pub trait Fabric {
         work: impl FnOnce(&mut Self) -> T,
     ) -> Result<Option<T>, FabricError>
     where
-        Self: Sized;
+        Self: Sized,
+    {
+        let size = self.size();
+        if ranks == 0 || ranks > size {
+            let rank = Rank::new(ranks.saturating_sub(1));
+            return Err(FabricError::NoSuchRank { rank, size });
+        }
+        let members: Vec<Rank> = (0..ranks).map(Rank::new).collect();
+        self.with_ranks(&members, work)
+    }
 
     /// Starts to send `data`; the buffer comes back from [`finish_send`](Self::finish_send).
     ///

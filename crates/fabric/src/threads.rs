@@ -3,6 +3,7 @@
 use crate::mailbox::Mailboxes;
 use crate::matching::Messages;
 use crate::meeting::Meeting;
+use crate::members::place_among;
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
 use idlewave_units::Rank;
 use std::sync::Arc;
@@ -45,9 +46,25 @@ pub struct Endpoint {
     shared: Arc<Shared>,
     messages: Messages,
     barriers: u64,
-    /// Ranks that take part: those of the world, or the first ones of it.
-    active: u32,
+    /// The ranks that take part where not all do.
+    chosen: Option<Chosen>,
     meetings: u64,
+}
+
+/// A world within the world.
+struct Chosen {
+    /// The own rank in it.
+    place: u32,
+    /// Its ranks, as ranks of the whole world.
+    members: Vec<Rank>,
+}
+
+impl Chosen {
+    /// Its rank for one of the whole world; only members send.
+    fn within(&self, rank: Rank) -> Rank {
+        let place = self.members.iter().position(|&member| member == rank);
+        place.map_or(rank, |place| Rank::new(place as u32))
+    }
 }
 
 /// The ends of `size` ranks, to be moved into their threads.
@@ -67,7 +84,7 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
         shared: Arc::clone(&shared),
         messages: Messages::new(rank, size),
         barriers: 0,
-        active: size,
+        chosen: None,
         meetings: 0,
     };
     (0..size).map(end).collect()
@@ -92,14 +109,45 @@ impl Endpoint {
         self.shared.failed.store(true, Ordering::Relaxed);
     }
 
-    fn check(&self, rank: Rank) -> Result<(), FabricError> {
-        if rank.get() < self.active {
-            return Ok(());
+    /// Ranks that take part.
+    fn active(&self) -> u32 {
+        match &self.chosen {
+            Some(chosen) => chosen.members.len() as u32,
+            None => self.shared.mailboxes.size(),
         }
-        Err(FabricError::NoSuchRank {
-            rank,
-            size: self.active,
-        })
+    }
+
+    /// The rank of the whole world for one of those that take part.
+    fn resolve(&self, rank: Rank) -> Result<Rank, FabricError> {
+        let size = self.active();
+        let found = match &self.chosen {
+            Some(chosen) => chosen.members.get(rank.get() as usize).copied(),
+            None => (rank.get() < size).then_some(rank),
+        };
+        found.ok_or(FabricError::NoSuchRank { rank, size })
+    }
+
+    /// The result of a receive with the sender's rank among those that take part.
+    fn heard(&self, result: Result<Delivery, FabricError>) -> Result<Delivery, FabricError> {
+        let Some(chosen) = &self.chosen else {
+            return result;
+        };
+        match result {
+            Ok(Delivery { from, data }) => Ok(Delivery {
+                from: chosen.within(from),
+                data,
+            }),
+            Err(FabricError::TooLong {
+                from,
+                length,
+                capacity,
+            }) => Err(FabricError::TooLong {
+                from: chosen.within(from),
+                length,
+                capacity,
+            }),
+            other => other,
+        }
     }
 
     /// Meets all ranks of the world asleep; gives the highest number of barriers that a rank has passed.
@@ -141,10 +189,11 @@ impl Fabric for Endpoint {
     type Receiving = Receiving;
 
     fn rank(&self) -> Rank {
-        Rank::new(self.rank)
+        let chosen = self.chosen.as_ref().map(|chosen| chosen.place);
+        Rank::new(chosen.unwrap_or(self.rank))
     }
     fn size(&self) -> u32 {
-        self.active
+        self.active()
     }
 
     fn fail(&self) {
@@ -152,33 +201,24 @@ impl Fabric for Endpoint {
     }
 
     fn nodes(&mut self) -> Result<Nodes, FabricError> {
-        Ok(Nodes::single(self.active))
+        Ok(Nodes::single(self.active()))
     }
 
-    fn with_first<T>(
+    fn with_ranks<T>(
         &mut self,
-        ranks: u32,
+        members: &[Rank],
         work: impl FnOnce(&mut Self) -> T,
     ) -> Result<Option<T>, FabricError> {
-        let before = self.active;
-        assert_eq!(
-            before,
-            self.shared.mailboxes.size(),
-            "already among the first ranks"
-        );
-        if ranks == 0 || ranks > before {
-            return Err(FabricError::NoSuchRank {
-                rank: Rank::new(ranks.saturating_sub(1)),
-                size: before,
-            });
-        }
+        assert!(self.chosen.is_none(), "already among chosen ranks");
+        let place = place_among(members, Rank::new(self.rank), self.active())?;
         // A rank may leave a barrier while another one has signals of it to give. With other partners they
         // could overwrite newer ones: nobody goes on before all have left.
         self.meet()?;
-        let done = (self.rank < ranks).then(|| {
-            self.active = ranks;
+        let done = place.map(|place| {
+            let members = members.to_vec();
+            self.chosen = Some(Chosen { place, members });
             let done = work(self);
-            self.active = before;
+            self.chosen = None;
             done
         });
         // No rank can pass another barrier of the world before all have read this number.
@@ -187,7 +227,7 @@ impl Fabric for Endpoint {
     }
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
-        self.check(to)?;
+        let to = self.resolve(to)?;
         Ok(Sending(self.messages.send(
             &self.shared.mailboxes,
             to,
@@ -203,9 +243,7 @@ impl Fabric for Endpoint {
         capacity: usize,
         buffer: Vec<u8>,
     ) -> Result<Receiving, FabricError> {
-        if let Some(from) = from {
-            self.check(from)?;
-        }
+        let from = from.map(|from| self.resolve(from)).transpose()?;
         Ok(Receiving(
             self.messages.receive(from, tag, capacity, buffer),
         ))
@@ -247,7 +285,7 @@ impl Fabric for Endpoint {
         let mut turn = 0;
         loop {
             if let Some(delivery) = self.messages.finish_receive(receiving.0) {
-                return delivery;
+                return self.heard(delivery);
             }
             self.messages.progress(&self.shared.mailboxes);
             hook();
@@ -259,9 +297,11 @@ impl Fabric for Endpoint {
     /// for rank r - 2^k; after log2(size) rounds it has heard of all.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         self.barriers += 1;
-        let (size, rounds) = (u64::from(self.active), self.shared.rounds as usize);
-        for round in 0..rounds_of(self.active) as usize {
-            let to = (u64::from(self.rank) + (1 << round)) % size;
+        let (size, rounds) = (self.active(), self.shared.rounds as usize);
+        let place = u64::from(self.rank().get());
+        for round in 0..rounds_of(size) as usize {
+            let to = (place + (1 << round)) % u64::from(size);
+            let to = self.resolve(Rank::new(to as u32))?.get();
             // Release: whoever sees the signal sees what this rank did before the barrier, and, because
             // it acquired earlier rounds, what the ranks did of which it heard.
             self.shared.flags[to as usize * rounds + round]
@@ -289,6 +329,6 @@ impl Drop for Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {}", self.rank, self.active)
+        write!(f, "rank {} of {}", self.rank(), self.active())
     }
 }

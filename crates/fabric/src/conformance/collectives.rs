@@ -1,6 +1,6 @@
 //! What collectives, worlds of fewer ranks and the split by node must do.
 
-use super::{quiet, ring};
+use super::{a_message_too_long_is_an_error, any_source_hears_everyone, quiet, ring};
 use crate::{Fabric, FabricError, Reduction, Waits};
 use idlewave_units::Rank;
 
@@ -180,6 +180,60 @@ pub fn the_first_ranks_are_a_world<F: Fabric>(fabric: &mut F) {
     assert!(fabric.with_first(0, |_| ()).is_err());
 }
 
+/// Chosen ranks are a world in the order of their list, whatever it is; afterwards all are together again.
+pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
+    let (size, rank) = (fabric.size(), own(fabric));
+    let lists = [
+        (0..size).rev().collect(),
+        (0..size).step_by(2).collect(),
+        (0..size).skip(1).chain([0]).collect(),
+        vec![size - 1],
+        (size / 2..size).rev().collect(),
+    ];
+    // Twice: what the first round leaves behind must not harm the second.
+    for list in lists.iter().chain(&lists) {
+        let members: Vec<Rank> = list.iter().copied().map(Rank::new).collect();
+        let number = members.len() as u32;
+        let place = list.iter().position(|&member| member == rank);
+        let done = fabric.with_ranks(&members, |fabric| {
+            assert_eq!(Some(own(fabric) as usize), place);
+            assert_eq!(fabric.size(), number);
+            fabric.barrier(&mut quiet).expect("a barrier");
+            let mut all = vec![0; 4 * number as usize];
+            fabric
+                .allgather(&rank.to_le_bytes(), &mut all, &mut quiet)
+                .expect("an allgather");
+            let expected: Vec<u8> = list.iter().flat_map(|r| r.to_le_bytes()).collect();
+            assert_eq!(all, expected);
+            ring(fabric, |_| ());
+            any_source_hears_everyone(fabric);
+            a_message_too_long_is_an_error(fabric);
+            let outside = fabric.start_send(Rank::new(number), crate::Tag(0), Vec::new());
+            let (rank, size) = (Rank::new(number), number);
+            assert_eq!(outside.err(), Some(FabricError::NoSuchRank { rank, size }));
+            own(fabric)
+        });
+        let expected = place.map(|place| place as u32);
+        assert_eq!(done.expect("ranks that exist"), expected);
+        assert_eq!((fabric.size(), own(fabric)), (size, rank));
+        fabric.barrier(&mut quiet).expect("a barrier");
+        ring(fabric, |_| ());
+    }
+}
+
+/// Lists of no ranks, of unknown ones and with one twice are refused on every rank, and what follows is unharmed.
+pub fn impossible_choices_are_an_error<F: Fabric>(fabric: &mut F) {
+    let size = fabric.size();
+    let zero = Rank::new(0);
+    assert!(fabric.with_ranks(&[], |_| ()).is_err());
+    let rank = Rank::new(size);
+    let refused = fabric.with_ranks(&[zero, rank], |_| ());
+    assert_eq!(refused, Err(FabricError::NoSuchRank { rank, size }));
+    let refused = fabric.with_ranks(&[zero, zero], |_| ());
+    assert_eq!(refused, Err(FabricError::Twice { rank: zero }));
+    ring(fabric, |_| ());
+}
+
 /// All ranks agree on the nodes, every rank is on one.
 pub fn every_rank_is_on_a_node<F: Fabric>(fabric: &mut F) {
     let nodes = fabric.nodes().expect("nodes");
@@ -209,6 +263,8 @@ pub fn all<F: Fabric>(fabric: &mut F) {
         unknown_roots_are_an_error(fabric);
         collectives_leave_messages_alone(fabric);
         the_first_ranks_are_a_world(fabric);
+        chosen_ranks_are_a_world_in_their_order(fabric);
+        impossible_choices_are_an_error(fabric);
         every_rank_is_on_a_node(fabric);
     }
     fabric.set_waits(Waits::Watched);

@@ -2,6 +2,7 @@
 
 use super::job::{Job, ThreadLevel};
 use super::operation::{Lent, Receiving, Request, Sending, place, place_mut};
+use crate::members::place_among;
 use crate::{Delivery, Fabric, FabricError, Nodes, Reduction, Tag, Waiting, Waits};
 use idlewave_mpi::{RawHandle, Search, Slot};
 use idlewave_units::{CpuSet, Rank};
@@ -26,6 +27,8 @@ pub struct MpiFabric {
     size: u32,
     pub(super) waits: Waits,
     waiting: Waiting,
+    /// Whether it is a world of chosen ranks now.
+    divided: bool,
 }
 
 impl MpiFabric {
@@ -52,6 +55,7 @@ impl MpiFabric {
             size,
             waits: Waits::Watched,
             waiting: Waiting::Yield,
+            divided: false,
         };
         fabric.waiting = fabric.suitable_waiting()?;
         Ok(fabric)
@@ -156,14 +160,14 @@ impl MpiFabric {
         Ok(Request::new(slot))
     }
 
-    /// Splits off the ranks that give the same colour; `None` for those that give none.
-    fn split(&self, belongs: bool) -> Result<Option<RawHandle>, FabricError> {
-        let colour = if belongs { 0 } else { self.job.abi.undefined };
+    /// Splits off the ranks that give a place, which is their rank among those; `None` for those that give none.
+    fn split(&self, place: Option<u32>) -> Result<Option<RawHandle>, FabricError> {
+        let colour = place.map_or(self.job.abi.undefined, |_| 0);
+        let key = place.unwrap_or(0) as c_int;
         let mut slot = Slot::default();
         // SAFETY: the communicator is one of this job, the slot is of this frame.
-        let result = unsafe {
-            (self.job.calls.comm_split)(self.communicator, colour, self.rank as c_int, &mut slot)
-        };
+        let result =
+            unsafe { (self.job.calls.comm_split)(self.communicator, colour, key, &mut slot) };
         self.job.check("MPI_Comm_split", result)?;
         let handle = self.job.handle_in(slot);
         Ok((handle != self.job.handles.comm_null).then_some(handle))
@@ -259,27 +263,24 @@ impl Fabric for MpiFabric {
         Ok(Nodes::from_leaders(&leaders, &hosts))
     }
 
-    fn with_first<T>(
+    fn with_ranks<T>(
         &mut self,
-        ranks: u32,
+        members: &[Rank],
         work: impl FnOnce(&mut Self) -> T,
     ) -> Result<Option<T>, FabricError> {
-        if ranks == 0 || ranks > self.size {
-            return Err(FabricError::NoSuchRank {
-                rank: Rank::new(ranks.saturating_sub(1)),
-                size: self.size,
-            });
-        }
-        let belongs = self.rank < ranks;
-        let Some(first) = self.split(belongs)? else {
+        assert!(!self.divided, "already among chosen ranks");
+        let place = place_among(members, Rank::new(self.rank), self.size)?;
+        let Some((part, own)) = self.split(place)?.zip(place) else {
             self.sleep_until_all_are_here()?;
             return Ok(None);
         };
-        let (world, size) = (self.communicator, self.size);
-        (self.communicator, self.size) = (first, ranks);
+        let world = (self.communicator, self.rank, self.size);
+        (self.communicator, self.rank, self.size) = (part, own, members.len() as u32);
+        self.divided = true;
         let done = work(self);
-        (self.communicator, self.size) = (world, size);
-        self.free(first)?;
+        self.divided = false;
+        (self.communicator, self.rank, self.size) = world;
+        self.free(part)?;
         self.sleep_until_all_are_here()?;
         Ok(Some(done))
     }
