@@ -556,3 +556,49 @@ fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
     }
     assert!(!path.join(".nodes").exists());
 }
+
+#[test]
+fn slow_links_carry_their_rate_and_no_more() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let script = "cat $IDLEWAVE_NODES_TOPOLOGY >\"$DIR/topology\"; exec mpirun.openmpi -n 2 \"$IDLEWAVE\" measure pingpong \
+                  --bytes 1048576 --duration 1s --json";
+    let rig = "with_nodes --free --slots 1 --rate 100mbit 2";
+    let Some(out) = on_nodes(rig, script, Path::new(""), dir.path()) else {
+        return;
+    };
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let sizes = found["results"]["sizes"].as_array().unwrap();
+    let longest = sizes.last().unwrap();
+    assert_eq!(longest["bytes"], 1 << 20);
+    // 12.5 MB/s less the headers of Ethernet, IP and TCP.
+    let bandwidth = longest["bandwidth"].as_f64().unwrap();
+    assert!((9e6..12.5e6).contains(&bandwidth), "{bandwidth}");
+    let topology = std::fs::read_to_string(dir.path().join("topology")).unwrap();
+    let (switch, nodes) = topology.trim().split_once(" Nodes=").unwrap();
+    assert_eq!((switch, nodes.split(',').count()), ("SwitchName=bridge", 2));
+}
+
+#[test]
+fn nodes_below_different_leaves_share_the_uplink() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let script = "cat $IDLEWAVE_NODES_TOPOLOGY >\"$DIR/topology\"; exec mpirun.openmpi -n 4 \"$IDLEWAVE\" measure pingpong \
+                  --pairs 2 --bytes 262144 --duration 1s --json";
+    let rig = "with_nodes --free --slots 1 --uplink 100mbit 4";
+    let Some(out) = on_nodes(rig, script, Path::new(""), dir.path()) else {
+        return;
+    };
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let sizes = found["results"]["sizes"].as_array().unwrap();
+    // Both pairs are split by the spine. Each moves one message at a time, now in the one direction and now in the
+    // other: together no more than the two directions of the uplink.
+    let total = sizes.last().unwrap()["total_bandwidth"].as_f64().unwrap();
+    assert!((6e6..25e6).contains(&total), "{total}");
+    let topology = std::fs::read_to_string(dir.path().join("topology")).unwrap();
+    let lines: Vec<&str> = topology.lines().collect();
+    assert_eq!(lines.len(), 3, "{topology}");
+    assert!(lines[0].starts_with("SwitchName=leaf1 Nodes=") && lines[0].contains("n1,"));
+    assert!(lines[1].starts_with("SwitchName=leaf2 Nodes=") && lines[1].ends_with("n4"));
+    assert_eq!(lines[2], "SwitchName=spine Switches=leaf1,leaf2");
+}
