@@ -6,6 +6,9 @@ pub enum NetworkError {
     /// A file of parameters is not of the form; the message has the line.
     #[error("{0}")]
     Form(String),
+    /// Nothing can be fitted to what was measured.
+    #[error("fit a network: {0}")]
+    Samples(String),
     /// A parameter cannot be.
     #[error("parameter {name}: {why}")]
     Parameter {

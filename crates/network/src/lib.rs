@@ -4,6 +4,7 @@
 //! docs/network.md has the model, and what it leaves out.
 
 mod described;
+mod calibration;
 mod error;
 mod estimate;
 mod flows;
@@ -17,6 +18,7 @@ mod resources;
 mod text;
 
 pub use described::{Description, Part, described};
+pub use calibration::{Calibration, CalibrationSamples, PointFit, Probe, SamplePoint, Way, fit};
 pub use error::NetworkError;
 pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};

@@ -1,0 +1,228 @@
+//! The fit: a time for each point, numbers from all times, intervals from drawing repetitions anew.
+//!
+//! The time of a point is the median of its repetitions: one that the system disturbed does not count. Intervals are the middle 95 % of
+//! what [`Resampler::TIMES`] draws of whole rounds of measurements give (B. Efron, R. Tibshirani, "An Introduction to the Bootstrap",
+//! 1993, chapter 13): points that were measured in the same round are drawn together, as a disturbed moment disturbs them all.
+
+use super::judge;
+use super::model::{Numbers, WayNumbers, numbers};
+use super::samples::{CalibrationSamples, Probe, Way};
+use crate::{NetworkError, NetworkParameters, Quantity, SlowDown};
+use idlewave_stats::resampling::{Resampler, interval};
+use serde::{Deserialize, Serialize};
+
+/// Longer messages wait for their receive where the ping-pong does not tell: the usual limit of Open MPI over TCP.
+const EAGER_LIMIT: u64 = 64 << 10;
+/// Adapter where none was measured: a guess.
+const UNKNOWN_ADAPTER: f64 = 1.25e9;
+/// Directions of which one takes less than this from the other are separate.
+const SEPARATE: f64 = 1.9;
+
+/// A point as it was measured and as the model has it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointFit {
+    /// What was done.
+    pub probe: Probe,
+    /// Median over the repetitions with its interval, seconds.
+    pub seconds: Quantity,
+    /// What the model has, seconds; `None` where it says nothing.
+    pub model_seconds: Option<f64>,
+}
+
+impl PointFit {
+    /// Logarithm of measured over predicted.
+    pub fn residual(&self) -> Option<f64> {
+        Some((self.seconds.value / self.model_seconds?).ln())
+    }
+
+    /// Bytes per second of all pairs and directions of a stream together, measured and predicted; `None` of other points.
+    pub fn bandwidth(&self) -> Option<(f64, Option<f64>)> {
+        let Probe::Stream {
+            pairs,
+            both_ways,
+            bytes,
+            messages,
+            ..
+        } = self.probe
+        else {
+            return None;
+        };
+        let ways = if both_ways { 2.0 } else { 1.0 };
+        let moved = ways * f64::from(pairs) * bytes as f64 * messages as f64;
+        let model = self.model_seconds.map(|seconds| moved / seconds);
+        Some((moved / self.seconds.value, model))
+    }
+}
+
+/// What was made of samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// The parameters; what was not measured is assumed.
+    pub parameters: NetworkParameters,
+    /// What one pair between nodes moves one way with several messages under way, bytes per second; `None` where it was not measured.
+    pub stream_outside: Option<Quantity>,
+    /// The same inside a node.
+    pub stream_inside: Option<Quantity>,
+    /// Both directions of an adapter together over one of them; 2 where they are separate. `None` where it was not measured.
+    pub both_over_one: Option<Quantity>,
+    /// All points, in the order of the samples.
+    pub points: Vec<PointFit>,
+    /// Index of the point that the model is furthest from.
+    pub worst: Option<usize>,
+    /// What to know before the parameters are used, one line each.
+    pub warnings: Vec<String>,
+    /// Seed of the intervals.
+    pub seed: u64,
+}
+
+/// Fits the model to samples.
+///
+/// # Errors
+/// No ping-pong was measured, or the samples cannot be ([`CalibrationSamples::check`]).
+pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, NetworkError> {
+    samples.check()?;
+    let seconds: Vec<f64> = samples.points.iter().map(|p| median(&p.seconds)).collect();
+    let found = numbers(samples, &seconds);
+    if found.inside.is_none() && found.outside.is_none() {
+        let why = "no two ranks exchanged messages of several lengths".to_owned();
+        return Err(NetworkError::Samples(why));
+    }
+    let mut resampler = Resampler::with_seed(samples.repetitions(), seed);
+    let mut drawn_seconds = Vec::with_capacity(Resampler::TIMES);
+    for _ in 0..Resampler::TIMES {
+        let rounds = resampler.draw();
+        let of = |times: &Vec<f64>| {
+            let drawn: Vec<f64> = rounds
+                .iter()
+                .filter_map(|&r| times.get(r).copied())
+                .collect();
+            // Points that were measured less often than others may be missed by a draw.
+            median(if drawn.is_empty() { times } else { &drawn })
+        };
+        let times: Vec<f64> = samples.points.iter().map(|p| of(&p.seconds)).collect();
+        drawn_seconds.push(times);
+    }
+    let draws: Vec<Numbers> = drawn_seconds.iter().map(|s| numbers(samples, s)).collect();
+    let with_interval = |of: &dyn Fn(&Numbers) -> Option<f64>| -> Option<Quantity> {
+        let value = of(&found)?;
+        Some(quantity(value, draws.iter().filter_map(of).collect()))
+    };
+    let points: Vec<PointFit> = samples
+        .points
+        .iter()
+        .enumerate()
+        .map(|(i, point)| PointFit {
+            probe: point.probe,
+            seconds: quantity(seconds[i], drawn_seconds.iter().map(|s| s[i]).collect()),
+            model_seconds: found.predicted(&point.probe),
+        })
+        .collect();
+    let both_over_one = with_interval(&both_over_one);
+    let mut parameters = parameters(samples, &found, &with_interval);
+    parameters.misfit = judge::misfit(&points);
+    let worst = judge::worst(&points);
+    let warnings = judge::warnings(samples, &found, &points, parameters.misfit);
+    Ok(Calibration {
+        parameters,
+        stream_outside: with_interval(&|n| Some(n.outside?.filling?.each)),
+        stream_inside: with_interval(&|n| Some(n.inside?.filling?.each)),
+        both_over_one,
+        points,
+        worst,
+        warnings,
+        seed,
+    })
+}
+
+/// Of at least one time.
+fn median(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() % 2 {
+        0 => (sorted[half - 1] + sorted[half]) / 2.0,
+        _ => sorted[half],
+    }
+}
+
+fn quantity(value: f64, mut draws: Vec<f64>) -> Quantity {
+    let (low, high) = interval(&mut draws, value).unwrap_or((value, value));
+    Quantity::measured(value, low, high)
+}
+
+/// What both directions of an adapter move over what one does; 2 at most.
+fn both_over_one(numbers: &Numbers) -> Option<f64> {
+    let outside = numbers.outside.as_ref()?;
+    Some((outside.both?.full / outside.filling?.full).min(2.0))
+}
+
+type Interval<'a> = &'a dyn Fn(&dyn Fn(&Numbers) -> Option<f64>) -> Option<Quantity>;
+
+fn parameters(
+    samples: &CalibrationSamples,
+    found: &Numbers,
+    interval: Interval,
+) -> NetworkParameters {
+    let full = |n: &Numbers| Some(n.outside?.filling?.full);
+    let adapter = full(found).unwrap_or(UNKNOWN_ADAPTER);
+    let mut out = NetworkParameters::assumed(about(samples), adapter);
+    let set = |to: &mut Quantity, of: &dyn Fn(&Numbers) -> Option<f64>| {
+        if let Some(quantity) = interval(of) {
+            *to = quantity;
+        }
+    };
+    set(&mut out.overhead_ns, &|n| Some(n.overhead * 1e9));
+    set(&mut out.inside.latency_ns, &|n| {
+        Some(n.inside?.latency * 1e9)
+    });
+    set(&mut out.inside.bandwidth, &|n| Some(n.inside?.bandwidth));
+    set(&mut out.outside.latency_ns, &|n| {
+        Some(n.outside?.latency * 1e9)
+    });
+    set(&mut out.outside.bandwidth, &|n| Some(n.outside?.bandwidth));
+    set(&mut out.memory, &|n| Some(n.inside?.filling?.full));
+    // One way tells of the sender's and of the receiver's adapter together: the nodes are alike.
+    set(&mut out.adapter.out, &full);
+    set(&mut out.adapter.into, &full);
+    // From one switch to three.
+    set(&mut out.hop_ns, &|n| {
+        let more = n.across? - n.outside?.ping_pong.short.at;
+        Some(more.max(0.0) * 1e9 / 2.0)
+    });
+    if both_over_one(found).is_some_and(|ratio| ratio < SEPARATE) {
+        out.adapter.both = interval(&|n| Some(n.outside?.both?.full));
+    }
+    let limit = |n: Option<WayNumbers>| n.and_then(|n| n.ping_pong.last_short);
+    let eager = limit(found.outside).or_else(|| limit(found.inside));
+    out.eager_limit = eager.map_or(EAGER_LIMIT, |bytes| bytes as u64);
+    let step = |(i, &(ranks, _)): (usize, &(u32, f64))| {
+        let factor = interval(&|n| n.slow_down.get(i).map(|s| s.1.max(0.5)))?;
+        Some(SlowDown { ranks, factor })
+    };
+    let steps = found.slow_down.iter().enumerate();
+    out.slow_down = steps.filter_map(step).collect();
+    out
+}
+
+fn about(samples: &CalibrationSamples) -> String {
+    let ranks = samples.ranks_per_node;
+    match &samples.nodes[..] {
+        [only] => format!("calibrated on {only} alone, {ranks} ranks"),
+        [first, second] => {
+            format!("calibrated between {first} and {second}, {ranks} ranks on each")
+        }
+        several => format!(
+            "calibrated on {} nodes from {} on, {ranks} ranks on each",
+            several.len(),
+            several.first().map_or("", String::as_str)
+        ),
+    }
+}
+
+/// Whether a way was measured.
+pub(super) fn has(samples: &CalibrationSamples, wanted: Way) -> bool {
+    samples
+        .points
+        .iter()
+        .any(|p| matches!(p.probe, Probe::PingPong { way, .. } if way == wanted))
+}

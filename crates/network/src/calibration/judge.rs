@@ -1,0 +1,123 @@
+//! Whether the model explains what was measured, and what else its user must know.
+
+use super::fit::{PointFit, has};
+use super::model::Numbers;
+use super::samples::{CalibrationSamples, Way};
+
+/// Points further off than this factor are told.
+const FAR: f64 = 1.5;
+/// A misfit above this is told.
+const MUCH: f64 = 0.25;
+/// Repetitions below which intervals are told to be too narrow.
+const FEW: usize = 5;
+/// Pairs of which the slowest takes so many times as long as the fastest do not share fairly.
+const UNFAIR: f64 = 1.5;
+
+/// Root of the mean squared residual over all points that the model has a time for.
+pub fn misfit(points: &[PointFit]) -> f64 {
+    let squares: Vec<f64> = points
+        .iter()
+        .filter_map(|p| Some(p.residual()?.powi(2)))
+        .collect();
+    match squares.len() {
+        0 => 0.0,
+        n => (squares.iter().sum::<f64>() / n as f64).sqrt(),
+    }
+}
+
+/// The point that the model is furthest from.
+pub fn worst(points: &[PointFit]) -> Option<usize> {
+    let far = points.iter().enumerate();
+    far.filter_map(|(i, p)| Some((i, p.residual()?.abs())))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(i, _)| i)
+}
+
+/// All that is to be said.
+pub fn warnings(
+    samples: &CalibrationSamples,
+    found: &Numbers,
+    points: &[PointFit],
+    misfit: f64,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    if !has(samples, Way::Outside) {
+        said.push("all ranks were on one node: everything between nodes is assumed".to_owned());
+    }
+    said.extend(unexplained(points, misfit));
+    let seen = |f: Option<super::curves::Filling>| f.is_some_and(|f| f.seen);
+    if let Some(outside) = &found.outside {
+        // One pair that fills the link alone looks like a limit of the pair.
+        let several = seen(outside.filling);
+        if !several && outside.filling.is_some() {
+            said.push(
+                "no number of pairs filled the adapter: its capacity is at least what is given"
+                    .to_owned(),
+            );
+        }
+    }
+    if let Some(inside) = &found.inside {
+        match inside.filling {
+            None => said.push("memory was not measured with several pairs".to_owned()),
+            Some(filling) if !filling.seen => said.push(
+                "no number of pairs filled the memory: its capacity is at least what is given"
+                    .to_owned(),
+            ),
+            Some(_) => {}
+        }
+    }
+    if samples.shared_cpus() {
+        said.push(format!(
+            "{} ranks shared {} CPUs of a node: times inside it and of short messages hold waits for a CPU",
+            samples.ranks_per_node, samples.cpus_per_node
+        ));
+    }
+    let least = samples.points.iter().map(|p| p.seconds.len()).min();
+    if let Some(least) = least.filter(|&n| n < FEW) {
+        said.push(format!(
+            "some points have only {least} repetitions: intervals are too narrow"
+        ));
+    }
+    said.extend(unfair(samples));
+    said
+}
+
+fn unexplained(points: &[PointFit], misfit: f64) -> Option<String> {
+    let point = &points[worst(points)?];
+    let factor = point.residual()?.exp();
+    if misfit <= MUCH && (1.0 / FAR..=FAR).contains(&factor) {
+        return None;
+    }
+    let off = match factor >= 1.0 {
+        true => format!("{factor:.2} times as long as"),
+        false => format!("1/{:.2} of the time that", 1.0 / factor),
+    };
+    let verb = if factor >= 1.0 { "" } else { " says" };
+    Some(format!(
+        "the model does not explain everything: typically it is off by {:.0} %; {} took {off} it{verb}",
+        100.0 * misfit.exp_m1(),
+        point.probe.words()
+    ))
+}
+
+fn unfair(samples: &CalibrationSamples) -> Option<String> {
+    let ratio = |p: &super::SamplePoint| {
+        let pairs = p.seconds.iter().zip(&p.fastest_seconds);
+        let mut ratios: Vec<f64> = pairs.map(|(slow, fast)| slow / fast).collect();
+        ratios.sort_by(f64::total_cmp);
+        Some((ratios.get(ratios.len() / 2).copied()?, p.probe))
+    };
+    let streams = samples
+        .points
+        .iter()
+        .filter(|p| matches!(p.probe, super::Probe::Stream { .. }));
+    let (most, probe) = streams
+        .filter_map(ratio)
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (most > UNFAIR).then(|| {
+        format!(
+            "pairs do not share evenly: of {} the slowest took {most:.1} times as long as the fastest",
+            probe.words()
+        )
+    })
+}

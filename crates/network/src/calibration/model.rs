@@ -1,0 +1,254 @@
+//! The model as numbers, estimated from the times of all points, and what it predicts for each of them.
+
+use super::curves::{Filling, Pieces, filling, pieces};
+use super::samples::{CalibrationSamples, Probe, Way};
+
+/// Messages of at least this length tell the bandwidth of a stream.
+const LONG: u64 = 32 << 10;
+
+/// Streams of shorter messages are measured for the overhead alone.
+const SHORTEST: u64 = 1 << 10;
+
+/// What was found for one way; seconds and bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WayNumbers {
+    /// The ping-pong, times against bytes.
+    pub ping_pong: Pieces,
+    /// Latency without the overheads of both ranks.
+    pub latency: f64,
+    /// Of a single message.
+    pub bandwidth: f64,
+    /// Of one pair that streams, and of all together; `None` without streams.
+    pub filling: Option<Filling>,
+    /// The same where both ranks send, both directions together.
+    pub both: Option<Filling>,
+}
+
+impl WayNumbers {
+    /// An empty message from rank to rank.
+    fn empty(&self) -> f64 {
+        self.ping_pong.short.at
+    }
+
+    /// What one pair moves in one direction when nothing is shared.
+    fn alone(&self, both_ways: bool) -> f64 {
+        let one = self.filling.map_or(self.bandwidth, |f| f.each);
+        let both = self.both.filter(|_| both_ways);
+        both.map_or(one, |both| one.min(both.each / 2.0))
+    }
+
+    /// What each of `flows` in one direction gets of what they share. What was never seen to be full does not limit.
+    fn shared(&self, flows: f64, both_ways: bool) -> f64 {
+        let part = |filling: Option<Filling>, flows: f64| match filling {
+            Some(f) if f.seen => f.full / flows,
+            _ => f64::INFINITY,
+        };
+        let both = self.both.filter(|_| both_ways);
+        part(self.filling, flows).min(part(both, 2.0 * flows))
+    }
+}
+
+/// The model with its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbers {
+    /// Seconds of a rank for each message that it sends or receives.
+    pub overhead: f64,
+    /// Inside a node.
+    pub inside: Option<WayNumbers>,
+    /// Between nodes.
+    pub outside: Option<WayNumbers>,
+    /// Ping-pong across leaves: an empty message, seconds.
+    pub across: Option<f64>,
+    /// Slow-down by ranks, from 2 on.
+    pub slow_down: Vec<(u32, f64)>,
+}
+
+/// Estimates all numbers from one time for each point of `samples`.
+pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
+    let points: Vec<(Probe, f64)> = samples
+        .points
+        .iter()
+        .map(|p| p.probe)
+        .zip(seconds.iter().copied())
+        .collect();
+    let empty = |way| ping_pong(&points, way).map(|p| p.short.at);
+    // The model has one overhead. Outside a message costs the rank most, but no more than half of an empty one inside can be right for
+    // both: the rest is in the latency.
+    let ways = [Way::Outside, Way::Inside];
+    let overhead = ways
+        .into_iter()
+        .find_map(|way| overhead(&points, way, empty(way)?))
+        .unwrap_or(0.0);
+    let most = ways.into_iter().filter_map(empty).map(|e| e / 2.0);
+    let overhead = most.fold(overhead, f64::min);
+    Numbers {
+        overhead,
+        inside: way_numbers(&points, Way::Inside, overhead),
+        outside: way_numbers(&points, Way::Outside, overhead),
+        across: empty(Way::Across),
+        slow_down: slow_down(&points, samples.cpus_per_node),
+    }
+}
+
+fn ping_pong(points: &[(Probe, f64)], of: Way) -> Option<Pieces> {
+    let mut times: Vec<(f64, f64)> = points
+        .iter()
+        .filter_map(|&(probe, time)| match probe {
+            Probe::PingPong { way, bytes, .. } if way == of => Some((bytes as f64, time)),
+            _ => None,
+        })
+        .collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    pieces(&times)
+}
+
+/// The least time for each message of one pair: messages shorter than what a line carries meanwhile cost the ranks, not the line.
+fn overhead(points: &[(Probe, f64)], of: Way, empty: f64) -> Option<f64> {
+    let each = points.iter().filter_map(|&(probe, time)| match probe {
+        Probe::Stream {
+            way,
+            pairs: 1,
+            both_ways: false,
+            messages,
+            ..
+        } if way == of => Some(net(time, 2.0 * empty) / messages as f64),
+        _ => None,
+    });
+    each.min_by(f64::total_cmp)
+}
+
+/// A time without the latency in it; never less than a tenth of it, as latency varies too.
+fn net(time: f64, latency: f64) -> f64 {
+    (time - latency).max(0.1 * time)
+}
+
+fn way_numbers(points: &[(Probe, f64)], way: Way, overhead: f64) -> Option<WayNumbers> {
+    let ping_pong = ping_pong(points, way)?;
+    let slope = [ping_pong.long.per, ping_pong.short.per];
+    let slope = slope.into_iter().find(|&per| per > 0.0)?;
+    let empty = ping_pong.short.at;
+    Some(WayNumbers {
+        ping_pong,
+        latency: (empty - 2.0 * overhead).max(0.0),
+        bandwidth: 1.0 / slope,
+        filling: filling(&totals(points, way, false, empty)),
+        both: filling(&totals(points, way, true, empty)),
+    })
+}
+
+/// Bytes per second of all pairs by their number, for the longest messages.
+fn totals(points: &[(Probe, f64)], of: Way, both: bool, empty: f64) -> Vec<(f64, f64)> {
+    let streams = points.iter().filter_map(|&(probe, time)| match probe {
+        Probe::Stream {
+            way,
+            pairs,
+            both_ways,
+            bytes,
+            messages,
+        } if way == of && both_ways == both && bytes >= LONG => {
+            let flows = f64::from(pairs) * if both { 2.0 } else { 1.0 };
+            let moved = bytes as f64 * messages as f64 * flows;
+            // The way of the first message, and of the acknowledgement.
+            let latency = empty * if both { 1.0 } else { 2.0 };
+            Some((bytes, f64::from(pairs), moved / net(time, latency)))
+        }
+        _ => None,
+    });
+    let streams: Vec<_> = streams.collect();
+    let longest = streams.iter().map(|s| s.0).max();
+    let mut totals: Vec<(f64, f64)> = streams
+        .into_iter()
+        .filter(|s| Some(s.0) == longest)
+        .map(|s| (s.1, s.2))
+        .collect();
+    totals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    totals
+}
+
+/// Ranks that wait for CPUs are no matter of memory: only as many as there are CPUs count.
+fn slow_down(points: &[(Probe, f64)], cpus: u32) -> Vec<(u32, f64)> {
+    let mut times: Vec<(u32, f64)> = points
+        .iter()
+        .filter_map(|&(probe, time)| match probe {
+            Probe::Memory { ranks, .. } if ranks <= cpus => Some((ranks, time)),
+            _ => None,
+        })
+        .collect();
+    times.sort_by_key(|t| t.0);
+    match times.split_first() {
+        Some((&(1, alone), others)) => others.iter().map(|&(k, t)| (k, t / alone)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Numbers {
+    /// Seconds that the model has for a point; `None` where it says nothing about it.
+    pub fn predicted(&self, probe: &Probe) -> Option<f64> {
+        let o = self.overhead;
+        match *probe {
+            Probe::PingPong { way, bytes, .. } => {
+                let numbers = self.way(way)?;
+                let more = match (way, self.across) {
+                    (Way::Across, Some(across)) => (across - numbers.empty()).max(0.0),
+                    _ => 0.0,
+                };
+                Some(2.0 * o + numbers.latency + more + bytes as f64 / numbers.bandwidth)
+            }
+            Probe::Stream {
+                way,
+                pairs,
+                both_ways,
+                bytes,
+                messages,
+            } => {
+                // Those are there for the overhead, which is one for all ways.
+                if bytes < SHORTEST {
+                    return None;
+                }
+                let numbers = self.way(way)?;
+                let rate = numbers
+                    .alone(both_ways)
+                    .min(numbers.shared(f64::from(pairs), both_ways));
+                let busy = if both_ways { 2.0 * o } else { o };
+                let each = (bytes as f64 / rate).max(busy);
+                let empty = 2.0 * o + numbers.latency;
+                let ends = if both_ways { empty } else { 2.0 * empty };
+                Some(ends + messages as f64 * each)
+            }
+            Probe::AllToAll {
+                nodes,
+                per_node,
+                bytes,
+                ..
+            } => self.all_to_all(f64::from(nodes), f64::from(per_node), bytes as f64),
+            Probe::Memory { .. } => None,
+        }
+    }
+
+    fn way(&self, way: Way) -> Option<&WayNumbers> {
+        match way {
+            Way::Inside => self.inside.as_ref(),
+            Way::Outside | Way::Across => self.outside.as_ref(),
+        }
+    }
+
+    /// Each node sends k k (N - 1) messages through its adapter, and moves k (k - 1) through its memory meanwhile. A rank moves no
+    /// more than one pair that streams, whatever the number of its messages.
+    fn all_to_all(&self, nodes: f64, k: f64, bytes: f64) -> Option<f64> {
+        let peers = nodes * k - 1.0;
+        let (mut longest, mut latency) = (0.0_f64, 0.0_f64);
+        let mut part = |numbers: &WayNumbers, of_rank: f64| {
+            let shared = bytes / numbers.shared(k * of_rank, true);
+            let alone = of_rank * bytes / numbers.alone(true);
+            longest = longest.max(shared).max(alone);
+            latency = latency.max(numbers.latency);
+        };
+        if nodes > 1.0 {
+            part(self.outside.as_ref()?, k * (nodes - 1.0));
+        }
+        if k > 1.0 {
+            part(self.inside.as_ref()?, k - 1.0);
+        }
+        Some(latency + 2.0 * self.overhead * peers + longest)
+    }
+}
