@@ -2,18 +2,19 @@
 
 use crate::outcome::{Outcome, Results, Where};
 use crate::place::{cpu_of, cpus_of, fabric_of};
+use crate::threads::{OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
 use crate::{gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
-use idlewave_fabric::{Fabric, FabricError, Nodes, Waiting, world};
-use idlewave_recording::{Progress, Quiet, RecordingError, Stop};
-use idlewave_units::{Cpu, Pid, Rank};
+use idlewave_fabric::{Fabric, Nodes, Waiting};
+use idlewave_recording::{Progress, RecordingError, Stop};
+use idlewave_units::{Cpu, Pid};
 use idlewave_workloads::pin;
 use std::path::Path;
 
 /// Ranks that are threads: each pair of them has a mailbox of 16 KiB, which is 1 GiB together.
-const MOST_THREADS: u32 = 256;
+pub(crate) const MOST_THREADS: u32 = 256;
 
 /// What a rank knows of itself and of the others.
 pub struct Ranks {
@@ -39,7 +40,7 @@ pub fn measure(
     if matches!(options.what, What::Detour | What::FixedWork) {
         return local::measure(options, &cpus, stop, progress).map(Some);
     }
-    match fabric_of(options)? {
+    match fabric_of(options.fabric, &options.mpi)? {
         FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
         FabricChoice::Mpi => over_mpi(options, &cpus, stop, progress),
     }
@@ -71,32 +72,6 @@ fn over_mpi(
     done
 }
 
-/// What a rank of a job tells of its work: only the first shows how far it has come.
-struct OfRank<'a> {
-    rank: Rank,
-    all: &'a dyn Progress,
-    /// Whether it says why it fails itself: where no caller will, as the whole job ends with it.
-    notes: bool,
-}
-
-impl Progress for OfRank<'_> {
-    fn part(&self, what: &str) {
-        if self.rank.get() == 0 {
-            self.all.part(what);
-        }
-    }
-    fn at(&self, share: f64) {
-        if self.rank.get() == 0 {
-            self.all.at(share);
-        }
-    }
-    fn note(&self, text: &str) {
-        if self.notes {
-            self.all.note(&format!("rank {}: {text}", self.rank));
-        }
-    }
-}
-
 fn over_threads(
     options: &MeasureOptions,
     cpus: &[Cpu],
@@ -117,12 +92,9 @@ fn over_threads(
     } else {
         Waiting::Spin
     };
-    let mut ends = world(size, waiting);
-    // The calling thread is rank 0: it is the one that tells of the progress.
-    let mut first = ends.remove(0);
-    let work = |fabric: &mut idlewave_fabric::Endpoint, progress: &dyn Progress| {
+    on_threads(size, waiting, progress, |fabric, progress| {
         let cpu = cpu_of(cpus, fabric.rank().get());
-        let done = with_cpu(cpu, |cpu| {
+        with_cpu(cpu, |cpu| {
             rank(
                 fabric,
                 options,
@@ -131,45 +103,7 @@ fn over_threads(
                 stop,
                 progress,
             )
-        });
-        if done.is_err() {
-            fabric.fail();
-        }
-        done
-    };
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for mut fabric in ends {
-            let name = format!("iw-rank-{}", fabric.rank());
-            let spawned = std::thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, move || work(&mut fabric, &Quiet));
-            match spawned {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    first.fail();
-                    return Err(MeasureError::Spawn(error));
-                }
-            }
-        }
-        let shown = OfRank {
-            rank: first.rank(),
-            all: progress,
-            notes: false,
-        };
-        let mut outcome = work(&mut first, &shown);
-        for thread in threads {
-            let other = thread.join().unwrap_or(Err(MeasureError::Panicked));
-            // That another rank failed is no reason where one has its own.
-            let vague = matches!(
-                outcome,
-                Ok(_) | Err(MeasureError::Fabric(FabricError::PeerFailed))
-            );
-            if let (Err(error), true) = (other, vague) {
-                outcome = Err(error);
-            }
-        }
-        outcome
+        })
     })
 }
 

@@ -7,6 +7,7 @@
 //! step.
 
 mod bundle;
+mod calibrate;
 mod clocks;
 mod error;
 mod gather;
@@ -23,7 +24,9 @@ mod rank_run;
 mod render;
 mod render_md;
 mod series;
+mod threads;
 
+pub use calibrate::{CalibrateOptions, calibrate};
 pub use error::MeasureError;
 pub use job::measure;
 pub use local::CpuFindings;

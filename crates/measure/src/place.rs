@@ -2,7 +2,7 @@
 
 use crate::{FabricChoice, MeasureError, MeasureOptions};
 use idlewave_capture::host::allowed_cpus;
-use idlewave_mpi::Launch;
+use idlewave_mpi::{Launch, Search};
 use idlewave_recording::RecordingError;
 use idlewave_units::{Cpu, CpuSet};
 
@@ -11,12 +11,12 @@ use idlewave_units::{Cpu, CpuSet};
 ///
 /// # Errors
 /// Threads are asked for in a process that is one of many.
-pub fn fabric_of(options: &MeasureOptions) -> Result<FabricChoice, MeasureError> {
+pub fn fabric_of(choice: Option<FabricChoice>, mpi: &Search) -> Result<FabricChoice, MeasureError> {
     let launch = Launch::of_this_process();
     let several = launch
         .as_ref()
         .is_some_and(|l| l.size.is_none_or(|size| size > 1));
-    match (options.fabric, launch) {
+    match (choice, launch) {
         (Some(FabricChoice::Threads), Some(launch)) if several => Err(MeasureError::option(
             "--fabric threads",
             format!("{} started several processes", launch.launcher.name()),
@@ -24,7 +24,7 @@ pub fn fabric_of(options: &MeasureOptions) -> Result<FabricChoice, MeasureError>
         )),
         (Some(choice), _) => Ok(choice),
         (None, Some(_)) => Ok(FabricChoice::Mpi),
-        (None, None) if options.mpi.is_told() => Ok(FabricChoice::Mpi),
+        (None, None) if mpi.is_told() => Ok(FabricChoice::Mpi),
         (None, None) => Ok(FabricChoice::Threads),
     }
 }

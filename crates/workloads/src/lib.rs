@@ -14,6 +14,7 @@ pub mod lockstep;
 pub mod md;
 mod recorder;
 mod rows;
+pub mod triad;
 
 pub use affinity::{Settled, pin};
 pub use crew::{Member, Sink};

@@ -1,0 +1,153 @@
+//! A calibration from its begin to its end: the same on every rank, its samples on rank 0.
+
+use super::layout::Layout;
+use super::options::CalibrateOptions;
+use super::rounds::Rounds;
+use crate::job::MOST_THREADS;
+use crate::place::fabric_of;
+use crate::threads::{OfRank, on_threads};
+use crate::{FabricChoice, MeasureError, gather};
+use idlewave_capture::host::allowed_cpus;
+use idlewave_fabric::mpi::MpiFabric;
+use idlewave_fabric::{Fabric, Nodes, Waiting, Waits};
+use idlewave_network::CalibrationSamples;
+use idlewave_recording::{Progress, RecordingError, Stop};
+use idlewave_units::{CpuSet, NodeId};
+use std::time::{Duration, Instant};
+
+/// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
+const WORDS: usize = 16;
+/// Share of the free memory of a node that its ranks may use together.
+const MEMORY_SHARE: u64 = 4;
+/// Free memory where the system does not tell.
+const UNKNOWN_MEMORY: u64 = 1 << 30;
+
+/// Measures what messages and shared memory cost; every process of an MPI job calls it. The samples are on rank 0, `None` elsewhere.
+/// Nothing is pinned: what the launcher made of the ranks is what programs will find.
+///
+/// # Errors
+/// See [`MeasureError`]. All ranks fail if one does. Ended on request before the first round: nothing was measured.
+pub fn calibrate(
+    options: &CalibrateOptions,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<CalibrationSamples>, MeasureError> {
+    options.check()?;
+    match fabric_of(options.fabric, &options.mpi)? {
+        FabricChoice::Threads => {
+            let cpus = allowed_cpus().map_err(RecordingError::from)?.iter().count() as u32;
+            let size = options.ranks.unwrap_or(cpus.clamp(2, MOST_THREADS));
+            if size > MOST_THREADS {
+                return Err(MeasureError::option(
+                    format!("--ranks {size}"),
+                    format!("as threads of one process there are at most {MOST_THREADS}"),
+                    "give fewer",
+                ));
+            }
+            let waiting = match size > cpus {
+                true => Waiting::Yield,
+                false => Waiting::Spin,
+            };
+            on_threads(size, waiting, progress, |fabric, progress| {
+                rank(fabric, options, "threads of one process", stop, progress)
+            })
+        }
+        FabricChoice::Mpi => {
+            let mut fabric = MpiFabric::begin(&options.mpi)?;
+            let carrier = fabric.job().library().describe();
+            let shown = OfRank {
+                rank: fabric.rank(),
+                all: progress,
+                notes: true,
+            };
+            let done = rank(&mut fabric, options, &carrier, stop, &shown);
+            if let Err(error @ MeasureError::Fabric(_)) = &done {
+                shown.note(&error.to_string());
+                fabric.fail();
+            }
+            done
+        }
+    }
+}
+
+/// What every rank does.
+fn rank<F: Fabric>(
+    fabric: &mut F,
+    options: &CalibrateOptions,
+    carrier: &str,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Option<CalibrationSamples>, MeasureError> {
+    let begin = Instant::now();
+    let nodes = fabric.nodes()?;
+    // The same on all ranks, so that all end where it cannot be.
+    let layout = Layout::new(&nodes, &options.leaves)?;
+    let cpus_per_node = cpus_of_nodes(fabric, &nodes)?;
+    let [free] = gather::from_root(fabric, [free_memory()])?;
+    fabric.set_waits(Waits::Blocking);
+    let budget = Duration::from_nanos(options.duration.get());
+    let rounds = Rounds {
+        fabric,
+        layout: &layout,
+        memory: free / MEMORY_SHARE / u64::from(layout.per_node().max(1)),
+        budget,
+        stop,
+        progress,
+        begin,
+    };
+    let measured = rounds.run()?;
+    fabric.set_waits(Waits::Watched);
+    if fabric.rank().get() != 0 {
+        return Ok(None);
+    }
+    if measured.points.is_empty() {
+        return Err(RecordingError::Interrupted {
+            kept: "nothing was measured".to_owned(),
+        }
+        .into());
+    }
+    Ok(Some(CalibrationSamples {
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        fabric: carrier.to_owned(),
+        nodes: nodes.names().to_vec(),
+        ranks_per_node: layout.per_node(),
+        cpus_per_node,
+        budget_seconds: budget.as_secs_f64(),
+        seconds: begin.elapsed().as_secs_f64(),
+        interrupted: stop.is_requested(),
+        points: measured.points,
+        notes: measured.notes,
+    }))
+}
+
+/// CPUs that the ranks of a node may use together, of the node with the fewest.
+fn cpus_of_nodes<F: Fabric>(fabric: &mut F, nodes: &Nodes) -> Result<u32, MeasureError> {
+    let own = allowed_cpus().unwrap_or_else(|_| CpuSet::default());
+    let mut words = [0_u64; WORDS];
+    for cpu in own.iter() {
+        if let Some(word) = words.get_mut(cpu.get() as usize / 64) {
+            *word |= 1 << (cpu.get() % 64);
+        }
+    }
+    let all = gather::of_all(fabric, words)?;
+    let of_node = |node: u32| {
+        let mut together = [0_u64; WORDS];
+        for rank in nodes.ranks_of(NodeId::new(node)) {
+            let ranks = all.get(rank.get() as usize).unwrap_or(&words);
+            together.iter_mut().zip(ranks).for_each(|(t, r)| *t |= r);
+        }
+        together.iter().map(|word| word.count_ones()).sum::<u32>()
+    };
+    Ok((0..nodes.count()).map(of_node).min().unwrap_or(1).max(1))
+}
+
+/// `MemAvailable` of proc_meminfo(5), bytes.
+fn free_memory() -> u64 {
+    let known = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+            line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+        });
+    known.map_or(UNKNOWN_MEMORY, |kib| kib.saturating_mul(1024))
+}
