@@ -35,6 +35,8 @@ pub enum Command {
     Fit(crate::fit::FitArgs),
     /// Simulate what a program's messages and computations cost
     Simulate(crate::simulate::SimulateArgs),
+    /// Choose nodes and ranks per node for a program on a network that is shared
+    Place(crate::place::PlaceArgs),
     /// Explain a recorded run again, from its bundle alone
     Explain(ExplainArgs),
     /// Write the HTML report of a run again, from its bundle alone

@@ -5,6 +5,7 @@ mod exit;
 mod files;
 mod fit;
 mod measure;
+mod place;
 mod progress;
 mod record;
 mod signals;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Study(args) => run_study(args, &stop),
         Command::Measure(args) => measure::run_measure(args, &stop),
+        Command::Place(args) => place::run_place(args, &stop),
         Command::Fit(args) => fit::run_fit(&args, &stop),
         Command::Explain(args) => run_explain(&args, &stop),
         Command::Report(args) => run_report(&args, &stop),

@@ -293,18 +293,22 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(!json && launched == 0);
     let done = measure(&options, stop, &bars);
     bars.finish();
-    match done {
-        Ok(None) => Ok(()),
-        Ok(Some(outcome)) => crate::print(&render(&outcome, json)),
-        Err(error) => {
-            let silent = launched > 0 && is_shared(&error);
-            let failure = failure(error);
-            if silent {
-                std::process::exit(i32::from(failure.exit.code()));
-            }
-            Err(failure)
-        }
+    match of_job(done, launched)? {
+        None => Ok(()),
+        Some(outcome) => crate::print(&render(&outcome, json)),
     }
+}
+
+/// What a rank of a job got. A failure that all ranks share is told by the first: the others end at once with its code.
+pub fn of_job<T>(done: Result<T, MeasureError>, launched: u32) -> Result<T, Failure> {
+    done.map_err(|error| {
+        let silent = launched > 0 && is_shared(&error);
+        let failure = failure(error);
+        if silent {
+            std::process::exit(i32::from(failure.exit.code()));
+        }
+        failure
+    })
 }
 
 /// Whether every rank of the job meets the same failure.

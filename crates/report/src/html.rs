@@ -4,6 +4,7 @@
 //! script; the script sorts tables and draws. Its data are the findings themselves, in readable JSON,
 //! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
 
+mod calibration;
 mod jitter;
 mod lanes;
 mod machine;
@@ -24,6 +25,7 @@ mod waits;
 mod windows;
 mod windows_of_waits;
 
+pub use calibration::calibration_page;
 pub use simulation::simulation_page;
 
 use crate::{ReportError, story};

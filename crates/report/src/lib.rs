@@ -3,6 +3,7 @@
 //! Last in the flow: both renderings take a run bundle and its findings and measure nothing
 //! themselves, so that a live recording, an imported file and a simulation look alike.
 
+mod calibration;
 mod error;
 mod facts;
 mod html;
@@ -14,7 +15,11 @@ mod story;
 pub mod testing;
 mod text;
 
+pub use calibration::{
+    AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
+    SlowDownPoint, StreamPoint,
+};
 pub use error::ReportError;
-pub use html::{render_html, simulation_page};
+pub use html::{calibration_page, render_html, simulation_page};
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
 pub use text::render_text;

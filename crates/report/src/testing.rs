@@ -1,12 +1,14 @@
 //! A synthetic run for tests and the example: a machine that is simulated event by event, so that
 //! tables and findings agree, with culprits, late steps and a prediction.
 
+mod calibration;
 mod findings;
 mod machine;
 mod program;
 mod program_findings;
 mod simulation;
 
+pub use calibration::calibration_sheet;
 pub use findings::bare_findings;
 pub use program::{Delay, Pattern, Planted};
 pub use simulation::simulation_sheet;

@@ -50,7 +50,11 @@ fn numbers(most: u32) -> Vec<u32> {
     let mut next = ALL_UP_TO;
     while next < most {
         // 24, 32, 48, 64, ...
-        next += if next.is_power_of_two() { next / 2 } else { next / 3 };
+        next += if next.is_power_of_two() {
+            next / 2
+        } else {
+            next / 3
+        };
         all.push(next.min(most));
     }
     all.dedup();

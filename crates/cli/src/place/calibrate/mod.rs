@@ -1,0 +1,177 @@
+//! `idlewave place calibrate`: options to a calibration, its samples to parameters, and both to files and the terminal.
+
+mod sheet;
+mod text;
+
+use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
+use crate::measure;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_measure::{CalibrateOptions, FabricChoice, calibrate};
+use idlewave_mpi::{Launch, Search};
+use idlewave_network::{Calibration, CalibrationSamples, fit};
+use idlewave_recording::Stop;
+use idlewave_report::calibration_page;
+use idlewave_units::Nanos;
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Larger files are no samples.
+const MOST_BYTES: u64 = 256 << 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Start it on two nodes or more with as many ranks on each as a job may have; with one process it measures inside this node only.
+
+Examples:
+  mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
+  mpirun -n 8 --map-by ppr:4:node idlewave place calibrate --duration 3min --html network.html
+  idlewave place calibrate --ranks 2 --duration 10s
+  idlewave place calibrate --from samples.json -o network.toml")]
+pub struct CalibrateArgs {
+    /// Write the parameters
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Time for all of it, from 1s to 60min; slow networks take three rounds in any case
+    #[arg(long, default_value = "60s", value_name = "TIME")]
+    duration: Nanos,
+    /// Write all repetitions of all points
+    #[arg(long, value_name = "FILE.json")]
+    samples: Option<PathBuf>,
+    /// Measure nothing: fit samples that were written before
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["samples", "ranks", "leaf"])]
+    from: Option<PathBuf>,
+    /// Write a page with curves over message lengths and ranks
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
+    /// Nodes below one leaf switch, once for each leaf [default: all below one]
+    #[arg(long, value_name = "NODE,NODE,...")]
+    leaf: Vec<String>,
+    /// Ranks as threads of this process, where no launcher started it [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    ranks: Option<u32>,
+    /// The MPI library [default: that of the launcher]
+    #[arg(long, value_name = "PATH")]
+    mpi_lib: Option<PathBuf>,
+    /// Take the MPI library that this compiled program loads
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
+    mpi_of: Option<PathBuf>,
+    /// Seed of the intervals
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print everything as JSON instead of the tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Printed<'a> {
+    samples: &'a CalibrationSamples,
+    calibration: &'a Calibration,
+}
+
+impl CalibrateArgs {
+    fn options(&self) -> CalibrateOptions {
+        let names = |leaf: &String| leaf.split(',').map(str::trim).map(str::to_owned).collect();
+        CalibrateOptions {
+            duration: self.duration,
+            fabric: self.ranks.map(|_| FabricChoice::Threads),
+            mpi: Search {
+                library: self.mpi_lib.clone(),
+                program: self.mpi_of.clone(),
+            },
+            ranks: self.ranks,
+            leaves: self.leaf.iter().map(names).collect(),
+        }
+    }
+
+    /// Files that are written, with their options.
+    fn targets(&self) -> [(Option<&Path>, &'static str); 3] {
+        [
+            (self.output.as_deref(), "-o"),
+            (self.samples.as_deref(), "--samples"),
+            (self.html.as_deref(), "--html"),
+        ]
+    }
+}
+
+/// Runs the command. Of a job, rank 0 writes and prints.
+pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
+    let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
+    if launched == 0 {
+        for (path, option) in args.targets() {
+            path.map_or(Ok(()), |path| refuse_place(path, option))?;
+        }
+    }
+    let samples = match &args.from {
+        Some(path) => read(path)?,
+        None => {
+            let bars = Bars::new(!args.json && launched == 0);
+            let done = calibrate(&args.options(), stop, &bars);
+            bars.finish();
+            match measure::of_job(done, launched)? {
+                Some(samples) => samples,
+                None => return Ok(()),
+            }
+        }
+    };
+    let mut said = String::new();
+    let mut wrote =
+        |path: &Path, what: &str| said.push_str(&format!("{what}: {}\n", path.display()));
+    if let Some(path) = &args.samples {
+        let text = json(&samples)?;
+        write_new(path, "--samples", |out| out.write_all(text.as_bytes()))?;
+        wrote(path, "samples");
+    }
+    let found = fit(&samples, args.seed).map_err(|error| {
+        Failure::new(Exit::Other, error.to_string())
+            .with_next("measure again with more time (--duration), on two ranks at least")
+    })?;
+    if let Some(path) = &args.output {
+        let text = found.parameters.write();
+        write_new(path, "-o", |out| out.write_all(text.as_bytes()))?;
+        wrote(path, "parameters");
+    }
+    if let Some(path) = &args.html {
+        let page = calibration_page(&sheet::sheet(&samples, &found));
+        write_new(path, "--html", |out| out.write_all(page.as_bytes()))?;
+        wrote(path, "report");
+    }
+    if args.json {
+        let printed = Printed {
+            samples: &samples,
+            calibration: &found,
+        };
+        return crate::print(&json(&printed)?);
+    }
+    let next = match &args.output {
+        Some(_) => "",
+        None => "next step: write the parameters with -o network.toml\n",
+    };
+    crate::print(&format!("{}{said}{next}", text::render(&samples, &found)))
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|e| Failure::new(Exit::Other, format!("encode the samples: {e}")))?;
+    Ok(text + "\n")
+}
+
+fn read(path: &Path) -> Result<CalibrationSamples, Failure> {
+    let shown = path.display();
+    let next = "give a file that `idlewave place calibrate --samples` wrote";
+    let fails = |exit, why: String| {
+        Failure::new(exit, format!("read samples {shown}: {why}")).with_next(next)
+    };
+    let length = fs::metadata(path)
+        .map_err(|e| fails(Exit::Io, e.to_string()))?
+        .len();
+    if length > MOST_BYTES {
+        return Err(fails(Exit::Bundle, "it is too long".to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(|e| fails(Exit::Io, e.to_string()))?;
+    serde_json::from_str(&text).map_err(|e| fails(Exit::Bundle, e.to_string()))
+}

@@ -1,0 +1,145 @@
+//! What the page of a calibration shows.
+
+use super::text::quantities;
+use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity};
+use idlewave_report::{
+    AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
+    SlowDownPoint, StreamPoint,
+};
+use idlewave_run::findings::Estimate;
+
+/// From samples and what was made of them.
+pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSheet {
+    let mut sheet = CalibrationSheet {
+        what: found.parameters.about.clone(),
+        details: details(samples),
+        warnings: found.warnings.clone(),
+        command: std::env::args_os()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect(),
+        idlewave: samples.idlewave.clone(),
+        seed: found.seed,
+        misfit: found.parameters.misfit,
+        parameters: parameters(found),
+        ping_pongs: Vec::new(),
+        streams: Vec::new(),
+        all_to_all: Vec::new(),
+        slow_down: Vec::new(),
+    };
+    for (point, raw) in found.points.iter().zip(&samples.points) {
+        add(&mut sheet, samples, point, raw.seconds.len() as u64);
+    }
+    sheet
+}
+
+fn add(sheet: &mut CalibrationSheet, samples: &CalibrationSamples, point: &PointFit, n: u64) {
+    let time_ns = estimate(point.seconds, n, |s| s * 1e9);
+    let model_ns = point.model_seconds.map(|s| s * 1e9);
+    match point.probe {
+        Probe::PingPong { way, bytes, .. } => sheet.ping_pongs.push(PingPongPoint {
+            way: way.words().to_owned(),
+            bytes,
+            time_ns,
+            model_ns,
+        }),
+        Probe::Stream {
+            way,
+            pairs,
+            both_ways,
+            bytes,
+            messages,
+        } => {
+            let moved = bytes as f64 * messages as f64;
+            sheet.streams.push(StreamPoint {
+                way: way.words().to_owned(),
+                pairs,
+                both_ways,
+                bytes,
+                per_pair: estimate(point.seconds, n, |s| moved / s),
+                model_per_pair: point.model_seconds.map(|s| moved / s),
+            });
+        }
+        Probe::AllToAll {
+            nodes,
+            per_node,
+            bytes,
+            ..
+        } => sheet.all_to_all.push(AllToAllPoint {
+            nodes,
+            per_node,
+            bytes,
+            time_ns,
+            model_ns,
+        }),
+        Probe::Memory { ranks, .. } => sheet.slow_down.push(SlowDownPoint {
+            ranks,
+            time_ns,
+            shared_cpus: ranks > samples.cpus_per_node,
+        }),
+    }
+}
+
+/// A quantity in another unit, which may turn it round.
+fn estimate(quantity: Quantity, n: u64, of: impl Fn(f64) -> f64) -> Estimate {
+    let (a, b) = (of(quantity.low), of(quantity.high));
+    Estimate {
+        value: of(quantity.value),
+        low: a.min(b),
+        high: a.max(b),
+        n,
+        method: "median over rounds, drawn anew, 95 %".to_owned(),
+    }
+}
+
+fn parameters(found: &Calibration) -> Vec<CalibratedParameter> {
+    let n = found.points.len() as u64;
+    let put = |name: String, unit, quantity: Quantity| CalibratedParameter {
+        name,
+        unit,
+        value: estimate(quantity, n, |v| v),
+        assumed: quantity.origin == Origin::Assumed,
+    };
+    let mut all: Vec<CalibratedParameter> = quantities(found)
+        .into_iter()
+        .map(|(name, quantity, is_rate)| match is_rate {
+            true => put(name.to_owned(), ParameterUnit::BytesPerSecond, quantity),
+            false => put(name.to_owned(), ParameterUnit::Nanoseconds, quantity),
+        })
+        .collect();
+    for (name, quantity) in [
+        ("one pair that streams, outside", found.stream_outside),
+        ("one pair that streams, inside", found.stream_inside),
+    ] {
+        let rate = |q| put(name.to_owned(), ParameterUnit::BytesPerSecond, q);
+        all.extend(quantity.map(rate));
+    }
+    let both = |q| put("both ways over one".to_owned(), ParameterUnit::Factor, q);
+    all.extend(found.both_over_one.map(both));
+    for step in &found.parameters.slow_down {
+        let name = format!("slow-down by {} ranks", step.ranks);
+        all.push(put(name, ParameterUnit::Factor, step.factor));
+    }
+    all
+}
+
+fn details(samples: &CalibrationSamples) -> Vec<String> {
+    let mut lines = vec![
+        format!("nodes: {}", samples.nodes.join(", ")),
+        format!(
+            "{} ranks and {} CPUs on each node",
+            samples.ranks_per_node, samples.cpus_per_node
+        ),
+        format!("messages over {}", samples.fabric),
+        format!(
+            "{} rounds over {} points in {:.1} s",
+            samples.repetitions(),
+            samples.points.len(),
+            samples.seconds
+        ),
+    ];
+    if samples.interrupted {
+        lines.push("it was ended on request".to_owned());
+    }
+    lines.extend(samples.notes.iter().cloned());
+    lines
+}

@@ -1,0 +1,299 @@
+//! A calibration on the terminal, 80 columns.
+
+use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity, Way};
+
+/// Three digits.
+fn digits(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => "-".to_owned(),
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn scaled(value: f64, units: [(f64, &str); 4]) -> String {
+    let [first, .., last] = units;
+    // 999.6 reads as 1000 of the smaller unit.
+    let fits = units.into_iter().rev().find(|u| value >= 0.9995 * u.0);
+    let (scale, unit) = fits.unwrap_or(first);
+    let _ = last;
+    format!("{} {unit}", digits(value / scale))
+}
+
+/// Bytes per second.
+fn rate(value: f64) -> String {
+    scaled(
+        value,
+        [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")],
+    )
+}
+
+/// Seconds.
+fn time(seconds: f64) -> String {
+    scaled(
+        seconds * 1e9,
+        [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")],
+    )
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b % (1 << 20) == 0 => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 && b % (1 << 10) == 0 => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}
+
+/// All of it.
+pub fn render(samples: &CalibrationSamples, found: &Calibration) -> String {
+    let mut out = head(samples);
+    for way in [Way::Outside, Way::Inside] {
+        out.push_str(&streams(found, way));
+    }
+    out.push_str(&all_to_all(found));
+    out.push_str(&memory(samples, found));
+    out.push_str(&parameters(found));
+    for note in samples.notes.iter().chain(&found.warnings) {
+        out.push_str(&wrapped(note));
+    }
+    out
+}
+
+/// Text with a mark before it, in lines of 80 columns.
+fn wrapped(text: &str) -> String {
+    let options = textwrap::Options::new(80)
+        .initial_indent("! ")
+        .subsequent_indent("  ");
+    textwrap::fill(text, options) + "\n"
+}
+
+fn head(samples: &CalibrationSamples) -> String {
+    let (nodes, each) = (samples.nodes.len(), samples.ranks_per_node);
+    let shared = if samples.shared_cpus() {
+        ", shared"
+    } else {
+        ""
+    };
+    let cut = if samples.interrupted {
+        ", ended on request"
+    } else {
+        ""
+    };
+    let first: Vec<&str> = samples.nodes.iter().take(4).map(String::as_str).collect();
+    let more = if nodes > 4 { ", ..." } else { "" };
+    format!(
+        "{} ranks over {}\nnodes: {}{more}; {each} ranks on each, {} CPUs{shared}\n{} rounds in {}{cut}\n",
+        nodes as u32 * each,
+        samples.fabric,
+        first.join(", "),
+        samples.cpus_per_node,
+        samples.repetitions(),
+        time(samples.seconds),
+    )
+}
+
+/// Bandwidth by the number of pairs, for the longest messages.
+fn streams(found: &Calibration, wanted: Way) -> String {
+    let streams = |both: bool| -> Vec<(u32, u64, &PointFit)> {
+        let of = |p: &PointFit| match p.probe {
+            Probe::Stream {
+                way,
+                pairs,
+                both_ways,
+                bytes,
+                ..
+            } if way == wanted && both_ways == both => Some((pairs, bytes)),
+            _ => None,
+        };
+        let points = found.points.iter();
+        points
+            .filter_map(|p| of(p).map(|(k, b)| (k, b, p)))
+            .collect()
+    };
+    let (one, both) = (streams(false), streams(true));
+    let Some(longest) = one.iter().map(|s| s.1).max() else {
+        return String::new();
+    };
+    let mut out = format!(
+        "\npairs of ranks {} at a time, messages of {}\n\
+         \x20           one way, each     all    model   both ways, each     all    model\n",
+        wanted.words(),
+        size(longest)
+    );
+    for &(pairs, bytes, point) in one.iter().filter(|s| s.1 == longest) {
+        let cells = |point: Option<&PointFit>, ways: f64| {
+            let (total, model) = point
+                .and_then(PointFit::bandwidth)
+                .unwrap_or((f64::NAN, None));
+            let each = total / ways / f64::from(pairs);
+            let shown = |v: f64| {
+                if v.is_finite() {
+                    rate(v)
+                } else {
+                    "-".to_owned()
+                }
+            };
+            [
+                shown(each),
+                shown(total),
+                model.map_or("-".to_owned(), rate),
+            ]
+        };
+        let other = both
+            .iter()
+            .find(|s| s.0 == pairs && s.1 == bytes)
+            .map(|s| s.2);
+        let (a, b) = (cells(Some(point), 1.0), cells(other, 2.0));
+        out.push_str(&format!(
+            "{pairs:>7} {:>17}{:>10}{:>10}{:>13}{:>11}{:>10}\n",
+            a[0], a[1], a[2], b[0], b[1], b[2]
+        ));
+    }
+    out
+}
+
+/// Time of a call by ranks per node.
+fn all_to_all(found: &Calibration) -> String {
+    let calls: Vec<(u32, u32, u64, &PointFit)> = found
+        .points
+        .iter()
+        .filter_map(|p| match p.probe {
+            Probe::AllToAll {
+                nodes,
+                per_node,
+                bytes,
+                ..
+            } => Some((nodes, per_node, bytes, p)),
+            _ => None,
+        })
+        .collect();
+    let Some(nodes) = calls.first().map(|c| c.0) else {
+        return String::new();
+    };
+    let mut lengths: Vec<u64> = calls.iter().map(|c| c.2).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let mut ranks: Vec<u32> = calls.iter().map(|c| c.1).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let noun = if nodes == 1 { "node" } else { "nodes" };
+    let mut out = format!("\nall-to-all over {nodes} {noun}\nranks of each");
+    for &bytes in &lengths {
+        out.push_str(&format!("{:>14}{:>12}", size(bytes), "model"));
+    }
+    out.push('\n');
+    for k in ranks {
+        out.push_str(&format!("{k:>13}"));
+        for &bytes in &lengths {
+            let point = calls.iter().find(|c| c.1 == k && c.2 == bytes).map(|c| c.3);
+            let measured = point.map_or("-".to_owned(), |p| time(p.seconds.value));
+            let model = point.and_then(|p| p.model_seconds);
+            let model = model.map_or("-".to_owned(), time);
+            out.push_str(&format!("{measured:>14}{model:>12}"));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn memory(samples: &CalibrationSamples, found: &Calibration) -> String {
+    let passes: Vec<(u32, f64)> = found
+        .points
+        .iter()
+        .filter_map(|p| match p.probe {
+            Probe::Memory { ranks, .. } => Some((ranks, p.seconds.value)),
+            _ => None,
+        })
+        .collect();
+    let Some(&(_, alone)) = passes.iter().find(|p| p.0 == 1) else {
+        return String::new();
+    };
+    let mut out =
+        "\ncomputation that streams through memory\n  ranks      a pass    factor\n".to_owned();
+    for (ranks, pass) in passes {
+        let note = match ranks > samples.cpus_per_node {
+            true => "  ranks wait for CPUs: not used",
+            false => "",
+        };
+        let factor = digits(pass / alone);
+        out.push_str(&format!("{ranks:>7}{:>12}{factor:>10}{note}\n", time(pass)));
+    }
+    out
+}
+
+/// All parameters with their names in the file.
+pub fn quantities(found: &Calibration) -> Vec<(&'static str, Quantity, bool)> {
+    let p = &found.parameters;
+    let mut all = vec![
+        ("overhead", p.overhead_ns, false),
+        ("inside.latency", p.inside.latency_ns, false),
+        ("inside.bandwidth", p.inside.bandwidth, true),
+        ("memory", p.memory, true),
+        ("outside.latency", p.outside.latency_ns, false),
+        ("outside.bandwidth", p.outside.bandwidth, true),
+        ("hop", p.hop_ns, false),
+        ("adapter.out", p.adapter.out, true),
+        ("adapter.into", p.adapter.into, true),
+    ];
+    all.extend(p.adapter.both.map(|q| ("adapter.both", q, true)));
+    all
+}
+
+fn parameters(found: &Calibration) -> String {
+    let mut out = "\nparameter                 value              95 % interval\n".to_owned();
+    let mut put = |name: &str, q: Quantity, shown: &dyn Fn(f64) -> String| {
+        let range = match q.origin {
+            Origin::Assumed => "assumed".to_owned(),
+            _ => format!("{} - {}", shown(q.low), shown(q.high)),
+        };
+        out.push_str(&format!("{name:<19}{:>12}{range:>27}\n", shown(q.value)));
+    };
+    let nanoseconds = |v: f64| time(v / 1e9);
+    for (name, quantity, is_rate) in quantities(found) {
+        match is_rate {
+            true => put(name, quantity, &rate),
+            false => put(name, quantity, &nanoseconds),
+        }
+    }
+    let factor = |v: f64| format!("x{}", digits(v));
+    for (name, quantity) in [
+        ("one pair, outside", found.stream_outside.map(|q| (q, true))),
+        ("one pair, inside", found.stream_inside.map(|q| (q, true))),
+        ("both over one way", found.both_over_one.map(|q| (q, false))),
+    ] {
+        match quantity {
+            Some((quantity, true)) => put(name, quantity, &rate),
+            Some((quantity, false)) => put(name, quantity, &factor),
+            None => {}
+        }
+    }
+    out.push_str(&format!(
+        "eager limit {}; the model is off by {:.0} %, typically\n\n",
+        size(found.parameters.eager_limit),
+        100.0 * found.parameters.misfit.exp_m1()
+    ));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_the_unit_that_suits_them() {
+        assert_eq!(rate(12.04e6), "12.0 MB/s");
+        assert_eq!(rate(999.7e6), "1.00 GB/s");
+        assert_eq!(time(87.3e-3), "87.3 ms");
+        assert_eq!(time(3e-10), "0.30 ns");
+        assert_eq!(size(65_536), "64 KiB");
+        assert_eq!(size(100), "100 B");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_80_columns() {
+        for line in wrapped(&"word ".repeat(60)).lines() {
+            assert!(line.len() <= 80, "{line}");
+        }
+    }
+}
