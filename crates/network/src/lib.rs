@@ -3,8 +3,8 @@
 //! Place in the flow: before placement. Parameters ([`NetworkParameters`]) come from a calibration or by hand.
 //! docs/network.md has the model, and what it leaves out.
 
-mod described;
 mod calibration;
+mod described;
 mod error;
 mod estimate;
 mod flows;
@@ -17,8 +17,10 @@ mod quantity;
 mod resources;
 mod text;
 
+pub use calibration::{
+    Calibration, CalibrationSamples, Distance, PointFit, Probe, SamplePoint, fit,
+};
 pub use described::{Description, Part, described};
-pub use calibration::{Calibration, CalibrationSamples, PointFit, Probe, SamplePoint, Way, fit};
 pub use error::NetworkError;
 pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};

@@ -2,7 +2,7 @@
 
 use crate::MeasureError;
 use idlewave_fabric::Nodes;
-use idlewave_network::{Probe, Way};
+use idlewave_network::{Distance, Probe};
 use idlewave_units::{NodeId, Rank};
 
 /// The ranks of a job by node.
@@ -76,24 +76,24 @@ impl Layout {
     }
 
     /// Ways that there are.
-    pub fn ways(&self) -> Vec<Way> {
+    pub fn ways(&self) -> Vec<Distance> {
         let mut ways = Vec::new();
         if self.per_node() > 1 {
-            ways.push(Way::Inside);
+            ways.push(Distance::Inside);
         }
-        ways.extend(self.near.map(|_| Way::Outside));
-        ways.extend(self.far.map(|_| Way::Across));
+        ways.extend(self.near.map(|_| Distance::Outside));
+        ways.extend(self.far.map(|_| Distance::Across));
         ways
     }
 
     /// Members of the world in which `probe` runs: of pairs, those that begin come first, then their partners in the same order.
     pub fn members(&self, probe: &Probe) -> Vec<Rank> {
-        let pairs = |way: Way, pairs: usize| -> Vec<Rank> {
+        let pairs = |way: Distance, pairs: usize| -> Vec<Rank> {
             let first = &self.nodes[0];
             let other = match way {
-                Way::Inside => return first[..2 * pairs].to_vec(),
-                Way::Outside => self.near,
-                Way::Across => self.far,
+                Distance::Inside => return first[..2 * pairs].to_vec(),
+                Distance::Outside => self.near,
+                Distance::Across => self.far,
             };
             let other = &self.nodes[other.unwrap_or(0)];
             [&first[..pairs], &other[..pairs]].concat()
@@ -137,10 +137,10 @@ mod tests {
             bytes: 8,
             messages: 1,
         };
-        assert_eq!(layout.members(&stream(Way::Inside, 1)), ranks(&[0, 3]));
-        let two = layout.members(&stream(Way::Outside, 2));
+        assert_eq!(layout.members(&stream(Distance::Inside, 1)), ranks(&[0, 3]));
+        let two = layout.members(&stream(Distance::Outside, 2));
         assert_eq!(two, ranks(&[0, 3, 1, 4]));
-        assert_eq!(layout.members(&stream(Way::Across, 1)), ranks(&[0, 2]));
+        assert_eq!(layout.members(&stream(Distance::Across, 1)), ranks(&[0, 2]));
         let all = Probe::AllToAll {
             nodes: 3,
             per_node: 1,
@@ -148,7 +148,10 @@ mod tests {
             calls: 1,
         };
         assert_eq!(layout.members(&all), ranks(&[0, 1, 2]));
-        assert_eq!(layout.ways(), [Way::Inside, Way::Outside, Way::Across]);
+        assert_eq!(
+            layout.ways(),
+            [Distance::Inside, Distance::Outside, Distance::Across]
+        );
         assert_eq!(super::tests::layout(false).ways().len(), 2);
     }
 

@@ -1,6 +1,6 @@
 //! Which points are measured, how long each of them takes, and what is left out where the time does not suffice.
 
-use idlewave_network::{Probe, Way};
+use idlewave_network::{Distance, Probe};
 use std::time::Duration;
 
 /// Lengths of streams: the first for the overhead of a message.
@@ -39,7 +39,7 @@ pub struct Shape {
     /// Ranks of each.
     pub per_node: u32,
     /// Ways that there are.
-    pub ways: Vec<Way>,
+    pub ways: Vec<Distance>,
     /// Bytes that one rank may use.
     pub memory: u64,
 }
@@ -73,9 +73,9 @@ impl Shape {
     /// All points but the ping-pong, each with one message.
     fn all(&self) -> Vec<Probe> {
         let mut all = Vec::new();
-        for &way in self.ways.iter().filter(|way| **way != Way::Across) {
+        for &way in self.ways.iter().filter(|way| **way != Distance::Across) {
             let most = match way {
-                Way::Inside => self.per_node / 2,
+                Distance::Inside => self.per_node / 2,
                 _ => self.per_node,
             };
             for &bytes in &STREAMS {
@@ -177,7 +177,7 @@ type Family = (&'static str, u64);
 fn family_of(probe: &Probe) -> Option<Family> {
     match *probe {
         Probe::Stream { way, bytes, .. } => Some(match way {
-            Way::Inside => ("streams inside a node", bytes),
+            Distance::Inside => ("streams inside a node", bytes),
             _ => ("streams between nodes", bytes),
         }),
         Probe::AllToAll { bytes, .. } => Some(("all-to-all", bytes)),
@@ -229,7 +229,7 @@ impl Speeds {
                 way, pairs, bytes, ..
             } => {
                 let of = match way {
-                    Way::Inside => self.inside,
+                    Distance::Inside => self.inside,
                     _ => self.outside,
                 };
                 moved(of, f64::from(pairs) * bytes as f64)
@@ -287,7 +287,7 @@ mod tests {
         Shape {
             nodes: 2,
             per_node: 8,
-            ways: vec![Way::Inside, Way::Outside],
+            ways: vec![Distance::Inside, Distance::Outside],
             memory: 1 << 30,
         }
     }

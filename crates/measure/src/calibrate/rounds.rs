@@ -8,7 +8,7 @@ use super::plan::{LEAST_ROUNDS, Shape, Speeds, counts, lengths, with_count};
 use super::probe::Runner;
 use crate::{MeasureError, gather};
 use idlewave_fabric::{Fabric, FabricError};
-use idlewave_network::{Probe, SamplePoint, Way};
+use idlewave_network::{Distance, Probe, SamplePoint};
 use idlewave_recording::{Progress, Stop};
 use std::time::{Duration, Instant};
 
@@ -132,9 +132,9 @@ impl<F: Fabric> Rounds<'_, F> {
                 let rate = bytes as f64 / (took - empty).max(0.1 * took);
                 let of_way = Some((empty, rate.max(1.0)));
                 match way {
-                    Way::Inside => speeds.inside = of_way,
-                    Way::Outside => speeds.outside = of_way,
-                    Way::Across => {}
+                    Distance::Inside => speeds.inside = of_way,
+                    Distance::Outside => speeds.outside = of_way,
+                    Distance::Across => {}
                 }
             }
         }

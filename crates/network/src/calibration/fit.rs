@@ -6,7 +6,7 @@
 
 use super::judge;
 use super::model::{Numbers, WayNumbers, numbers};
-use super::samples::{CalibrationSamples, Probe, Way};
+use super::samples::{CalibrationSamples, Distance, Probe};
 use crate::{NetworkError, NetworkParameters, Quantity, SlowDown};
 use idlewave_stats::resampling::{Resampler, interval};
 use serde::{Deserialize, Serialize};
@@ -220,7 +220,7 @@ fn about(samples: &CalibrationSamples) -> String {
 }
 
 /// Whether a way was measured.
-pub(super) fn has(samples: &CalibrationSamples, wanted: Way) -> bool {
+pub(super) fn has(samples: &CalibrationSamples, wanted: Distance) -> bool {
     samples
         .points
         .iter()

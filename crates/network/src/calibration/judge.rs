@@ -2,7 +2,7 @@
 
 use super::fit::{PointFit, has};
 use super::model::Numbers;
-use super::samples::{CalibrationSamples, Way};
+use super::samples::{CalibrationSamples, Distance};
 
 /// Points further off than this factor are told.
 const FAR: f64 = 1.5;
@@ -41,7 +41,7 @@ pub fn warnings(
     misfit: f64,
 ) -> Vec<String> {
     let mut said = Vec::new();
-    if !has(samples, Way::Outside) {
+    if !has(samples, Distance::Outside) {
         said.push("all ranks were on one node: everything between nodes is assumed".to_owned());
     }
     said.extend(unexplained(points, misfit));

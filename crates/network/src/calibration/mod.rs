@@ -12,4 +12,4 @@ mod samples;
 mod tests;
 
 pub use fit::{Calibration, PointFit, fit};
-pub use samples::{CalibrationSamples, Probe, SamplePoint, Way};
+pub use samples::{CalibrationSamples, Distance, Probe, SamplePoint};

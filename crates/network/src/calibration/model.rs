@@ -1,7 +1,7 @@
 //! The model as numbers, estimated from the times of all points, and what it predicts for each of them.
 
 use super::curves::{Filling, Pieces, filling, pieces};
-use super::samples::{CalibrationSamples, Probe, Way};
+use super::samples::{CalibrationSamples, Distance, Probe};
 
 /// Messages of at least this length tell the bandwidth of a stream.
 const LONG: u64 = 32 << 10;
@@ -74,7 +74,7 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
     let empty = |way| ping_pong(&points, way).map(|p| p.short.at);
     // The model has one overhead. Outside a message costs the rank most, but no more than half of an empty one inside can be right for
     // both: the rest is in the latency.
-    let ways = [Way::Outside, Way::Inside];
+    let ways = [Distance::Outside, Distance::Inside];
     let overhead = ways
         .into_iter()
         .find_map(|way| overhead(&points, way, empty(way)?))
@@ -83,14 +83,14 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
     let overhead = most.fold(overhead, f64::min);
     Numbers {
         overhead,
-        inside: way_numbers(&points, Way::Inside, overhead),
-        outside: way_numbers(&points, Way::Outside, overhead),
-        across: empty(Way::Across),
+        inside: way_numbers(&points, Distance::Inside, overhead),
+        outside: way_numbers(&points, Distance::Outside, overhead),
+        across: empty(Distance::Across),
         slow_down: slow_down(&points, samples.cpus_per_node),
     }
 }
 
-fn ping_pong(points: &[(Probe, f64)], of: Way) -> Option<Pieces> {
+fn ping_pong(points: &[(Probe, f64)], of: Distance) -> Option<Pieces> {
     let mut times: Vec<(f64, f64)> = points
         .iter()
         .filter_map(|&(probe, time)| match probe {
@@ -103,7 +103,7 @@ fn ping_pong(points: &[(Probe, f64)], of: Way) -> Option<Pieces> {
 }
 
 /// The least time for each message of one pair: messages shorter than what a line carries meanwhile cost the ranks, not the line.
-fn overhead(points: &[(Probe, f64)], of: Way, empty: f64) -> Option<f64> {
+fn overhead(points: &[(Probe, f64)], of: Distance, empty: f64) -> Option<f64> {
     let each = points.iter().filter_map(|&(probe, time)| match probe {
         Probe::Stream {
             way,
@@ -122,7 +122,7 @@ fn net(time: f64, latency: f64) -> f64 {
     (time - latency).max(0.1 * time)
 }
 
-fn way_numbers(points: &[(Probe, f64)], way: Way, overhead: f64) -> Option<WayNumbers> {
+fn way_numbers(points: &[(Probe, f64)], way: Distance, overhead: f64) -> Option<WayNumbers> {
     let ping_pong = ping_pong(points, way)?;
     let slope = [ping_pong.long.per, ping_pong.short.per];
     let slope = slope.into_iter().find(|&per| per > 0.0)?;
@@ -137,7 +137,7 @@ fn way_numbers(points: &[(Probe, f64)], way: Way, overhead: f64) -> Option<WayNu
 }
 
 /// Bytes per second of all pairs by their number, for the longest messages.
-fn totals(points: &[(Probe, f64)], of: Way, both: bool, empty: f64) -> Vec<(f64, f64)> {
+fn totals(points: &[(Probe, f64)], of: Distance, both: bool, empty: f64) -> Vec<(f64, f64)> {
     let streams = points.iter().filter_map(|&(probe, time)| match probe {
         Probe::Stream {
             way,
@@ -189,7 +189,7 @@ impl Numbers {
             Probe::PingPong { way, bytes, .. } => {
                 let numbers = self.way(way)?;
                 let more = match (way, self.across) {
-                    (Way::Across, Some(across)) => (across - numbers.empty()).max(0.0),
+                    (Distance::Across, Some(across)) => (across - numbers.empty()).max(0.0),
                     _ => 0.0,
                 };
                 Some(2.0 * o + numbers.latency + more + bytes as f64 / numbers.bandwidth)
@@ -225,10 +225,10 @@ impl Numbers {
         }
     }
 
-    fn way(&self, way: Way) -> Option<&WayNumbers> {
+    fn way(&self, way: Distance) -> Option<&WayNumbers> {
         match way {
-            Way::Inside => self.inside.as_ref(),
-            Way::Outside | Way::Across => self.outside.as_ref(),
+            Distance::Inside => self.inside.as_ref(),
+            Distance::Outside | Distance::Across => self.outside.as_ref(),
         }
     }
 

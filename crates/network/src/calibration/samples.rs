@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Where two ranks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Distance {
     /// On one node.
     Inside,
     /// On two nodes that one switch joins, as far as was told.
@@ -15,13 +15,13 @@ pub enum Way {
     Across,
 }
 
-impl Way {
+impl Distance {
     /// In words: "inside a node".
     pub const fn words(self) -> &'static str {
         match self {
-            Way::Inside => "inside a node",
-            Way::Outside => "between nodes",
-            Way::Across => "across leaves",
+            Distance::Inside => "inside a node",
+            Distance::Outside => "between nodes",
+            Distance::Across => "across leaves",
         }
     }
 }
@@ -33,7 +33,7 @@ pub enum Probe {
     /// One message back and forth, `rounds` times. The time is half a round trip, the mean over the rounds.
     PingPong {
         /// Where.
-        way: Way,
+        way: Distance,
         /// Length of the message.
         bytes: u64,
         /// Round trips of a repetition, from 1.
@@ -43,7 +43,7 @@ pub enum Probe {
     /// message with which the receiver acknowledges the last one, on the sender. Both ways, it is until a rank has sent and received all.
     Stream {
         /// Where.
-        way: Way,
+        way: Distance,
         /// Pairs of ranks, from 1.
         pairs: u32,
         /// Whether both ranks of a pair send.

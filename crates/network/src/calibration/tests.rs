@@ -54,8 +54,8 @@ fn samples(t: Truth, deviation: f64, repetitions: usize) -> CalibrationSamples {
     };
     let lengths: Vec<u64> = std::iter::once(0).chain((3..=22).map(|p| 1 << p)).collect();
     for (way, latency, flow, full, both) in [
-        (Way::Inside, INSIDE.0, INSIDE.1, t.memory, t.memory),
-        (Way::Outside, t.latency, t.flow, t.adapter, t.both),
+        (Distance::Inside, INSIDE.0, INSIDE.1, t.memory, t.memory),
+        (Distance::Outside, t.latency, t.flow, t.adapter, t.both),
     ] {
         let empty = latency + 2.0 * t.overhead;
         for &bytes in &lengths {
@@ -238,7 +238,7 @@ fn a_change_of_protocol_is_found_as_the_eager_limit() {
     for point in &mut changed.points {
         match point.probe {
             Probe::PingPong {
-                way: Way::Outside,
+                way: Distance::Outside,
                 bytes,
                 ..
             } if bytes > 4096 => point.seconds.iter_mut().for_each(|s| *s += 300e-6),
@@ -254,7 +254,7 @@ fn one_node_alone_leaves_the_network_assumed_and_says_so() {
     let mut alone = samples(TRUTH, 0.0, 5);
     alone.nodes.truncate(1);
     alone.points.retain(|p| match p.probe {
-        Probe::PingPong { way, .. } | Probe::Stream { way, .. } => way == Way::Inside,
+        Probe::PingPong { way, .. } | Probe::Stream { way, .. } => way == Distance::Inside,
         Probe::AllToAll { .. } => false,
         Probe::Memory { .. } => true,
     });

@@ -1,6 +1,8 @@
 //! A calibration on the terminal, 80 columns.
 
-use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity, Way};
+use idlewave_network::{
+    Calibration, CalibrationSamples, Distance, Origin, PointFit, Probe, Quantity,
+};
 
 /// Three digits.
 fn digits(value: f64) -> String {
@@ -48,7 +50,7 @@ fn size(bytes: u64) -> String {
 /// All of it.
 pub fn render(samples: &CalibrationSamples, found: &Calibration) -> String {
     let mut out = head(samples);
-    for way in [Way::Outside, Way::Inside] {
+    for way in [Distance::Outside, Distance::Inside] {
         out.push_str(&streams(found, way));
     }
     out.push_str(&all_to_all(found));
@@ -94,7 +96,7 @@ fn head(samples: &CalibrationSamples) -> String {
 }
 
 /// Bandwidth by the number of pairs, for the longest messages.
-fn streams(found: &Calibration, wanted: Way) -> String {
+fn streams(found: &Calibration, wanted: Distance) -> String {
     let streams = |both: bool| -> Vec<(u32, u64, &PointFit)> {
         let of = |p: &PointFit| match p.probe {
             Probe::Stream {
