@@ -1,13 +1,16 @@
 //! Collectives over point-to-point messages, for fabrics that have none of their own: binomial trees, and
-//! direct exchange where every rank talks to every other (Thakur, Rabenseifner and Gropp, 2005, section 4).
+//! direct exchange where every rank talks to every other (Thakur, Rabenseifner and Gropp, 2005, section 4). Blocks of
+//! several lengths go in pairs, one partner after the other: no more than one block each way is copied at a time.
 
 use crate::{Fabric, FabricError, Reduction, Tag};
 use idlewave_units::Rank;
+use std::ops::Range;
 
 const REDUCE: Tag = Tag(Tag::RESERVED);
 const BROADCAST: Tag = Tag(Tag::RESERVED + 1);
 const ALLTOALL: Tag = Tag(Tag::RESERVED + 2);
 const ALLGATHER: Tag = Tag(Tag::RESERVED + 3);
+const ALLTOALLV: Tag = Tag(Tag::RESERVED + 4);
 
 /// The ranks renumbered so that the root is 0.
 struct Tree {
@@ -152,6 +155,57 @@ pub fn alltoall<F: Fabric>(
     }
     for sending in sends {
         fabric.finish_send(sending, hook)?;
+    }
+    Ok(())
+}
+
+/// Where the blocks of these lengths lie in a buffer of `length` bytes.
+pub fn blocks_of(counts: &[usize], length: usize, size: u32) -> Vec<Range<usize>> {
+    assert_eq!(
+        counts.len(),
+        size as usize,
+        "there is a count for each rank"
+    );
+    let mut end = 0;
+    let blocks = counts
+        .iter()
+        .map(|count| {
+            let begin = end;
+            end += count;
+            begin..end
+        })
+        .collect();
+    assert_eq!(end, length, "the buffer is as long as its blocks");
+    blocks
+}
+
+pub fn alltoallv<F: Fabric>(
+    fabric: &mut F,
+    send: &[u8],
+    send_counts: &[usize],
+    receive: &mut [u8],
+    receive_counts: &[usize],
+    hook: &mut impl FnMut(),
+) -> Result<(), FabricError> {
+    let (own, size) = (fabric.rank().get(), fabric.size());
+    let outgoing = blocks_of(send_counts, send.len(), size);
+    let incoming = blocks_of(receive_counts, receive.len(), size);
+    let mut place = |from: u32, data: &[u8]| {
+        receive[incoming[from as usize].clone()].copy_from_slice(data);
+    };
+    let block = |to: u32| &send[outgoing[to as usize].clone()];
+    place(own, block(own));
+    let (mut data, mut buffer) = (Vec::new(), Vec::new());
+    for step in 1..size {
+        let (to, from) = ((own + step) % size, (own + size - step) % size);
+        data.clear();
+        data.extend_from_slice(block(to));
+        let capacity = receive_counts[from as usize];
+        let (to, peer) = (Rank::new(to), Rank::new(from));
+        let (sent, delivery) =
+            fabric.send_receive(to, data, peer, ALLTOALLV, capacity, buffer, hook)?;
+        place(from, &delivery.data);
+        (data, buffer) = (sent, delivery.data);
     }
     Ok(())
 }

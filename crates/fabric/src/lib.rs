@@ -263,6 +263,28 @@ pub trait Fabric {
         collectives::alltoall(self, send, receive, hook)
     }
 
+    /// The same with blocks of any lengths, bytes: `send_counts[i]` of them go to rank `i`, and `receive_counts[i]` come
+    /// from it, as many as it sends. Blocks lie one after the other, in order of the ranks.
+    ///
+    /// # Errors
+    /// Another rank failed, or over MPI there are more than `i32::MAX` bytes to send or to receive.
+    ///
+    /// # Panics
+    /// If there is not one count for each rank, or a buffer is not as long as its counts together.
+    fn alltoallv(
+        &mut self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError>
+    where
+        Self: Sized,
+    {
+        collectives::alltoallv(self, send, send_counts, receive, receive_counts, hook)
+    }
+
     /// Puts the `own` of rank `i` into block `i` of `all` on every rank. All give slices of the same length.
     ///
     /// # Errors

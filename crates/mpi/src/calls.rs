@@ -75,6 +75,8 @@ fn look_up(library: &Library, name: &str) -> Result<usize, MpiError> {
 type Data = *const c_void;
 type DataMut = *mut c_void;
 type Count = c_int;
+/// Counts or displacements, one of each rank.
+type Counts = *const c_int;
 
 calls! {
     init "MPI_Init" (*mut c_int, *mut *mut *mut c_char);
@@ -104,11 +106,13 @@ calls! {
     reduce "MPI_Reduce" (Data, DataMut, Count, RawHandle, RawHandle, c_int, RawHandle);
     bcast "MPI_Bcast" (DataMut, Count, RawHandle, c_int, RawHandle);
     alltoall "MPI_Alltoall" (Data, Count, RawHandle, DataMut, Count, RawHandle, RawHandle);
+    alltoallv "MPI_Alltoallv" (Data, Counts, Counts, RawHandle, DataMut, Counts, Counts, RawHandle, RawHandle);
     allgather "MPI_Allgather" (Data, Count, RawHandle, DataMut, Count, RawHandle, RawHandle);
     ibarrier "MPI_Ibarrier" (RawHandle, *mut Slot);
     iallreduce "MPI_Iallreduce" (Data, DataMut, Count, RawHandle, RawHandle, RawHandle, *mut Slot);
     ireduce "MPI_Ireduce" (Data, DataMut, Count, RawHandle, RawHandle, c_int, RawHandle, *mut Slot);
     ibcast "MPI_Ibcast" (DataMut, Count, RawHandle, c_int, RawHandle, *mut Slot);
     ialltoall "MPI_Ialltoall" (Data, Count, RawHandle, DataMut, Count, RawHandle, RawHandle, *mut Slot);
+    ialltoallv "MPI_Ialltoallv" (Data, Counts, Counts, RawHandle, DataMut, Counts, Counts, RawHandle, RawHandle, *mut Slot);
     iallgather "MPI_Iallgather" (Data, Count, RawHandle, DataMut, Count, RawHandle, RawHandle, *mut Slot);
 }

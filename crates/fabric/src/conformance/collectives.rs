@@ -128,6 +128,32 @@ pub fn every_rank_hears_every_other<F: Fabric>(fabric: &mut F) {
     }
 }
 
+/// Every pair of ranks exchanges a block of a length of its own, some of them empty, some long.
+pub fn blocks_of_any_length_reach_their_ranks<F: Fabric>(fabric: &mut F) {
+    let (rank, size) = (own(fabric), fabric.size());
+    for unit in [0, 1, 977, 40_000] {
+        // Zero for some pairs; from one to another not what comes back.
+        let length = |from: u32, to: u32| unit * ((from * 3 + to * 2) % 5) as usize;
+        let byte = |from: u32, to: u32, i: usize| (from * 16 + to + i as u32 * 7) as u8;
+        let of = |from: u32, to: u32| (0..length(from, to)).map(move |i| byte(from, to, i));
+        let send: Vec<u8> = (0..size).flat_map(|to| of(rank, to)).collect();
+        let wanted: Vec<u8> = (0..size).flat_map(|from| of(from, rank)).collect();
+        let send_counts: Vec<usize> = (0..size).map(|to| length(rank, to)).collect();
+        let receive_counts: Vec<usize> = (0..size).map(|from| length(from, rank)).collect();
+        let mut receive = vec![0xEE; wanted.len()];
+        fabric
+            .alltoallv(
+                &send,
+                &send_counts,
+                &mut receive,
+                &receive_counts,
+                &mut quiet,
+            )
+            .expect("an alltoallv");
+        assert!(receive == wanted, "blocks of up to {unit} times 4");
+    }
+}
+
 /// A root outside the world is refused on every rank, and the next collective is unharmed.
 pub fn unknown_roots_are_an_error<F: Fabric>(fabric: &mut F) {
     let (rank, size) = (Rank::new(fabric.size()), fabric.size());
@@ -260,6 +286,7 @@ pub fn all<F: Fabric>(fabric: &mut F) {
         reductions_reach_any_root(fabric);
         broadcasts_reach_all_ranks(fabric);
         every_rank_hears_every_other(fabric);
+        blocks_of_any_length_reach_their_ranks(fabric);
         unknown_roots_are_an_error(fabric);
         collectives_leave_messages_alone(fabric);
         the_first_ranks_are_a_world(fabric);

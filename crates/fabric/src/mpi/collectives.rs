@@ -2,10 +2,33 @@
 
 use super::fabric::{MpiFabric, count};
 use super::operation::{place, place_mut};
+use crate::collectives::blocks_of;
 use crate::{Fabric, FabricError, Reduction, Waits};
 use idlewave_mpi::{RawHandle, Slot};
 use idlewave_units::Rank;
 use std::ffi::{c_int, c_void};
+
+/// Lengths of blocks and where they begin, as MPI takes them.
+struct Blocks {
+    counts: Vec<c_int>,
+    begins: Vec<c_int>,
+}
+
+impl Blocks {
+    fn new(counts: &[usize], length: usize, ranks: u32) -> Result<Self, FabricError> {
+        let blocks = blocks_of(counts, length, ranks);
+        // No begin and no length is above that of the whole buffer.
+        count(length, 1)?;
+        Ok(Self {
+            counts: blocks.iter().map(|block| block.len() as c_int).collect(),
+            begins: blocks.iter().map(|block| block.start as c_int).collect(),
+        })
+    }
+
+    fn places(&self) -> (*const c_int, *const c_int) {
+        (self.counts.as_ptr(), self.begins.as_ptr())
+    }
+}
 
 impl MpiFabric {
     fn operation(&self, reduction: Reduction) -> RawHandle {
@@ -136,6 +159,30 @@ impl MpiFabric {
         )
     }
 
+    pub(super) fn exchange_blocks(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        // They live until the call is complete: `collective` ends the job where it would unwind before.
+        let outgoing = Blocks::new(send_counts, send.len(), self.size())?;
+        let incoming = Blocks::new(receive_counts, receive.len(), self.size())?;
+        let (comm, calls, byte) = (self.communicator, &self.job.calls, self.job.handles.byte);
+        let (from, to) = (place(send), place_mut(receive));
+        let ((n, at), (m, into)) = (outgoing.places(), incoming.places());
+        self.collective(
+            "MPI_Alltoallv",
+            hook,
+            // SAFETY: the blocks lie within their buffers, there is one for each rank; handles are of this job.
+            || unsafe { (calls.alltoallv)(from, n, at, byte, to, m, into, byte, comm) },
+            // SAFETY: as above; `collective` returns only when the call is complete.
+            |slot| unsafe { (calls.ialltoallv)(from, n, at, byte, to, m, into, byte, comm, slot) },
+        )
+    }
+
     pub(super) fn gather_all(
         &self,
         own: &[u8],
@@ -155,5 +202,27 @@ impl MpiFabric {
             // SAFETY: as above; `collective` returns only when the call is complete.
             |slot| unsafe { (calls.iallgather)(from, n, byte, to, n, byte, comm, slot) },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_begin_where_the_one_before_ends() {
+        let blocks = Blocks::new(&[3, 0, 5], 8, 3).expect("few bytes");
+        assert_eq!(
+            (blocks.counts, blocks.begins),
+            (vec![3, 0, 5], vec![0, 3, 3])
+        );
+    }
+
+    #[test]
+    fn blocks_of_more_bytes_than_mpi_counts_are_refused_with_their_sum() {
+        let most = c_int::MAX as usize;
+        assert!(Blocks::new(&[most - 1, 1], most, 2).is_ok());
+        let refused = Blocks::new(&[most, 1], most + 1, 2).map(|_| ());
+        assert_eq!(refused, Err(FabricError::TooLarge { bytes: most + 1 }));
     }
 }

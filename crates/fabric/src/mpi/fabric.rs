@@ -409,6 +409,17 @@ impl Fabric for MpiFabric {
         self.exchange_all(send, receive, hook)
     }
 
+    fn alltoallv(
+        &mut self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
+        self.exchange_blocks(send, send_counts, receive, receive_counts, hook)
+    }
+
     fn allgather(
         &mut self,
         own: &[u8],
