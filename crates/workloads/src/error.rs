@@ -62,6 +62,32 @@ pub enum WorkloadError {
     /// No rank was asked for.
     #[error("run ranks: there are none")]
     NoRanks,
+    /// A benchmark cannot use as many ranks.
+    #[error("run {benchmark}: it has work for {most} ranks, not for {ranks}")]
+    TooManyRanks {
+        /// The benchmark.
+        benchmark: String,
+        /// Ranks there are.
+        ranks: u32,
+        /// The most that it can use.
+        most: u32,
+    },
+    /// Sizes of a benchmark are not possible.
+    #[error("run {benchmark}: {reason}")]
+    WrongSize {
+        /// The benchmark.
+        benchmark: String,
+        /// What would be possible.
+        reason: String,
+    },
+    /// The result of a benchmark is wrong. All its ranks get this error.
+    #[error("verify {benchmark}: {what}")]
+    NotVerified {
+        /// The benchmark.
+        benchmark: String,
+        /// What is wrong.
+        what: String,
+    },
     /// A rank could not communicate.
     #[error("communicate between ranks: {0}")]
     Fabric(#[from] FabricError),

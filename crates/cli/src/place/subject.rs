@@ -1,0 +1,342 @@
+//! The program that is to be placed: recorded, a schedule, a workload, or a described pattern.
+
+use crate::exit::{Exit, Failure};
+use crate::files::open_complete;
+use clap::{Args, ValueEnum};
+use idlewave_fabric::{Waiting, world};
+use idlewave_network::{Description, NetworkError, Part, Program, described};
+use idlewave_recording::Stop;
+use idlewave_replay::{ReplayError, ReplayOptions, schedule_of};
+use idlewave_run::RunReader;
+use idlewave_run::tables::{Regions, Table};
+use idlewave_simulate::collectives::{Algorithms, Kind, Library};
+use idlewave_simulate::goal::Schedule;
+use idlewave_simulate::{Shape, Stencil};
+use idlewave_topology::parse_memory;
+use idlewave_units::{Bytes, Nanos};
+use idlewave_workloads::{Benchmark, is};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Steps of a loop that are played; the time of all is in proportion.
+const STEPS_PLAYED: u32 = 2;
+/// Most operations of a described program: 2 GB when it is played.
+const MOST_OPERATIONS: u64 = 20_000_000;
+
+/// The program that is to be placed.
+#[derive(Debug, Args)]
+pub struct SubjectArgs {
+    /// Recorded MPI program: a run made by `idlewave record`
+    #[arg(long, value_name = "RUN", group = "program")]
+    pub run: Option<PathBuf>,
+    /// GOAL schedule, text or binary
+    #[arg(long, value_name = "FILE", group = "program")]
+    pub goal: Option<PathBuf>,
+    /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64
+    #[arg(long, value_name = "NAME", group = "program")]
+    pub workload: Option<Benchmark>,
+    /// Described program: steps of computation and this communication
+    #[arg(long, value_enum, value_name = "PATTERN", group = "program")]
+    pub pattern: Option<PatternChoice>,
+    /// Ranks of a workload or pattern
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub ranks: Option<u32>,
+    /// Dimensions of a halo pattern, 1 to 3
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub dims: u8,
+    /// Bytes of each message of a pattern, as in 64KiB
+    #[arg(long, default_value = "64KiB", value_name = "SIZE", value_parser = bytes)]
+    pub bytes: Bytes,
+    /// Computation of each rank in each step of a pattern [default: 1ms], or in each iteration of a workload
+    /// [default: as measured here, now, on one core]
+    #[arg(long, value_name = "TIME")]
+    pub work: Option<Nanos>,
+    /// Steps of a pattern
+    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: u32,
+    /// Ranks per node with which the computation was measured [default: as recorded, or 1]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub measured_with: Option<u32>,
+    /// Memory that each rank needs [default: that of the workload, or not known]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub memory_per_rank: Option<Bytes>,
+    /// MPI library by whose rules collectives choose their algorithms: openmpi or mpich
+    #[arg(long, default_value = "openmpi", value_name = "LIBRARY")]
+    pub collectives: Library,
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    parse_memory(text).map_err(|error| error.to_string())
+}
+
+/// What the ranks of a described program do in each step, beside computing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PatternChoice {
+    /// Messages with the nearest neighbours of a periodic grid
+    Halo,
+    /// A message from every rank to every rank
+    Alltoall,
+    /// Values combined for all ranks
+    Allreduce,
+    /// Values of rank 0 for all ranks
+    Bcast,
+    /// Values of each rank for all ranks
+    Allgather,
+    /// A message from each rank to the next one
+    Pipeline,
+}
+
+/// A program with what is known of it.
+pub struct Subject {
+    /// In words, one line.
+    pub what: String,
+    /// Ready to be played.
+    pub program: Program,
+    /// How often it is played after each other.
+    pub times: f64,
+    /// Ranks per node with which its computation was measured.
+    pub measured_with: u32,
+    /// Memory of each rank.
+    pub memory_per_rank: Option<Bytes>,
+    /// What was assumed or left out, one line each.
+    pub notes: Vec<String>,
+}
+
+impl SubjectArgs {
+    /// Reads, describes or measures it.
+    pub fn subject(&self, stop: &Stop) -> Result<Subject, Failure> {
+        let mut subject = match (&self.run, &self.goal, &self.workload, self.pattern) {
+            (Some(run), ..) => self.recorded(run, stop),
+            (_, Some(goal), ..) => self.schedule(goal),
+            (_, _, Some(workload), _) => self.workload(workload),
+            (.., Some(pattern)) => self.pattern(pattern),
+            _ => {
+                let next = "give --run RUN, --goal FILE, --workload NAME or --pattern PATTERN";
+                Err(Failure::new(Exit::Usage, "place nothing: no program was given").with_next(next))
+            }
+        }?;
+        subject.memory_per_rank = self.memory_per_rank.or(subject.memory_per_rank);
+        subject.measured_with = self.measured_with.unwrap_or(subject.measured_with);
+        Ok(subject)
+    }
+
+    fn recorded(&self, path: &Path, stop: &Stop) -> Result<Subject, Failure> {
+        self.no_ranks("--run")?;
+        let run = open_complete(path, stop)?;
+        let options = ReplayOptions {
+            algorithms: Algorithms::of_library(self.collectives),
+            ..ReplayOptions::default()
+        };
+        let failed = |error: ReplayError| {
+            let what = format!("place {}: {error}", path.display());
+            let next = "give a run of an MPI program that `idlewave record` made";
+            Failure::new(Exit::Bundle, what).with_next(next)
+        };
+        let replay = schedule_of(&run, &options).map_err(failed)?;
+        let mut notes = vec![
+            "computation is the time between calls, less what others took from it in the run".to_owned(),
+        ];
+        if !replay.left_out.entries().is_empty() {
+            let count = replay.left_out.entries().len();
+            notes.push(format!("{count} kinds of calls are not played: `idlewave simulate like` lists them"));
+        }
+        let what = format!("recorded program {}, {} ranks", path.display(), replay.schedule.ranks());
+        self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes)
+    }
+
+    fn schedule(&self, path: &Path) -> Result<Subject, Failure> {
+        self.no_ranks("--goal")?;
+        let file = File::open(path).map_err(|error| {
+            let next = "give a file that you may read";
+            Failure::new(Exit::Io, format!("read {}: {error}", path.display())).with_next(next)
+        })?;
+        let schedule = Schedule::read(file).map_err(|error| {
+            let next = "correct it; docs/simulate.md has the form";
+            Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(next)
+        })?;
+        let what = format!("schedule {}, {} ranks", path.display(), schedule.ranks());
+        self.of_schedule(what, &schedule, 1.0, 1, Vec::new())
+    }
+
+    fn no_ranks(&self, option: &str) -> Result<(), Failure> {
+        match self.ranks {
+            None => Ok(()),
+            Some(ranks) => {
+                let what = format!("place {ranks} ranks of {option}, which has its own number of them");
+                Err(Failure::new(Exit::Usage, what).with_next("leave out --ranks"))
+            }
+        }
+    }
+
+    fn ranks(&self) -> Result<u32, Failure> {
+        self.ranks.ok_or_else(|| {
+            let next = "say how many with --ranks";
+            Failure::new(Exit::Usage, "place an unknown number of ranks").with_next(next)
+        })
+    }
+
+    fn pattern(&self, pattern: PatternChoice) -> Result<Subject, Failure> {
+        let ranks = self.ranks()?;
+        let (count, each) = (ranks as usize, self.bytes.get());
+        let (name, part) = match pattern {
+            PatternChoice::Halo => {
+                let shape = match self.dims {
+                    1 => Shape::line(count),
+                    2 => Shape::plane(count),
+                    _ => Shape::cuboid(count),
+                };
+                let sides: Vec<String> = shape.sides().iter().map(u32::to_string).collect();
+                let name = format!("halo exchange on {}", sides.join("x"));
+                (name, Part::Exchange(Stencil::nearest(shape), each))
+            }
+            PatternChoice::Alltoall => ("all-to-all".into(), Part::Collective(Kind::Alltoall, each)),
+            PatternChoice::Allreduce => ("allreduce".into(), Part::Collective(Kind::Allreduce, each)),
+            PatternChoice::Bcast => ("broadcast".into(), Part::Collective(Kind::Broadcast, each)),
+            PatternChoice::Allgather => ("allgather".into(), Part::Collective(Kind::Allgather, each)),
+            PatternChoice::Pipeline => ("pipeline".into(), Part::Next(each)),
+        };
+        let work = self.work.unwrap_or(Nanos::from_millis(1));
+        let phases = vec![Part::Compute(work.get()), part];
+        let what = format!(
+            "{name}, {ranks} ranks, {} per message, {work} of computation, {} steps",
+            self.bytes, self.steps
+        );
+        self.of_steps(what, Description { ranks, phases }, self.steps, 1, Vec::new())
+    }
+
+    fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
+        let ranks = self.ranks()?;
+        if ranks > workload.most_ranks() {
+            let what = format!("place {ranks} ranks of {workload}: it has work for {}", workload.most_ranks());
+            return Err(Failure::new(Exit::Usage, what).with_next("give fewer --ranks, or a larger one"));
+        }
+        let mut notes = Vec::new();
+        let work = match self.work {
+            Some(work) => work.get(),
+            None => {
+                let (work, note) = measured_work(workload, ranks)?;
+                notes.push(note);
+                work
+            }
+        };
+        let (phases, iterations) = match workload {
+            Benchmark::Is(class) => {
+                let traffic = is::traffic(*class, ranks);
+                notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
+                (sort_phases(&traffic, ranks, work), traffic.timed)
+            }
+            Benchmark::Halo(halo) => (super::halo::phases(halo, ranks, work), halo.steps),
+        };
+        let what = format!("{workload}, {ranks} ranks, {iterations} iterations");
+        let description = Description { ranks, phases };
+        let mut subject = self.of_steps(what, description, iterations, 1, notes)?;
+        subject.memory_per_rank = Some(workload.memory_per_rank(ranks));
+        Ok(subject)
+    }
+
+    fn of_steps(
+        &self,
+        what: String,
+        description: Description,
+        steps: u32,
+        measured_with: u32,
+        mut notes: Vec<String>,
+    ) -> Result<Subject, Failure> {
+        let played = steps.min(STEPS_PLAYED);
+        if steps > played {
+            notes.push(format!("{played} of {steps} steps are played; the time is in proportion"));
+        }
+        let algorithms = Algorithms::of_library(self.collectives);
+        let schedule = described(&description, played, &algorithms).map_err(|error| {
+            Failure::new(Exit::Usage, format!("describe {what}: {error}"))
+                .with_next("give fewer --ranks")
+        })?;
+        let times = f64::from(steps) / f64::from(played.max(1));
+        self.of_schedule(what, &schedule, times, measured_with, notes)
+    }
+
+    fn of_schedule(
+        &self,
+        what: String,
+        schedule: &Schedule,
+        times: f64,
+        measured_with: u32,
+        notes: Vec<String>,
+    ) -> Result<Subject, Failure> {
+        if schedule.operations() > MOST_OPERATIONS {
+            let what = format!("place {what}: it has {} operations", schedule.operations());
+            let next = format!("give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run");
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
+        }
+        let program = Program::new(schedule).map_err(|error: NetworkError| {
+            Failure::new(Exit::Bundle, format!("place {what}: {error}"))
+                .with_next("give a program whose messages are all received, each from a known rank")
+        })?;
+        Ok(Subject {
+            what,
+            program,
+            times,
+            measured_with,
+            memory_per_rank: None,
+            notes,
+        })
+    }
+}
+
+/// Most ranks of a node of a run; 1 where it does not tell.
+fn ranks_per_node(run: &RunReader) -> u32 {
+    let most = run.manifest().nodes.iter().map(|node| node.ranks.len()).max();
+    most.map_or(1, |ranks| ranks.max(1) as u32)
+}
+
+fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
+    let computations = traffic.iteration.iter();
+    let count = computations.filter(|o| matches!(o, is::Operation::Compute(_))).count();
+    let each = work / count.max(1) as u64;
+    let part = |operation: &is::Operation| match operation {
+        is::Operation::Compute(_) => Part::Compute(each),
+        is::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, *bytes),
+        is::Operation::Alltoall { bytes_per_pair } => Part::Collective(Kind::Alltoall, *bytes_per_pair),
+        is::Operation::Alltoallv(pairs) => {
+            let all: u64 = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))).map(|(f, t)| pairs.of(f, t)).sum();
+            let pairs = u64::from(ranks) * u64::from(ranks);
+            Part::Collective(Kind::Alltoall, all / pairs)
+        }
+        is::Operation::SendNext { bytes } => Part::Next(*bytes),
+    };
+    traffic.iteration.iter().map(part).collect()
+}
+
+/// Computation of one rank in one iteration, from one rank of a small problem on this machine.
+fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Failure> {
+    let (small, scale) = match workload {
+        Benchmark::Is(class) => {
+            let small = is::Class::W;
+            let scale = class.keys() as f64 / small.keys() as f64 / f64::from(ranks);
+            (Benchmark::Is(small), scale)
+        }
+        Benchmark::Halo(halo) => {
+            let mut few = *halo;
+            few.steps = few.steps.min(10);
+            (Benchmark::Halo(few), 1.0)
+        }
+    };
+    let failed = |what: String| {
+        Failure::new(Exit::NotPossible, what).with_next("say how long it computes with --work")
+    };
+    let mut ends = world(1, Waiting::default());
+    let Some(fabric) = ends.first_mut() else {
+        return Err(failed(format!("measure {small}: there is no rank")));
+    };
+    let done = small
+        .run(fabric, &AtomicBool::new(false), &mut |_| ())
+        .map_err(|error| failed(format!("measure {small}: {error}")))?;
+    let compute = done.parts.computation().as_secs_f64() / done.iterations.max(1) as f64;
+    let ns = (compute * scale * 1e9).round() as u64;
+    let note = format!(
+        "{} of computation per rank and iteration, from {small} on one core of this machine",
+        Nanos::from_nanos(ns)
+    );
+    Ok((ns, note))
+}

@@ -1,0 +1,64 @@
+//! What the cells must be: an eigenvector of the sweep, and its factor.
+
+use super::Halo;
+use std::f64::consts::PI;
+
+/// Once this share of the wave is left it is set anew.
+const LEAST: f64 = 1e-3;
+
+/// The wave on the whole grid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wave {
+    /// Of the phase, per cell along each dimension.
+    slopes: [f64; 3],
+    periodic: bool,
+    /// What a sweep multiplies it by.
+    pub factor: f64,
+    /// Sweeps until it is set anew.
+    pub lifetime: u32,
+}
+
+impl Wave {
+    /// One wave length across the periodic grid; half a one across an open one.
+    pub fn new(halo: &Halo, ranks: u32) -> Self {
+        let sides = halo.sides(ranks);
+        let slopes: [f64; 3] = std::array::from_fn(|d| {
+            let cells = u64::from(halo.cells[d]) * u64::from(sides[d]);
+            match halo.periodic {
+                true => 2.0 * PI / cells as f64,
+                // Zero in the two cells beyond the border.
+                false => PI / (cells + 1) as f64,
+            }
+        });
+        // sin(a - s) + sin(a + s) = 2 cos(s) sin(a), along each dimension.
+        let factor = slopes.iter().map(|slope| slope.cos()).sum::<f64>() / 3.0;
+        let lifetime = (LEAST.ln() / factor.abs().ln()).floor();
+        Self {
+            slopes,
+            periodic: halo.periodic,
+            factor,
+            lifetime: lifetime.clamp(1.0, f64::from(u32::MAX)) as u32,
+        }
+    }
+
+    /// The wave in a cell, at first. The same bits for a cell whoever has it.
+    pub fn at(&self, cell: [u64; 3]) -> f64 {
+        let phase = |d: usize, offset: f64| self.slopes[d] * (cell[d] as f64 + offset);
+        match self.periodic {
+            // It is antisymmetric about no cell, so that a wrong neighbour is a wrong value.
+            true => (phase(0, 0.0) + phase(1, 0.0) + phase(2, 0.0) + 1.0).sin(),
+            false => (0..3).map(|d| phase(d, 1.0).sin()).product(),
+        }
+    }
+
+    /// What is left of it after this many sweeps.
+    pub fn left(&self, sweeps: u32) -> f64 {
+        // A lifetime is some million sweeps at most.
+        self.factor.powi(sweeps.min(i32::MAX as u32) as i32)
+    }
+
+    /// The largest change in a sweep, of a wave with this largest value: the last one of `sweeps`.
+    pub fn change(&self, largest: f64, sweeps: u32) -> f64 {
+        largest * (self.left(sweeps) - self.left(sweeps.saturating_sub(1))).abs()
+    }
+}
