@@ -2,3 +2,7 @@
 //!
 //! Place in the flow: last before rendering. A [`Program`](idlewave_network::Program) and a [`Network`](idlewave_network::Network) go
 //! in. docs/place.md has the algorithms.
+
+mod batch;
+
+pub use batch::*;

@@ -1,0 +1,58 @@
+//! The order of ranks over nodes, as far as it has a name.
+
+use super::{Assignment, hostlist};
+
+/// How ranks follow each other over the nodes, in the order of first use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All ranks of a node follow each other.
+    Block,
+    /// Rank r is on node r modulo the number of nodes.
+    Cyclic,
+    /// Blocks of so many ranks, from 2 on, go round the nodes.
+    Plane(u32),
+    /// None of these.
+    Arbitrary,
+}
+
+impl Order {
+    /// The order of an assignment. What is both block and another one is block.
+    pub fn of(assignment: &Assignment) -> Self {
+        let ranks = assignment.ranks();
+        let nodes = assignment.nodes().len();
+        if ranks.windows(2).all(|w| w[0].node <= w[1].node) {
+            return Self::Block;
+        }
+        // Nobody has gone on to the second node before the first block is full.
+        let size = ranks.iter().take_while(|s| s.node == 0).count();
+        let round = |(r, slot): (usize, &super::Slot)| slot.node == r / size % nodes;
+        match ranks.iter().enumerate().all(round) {
+            true if size == 1 => Self::Cyclic,
+            true => Self::Plane(size as u32),
+            false => Self::Arbitrary,
+        }
+    }
+}
+
+/// Whether the nodes are in the order of their names, by number where names end in one: that in which Slurm and Flux go through the
+/// nodes of a job, whatever order they were asked for in.
+pub(super) fn by_name(assignment: &Assignment) -> bool {
+    places_by_name(assignment).windows(2).all(|w| w[0] < w[1])
+}
+
+/// The place of each node in the order of names.
+pub(super) fn places_by_name(assignment: &Assignment) -> Vec<usize> {
+    let key = |i: usize| {
+        let name = assignment.nodes()[i].name.as_str();
+        let (prefix, digits) = hostlist::split(name);
+        let number = digits.and_then(|d| d.parse::<u64>().ok());
+        (prefix, number, name)
+    };
+    let mut order: Vec<usize> = (0..assignment.nodes().len()).collect();
+    order.sort_by_key(|&i| key(i));
+    let mut places = vec![0; order.len()];
+    for (place, i) in order.into_iter().enumerate() {
+        places[i] = place;
+    }
+    places
+}
