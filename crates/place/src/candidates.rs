@@ -1,0 +1,252 @@
+//! The search: for each number of ranks per node, what a batch system would do and the best that is found.
+
+use crate::error::PlaceError;
+use crate::greedy::greedy;
+use crate::improve::{Search, Slots};
+use crate::job::{Candidate, How, Job, WithCores};
+use crate::loads::{Loads, Objective, unit};
+use crate::mapped::map;
+use crate::order::{Layout, Order};
+use crate::random::Random;
+use crate::select::{Selection, pack, spread};
+use crate::slots::{even_nodes, full_nodes};
+use crate::traffic::Traffic;
+use crate::ways::Ways;
+use idlewave_network::{Network, NetworkError, Program};
+use idlewave_topology::NodeIndex;
+
+/// Placements that are returned beside the batch system's, for each number of ranks per node.
+const BEST: usize = 2;
+
+/// Up to so many ends of edges, every order is tried on every selection; beyond, the best selection alone gets them.
+const EVERY_ORDER: usize = 4_096;
+
+/// A placement that was judged.
+#[derive(Clone, Debug)]
+struct Scored {
+    objective: Objective,
+    how: How,
+    nodes: Vec<NodeIndex>,
+    at: Vec<u32>,
+}
+
+struct Finder<'t, 'n> {
+    traffic: &'t Traffic,
+    ways: Ways<'n>,
+    found: Vec<Scored>,
+}
+
+/// Placements to choose from: for each number of ranks per node at most three, that of a batch system (selection
+/// [`Selection::First`], [`Order::Block`]) first, then others by rising bound. Which one is the fastest the bound does not tell: play
+/// them. The same arguments give the same candidates everywhere.
+///
+/// # Errors
+/// No nodes, nodes whose cores nobody told, more ranks than there are cores, no number of ranks per node that fits, and nodes that
+/// nothing joins.
+pub fn candidates(
+    network: &Network,
+    program: &Program,
+    job: &Job,
+) -> Result<Vec<Candidate>, PlaceError> {
+    let ranks = program.ranks();
+    if ranks == 0 {
+        return Err(PlaceError::Nothing {
+            what: "a program without ranks",
+        });
+    }
+    let allowed = job.allowed(network, ranks)?;
+    let numbers = job.numbers(&allowed, ranks)?;
+    let most_nodes = job.max_nodes.map_or(usize::MAX, |n| n as usize);
+    let fits = |&k: &u32| usable(&allowed, k).len().min(most_nodes) >= ranks.div_ceil(k) as usize;
+    let fitting: Vec<u32> = numbers.iter().copied().filter(fits).collect();
+    if fitting.is_empty() {
+        let within = |&k: &u32| !usable(&allowed, k).is_empty();
+        let per_node = numbers.iter().copied().rfind(within).unwrap_or(0);
+        let nodes = usable(&allowed, per_node.max(1)).len().min(most_nodes);
+        return Err(PlaceError::TooFewNodes {
+            ranks,
+            per_node,
+            nodes,
+        });
+    }
+    let traffic = Traffic::new(program);
+    let mut finder = Finder {
+        ways: Ways::new(network, unit(network, &traffic), ranks, job.measured_with),
+        traffic: &traffic,
+        found: Vec::new(),
+    };
+    let seed = Random::new(job.seed).next();
+    let trials = job.trials / fitting.len() as u64;
+    let mut candidates = Vec::new();
+    for &per_node in &fitting {
+        let nodes = usable(&allowed, per_node);
+        let even_is_other = ranks % per_node > 0 && {
+            let fullest = ranks.div_ceil(ranks.div_ceil(per_node));
+            fullest == per_node || !fitting.contains(&fullest)
+        };
+        finder.find(&nodes, per_node, even_is_other)?;
+        // Each number has random numbers of its own, whichever others are considered.
+        let mut own = Random::new(seed ^ u64::from(per_node) << 32);
+        let best = finder.best(per_node, trials, &mut own)?;
+        candidates.extend(
+            best.into_iter()
+                .map(|scored| finder.candidate(network, job, scored)),
+        );
+    }
+    Ok(candidates)
+}
+
+/// Nodes with so many cores.
+fn usable(nodes: &[WithCores], per_node: u32) -> Vec<NodeIndex> {
+    let enough = nodes.iter().filter(|n| n.1 >= per_node);
+    enough.map(|n| n.0).collect()
+}
+
+impl Finder<'_, '_> {
+    fn score(&mut self, how: How, layout: &Layout) -> Result<(), NetworkError> {
+        let at = match how.order {
+            Order::Block => layout.block(&self.ways),
+            Order::Cyclic => layout.cyclic(&self.ways),
+            Order::Mapped => map(self.traffic, &self.ways, layout),
+        };
+        if self.found.iter().any(|other| other.at == at) {
+            return Ok(());
+        }
+        let mut loads = Loads::new(self.traffic, &mut self.ways, at)?;
+        let objective = loads.objective();
+        let at = loads.sites().to_vec();
+        let nodes = layout.nodes.clone();
+        self.found.push(Scored {
+            objective,
+            how,
+            nodes,
+            at,
+        });
+        Ok(())
+    }
+
+    /// Judges selections and orders with so many ranks per node. The first one is the batch system's.
+    fn find(&mut self, nodes: &[NodeIndex], per_node: u32, even: bool) -> Result<(), NetworkError> {
+        self.found.clear();
+        let ranks = self.traffic.ranks();
+        let counts = full_nodes(ranks, per_node);
+        let count = counts.len();
+        let topology = self.ways.network().topology();
+        let mut layouts: Vec<(Selection, Layout)> = Vec::new();
+        let selections = [
+            Selection::First,
+            Selection::Pack,
+            Selection::Spread,
+            Selection::Greedy,
+        ];
+        for selection in selections {
+            let nodes = match selection {
+                Selection::First => nodes[..count].to_vec(),
+                Selection::Pack => pack(topology, nodes, count),
+                Selection::Spread => spread(topology, nodes, count),
+                Selection::Greedy => greedy(self.traffic, &mut self.ways, nodes, &counts)?,
+            };
+            if layouts.iter().all(|known| known.1.nodes != nodes) {
+                let counts = counts.clone();
+                layouts.push((selection, Layout { nodes, counts }));
+            }
+        }
+        let how = |selection, order, even| How {
+            selection,
+            order,
+            even,
+            improved: false,
+        };
+        for (selection, layout) in &layouts {
+            self.score(how(*selection, Order::Block, false), layout)?;
+        }
+        if self.traffic.edges() > EVERY_ORDER {
+            let best = self
+                .found
+                .iter()
+                .min_by_key(|f| f.objective)
+                .map(|f| f.how.selection);
+            layouts.retain(|known| Some(known.0) == best);
+        }
+        for (selection, layout) in &mut layouts {
+            self.score(how(*selection, Order::Cyclic, false), layout)?;
+            self.score(how(*selection, Order::Mapped, false), layout)?;
+            if even {
+                layout.counts = even_nodes(ranks, per_node);
+                self.score(how(*selection, Order::Block, true), layout)?;
+                self.score(how(*selection, Order::Mapped, true), layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch system's placement and the best ones, after local search.
+    fn best(
+        &mut self,
+        per_node: u32,
+        trials: u64,
+        random: &mut Random,
+    ) -> Result<Vec<Scored>, NetworkError> {
+        let mut found = std::mem::take(&mut self.found);
+        let Some(baseline) = found.first().cloned() else {
+            return Ok(found);
+        };
+        found.sort_by_key(|f| f.objective);
+        let mut improved = Vec::new();
+        for start in found.iter().take(BEST).filter(|_| trials > 0) {
+            let mut loads = Loads::new(self.traffic, &mut self.ways, start.at.clone())?;
+            let mut slots = Slots::new(&loads, &start.nodes, per_node);
+            let mut search = Search {
+                slots: &mut slots,
+                random: &mut *random,
+                trials: trials / BEST as u64,
+            };
+            let objective = search.improve(self.traffic, &mut loads)?;
+            if objective < start.objective {
+                improved.push(Scored {
+                    objective,
+                    how: How {
+                        improved: true,
+                        ..start.how
+                    },
+                    nodes: start.nodes.clone(),
+                    at: loads.sites().to_vec(),
+                });
+            }
+        }
+        found.extend(improved);
+        found.sort_by_key(|f| f.objective);
+        let mut best = vec![baseline];
+        for other in found {
+            if best.len() <= BEST && best.iter().all(|known| known.at != other.at) {
+                best.push(other);
+            }
+        }
+        Ok(best)
+    }
+
+    fn candidate(&self, network: &Network, job: &Job, scored: Scored) -> Candidate {
+        let mut ranks = vec![0; network.topology().nodes().len()];
+        for &site in &scored.at {
+            ranks[self.ways.node(site) as usize] += 1;
+        }
+        let counts = scored.nodes.iter().map(|&n| (n, ranks[n.get()]));
+        let counts: Vec<(NodeIndex, u32)> = counts.filter(|c| c.1 > 0).collect();
+        Candidate {
+            ranks_per_node: counts.iter().map(|c| c.1).max().unwrap_or(0),
+            memory: job.memory(network, &counts),
+            nodes: counts.into_iter().map(|c| c.0).collect(),
+            places: scored
+                .at
+                .iter()
+                .map(|&site| self.ways.place(site))
+                .collect(),
+            how: scored.how,
+            bound_seconds: scored.objective.bound as f64 * self.ways.unit(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "candidates_tests.rs"]
+mod tests;

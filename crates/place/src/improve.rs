@@ -1,0 +1,264 @@
+//! Local search: ranks change places as long as that makes the objective smaller.
+//!
+//! Small programs: all swaps and all moves to free slots until none helps, then a few random swaps and again, and the best of all is
+//! kept (iterated local search). Large ones: a rank whose messages use the most loaded resource is brought to the node of one of its
+//! partners, in exchange for a rank there. Both end after a number of trials, not after a time.
+
+use crate::loads::{Loads, Objective};
+use crate::random::Random;
+use crate::slots::of_domains;
+use crate::traffic::Traffic;
+use idlewave_network::{NetworkError, Place};
+use idlewave_topology::NodeIndex;
+use std::collections::HashMap;
+
+/// Sites where ranks may be, with what is free there.
+pub(crate) struct Slots {
+    sites: Vec<u32>,
+    free: Vec<u32>,
+    /// Of each site, its place among these.
+    place: HashMap<u32, usize>,
+}
+
+impl Slots {
+    /// So many slots on each of the nodes, those of these ranks taken.
+    pub fn new(loads: &Loads, nodes: &[NodeIndex], per_node: u32) -> Self {
+        let mut slots = Slots {
+            sites: Vec::new(),
+            free: Vec::new(),
+            place: HashMap::new(),
+        };
+        for &node in nodes {
+            let first = loads.ways.site(Place { node, domain: 0 });
+            let domains = of_domains(per_node, loads.ways.domains(node));
+            for (site, free) in (first..).zip(domains).filter(|&(_, free)| free > 0) {
+                slots.place.insert(site, slots.sites.len());
+                slots.sites.push(site);
+                slots.free.push(free);
+            }
+        }
+        slots.take(loads.sites());
+        slots
+    }
+
+    fn take(&mut self, at: &[u32]) {
+        for site in at {
+            if let Some(&place) = self.place.get(site) {
+                self.free[place] = self.free[place].saturating_sub(1);
+            }
+        }
+    }
+
+    fn give(&mut self, at: &[u32]) {
+        for site in at {
+            if let Some(&place) = self.place.get(site) {
+                self.free[place] += 1;
+            }
+        }
+    }
+}
+
+/// Swaps and moves that are still to be tried.
+pub(crate) struct Search<'s> {
+    pub slots: &'s mut Slots,
+    pub random: &'s mut Random,
+    pub trials: u64,
+}
+
+/// Of the trials, a full round of all swaps may take so many parts; where it would take more, swaps are chosen by the loads.
+const ROUNDS: u64 = 4;
+
+/// Swaps by which the search leaves a place where no swap helps.
+const KICKS: usize = 3;
+
+/// Edges that are looked at to find one that uses a resource.
+const LOOKS: usize = 48;
+
+impl Search<'_> {
+    /// Improves a placement. The result is never worse than the start.
+    pub fn improve(
+        &mut self,
+        traffic: &Traffic,
+        loads: &mut Loads,
+    ) -> Result<Objective, NetworkError> {
+        let ranks = u64::from(traffic.ranks());
+        let start = loads.objective();
+        if ranks < 2 {
+            return Ok(start);
+        }
+        let round = ranks * ranks / 2 + ranks * self.slots.sites.len() as u64;
+        match round <= self.trials / ROUNDS {
+            true => self.all_swaps(loads, start),
+            false => self.guided(traffic, loads, start),
+        }
+    }
+
+    fn all_swaps(
+        &mut self,
+        loads: &mut Loads,
+        start: Objective,
+    ) -> Result<Objective, NetworkError> {
+        let ranks = loads.sites().len();
+        let (mut best, mut kept) = (start, loads.sites().to_vec());
+        let mut now = start;
+        while self.trials > 0 {
+            now = self.descend(loads, now)?;
+            if now < best {
+                (best, kept) = (now, loads.sites().to_vec());
+            } else {
+                self.slots.give(loads.sites());
+                now = loads.assign(&kept)?;
+                self.slots.take(&kept);
+            }
+            for _ in 0..1 + self.random.below(KICKS) {
+                let (a, b) = (self.random.below(ranks), self.random.below(ranks));
+                if a != b {
+                    now = loads.swap(a as u32, b as u32)?;
+                    loads.keep();
+                }
+                self.trials = self.trials.saturating_sub(1);
+            }
+        }
+        self.slots.give(loads.sites());
+        self.slots.take(&kept);
+        loads.assign(&kept)
+    }
+
+    /// Takes every swap and move that helps until none does.
+    fn descend(
+        &mut self,
+        loads: &mut Loads,
+        mut now: Objective,
+    ) -> Result<Objective, NetworkError> {
+        let ranks = loads.sites().len() as u32;
+        loop {
+            let before = now;
+            for a in 0..ranks {
+                for b in a + 1..ranks {
+                    if loads.sites()[a as usize] != loads.sites()[b as usize] {
+                        let tried = loads.swap(a, b)?;
+                        now = settle(loads, now, tried).0;
+                        self.trials = self.trials.saturating_sub(1);
+                    }
+                }
+                for to in 0..self.slots.sites.len() {
+                    now = self.shift(loads, a, to, now)?;
+                }
+            }
+            if now == before || self.trials == 0 {
+                return Ok(now);
+            }
+        }
+    }
+
+    fn shift(
+        &mut self,
+        loads: &mut Loads,
+        rank: u32,
+        to: usize,
+        now: Objective,
+    ) -> Result<Objective, NetworkError> {
+        let old = loads.sites()[rank as usize];
+        if self.slots.free[to] == 0 || self.slots.sites[to] == old {
+            return Ok(now);
+        }
+        self.trials = self.trials.saturating_sub(1);
+        let tried = loads.shift(rank, self.slots.sites[to])?;
+        let (now, moved) = settle(loads, now, tried);
+        if moved {
+            self.slots.free[to] -= 1;
+            self.slots.give(&[old]);
+        }
+        Ok(now)
+    }
+
+    fn guided(
+        &mut self,
+        traffic: &Traffic,
+        loads: &mut Loads,
+        start: Objective,
+    ) -> Result<Objective, NetworkError> {
+        let ranks = traffic.ranks();
+        let mut residents: HashMap<u32, Vec<u32>> = HashMap::new();
+        for rank in 0..ranks {
+            residents.entry(loads.node_of(rank)).or_default().push(rank);
+        }
+        let mut now = start;
+        while self.trials > 0 {
+            self.trials -= 1;
+            let a = self.hot_rank(traffic, loads, &residents);
+            let edges = traffic.edges_of(a);
+            let b = match (edges.is_empty(), self.random.below(4)) {
+                (true, _) | (false, 0) => self.random.below(ranks as usize) as u32,
+                _ => {
+                    let partner = edges[self.random.below(edges.len())].peer;
+                    let beside = &residents[&loads.node_of(partner)];
+                    beside[self.random.below(beside.len())]
+                }
+            };
+            let (from, to) = (loads.node_of(a), loads.node_of(b));
+            if loads.sites()[a as usize] == loads.sites()[b as usize] {
+                continue;
+            }
+            let tried = loads.swap(a, b)?;
+            let moved;
+            (now, moved) = settle(loads, now, tried);
+            if moved && from != to {
+                for (node, old, new) in [(from, a, b), (to, b, a)] {
+                    let of = residents.get_mut(&node);
+                    let at = of.and_then(|of| of.iter_mut().find(|r| **r == old));
+                    if let Some(at) = at {
+                        *at = new;
+                    }
+                }
+            }
+        }
+        Ok(now)
+    }
+
+    /// A rank with messages over the most loaded resource; any one where none is found soon.
+    fn hot_rank(
+        &mut self,
+        traffic: &Traffic,
+        loads: &Loads,
+        residents: &HashMap<u32, Vec<u32>>,
+    ) -> u32 {
+        let resource = loads.highest();
+        let near = loads
+            .node_with(resource)
+            .and_then(|node| residents.get(&node));
+        let ranks = traffic.ranks() as usize;
+        for _ in 0..LOOKS {
+            let rank = match near {
+                Some(near) => near[self.random.below(near.len())],
+                None => self.random.below(ranks) as u32,
+            };
+            let edges = traffic.edges_of(rank);
+            if edges.is_empty() {
+                continue;
+            }
+            let at = self.random.below(edges.len());
+            let mirror = edges[at].mirror as usize;
+            if loads.uses(rank, traffic.start(rank) + at, resource)
+                || loads.uses(edges[at].peer, mirror, resource)
+            {
+                return rank;
+            }
+        }
+        self.random.below(ranks) as u32
+    }
+}
+
+/// Keeps what is better, and takes the rest back. Whether it was kept.
+fn settle(loads: &mut Loads, now: Objective, tried: Objective) -> (Objective, bool) {
+    if tried < now {
+        loads.keep();
+        return (tried, true);
+    }
+    loads.undo();
+    (now, false)
+}
+
+#[cfg(test)]
+#[path = "improve_tests.rs"]
+mod tests;

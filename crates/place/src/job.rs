@@ -1,0 +1,186 @@
+//! What is to be placed, and what came out.
+
+use crate::error::PlaceError;
+use crate::order::Order;
+use crate::select::Selection;
+use idlewave_network::{Network, Place};
+use idlewave_topology::{NodeIndex, Vertex};
+use idlewave_units::Bytes;
+
+/// What a job may have, and how long to search for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Ranks per node to consider, each from 1 on; empty: from 1 to the most cores of a node.
+    pub ranks_per_node: Vec<u32>,
+    /// Nodes that it may have, in any order; `None`: all that are free.
+    pub nodes: Option<Vec<NodeIndex>>,
+    /// What each rank needs; `None` where nobody told.
+    pub memory_per_rank: Option<Bytes>,
+    /// Most nodes that it may have; `None`: all of them.
+    pub max_nodes: Option<u32>,
+    /// Ranks on each node where the program's computation was measured, from 1.
+    pub measured_with: u32,
+    /// Swaps that are tried in all, divided among the numbers of ranks per node. 0: no local search.
+    pub trials: u64,
+    /// Where the search's random numbers begin. The same seed gives the same candidates.
+    pub seed: u64,
+}
+
+impl Default for Job {
+    /// All free nodes, all numbers of ranks per node, about a second of search for thousands of ranks.
+    fn default() -> Self {
+        Job {
+            ranks_per_node: Vec::new(),
+            nodes: None,
+            memory_per_rank: None,
+            max_nodes: None,
+            measured_with: 1,
+            trials: 200_000,
+            seed: 0,
+        }
+    }
+}
+
+/// How a placement was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct How {
+    /// Which nodes.
+    pub selection: Selection,
+    /// Which ranks on which of them.
+    pub order: Order,
+    /// Whether ranks per node differ by one at most; otherwise all nodes are full but the last.
+    pub even: bool,
+    /// Whether local search made it better.
+    pub improved: bool,
+}
+
+/// Whether the ranks of each node have memory enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryVerdict {
+    /// On all nodes.
+    Fits,
+    /// Not on this node, the first of several.
+    Exceeds {
+        /// The node.
+        node: NodeIndex,
+        /// What its ranks need together.
+        needed: Bytes,
+        /// What it has.
+        there: Bytes,
+    },
+    /// Nobody told what a rank needs, or what a node in use has; and none is known to have too little.
+    Unknown,
+}
+
+/// A placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Most ranks on a node.
+    pub ranks_per_node: u32,
+    /// Nodes in use, in the order in which ranks were put on them.
+    pub nodes: Vec<NodeIndex>,
+    /// The place of each rank. In block and cyclic order the i-th rank of a node is in its memory domain i modulo their number;
+    /// mapped and improved placements choose domains, and a batch system needs a rank file for them.
+    pub places: Vec<Place>,
+    /// How it was found.
+    pub how: How,
+    /// The objective of the search in seconds: the largest load of a resource or a rank (docs/place.md).
+    pub bound_seconds: f64,
+    /// Whether memory is enough.
+    pub memory: MemoryVerdict,
+}
+
+/// A node with its cores.
+pub(crate) type WithCores = (NodeIndex, u32);
+
+impl Job {
+    /// The nodes that it may have, in the order of the topology.
+    pub(crate) fn allowed(
+        &self,
+        network: &Network,
+        ranks: u32,
+    ) -> Result<Vec<WithCores>, PlaceError> {
+        let topology = network.topology();
+        let all = topology.nodes();
+        let mut indices: Vec<NodeIndex> = match &self.nodes {
+            Some(nodes) => nodes.clone(),
+            None => topology
+                .node_indices()
+                .filter(|n| all[n.get()].free)
+                .collect(),
+        };
+        indices.sort_unstable();
+        indices.dedup();
+        let mut nodes = Vec::with_capacity(indices.len());
+        for index in indices {
+            let Some(node) = all.get(index.get()) else {
+                let (index, count) = (index.get(), all.len());
+                return Err(PlaceError::NoSuchNode { index, count });
+            };
+            let Some(cores) = node.cores else {
+                let node = topology.name(Vertex::Node(index)).to_owned();
+                return Err(PlaceError::UnknownCores { node });
+            };
+            nodes.push((index, cores));
+        }
+        if nodes.is_empty() {
+            return Err(PlaceError::NoNodes { ranks });
+        }
+        let cores = nodes.iter().map(|n| u64::from(n.1)).sum();
+        if cores < u64::from(ranks) {
+            let nodes = nodes.len();
+            return Err(PlaceError::TooFewCores {
+                ranks,
+                nodes,
+                cores,
+            });
+        }
+        Ok(nodes)
+    }
+
+    /// The numbers of ranks per node to consider, rising.
+    pub(crate) fn numbers(&self, nodes: &[WithCores], ranks: u32) -> Result<Vec<u32>, PlaceError> {
+        let most = nodes.iter().map(|n| n.1).max().unwrap_or(0);
+        let mut numbers = match self.ranks_per_node.is_empty() {
+            // More than all ranks on a node are the same as all.
+            true => (1..=most.min(ranks)).collect(),
+            false => self.ranks_per_node.clone(),
+        };
+        numbers.sort_unstable();
+        numbers.dedup();
+        match numbers.first() {
+            Some(0) => Err(PlaceError::Nothing {
+                what: "0 ranks per node",
+            }),
+            _ => Ok(numbers),
+        }
+    }
+
+    /// Whether memory is enough with so many ranks on these nodes.
+    pub(crate) fn memory(&self, network: &Network, counts: &[(NodeIndex, u32)]) -> MemoryVerdict {
+        let Some(each) = self.memory_per_rank else {
+            return MemoryVerdict::Unknown;
+        };
+        let mut verdict = MemoryVerdict::Fits;
+        for &(node, ranks) in counts {
+            let there = network
+                .topology()
+                .nodes()
+                .get(node.get())
+                .and_then(|n| n.memory);
+            let needed = Bytes::new(each.get().saturating_mul(u64::from(ranks)));
+            match there {
+                Some(there) if needed.get() > there.get() => {
+                    return MemoryVerdict::Exceeds {
+                        node,
+                        needed,
+                        there,
+                    };
+                }
+                Some(_) => {}
+                None => verdict = MemoryVerdict::Unknown,
+            }
+        }
+        verdict
+    }
+}

@@ -1,0 +1,54 @@
+//! How many ranks each node gets.
+
+/// So many ranks with at most `per_node` of them on a node, on as few nodes as that allows: all nodes full, the last one with the
+/// rest. `per_node` above 0.
+pub fn full_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
+    let mut counts = vec![per_node; (ranks / per_node) as usize];
+    if ranks % per_node > 0 {
+        counts.push(ranks % per_node);
+    }
+    counts
+}
+
+/// As many nodes as [`full_nodes`], with numbers of ranks that differ by one at most, the larger ones first.
+pub fn even_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
+    let nodes = ranks.div_ceil(per_node);
+    let (each, more) = (ranks / nodes.max(1), ranks % nodes.max(1));
+    (0..nodes)
+        .map(|node| each + u32::from(node < more))
+        .collect()
+}
+
+/// Of so many ranks on a node, how many each of its memory domains gets: local rank i is in domain i modulo their number, as Slurm's
+/// `--distribution=block:cyclic` binds.
+pub(crate) fn of_domains(ranks: u32, domains: u32) -> impl Iterator<Item = u32> {
+    (0..domains).map(move |domain| ranks / domains + u32::from(domain < ranks % domains))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ten_ranks_by_four_are_four_four_two_or_four_three_three() {
+        assert_eq!(full_nodes(10, 4), [4, 4, 2]);
+        assert_eq!(even_nodes(10, 4), [4, 3, 3]);
+        assert_eq!(full_nodes(3, 8), [3]);
+        assert_eq!(even_nodes(3, 8), [3]);
+        assert_eq!(of_domains(5, 3).collect::<Vec<_>>(), [2, 2, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn all_ranks_have_a_slot_and_no_node_too_many(ranks in 1u32..500, per_node in 1u32..70) {
+            for counts in [full_nodes(ranks, per_node), even_nodes(ranks, per_node)] {
+                prop_assert_eq!(counts.iter().sum::<u32>(), ranks);
+                prop_assert_eq!(counts.len() as u32, ranks.div_ceil(per_node));
+                prop_assert!(counts.iter().all(|&c| (1..=per_node).contains(&c)));
+            }
+            let even = even_nodes(ranks, per_node);
+            prop_assert!(even[0] - even[even.len() - 1] <= 1);
+        }
+    }
+}
