@@ -15,7 +15,7 @@ use std::path::PathBuf;
     max_term_width = 80,
     after_help = "Times are a number with ns, us, ms, s or min, as in 1.5ms. \
     What the numbers mean: docs/method.md.\n\nExit codes: 0 done, 2 wrong usage, 3 not possible on this machine, \
-    4 reading or writing failed, 5 no readable run, schedule or list of detours, 128+N ended by signal N, 1 anything else. \
+    4 reading or writing failed, 5 no readable run, schedule, topology or list of detours, 128+N ended by signal N, 1 anything else. \
     `record` ends with the program's own exit code; 126 and 127 as in a shell."
 )]
 pub struct Cli {
@@ -35,7 +35,7 @@ pub enum Command {
     Fit(crate::fit::FitArgs),
     /// Simulate what a program's messages and computations cost
     Simulate(crate::simulate::SimulateArgs),
-    /// Choose nodes and ranks per node for a program on a network that is shared
+    /// Choose nodes, ranks per node and their order for a program on a network that is shared
     Place(crate::place::PlaceArgs),
     /// Explain a recorded run again, from its bundle alone
     Explain(ExplainArgs),

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         // Signals are the program's own there, or end it at once.
         Command::Record(args) => return record::run_record(args),
         Command::Simulate(args) => return simulate::run_simulate(&args),
+        Command::Place(args) => return place::run_place(args),
         Command::NodeRun(args) => return record::run_node(&args),
         Command::NodeSend(args) => return record::run_node_send(&args),
         Command::NodeRecord(args) => return record::run_node_record(&args),
@@ -41,13 +42,13 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Study(args) => run_study(args, &stop),
         Command::Measure(args) => measure::run_measure(args, &stop),
-        Command::Place(args) => place::run_place(args, &stop),
         Command::Fit(args) => fit::run_fit(&args, &stop),
         Command::Explain(args) => run_explain(&args, &stop),
         Command::Report(args) => run_report(&args, &stop),
         // Handled before.
         Command::Record(_)
         | Command::Simulate(_)
+        | Command::Place(_)
         | Command::NodeRun(_)
         | Command::NodeSend(_)
         | Command::NodeRecord(_) => Ok(()),

@@ -30,6 +30,34 @@ impl Topology {
         all.into_iter().map(|level| self.level(level)).collect()
     }
 
+    /// Separate parts of the network; 1 where all is joined. A node on the switches of two parts makes them one here,
+    /// although it forwards nothing.
+    pub fn parts(&self) -> usize {
+        let place = |v| match v {
+            Vertex::Node(node) => node.get(),
+            Vertex::Switch(switch) => self.nodes().len() + switch.get(),
+        };
+        let mut seen = vec![false; self.nodes().len() + self.switches().len()];
+        let mut parts = 0;
+        for node in self.node_indices() {
+            if seen[node.get()] {
+                continue;
+            }
+            parts += 1;
+            seen[node.get()] = true;
+            let mut open = vec![Vertex::Node(node)];
+            while let Some(vertex) = open.pop() {
+                for link in self.links_from(vertex) {
+                    let next = self.links()[link.get()].to;
+                    if !std::mem::replace(&mut seen[place(next)], true) {
+                        open.push(next);
+                    }
+                }
+            }
+        }
+        parts
+    }
+
     fn level(&self, level: Option<u32>) -> Level {
         let of = |v| match v {
             Vertex::Node(_) => Some(0),

@@ -1,0 +1,307 @@
+//! `idlewave place topology`: files of other tools to a topology, its totals, and Slurm's topology.conf.
+
+use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
+use crate::{print, terminal_width};
+use clap::Args;
+use idlewave_topology::{
+    Combined, Format, Read, ReadError, Topology, Vertex, combine, read_as, write_toml,
+    write_topology_conf,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  idlewave place topology docs/examples/topology.conf
+  idlewave place topology docs/examples/topology.conf docs/examples/nodes.txt
+  idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf
+  idlewave place topology docs/examples/fat-tree.toml --json";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopologyArgs {
+    /// topology.conf, topology.yaml, output of scontrol show topology, scontrol show node or ibnetdiscover,
+    /// hwloc's XML, or TOML; several are joined. - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Which topology of a topology.yaml [default: the cluster's default]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Write Slurm's topology.conf
+    #[arg(long)]
+    topology_conf: bool,
+    /// Where to write it, a new file; one that ends in .toml gets idlewave's own form; - is standard
+    /// output [default: topology.conf]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print nodes, switches and links as JSON instead of the summary
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run_topology(args: &TopologyArgs) -> Result<(), Failure> {
+    let usual = || args.topology_conf.then(|| PathBuf::from("topology.conf"));
+    let output = args.output.clone().or_else(usual);
+    let to_stdout = output.as_deref().is_some_and(is_dash);
+    if to_stdout && args.json {
+        let what = "write the topology and the JSON to standard output at a time";
+        return Err(Failure::new(Exit::Usage, what).with_next("give a file with -o"));
+    }
+    if let Some(output) = output.as_deref().filter(|_| !to_stdout) {
+        refuse_place(output, "-o")?;
+    }
+    let combined = read_files(&args.files, args.name.as_deref())?;
+    let Some(output) = output else {
+        return show(args, &combined, None);
+    };
+    let own = !args.topology_conf && output.extension().is_some_and(|e| e == "toml");
+    let text = match own {
+        true => write_toml(&combined.topology),
+        false => write_topology_conf(&combined.topology).map_err(|error| {
+            let next = "give -o a name that ends in .toml, which holds any network";
+            Failure::new(Exit::Usage, error.to_string()).with_next(next)
+        })?,
+    };
+    if to_stdout {
+        return print(&text);
+    }
+    write_new(&output, "-o", |out| out.write_all(text.as_bytes()))?;
+    show(args, &combined, Some(&output))
+}
+
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Reads the files, each of a format that is seen from its content, and joins them.
+pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Failure> {
+    let mut read = Vec::new();
+    for file in files {
+        read.push(read_file(file, name, files.len())?);
+    }
+    combine(read).map_err(|error| {
+        let next = match &error {
+            ReadError::Unmatched { .. } => "save both at the same time, or take the others out",
+            _ => "docs/topologies.md says which files go together",
+        };
+        Failure::new(Exit::Bundle, error.to_string()).with_next(next)
+    })
+}
+
+/// Longest file that is read, 1 GiB.
+const MOST_BYTES: u64 = 1 << 30;
+
+fn read_file(file: &Path, name: Option<&str>, files: usize) -> Result<Read, Failure> {
+    let shown = match is_dash(file) {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    };
+    let io = |error: io::Error| {
+        let what = format!("read {shown}: {error}");
+        Failure::new(Exit::Io, what).with_next("give a file that you may read")
+    };
+    let mut bytes = Vec::new();
+    match is_dash(file) {
+        true => io::stdin()
+            .lock()
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut bytes),
+        false => fs::File::open(file).and_then(|f| f.take(MOST_BYTES + 1).read_to_end(&mut bytes)),
+    }
+    .map_err(io)?;
+    // A name is one of a topology.yaml; the other files have none.
+    let text = String::from_utf8_lossy(bytes.get(..bytes.len().min(1 << 16)).unwrap_or_default());
+    let yaml = Format::guess(&text) == Some(Format::TopologyYaml);
+    let name = name.filter(|_| yaml || files == 1);
+    read_as(&bytes, None, name).map_err(|error| {
+        let next = match &error {
+            ReadError::NoFormat | ReadError::NoText { .. } => {
+                "docs/topologies.md says how to save each of these"
+            }
+            _ => "correct the file; docs/topologies.md has its form",
+        };
+        Failure::new(Exit::Bundle, format!("read {shown}: {error}")).with_next(next)
+    })
+}
+
+fn show(args: &TopologyArgs, combined: &Combined, written: Option<&Path>) -> Result<(), Failure> {
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(combined, written)),
+        false => summary(args, combined, written),
+    };
+    print(&text)
+}
+
+fn as_json(combined: &Combined, written: Option<&Path>) -> Value {
+    let topology = &combined.topology;
+    let nodes = topology.node_indices().map(|index| {
+        let node = &topology.nodes()[index.get()];
+        let domain = |d: &idlewave_topology::MemoryDomain| {
+            json!({"cores": d.cores, "memory_bytes": d.memory.map(|m| m.get())})
+        };
+        let leaf = topology.leaf_of(index);
+        json!({
+            "name": node.name,
+            "leaf": leaf.map(|s| topology.name(Vertex::Switch(s))),
+            "cores": node.cores,
+            "memory_bytes": node.memory.map(|m| m.get()),
+            "domains": node.domains.iter().map(domain).collect::<Vec<_>>(),
+            "free": node.free,
+            "features": node.features,
+        })
+    });
+    let switches = topology.switches().iter();
+    let switches = switches.map(|s| json!({"name": s.name, "level": s.level}));
+    let links = topology.links().iter().map(|link| {
+        json!({
+            "from": topology.name(link.from),
+            "to": topology.name(link.to),
+            "cables": link.cables,
+            "bytes_per_s": link.capacity.map(|c| c.get()),
+        })
+    });
+    let levels = topology.levels().into_iter().map(|l| {
+        json!({
+            "level": l.level,
+            "switches": l.switches,
+            "down": l.down,
+            "across": l.across,
+            "up": l.up,
+            "oversubscription": l.oversubscription,
+        })
+    });
+    json!({
+        "levels": levels.collect::<Vec<_>>(),
+        "parts": topology.parts(),
+        "nodes": nodes.collect::<Vec<_>>(),
+        "switches": switches.collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+        "notes": combined.notes,
+        "written": written.map(|w| w.display().to_string()),
+    })
+}
+
+/// How many nodes have which value, the most frequent first: `48 on 7 nodes, 64 on 1`.
+fn spread<T: Ord>(values: impl Iterator<Item = Option<T>>, text: impl Fn(&T) -> String) -> String {
+    const MOST: usize = 3;
+    let mut counts: BTreeMap<Option<T>, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown = |value: &Option<T>| value.as_ref().map_or("unknown".to_owned(), &text);
+    if let [(value, _)] = counts.as_slice() {
+        return match value {
+            Some(_) => format!("{} per node", shown(value)),
+            None => "unknown".to_owned(),
+        };
+    }
+    let more = counts.len().saturating_sub(MOST);
+    let parts = counts.iter().take(MOST);
+    let parts = parts.map(|(value, count)| format!("{} on {count} node(s)", shown(value)));
+    let mut parts: Vec<String> = parts.collect();
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    parts.join(", ")
+}
+
+fn summary(args: &TopologyArgs, combined: &Combined, written: Option<&Path>) -> String {
+    let topology = &combined.topology;
+    let nodes = topology.nodes();
+    let files: Vec<String> = args.files.iter().map(|f| f.display().to_string()).collect();
+    let wrapped = |label: &str, text: &str| {
+        let hang = " ".repeat(label.len());
+        let options = textwrap::Options::new(terminal_width());
+        let options = options.initial_indent(label).subsequent_indent(&hang);
+        textwrap::fill(text, options) + "\n"
+    };
+    let mut text = wrapped("TOPOLOGY of ", &files.join(", "));
+    text.push('\n');
+    let free = nodes.iter().filter(|n| n.free).count();
+    text.push_str(&wrapped(
+        "nodes     ",
+        &format!("{}, {free} of them free", nodes.len()),
+    ));
+    let cores = spread(nodes.iter().map(|n| n.cores), u32::to_string);
+    text.push_str(&wrapped("cores     ", &cores));
+    let memory = spread(nodes.iter().map(|n| n.memory), ToString::to_string);
+    text.push_str(&wrapped("memory    ", &memory));
+    let domains = nodes
+        .iter()
+        .map(|n| Some(n.domains.len()).filter(|d| *d > 0));
+    let domains = spread(domains, |d| format!("{d} NUMA domain(s)"));
+    text.push_str(&wrapped("domains   ", &domains));
+    text.push_str(&wrapped("links     ", &links(topology)));
+    if topology.parts() > 1 {
+        let parts = format!(
+            "{}; nothing joins nodes of different parts",
+            topology.parts()
+        );
+        text.push_str(&wrapped("parts     ", &parts));
+    }
+    text.push('\n');
+    text.push_str(&levels(topology));
+    if !combined.notes.is_empty() {
+        text.push_str("\nNOTES\n");
+        for note in &combined.notes {
+            text.push_str(&wrapped("  - ", note));
+        }
+    }
+    if let Some(written) = written {
+        text.push_str(&format!("\nwritten: {}\n", written.display()));
+    }
+    text
+}
+
+/// Cables and the capacities of one.
+fn links(topology: &Topology) -> String {
+    let one_way = topology.links().iter().step_by(2);
+    let cables: u64 = one_way.clone().map(|l| u64::from(l.cables)).sum();
+    let mut rates: Vec<f64> = one_way
+        .clone()
+        .filter_map(|l| l.capacity_per_cable().map(|c| c.get()))
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let known = rates.len();
+    let all = one_way.count();
+    let gigabytes = |rate: f64| format!("{} GB/s", (rate / 1e6).round() / 1e3);
+    let capacity = match (rates.first(), rates.last()) {
+        (Some(least), Some(most)) if least == most => gigabytes(*least),
+        (Some(least), Some(most)) => format!("{} to {}", gigabytes(*least), gigabytes(*most)),
+        _ => return format!("{cables} cables of unknown capacity"),
+    };
+    let unknown = match known == all {
+        true => String::new(),
+        false => format!(", {} pairs of unknown capacity", all - known),
+    };
+    format!("{cables} cables, {capacity} each in each direction{unknown}")
+}
+
+fn levels(topology: &Topology) -> String {
+    let mut text = format!(
+        "{:<7}{:>10}{:>14}{:>14}{:>14}   {}\n",
+        "LEVEL", "switches", "cables down", "across", "up", "down : up"
+    );
+    for level in topology.levels() {
+        let name = level.level.map_or("none".to_owned(), |l| l.to_string());
+        let over = level
+            .oversubscription
+            .map(|o| format!("{} : 1", (o * 100.0).round() / 100.0));
+        text.push_str(&format!(
+            "{name:<7}{:>10}{:>14}{:>14}{:>14}   {}\n",
+            level.switches,
+            level.down,
+            level.across,
+            level.up,
+            over.unwrap_or_else(|| "-".to_owned())
+        ));
+    }
+    text
+}
