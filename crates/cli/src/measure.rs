@@ -4,7 +4,8 @@ use crate::exit::{Exit, Failure};
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
 use idlewave_measure::{
-    FabricChoice, MeasureError, MeasureOptions, Scaling, What, measure, render,
+    Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
+    render,
 };
 use idlewave_mpi::{Launch, MpiError, Search};
 use idlewave_recording::Stop;
@@ -21,6 +22,8 @@ Examples:
   mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
   mpirun -n 4 idlewave measure barrier --mpi-of ./app
   mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
+  mpirun -n 4 idlewave measure is --class A
+  idlewave measure halo --cells 64 --steps 100 --dims 3
   idlewave measure pingpong --ranks 2 --json")]
 pub struct MeasureArgs {
     #[command(subcommand)]
@@ -43,6 +46,10 @@ enum Measurement {
     Pingpong(PingPongArgs),
     /// Lennard-Jones fluid: what the same computation varies by, and what its tail costs
     Md(MdArgs),
+    /// Integer sort of the NAS Parallel Benchmarks: where the time of each rank goes
+    Is(IsArgs),
+    /// Stencil with halo exchange: where the time of each rank goes
+    Halo(HaloArgs),
     /// Detour loop on every CPU of this node
     Detour(LocalArgs),
     /// Fixed work quantum on every CPU of this node
@@ -54,6 +61,12 @@ struct CommonArgs {
     /// Time of each series, from 100ms to 60min
     #[arg(long, default_value = "3s", value_name = "TIME")]
     duration: Nanos,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct OutputArgs {
     /// CPUs to use, as in 0-3,8 [default: all that are allowed]
     #[arg(long, value_name = "CPUS")]
     cpus: Option<CpuSet>,
@@ -154,6 +167,48 @@ struct MdArgs {
 }
 
 #[derive(Debug, Args)]
+struct IsArgs {
+    /// Size: S (2^16 keys), W (2^20), A (2^23), B (2^25) or C (2^27)
+    #[arg(long, default_value = "S", value_name = "CLASS")]
+    class: Class,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+}
+
+#[derive(Debug, Args)]
+struct HaloArgs {
+    /// Cells of each rank along each edge, from 4 to 4096, as in 64 or 64x32x16
+    #[arg(long, default_value = "64", value_name = "N", value_parser = cells)]
+    cells: Halo,
+    /// Steps
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    steps: u32,
+    /// Dimensions of the grid of ranks, 1 to 3
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    dims: u32,
+    /// Combine the largest change of all ranks every so many steps; 0 for never
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    residual_every: u32,
+    /// The grid ends at its borders instead of beginning again
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+}
+
+/// The cells alone; the rest has options of its own.
+fn cells(text: &str) -> Result<Halo, String> {
+    match text.contains(',') {
+        true => Err("give one number, or three as in 64x32x16".to_owned()),
+        false => text.parse(),
+    }
+}
+
+#[derive(Debug, Args)]
 struct LocalArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -183,8 +238,15 @@ enum WaitArg {
 
 impl CommonArgs {
     fn options(self, what: What) -> (MeasureOptions, bool) {
-        let mut options = MeasureOptions::new(what);
+        let (mut options, json) = self.output.options(what);
         options.duration = self.duration;
+        (options, json)
+    }
+}
+
+impl OutputArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let mut options = MeasureOptions::new(what);
         options.cpus = self.cpus;
         let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
         options.command = command.collect();
@@ -271,6 +333,25 @@ impl Measurement {
                 options.trace = !args.no_trace;
                 (options, json)
             }
+            Self::Is(args) => {
+                let what = What::Benchmark(Benchmark::Is(args.class));
+                let (mut options, json) = args.output.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Halo(args) => {
+                let halo = Halo {
+                    steps: args.steps,
+                    dims: args.dims,
+                    residual_every: args.residual_every,
+                    periodic: !args.open,
+                    ..args.cells
+                };
+                let what = What::Benchmark(Benchmark::Halo(halo));
+                let (mut options, json) = args.output.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
             Self::Detour(args) => args.options(What::Detour),
             Self::Fwq(args) => args.options(What::FixedWork),
         }
@@ -315,7 +396,7 @@ pub fn of_job<T>(done: Result<T, MeasureError>, launched: u32) -> Result<T, Fail
 fn is_shared(error: &MeasureError) -> bool {
     use idlewave_fabric::FabricError::Mpi;
     match error {
-        MeasureError::Recording(_) => true,
+        MeasureError::Recording(_) | MeasureError::Benchmark(_) => true,
         MeasureError::Fabric(Mpi(error)) => !matches!(error, MpiError::Call { .. }),
         _ => false,
     }

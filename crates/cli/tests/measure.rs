@@ -105,6 +105,8 @@ fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
         &["md", "--steps", "1"],
         &["md", "--steps", "100", "--duration", "1s"],
         &["pingpong", "--ranks", "2", "--pairs", "2"],
+        &["halo", "--dims", "4"],
+        &["halo", "--steps", "0"],
     ] {
         let mut command = Command::new(IDLEWAVE);
         let output = command
@@ -169,6 +171,94 @@ fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
         let mut command = mpi.launch(2);
         molecular_dynamics(command.arg(IDLEWAVE), 2);
     }
+}
+
+/// Runs a benchmark of which the result must be right, on all ranks or on fewer.
+fn benchmark(command: &mut Command, args: &str, ranks: usize) -> serde_json::Value {
+    let output = command
+        .arg("measure")
+        .args(args.split(' '))
+        .arg("--json")
+        .output()
+        .expect("idlewave");
+    let mut found = json(&output);
+    let found = found["results"].take();
+    assert_eq!(found["kind"], "benchmark", "{args}");
+    assert_eq!(found["verified"], true, "{args}");
+    let rows = found["ranks"].as_array().expect("a row for each rank");
+    assert_eq!(rows.len(), ranks, "{args}");
+    for row in rows {
+        let part = |name: &str| row[name].as_u64().expect("nanoseconds");
+        let sum = part("collective") + part("point_to_point") + part("computation");
+        assert_eq!(sum, part("total"), "{args}");
+        assert!(part("computation") > 0, "{args}");
+    }
+    found
+}
+
+#[test]
+fn benchmarks_have_the_same_result_over_threads_and_under_every_launcher() {
+    let halo = "halo --cells 8x8x16 --steps 40 --residual-every 8";
+    let alone = benchmark(&mut Command::new(IDLEWAVE), &format!("{halo} --ranks 2"), 2);
+    let sort = benchmark(&mut Command::new(IDLEWAVE), "is --class S --ranks 3", 3);
+    assert_eq!(sort["operations"], 655_360);
+    for mpi in installations() {
+        // Ranks that share a CPU wait long where the library does not let others run.
+        let ranks = if mpi.name == "openmpi4" { 4 } else { 2 };
+        let launched = |args: &str, used: usize| {
+            let mut command = mpi.launch(ranks);
+            benchmark(command.arg(IDLEWAVE), args, used)
+        };
+        launched("is --class S", ranks as usize);
+        let fewer = launched(&format!("{halo} --ranks 2"), 2);
+        assert_eq!(fewer["checksum"], alone["checksum"], "{}", mpi.name);
+    }
+}
+
+#[test]
+fn a_benchmark_too_large_for_the_memory_is_refused_beforehand() {
+    let output = Command::new(IDLEWAVE)
+        .args([
+            "measure",
+            "halo",
+            "--cells",
+            "2048x1024x1024",
+            "--ranks",
+            "64",
+        ])
+        .output()
+        .expect("idlewave");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    for part in [
+        "halo:2048x1024x1024",
+        "for each of 64 ranks",
+        "available",
+        "next step:",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn an_interrupted_benchmark_prints_what_was_measured_until_then() {
+    let child = Command::new(IDLEWAVE)
+        .args("measure halo --cells 16 --steps 100000000 --ranks 2 --json".split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("idlewave");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    // SAFETY: the process was started here and has not been waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let output = child.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    let found: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
+    assert_eq!(found["interrupted"], true);
+    assert_eq!(found["results"]["verified"], true);
+    let steps = found["results"]["iterations"].as_u64().expect("steps");
+    assert!((1..100_000_000).contains(&steps), "{steps}");
 }
 
 #[test]

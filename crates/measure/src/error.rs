@@ -18,6 +18,9 @@ pub enum MeasureError {
     /// The computation of a rank failed.
     #[error(transparent)]
     Workload(WorkloadError),
+    /// A benchmark's result is wrong, or its size is not possible. All ranks get the same error.
+    #[error(transparent)]
+    Benchmark(WorkloadError),
     /// A thread could not be started.
     #[error("start a rank: {0}")]
     Spawn(std::io::Error),
@@ -59,6 +62,9 @@ impl MeasureError {
             Self::Fabric(FabricError::Mpi(MpiError::NotOfProgram(_))) => {
                 "load the modules with which that program runs, or name the library itself with --mpi-lib FILE"
             }
+            Self::Benchmark(WorkloadError::NotVerified { .. }) => {
+                "run it again; if it is wrong again, on other nodes, with another MPI library, or with --fabric threads"
+            }
             Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
             _ => return None,
         };
@@ -70,6 +76,7 @@ impl From<WorkloadError> for MeasureError {
     fn from(error: WorkloadError) -> Self {
         match error {
             WorkloadError::Fabric(error) => Self::Fabric(error),
+            error if crate::benchmark::is_agreed(&error) => Self::Benchmark(error),
             other => Self::Workload(other),
         }
     }

@@ -4,7 +4,7 @@ use crate::outcome::{Outcome, Results, Where};
 use crate::place::{cpu_of, cpus_of, fabric_of};
 use crate::threads::{OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, MeasureOptions, What};
-use crate::{gather, local, lockstep, md, ping_pong};
+use crate::{benchmark, gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Fabric, Nodes, Waiting};
@@ -176,6 +176,10 @@ fn rank<F: Fabric>(
         What::MolecularDynamics { .. } => {
             md::measure(fabric, options, &ranks, calibration, stop, progress)?
                 .map(|found| Results::MolecularDynamics(Box::new(found)))
+        }
+        What::Benchmark(_) => {
+            let found = benchmark::measure(fabric, options, &ranks, stop, progress)?;
+            found.map(Results::Benchmark)
         }
         _ => lockstep::measure(fabric, options, &ranks, calibration, stop, progress)?
             .map(Results::Lockstep),

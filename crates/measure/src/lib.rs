@@ -4,8 +4,9 @@
 //! Every rank does the same ([`measure`] is called by each process of a job); rank 0 gathers what all have
 //! recorded, evaluates it and writes it down. Of molecular dynamics it tells what the forces vary by. After computation and exchange in lockstep come their findings
 //! ([`SeriesFindings`]): step, computation, exchange, and whether the expected maximum of the computations predicts the
-//! step.
+//! step. Benchmarks ([`What::Benchmark`]) verify their own result and tell where the time of each rank went ([`BenchmarkOutcome`]).
 
+mod benchmark;
 mod bundle;
 mod calibrate;
 mod clocks;
@@ -22,12 +23,17 @@ mod ping_pong;
 mod place;
 mod rank_run;
 mod render;
+mod render_benchmark;
 mod render_md;
 mod series;
 mod threads;
 
+pub use benchmark::{BenchmarkOutcome, RankTimes};
 pub use calibrate::{CalibrateOptions, calibrate};
 pub use error::MeasureError;
+pub use idlewave_workloads::Benchmark;
+pub use idlewave_workloads::halo::Halo;
+pub use idlewave_workloads::is::Class;
 pub use job::measure;
 pub use local::CpuFindings;
 pub use lockstep::LockstepOutcome;

@@ -93,7 +93,10 @@ impl Request {
 }
 
 /// Numbers of ranks to measure.
-fn numbers(options: &MeasureOptions, size: u32) -> Result<Vec<u32>, MeasureError> {
+///
+/// # Errors
+/// There are not as many ranks.
+pub fn numbers(options: &MeasureOptions, size: u32) -> Result<Vec<u32>, MeasureError> {
     if let Some(&most) = options.ranks.last() {
         if most > size {
             return Err(MeasureError::option(

@@ -4,6 +4,7 @@ use crate::MeasureError;
 use idlewave_mpi::Search;
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{CpuSet, Nanos};
+use idlewave_workloads::Benchmark;
 use idlewave_workloads::lockstep::HEADER;
 use idlewave_workloads::md::{cells_for, particles_in};
 use serde::Serialize;
@@ -54,6 +55,8 @@ pub enum What {
         /// Seed of the velocities.
         seed: u64,
     },
+    /// A program of its own size that verifies its result.
+    Benchmark(Benchmark),
     /// Detour loop on every CPU of this node.
     Detour,
     /// Fixed work quantum on every CPU of this node.
@@ -162,6 +165,7 @@ impl MeasureOptions {
             What::MolecularDynamics {
                 particles, steps, ..
             } => self.check_md(particles, steps),
+            What::Benchmark(benchmark) => self.check_benchmark(&benchmark),
             What::Detour | What::FixedWork => self.check_local(),
         }
     }
@@ -184,6 +188,24 @@ impl MeasureOptions {
             return Err(MeasureError::option("--scaling", reason, next));
         }
         Ok(())
+    }
+
+    fn check_benchmark(&self, benchmark: &Benchmark) -> Result<(), MeasureError> {
+        if let Benchmark::Halo(halo) = benchmark {
+            if let Err(next) = halo.check() {
+                let name = benchmark.to_string();
+                return Err(MeasureError::option(name, "not possible", next));
+            }
+        }
+        if self.scaling.is_some() {
+            let next = "measure one number of ranks at a time";
+            return Err(MeasureError::option(
+                "--scaling",
+                "not of a benchmark",
+                next,
+            ));
+        }
+        self.no_bundle("a benchmark")
     }
 
     fn check_ranks(&self) -> Result<(), MeasureError> {

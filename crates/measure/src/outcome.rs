@@ -1,5 +1,6 @@
 //! What a measurement gives to its caller.
 
+use crate::benchmark::BenchmarkOutcome;
 use crate::job::Ranks;
 use crate::local::CpuFindings;
 use crate::lockstep::LockstepOutcome;
@@ -48,6 +49,8 @@ pub enum Results {
     PingPong(PingPongFindings),
     /// Forces of a fluid in every step of every rank.
     MolecularDynamics(Box<MdOutcome>),
+    /// A benchmark whose result was right.
+    Benchmark(BenchmarkOutcome),
     /// Detours or quanta of every CPU.
     Cpus {
         /// `detour` or `fwq`.

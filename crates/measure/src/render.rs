@@ -21,6 +21,7 @@ pub fn render(outcome: &Outcome, json: bool) -> String {
         Results::Lockstep(found) => lockstep(&mut out, found),
         Results::PingPong(found) => ping_pong(&mut out, found),
         Results::MolecularDynamics(found) => crate::render_md::md(&mut out, found),
+        Results::Benchmark(found) => crate::render_benchmark::benchmark(&mut out, found),
         Results::Cpus {
             method,
             threshold,

@@ -1,4 +1,4 @@
-//! CPU limits of the own control group, version 1 and 2, parents included
+//! Limits of CPU time and memory of the own control group, version 1 and 2, parents included
 //! (Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst of the kernel).
 
 use super::root::Root;
@@ -32,6 +32,11 @@ struct Mount<'a> {
 impl CpuGroups {
     /// Where the own process is, from /proc/self/cgroup and /proc/self/mountinfo.
     pub(crate) fn find(root: &Root) -> Result<Self, String> {
+        Self::find_for("cpu", root)
+    }
+
+    /// The same for another controller than that of CPU time.
+    fn find_for(controller: &str, root: &Root) -> Result<Self, String> {
         let membership = root.text("proc/self/cgroup")?.unwrap_or_default();
         let mounts = root.text("proc/self/mountinfo")?.unwrap_or_default();
         let mounts: Vec<Mount<'_>> = mounts
@@ -48,11 +53,11 @@ impl CpuGroups {
                 continue;
             };
             let version_2 = controllers.is_empty();
-            if !version_2 && !controllers.split(',').any(|c| c == "cpu") {
+            if !version_2 && !controllers.split(',').any(|c| c == controller) {
                 continue;
             }
             let mount = mounts.iter().find(|m| {
-                m.version_2 == version_2 && (version_2 || m.controllers.contains(&"cpu"))
+                m.version_2 == version_2 && (version_2 || m.controllers.contains(&controller))
             });
             if let Some(mount) = mount {
                 let directories = mount.directories(path);
@@ -100,6 +105,33 @@ impl CpuGroups {
             .collect();
         (!counts.is_empty()).then(|| counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n)))
     }
+}
+
+/// Bytes that the own group and those above it may still take; `None` if none limits. What files have in
+/// memory without use counts as free: the kernel takes it back first.
+pub(crate) fn memory_left(root: &Root) -> Option<u64> {
+    let groups = CpuGroups::find_for("memory", root).ok()?;
+    let left = |directory: &String, files: [&str; 2], unused: &str| {
+        let text = |file: &str| root.text(&format!("{directory}/{file}")).ok()?;
+        let number = |file: &str| text(file)?.trim().parse::<u64>().ok();
+        let [limit, used] = [number(files[0])?, number(files[1])?];
+        let stat = text("memory.stat").unwrap_or_default();
+        let line = stat.lines().find_map(|line| line.strip_prefix(unused));
+        let unused = line.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(unused)))
+    };
+    let v2 = groups
+        .v2
+        .iter()
+        .filter_map(|d| left(d, ["memory.max", "memory.current"], "inactive_file "));
+    let v1 = groups.v1.iter().filter_map(|d| {
+        left(
+            d,
+            ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+            "total_inactive_file ",
+        )
+    });
+    v2.chain(v1).min()
 }
 
 impl<'a> Mount<'a> {

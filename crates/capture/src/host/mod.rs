@@ -12,6 +12,7 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod kernel;
+mod memory;
 mod notes;
 mod processor;
 pub(crate) mod root;
@@ -23,4 +24,5 @@ mod tests;
 
 pub use affinity::allowed_cpus;
 pub use error::CaptureError;
+pub use memory::available_memory;
 pub use sheet::read_host;

@@ -9,7 +9,7 @@
 //! all keys are put in order and compared with their neighbours, across ranks too (full verification).
 //!
 //! NPB wants a power of two of ranks; here any number will do, as long as there is a bucket for each (512 in class S, else 1024).
-//! With the timed part there is no point-to-point operation: the only ones are of the full verification.
+//! In the timed part there is no point-to-point operation: the only ones are of the full verification.
 
 mod class;
 mod shares;

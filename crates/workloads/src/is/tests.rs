@@ -303,3 +303,25 @@ fn the_traffic_is_that_of_the_specification_with_values_of_eight_bytes() {
     assert_eq!((pairs.of(8, 0), pairs.keys_before(0)), (0, 1 << 20));
     assert_eq!((traffic.untimed, traffic.timed), (1, 10));
 }
+
+#[test]
+fn every_iteration_modifies_two_keys_of_the_sequence() {
+    on_ranks(2, |fabric| {
+        let mut sort = Sort::new(Class::S, fabric.rank().get(), 2);
+        let mut wanted = sort.keys.clone();
+        let mut watch = Stopwatch::start(fabric);
+        for iteration in 1..=3 {
+            sort.iterate(&mut watch, iteration, false).unwrap();
+        }
+        // All of them are in the part of the first rank: keys 1 to 3, and 11 to 13 from the largest on downwards.
+        if sort.keys[1] == 1 {
+            wanted[1..4].copy_from_slice(&[1, 2, 3]);
+            wanted[11..14].copy_from_slice(&[2_047, 2_046, 2_045]);
+        }
+        assert_eq!(sort.keys, wanted);
+        sort.keys[1] == 1
+    })
+    .into_iter()
+    .zip([true, false])
+    .for_each(|(first, wanted)| assert_eq!(first, wanted));
+}
