@@ -87,7 +87,7 @@ pub fn candidates(
         finder.find(&nodes, per_node, even_is_other)?;
         // Each number has random numbers of its own, whichever others are considered.
         let mut own = Random::new(seed ^ u64::from(per_node) << 32);
-        let best = finder.best(per_node, trials, &mut own)?;
+        let best = finder.best(&nodes, per_node, trials, &mut own)?;
         candidates.extend(
             best.into_iter()
                 .map(|scored| finder.candidate(network, job, scored)),
@@ -183,6 +183,7 @@ impl Finder<'_, '_> {
     /// The batch system's placement and the best ones, after local search.
     fn best(
         &mut self,
+        nodes: &[NodeIndex],
         per_node: u32,
         trials: u64,
         random: &mut Random,
@@ -195,7 +196,7 @@ impl Finder<'_, '_> {
         let mut improved = Vec::new();
         for start in found.iter().take(BEST).filter(|_| trials > 0) {
             let mut loads = Loads::new(self.traffic, &mut self.ways, start.at.clone())?;
-            let mut slots = Slots::new(&loads, &start.nodes, per_node);
+            let mut slots = Slots::new(&loads, &start.nodes, nodes, per_node);
             let mut search = Search {
                 slots: &mut slots,
                 random: &mut *random,
@@ -209,7 +210,7 @@ impl Finder<'_, '_> {
                         improved: true,
                         ..start.how
                     },
-                    nodes: start.nodes.clone(),
+                    nodes: search.slots.nodes().to_vec(),
                     at: loads.sites().to_vec(),
                 });
             }

@@ -1,1 +1,244 @@
-//! to be written
+//! What is returned, what is refused, and cases whose best placement is known.
+
+use super::*;
+use crate::cases::case;
+use crate::job::MemoryVerdict;
+use crate::testing::{halo, program_of};
+use idlewave_network::NetworkParameters;
+use idlewave_simulate::Shape;
+use idlewave_topology::{BytesPerSecond, FatTree, MemoryDomain, Routing, Topology};
+use idlewave_units::Bytes;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn on(topology: Topology) -> Network {
+    let parameters = NetworkParameters::assumed("test", 1e9);
+    Network::new(topology, parameters, Routing::Deterministic).unwrap()
+}
+
+fn star(nodes: usize, cores: u32) -> Network {
+    on(Topology::star(nodes).unwrap().with_cores(cores))
+}
+
+fn tree() -> Topology {
+    let tree = FatTree {
+        nodes_per_leaf: 4,
+        leaves: 3,
+        spines: 1,
+        cables_per_spine: 1,
+        pods: None,
+    };
+    let rate = BytesPerSecond::new(1e9).unwrap();
+    Topology::fat_tree(tree)
+        .unwrap()
+        .with_cores(2)
+        .with_capacity(rate)
+}
+
+fn ring(ranks: u32) -> Program {
+    let next = |rank| (rank, (rank + 1) % ranks, 1_000_000);
+    program_of(ranks, &(0..ranks).map(next).collect::<Vec<_>>(), 0)
+}
+
+#[test]
+fn the_batch_systems_placement_comes_first_for_each_number_of_ranks_per_node() {
+    let network = star(4, 4);
+    let found = candidates(&network, &ring(6), &Job::default()).unwrap();
+    let first = |k| found.iter().find(|c| c.ranks_per_node == k).unwrap();
+    // One per node would take six nodes.
+    assert_eq!(found.iter().map(|c| c.ranks_per_node).min(), Some(2));
+    let places: Vec<usize> = first(4).places.iter().map(|p| p.node.get()).collect();
+    assert_eq!(places, [0, 0, 0, 0, 1, 1]);
+    assert_eq!(first(4).how.selection, Selection::First);
+    assert_eq!(first(4).how.order, Order::Block);
+    assert_eq!(first(2).nodes.len(), 3);
+}
+
+#[test]
+fn local_ranks_take_turns_among_domains() {
+    let mut topology = Topology::star(2).unwrap().with_cores(4);
+    topology.update_nodes(|_, node| {
+        node.domains = [2; 2]
+            .map(|cores| MemoryDomain {
+                cores,
+                memory: None,
+            })
+            .to_vec();
+    });
+    let job = Job {
+        ranks_per_node: vec![4],
+        trials: 0,
+        ..Job::default()
+    };
+    let found = candidates(&on(topology), &ring(6), &job).unwrap();
+    let domains: Vec<u32> = found[0].places.iter().map(|p| p.domain).collect();
+    assert_eq!(domains, [0, 1, 0, 1, 0, 1]);
+}
+
+#[test]
+fn what_cannot_be_placed_is_said_with_numbers_and_names() {
+    let refused =
+        |network: &Network, job: &Job| candidates(network, &ring(9), job).unwrap_err().to_string();
+    let all = Job::default();
+    assert!(
+        refused(&star(2, 4), &all).contains("9 ranks: the 2 nodes that it may have are of 8 cores")
+    );
+    let unknown = on(Topology::star(2).unwrap());
+    assert!(refused(&unknown, &all).contains("n1") && refused(&unknown, &all).contains("--cores"));
+    let mut busy = Topology::star(2).unwrap().with_cores(8);
+    busy.update_nodes(|_, node| node.free = false);
+    let busy = on(busy);
+    assert!(refused(&busy, &all).contains("no node is free"));
+    let named = Job {
+        nodes: Some(vec![NodeIndex::new(1)]),
+        ..Job::default()
+    };
+    assert!(refused(&busy, &named).contains("the 1 nodes"));
+    let beyond = Job {
+        nodes: Some(vec![NodeIndex::new(2)]),
+        ..Job::default()
+    };
+    assert!(refused(&busy, &beyond).contains("node 2"));
+    let few = Job {
+        max_nodes: Some(1),
+        ..Job::default()
+    };
+    assert!(refused(&star(2, 8), &few).contains("at most 8 of them per node on at most 1 nodes"));
+    let none = Job {
+        ranks_per_node: vec![0],
+        ..Job::default()
+    };
+    assert!(refused(&star(2, 8), &none).contains("0 ranks per node"));
+    let five = Job {
+        ranks_per_node: vec![20],
+        ..Job::default()
+    };
+    assert!(candidates(&star(2, 8), &ring(9), &five).is_err());
+}
+
+#[test]
+fn memory_is_judged_per_node_and_unknown_where_nobody_told() {
+    let gib = |n: u64| Bytes::new(n << 30);
+    let told = star(2, 4).topology().clone().with_memory(gib(8));
+    let verdict = |topology: &Topology, each, k| {
+        let job = Job {
+            ranks_per_node: vec![k],
+            memory_per_rank: each,
+            trials: 0,
+            ..Job::default()
+        };
+        candidates(&on(topology.clone()), &ring(4), &job).unwrap()[0].memory
+    };
+    assert_eq!(verdict(&told, Some(gib(2)), 4), MemoryVerdict::Fits);
+    let (node, needed, there) = (NodeIndex::new(0), gib(12), gib(8));
+    assert_eq!(
+        verdict(&told, Some(gib(3)), 4),
+        MemoryVerdict::Exceeds {
+            node,
+            needed,
+            there
+        }
+    );
+    assert_eq!(verdict(&told, Some(gib(3)), 2), MemoryVerdict::Fits);
+    assert_eq!(verdict(&told, None, 4), MemoryVerdict::Unknown);
+    assert_eq!(
+        verdict(star(2, 4).topology(), Some(gib(1)), 4),
+        MemoryVerdict::Unknown
+    );
+}
+
+#[test]
+fn greedy_selection_leaves_the_leaf_that_others_load() {
+    let mut topology = tree();
+    // Free: two nodes on the first leaf, all of the second and third; a job within the second leaf loads its first two nodes.
+    topology.update_nodes(|n, node| node.free = !(2..4).contains(&n.get()));
+    let mut network = on(topology);
+    network
+        .add_load(NodeIndex::new(4), NodeIndex::new(5), 0.9e9)
+        .unwrap();
+    network
+        .add_load(NodeIndex::new(5), NodeIndex::new(4), 0.9e9)
+        .unwrap();
+    let job = Job {
+        ranks_per_node: vec![2],
+        trials: 0,
+        ..Job::default()
+    };
+    let found = candidates(&network, &ring(8), &job).unwrap();
+    let best = found
+        .iter()
+        .min_by(|a, b| a.bound_seconds.total_cmp(&b.bound_seconds))
+        .unwrap();
+    assert_eq!(best.how.selection, Selection::Greedy);
+    assert!(
+        best.nodes.iter().all(|n| ![4, 5].contains(&n.get())),
+        "{:?}",
+        best.nodes
+    );
+    assert!(best.bound_seconds < 0.5 * found[0].bound_seconds);
+}
+
+#[test]
+fn ranks_that_were_numbered_at_random_are_brought_together() {
+    // Eight cliques of four consecutive numbers, which stand for other ranks.
+    let rank = |number: u32| (number * 13 + 5) % 32;
+    let mut messages = Vec::new();
+    for (a, b) in (0..32).flat_map(|a| (0..32).map(move |b| (a, b))) {
+        if a != b && a / 4 == b / 4 {
+            messages.push((rank(a), rank(b), 100_000));
+        }
+    }
+    let program = program_of(32, &messages, 0);
+    let job = Job {
+        ranks_per_node: vec![4],
+        trials: 0,
+        ..Job::default()
+    };
+    let found = candidates(&star(8, 4), &program, &job).unwrap();
+    let mapped = found.iter().find(|c| c.how.order == Order::Mapped).unwrap();
+    let node = |number| mapped.places[rank(number) as usize].node;
+    assert!((0..32).all(|number| node(number) == node(number / 4 * 4)));
+}
+
+#[test]
+fn a_cube_in_blocks_of_eight_is_mapped_better_than_in_order() {
+    let program = halo(Shape { x: 8, y: 8, z: 8 }, 100_000, 0);
+    let job = Job {
+        ranks_per_node: vec![8],
+        trials: 0,
+        ..Job::default()
+    };
+    let found = candidates(&star(64, 8), &program, &job).unwrap();
+    let mapped = found.iter().find(|c| c.how.order == Order::Mapped).unwrap();
+    // A line of eight has 34 neighbours or more outside, a cube of 2 x 2 x 2 has 24.
+    assert!(mapped.bound_seconds < 0.8 * found[0].bound_seconds);
+}
+
+proptest! {
+    #[test]
+    fn candidates_are_placements_and_the_same_seed_gives_the_same(seed: u64) {
+        let case = case(seed);
+        let job = Job { trials: 300, seed, ..Job::default() };
+        let found = candidates(&case.network, &case.program, &job).unwrap();
+        prop_assert_eq!(&found, &candidates(&case.network, &case.program, &job).unwrap());
+        for candidate in &found {
+            prop_assert_eq!(candidate.places.len() as u32, case.program.ranks());
+            let mut slots: HashMap<_, u32> = HashMap::new();
+            let mut ranks: HashMap<_, u32> = HashMap::new();
+            for place in &candidate.places {
+                prop_assert!(place.domain < case.network.domains(place.node));
+                *slots.entry(*place).or_default() += 1;
+                *ranks.entry(place.node).or_default() += 1;
+            }
+            prop_assert_eq!(ranks.values().max(), Some(&candidate.ranks_per_node));
+            prop_assert!(candidate.ranks_per_node <= case.per_node);
+            prop_assert_eq!(ranks.len(), candidate.nodes.len());
+            prop_assert!(candidate.nodes.iter().all(|n| ranks.contains_key(n)));
+            for (place, taken) in slots {
+                let domains = case.network.domains(place.node);
+                let has = crate::slots::of_domains(case.per_node, domains).nth(place.domain as usize);
+                prop_assert!(Some(taken) <= has);
+            }
+        }
+    }
+}

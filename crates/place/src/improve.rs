@@ -1,5 +1,6 @@
 //! Local search: ranks change places as long as that makes the objective smaller.
 //!
+//! A change is a swap of two ranks, a move to a free slot, or a node given back for a spare one with all of its ranks.
 //! Small programs: all swaps and all moves to free slots until none helps, then a few random swaps and again, and the best of all is
 //! kept (iterated local search). Large ones: a rank whose messages use the most loaded resource is brought to the node of one of its
 //! partners, in exchange for a rank there. Both end after a number of trials, not after a time.
@@ -13,7 +14,11 @@ use idlewave_topology::NodeIndex;
 use std::collections::HashMap;
 
 /// Sites where ranks may be, with what is free there.
+#[derive(Clone)]
 pub(crate) struct Slots {
+    /// Nodes in use, and those that could be instead.
+    nodes: Vec<NodeIndex>,
+    spare: Vec<NodeIndex>,
     sites: Vec<u32>,
     free: Vec<u32>,
     /// Of each site, its place among these.
@@ -21,9 +26,15 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// So many slots on each of the nodes, those of these ranks taken.
-    pub fn new(loads: &Loads, nodes: &[NodeIndex], per_node: u32) -> Self {
+    /// So many slots on each of the nodes, those of the placement's ranks taken. Of the others, those that are not among the nodes are
+    /// spare.
+    pub fn new(loads: &Loads, nodes: &[NodeIndex], others: &[NodeIndex], per_node: u32) -> Self {
+        let mut used = nodes.to_vec();
+        used.sort_unstable();
+        let spare = others.iter().filter(|n| used.binary_search(n).is_err());
         let mut slots = Slots {
+            nodes: nodes.to_vec(),
+            spare: spare.copied().collect(),
             sites: Vec::new(),
             free: Vec::new(),
             place: HashMap::new(),
@@ -39,6 +50,24 @@ impl Slots {
         }
         slots.take(loads.sites());
         slots
+    }
+
+    /// The nodes in use, in the order of those at the beginning.
+    pub fn nodes(&self) -> &[NodeIndex] {
+        &self.nodes
+    }
+
+    /// A spare node takes the place of one in use.
+    fn exchange(&mut self, loads: &Loads, used: usize, spare: usize) {
+        let (old, new) = (self.nodes[used], self.spare[spare]);
+        (self.nodes[used], self.spare[spare]) = (new, old);
+        let first = |node| loads.ways.site(Place { node, domain: 0 });
+        for domain in 0..loads.ways.domains(old) {
+            if let Some(place) = self.place.remove(&(first(old) + domain)) {
+                self.sites[place] = first(new) + domain;
+                self.place.insert(first(new) + domain, place);
+            }
+        }
     }
 
     fn take(&mut self, at: &[u32]) {
@@ -71,6 +100,9 @@ const ROUNDS: u64 = 4;
 /// Swaps by which the search leaves a place where no swap helps.
 const KICKS: usize = 3;
 
+/// Swaps that are tried for each spare node: that costs as much as half of the ranks of a node, and more.
+const SWAPS_PER_NODE: usize = 64;
+
 /// Edges that are looked at to find one that uses a resource.
 const LOOKS: usize = 48;
 
@@ -86,7 +118,8 @@ impl Search<'_> {
         if ranks < 2 {
             return Ok(start);
         }
-        let round = ranks * ranks / 2 + ranks * self.slots.sites.len() as u64;
+        let spare = self.slots.spare.len() as u64 * self.slots.nodes.len() as u64;
+        let round = ranks * ranks / 2 + ranks * self.slots.sites.len() as u64 + spare;
         match round <= self.trials / ROUNDS {
             true => self.all_swaps(loads, start),
             false => self.guided(traffic, loads, start),
@@ -99,16 +132,15 @@ impl Search<'_> {
         start: Objective,
     ) -> Result<Objective, NetworkError> {
         let ranks = loads.sites().len();
-        let (mut best, mut kept) = (start, loads.sites().to_vec());
+        let (mut best, mut kept) = (start, (loads.sites().to_vec(), self.slots.clone()));
         let mut now = start;
         while self.trials > 0 {
             now = self.descend(loads, now)?;
             if now < best {
-                (best, kept) = (now, loads.sites().to_vec());
+                (best, kept) = (now, (loads.sites().to_vec(), self.slots.clone()));
             } else {
-                self.slots.give(loads.sites());
-                now = loads.assign(&kept)?;
-                self.slots.take(&kept);
+                now = loads.assign(&kept.0)?;
+                *self.slots = kept.1.clone();
             }
             for _ in 0..1 + self.random.below(KICKS) {
                 let (a, b) = (self.random.below(ranks), self.random.below(ranks));
@@ -119,9 +151,8 @@ impl Search<'_> {
                 self.trials = self.trials.saturating_sub(1);
             }
         }
-        self.slots.give(loads.sites());
-        self.slots.take(&kept);
-        loads.assign(&kept)
+        *self.slots = kept.1;
+        loads.assign(&kept.0)
     }
 
     /// Takes every swap and move that helps until none does.
@@ -143,6 +174,11 @@ impl Search<'_> {
                 }
                 for to in 0..self.slots.sites.len() {
                     now = self.shift(loads, a, to, now)?;
+                }
+            }
+            for used in 0..self.slots.nodes.len() {
+                for spare in 0..self.slots.spare.len() {
+                    now = self.exchange(loads, used, spare, now)?;
                 }
             }
             if now == before || self.trials == 0 {
@@ -172,6 +208,33 @@ impl Search<'_> {
         Ok(now)
     }
 
+    /// Tries a spare node in place of one in use.
+    fn exchange(
+        &mut self,
+        loads: &mut Loads,
+        used: usize,
+        spare: usize,
+        now: Objective,
+    ) -> Result<Objective, NetworkError> {
+        let (old, new) = (self.slots.nodes[used], self.slots.spare[spare]);
+        if loads.ways.domains(old) != loads.ways.domains(new) {
+            return Ok(now);
+        }
+        let site = |node| loads.ways.site(Place { node, domain: 0 });
+        let (from, to) = (site(old), site(new));
+        let moves = (0..)
+            .zip(loads.sites())
+            .filter(|&(_, &at)| loads.ways.node(at) as usize == old.get());
+        let moves: Vec<(u32, u32)> = moves.map(|(rank, &at)| (rank, at - from + to)).collect();
+        self.trials = self.trials.saturating_sub(moves.len() as u64 / 2);
+        let tried = loads.relocate(&moves)?;
+        let (now, moved) = settle(loads, now, tried);
+        if moved {
+            self.slots.exchange(loads, used, spare);
+        }
+        Ok(now)
+    }
+
     fn guided(
         &mut self,
         traffic: &Traffic,
@@ -186,6 +249,18 @@ impl Search<'_> {
         let mut now = start;
         while self.trials > 0 {
             self.trials -= 1;
+            if !self.slots.spare.is_empty() && self.random.below(SWAPS_PER_NODE) == 0 {
+                let used = self.random.below(self.slots.nodes.len());
+                let spare = self.random.below(self.slots.spare.len());
+                let (old, new) = (self.slots.nodes[used], self.slots.spare[spare]);
+                let before = now;
+                now = self.exchange(loads, used, spare, now)?;
+                if now < before {
+                    let ranks = residents.remove(&(old.get() as u32)).unwrap_or_default();
+                    residents.insert(new.get() as u32, ranks);
+                }
+                continue;
+            }
             let a = self.hot_rank(traffic, loads, &residents);
             let edges = traffic.edges_of(a);
             let b = match (edges.is_empty(), self.random.below(4)) {

@@ -1,1 +1,71 @@
-//! to be written
+//! What local search may not do, and what it must find.
+
+use super::*;
+use crate::cases::case;
+use crate::loads::unit;
+use crate::testing::halo;
+use crate::ways::Ways;
+use idlewave_network::{Network, NetworkParameters};
+use idlewave_simulate::Shape;
+use idlewave_topology::{Routing, Topology};
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn the_result_is_not_worse_than_the_start_and_uses_no_slot_twice(seed: u64, trials in 0u64..3_000) {
+        let case = case(seed);
+        let traffic = Traffic::new(&case.program);
+        let mut random = Random::new(seed);
+        let mut ways = Ways::new(&case.network, unit(&case.network, &traffic), traffic.ranks(), 1);
+        let nodes: Vec<NodeIndex> = case.network.topology().node_indices().collect();
+        // Ranks in order, each on the node after the last one's.
+        let at: Vec<u32> = (0..traffic.ranks())
+            .map(|rank| {
+                let node = nodes[rank as usize % nodes.len()];
+                let domain = rank / nodes.len() as u32 % ways.domains(node);
+                ways.site(Place { node, domain })
+            })
+            .collect();
+        let mut loads = Loads::new(&traffic, &mut ways, at).unwrap();
+        let start = loads.objective();
+        let mut slots = Slots::new(&loads, &nodes, &[], case.per_node);
+        let mut search = Search { slots: &mut slots, random: &mut random, trials };
+        let end = search.improve(&traffic, &mut loads).unwrap();
+        prop_assert!(end <= start);
+        prop_assert_eq!(loads.objective(), end);
+        for (place, &site) in slots.sites.iter().enumerate() {
+            let taken = loads.sites().iter().filter(|s| **s == site).count() as u32;
+            let node = loads.ways.place(site);
+            let domains = loads.ways.domains(node.node);
+            let all = of_domains(case.per_node, domains).nth(node.domain as usize).unwrap();
+            prop_assert_eq!(taken + slots.free[place], all);
+        }
+    }
+}
+
+#[test]
+fn a_large_halo_in_random_order_is_brought_together() {
+    let topology = Topology::star(16).unwrap().with_cores(16);
+    let parameters = NetworkParameters::assumed("test", 1e9);
+    let network = Network::new(topology, parameters, Routing::Deterministic).unwrap();
+    let program = halo(Shape::plane(256), 1_000_000, 0);
+    let traffic = Traffic::new(&program);
+    let mut ways = Ways::new(&network, unit(&network, &traffic), 256, 1);
+    let mut random = Random::new(1);
+    let mut at: Vec<u32> = (0..256).map(|rank| rank % 16).collect();
+    for last in (1..256).rev() {
+        at.swap(last, random.below(last + 1));
+    }
+    let mut loads = Loads::new(&traffic, &mut ways, at).unwrap();
+    let start = loads.objective();
+    let nodes: Vec<NodeIndex> = network.topology().node_indices().collect();
+    let mut slots = Slots::new(&loads, &nodes, &[], 16);
+    let mut search = Search {
+        slots: &mut slots,
+        random: &mut random,
+        trials: 20_000,
+    };
+    let end = search.improve(&traffic, &mut loads).unwrap();
+    // At random nearly all of the 60 or so neighbours of a node's ranks are outside; of squares of 4 x 4 it would be 16.
+    assert!(5 * end.peak < 3 * start.peak, "{start:?} {end:?}");
+}

@@ -6,15 +6,20 @@
 pub mod batch;
 mod bisect;
 mod candidates;
+#[cfg(test)]
+mod cases;
 mod error;
+mod exhaustive;
 mod greedy;
 mod improve;
 mod job;
 mod loads;
+mod lower;
 mod mapped;
 mod order;
 mod peaks;
 mod random;
+mod scotch;
 mod select;
 mod slots;
 pub mod testing;
@@ -23,8 +28,11 @@ mod ways;
 
 pub use candidates::candidates;
 pub use error::PlaceError;
+pub use exhaustive::{Optimum, exhaustive};
 pub use job::{Candidate, How, Job, MemoryVerdict};
+pub use lower::{LowerBound, lower_bound};
 pub use order::Order;
+pub use scotch::{read_scotch_mapping, scotch_graph, scotch_target};
 pub use select::Selection;
 pub use slots::{even_nodes, full_nodes};
 pub use traffic::Traffic;

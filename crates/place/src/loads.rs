@@ -217,6 +217,11 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
         self.apply(&[(rank, site)])
     }
 
+    /// Tries any ranks, each once, at these sites.
+    pub fn relocate(&mut self, moves: &[(u32, u32)]) -> Result<Objective, NetworkError> {
+        self.apply(moves)
+    }
+
     /// Puts all ranks elsewhere.
     pub fn assign(&mut self, sites: &[u32]) -> Result<Objective, NetworkError> {
         let moves: Vec<(u32, u32)> = (0..).zip(sites.iter().copied()).collect();
