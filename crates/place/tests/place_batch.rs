@@ -1,0 +1,269 @@
+//! The real launchers read what is written for them, and every rank says where it is: on nodes that are namespaces of this machine, see
+//! tests/nodes/README.md.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_place::{
+    AssignedNode, Assignment, Slot, SlurmOptions, intel_machine_file, mpich_host_file,
+    open_mpi_host_file, open_mpi_rank_file, slurm_host_file, slurm_script,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// Nodes are many processes on few CPUs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Nodes of ranks: in blocks, round robin, with a tail, against the order of names, and without any order.
+const PLACEMENTS: [&[u32]; 6] = [
+    &[1, 1, 2, 2, 3, 3],
+    &[1, 2, 3, 1, 2, 3],
+    &[1, 2, 3, 1, 2],
+    &[1, 1, 2, 2, 3],
+    &[3, 3, 1, 1],
+    &[3, 1, 2, 3, 1],
+];
+
+fn skip(why: &str) {
+    assert!(
+        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
+        "not to be skipped: {why}"
+    );
+    println!("skipped: {why}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// Two ranks at most on each node, the first one on core 1. The nodes' names stand for those that the rig gives.
+fn assignment(of_ranks: &[u32]) -> Assignment {
+    let mut nodes: Vec<AssignedNode> = Vec::new();
+    let mut ranks: Vec<Slot> = Vec::new();
+    for n in of_ranks {
+        let name = format!("standin{n}");
+        if !nodes.iter().any(|n| n.name == name) {
+            nodes.push(AssignedNode {
+                name: name.clone(),
+                cores: Some(2),
+                domains: 1,
+            });
+        }
+        let node = nodes.iter().position(|n| n.name == name).unwrap();
+        let before = ranks.iter().filter(|s| s.node == node).count() as u32;
+        ranks.push(Slot {
+            node,
+            core: 1 - before,
+            domain: 0,
+        });
+    }
+    Assignment::new(nodes, ranks).unwrap()
+}
+
+/// What a rank says: its number from the variable, its node, its CPUs.
+fn says(variable: &str) -> String {
+    format!("echo rank ${variable} $(hostname) $(sed -n s/Cpus_allowed_list://p /proc/self/status)")
+}
+
+/// Runs `script` on three nodes for each placement, with the files of `files` in its directory and the nodes' real names in them; node
+/// and CPUs of each rank come back. `None` if this machine cannot.
+fn places(
+    rig: &str,
+    files: impl Fn(&Assignment) -> Vec<(&'static str, String)>,
+    script: impl Fn(&Assignment) -> String,
+) -> Option<Vec<Vec<(u32, String)>>> {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    // One that all nodes see, as they do not see /tmp.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut all = "first=${IDLEWAVE_NODES%% *}\nstem=${first%1}\n".to_owned();
+    for (i, of_ranks) in PLACEMENTS.iter().enumerate() {
+        let placement = dir.path().join(i.to_string());
+        std::fs::create_dir(&placement).unwrap();
+        let assignment = assignment(of_ranks);
+        for (name, content) in files(&assignment) {
+            std::fs::write(placement.join(name), content).unwrap();
+        }
+        all.push_str(&format!(
+            "cd \"$DIR/{i}\" && sed -i \"s/standin/$stem/g\" * || exit 1\necho placement\n{}\n",
+            script(&assignment)
+        ));
+    }
+    let mut words = rig.split(' ');
+    let out = Command::new("timeout")
+        .args(["-k", "5", "100"])
+        .arg(root().join("tests/nodes").join(words.next().unwrap()))
+        .args(words)
+        .args(["3", "sh", "-c", &all])
+        .env("DIR", dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    println!("{}{said}", String::from_utf8_lossy(&out.stderr));
+    if out.status.code() == Some(77) {
+        skip(String::from_utf8_lossy(&out.stderr).trim());
+        return None;
+    }
+    assert!(out.status.success(), "{:?}", out.status);
+    let of_placement = |text: &str| {
+        let line = |line: &str| {
+            let mut words = line.strip_prefix("rank ")?.split_whitespace();
+            let rank: usize = words.next()?.parse().ok()?;
+            let node = words.next()?.chars().last()?.to_digit(10)?;
+            Some((rank, (node, words.next()?.to_owned())))
+        };
+        let mut ranks: Vec<_> = text.lines().filter_map(line).collect();
+        ranks.sort();
+        let numbers: Vec<usize> = ranks.iter().map(|r| r.0).collect();
+        assert_eq!(numbers, (0..ranks.len()).collect::<Vec<_>>());
+        ranks.into_iter().map(|r| r.1).collect()
+    };
+    Some(
+        said.split("placement\n")
+            .skip(1)
+            .map(of_placement)
+            .collect(),
+    )
+}
+
+fn check_nodes(found: &[Vec<(u32, String)>]) {
+    let nodes = |ranks: &Vec<(u32, String)>| ranks.iter().map(|r| r.0).collect::<Vec<_>>();
+    let found: Vec<Vec<u32>> = found.iter().map(nodes).collect();
+    assert_eq!(found, PLACEMENTS);
+}
+
+/// Whether this machine has two cores whose numbers are those of their CPUs.
+fn has_plain_cores() -> bool {
+    let siblings = |cpu: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        std::fs::read_to_string(path).ok()
+    };
+    [0, 1]
+        .iter()
+        .all(|&cpu| siblings(cpu).is_some_and(|s| s.trim() == cpu.to_string()))
+}
+
+/// `launcher` gets the host file "hosts" and the rank file "ranks".
+fn open_mpi(launcher: &str) {
+    if !has_plain_cores() {
+        return skip("two cores without a second thread are needed to tell where ranks are bound");
+    }
+    let files = |a: &Assignment| {
+        vec![
+            ("hosts", open_mpi_host_file(a)),
+            ("ranks", open_mpi_rank_file(a)),
+        ]
+    };
+    let script = |_: &Assignment| {
+        // The rig tells both versions not to bind. Version 5 hangs now and then when it starts or ends what takes no time at all.
+        format!(
+            "unset PRTE_MCA_hwloc_default_binding_policy\n\
+             for attempt in 1 2 3 4; do timeout -k 1 15 {launcher} sh -c '{}' >said && break; done; cat said",
+            says("OMPI_COMM_WORLD_RANK")
+        )
+    };
+    let Some(found) = places("with_nodes --free", files, script) else {
+        return;
+    };
+    check_nodes(&found);
+    for (ranks, of_ranks) in found.iter().zip(PLACEMENTS) {
+        let cores: Vec<String> = ranks.iter().map(|r| r.1.clone()).collect();
+        let asked = assignment(of_ranks);
+        let asked: Vec<String> = asked.ranks().iter().map(|s| s.core.to_string()).collect();
+        assert_eq!(cores, asked, "{of_ranks:?}");
+    }
+}
+
+fn installed(launcher: &str) -> bool {
+    let there = Command::new(launcher).arg("--version").output();
+    let there = there.is_ok_and(|out| out.status.success());
+    if !there {
+        skip(&format!("{launcher} is not there"));
+    }
+    there
+}
+
+/// Open MPI 5 and MPICH 5, which tests/mpi/install puts there.
+fn beside(name: &str) -> String {
+    root()
+        .join("target/test-mpi")
+        .join(name)
+        .join("bin/mpirun")
+        .display()
+        .to_string()
+}
+
+#[test]
+fn open_mpi_4_binds_each_rank_to_the_core_of_the_rank_file() {
+    if installed("mpirun.openmpi") {
+        open_mpi("mpirun.openmpi --hostfile hosts --rankfile ranks");
+    }
+}
+
+#[test]
+fn open_mpi_5_binds_each_rank_to_the_core_of_the_rank_file() {
+    let launcher = beside("openmpi5");
+    if installed(&launcher) {
+        open_mpi(&format!(
+            "{launcher} --hostfile hosts --map-by rankfile:FILE=ranks"
+        ));
+    }
+}
+
+/// The host file of MPICH, and the machine file of Intel MPI, whose launcher has the same origin.
+fn mpich(launcher: &str) {
+    if !installed(launcher) {
+        return;
+    }
+    for file in ["hosts", "machines"] {
+        let files = |a: &Assignment| {
+            vec![
+                ("hosts", mpich_host_file(a)),
+                ("machines", intel_machine_file(a)),
+            ]
+        };
+        let script = |a: &Assignment| {
+            let ranks = a.ranks().len();
+            format!(
+                "{launcher} -f {file} -n {ranks} sh -c '{}'",
+                says("PMI_RANK")
+            )
+        };
+        let Some(found) = places("with_nodes", files, script) else {
+            return;
+        };
+        check_nodes(&found);
+    }
+}
+
+#[test]
+fn mpich_4_puts_each_rank_where_the_host_file_says() {
+    mpich("mpirun.mpich");
+}
+
+#[test]
+fn mpich_5_puts_each_rank_where_the_host_file_says() {
+    mpich(&beside("mpich5"));
+}
+
+#[test]
+fn slurm_puts_each_rank_where_the_script_and_its_host_file_say() {
+    let files = |a: &Assignment| {
+        let options = SlurmOptions {
+            switches: None,
+            exclusive: true,
+            host_file: "hosts".to_owned(),
+            command: vec!["sh".to_owned(), "-c".to_owned(), says("SLURM_PROCID")],
+        };
+        vec![
+            ("hosts", slurm_host_file(a)),
+            ("script", slurm_script(a, &options)),
+        ]
+    };
+    let script = |_: &Assignment| "sbatch --quiet --wait -o out script; cat out".to_owned();
+    if let Some(found) = places("with_slurm", files, script) {
+        check_nodes(&found);
+    }
+}
