@@ -116,11 +116,16 @@ impl Graph {
         if size == 0 || size >= self.len() {
             return in_order;
         }
-        let grown = self.grown(size);
-        let first = match self.cut(&grown) < self.cut(&in_order) {
-            true => grown,
-            false => in_order,
-        };
+        let refined = [in_order, self.grown(size)].map(|start| self.refined(start));
+        let [a, b] = refined;
+        match self.cut(&b) < self.cut(&a) {
+            true => b,
+            false => a,
+        }
+    }
+
+    /// Exchanges between the parts as long as a pass gains something.
+    fn refined(&self, first: Vec<bool>) -> Vec<bool> {
         let mut bisection = Bisection {
             gains: vec![0; first.len()],
             locked: vec![false; first.len()],

@@ -18,7 +18,8 @@ use idlewave_topology::NodeIndex;
 /// Placements that are returned beside the batch system's, for each number of ranks per node.
 const BEST: usize = 2;
 
-/// Up to so many ends of edges, every order is tried on every selection; beyond, the best selection alone gets them.
+/// Up to so many ends of edges, every order is tried on every selection; beyond, the best selection alone gets them, and the better
+/// one of full and even nodes.
 const EVERY_ORDER: usize = 4_096;
 
 /// A placement that was judged.
@@ -160,7 +161,8 @@ impl Finder<'_, '_> {
         for (selection, layout) in &layouts {
             self.score(how(*selection, Order::Block, false), layout)?;
         }
-        if self.traffic.edges() > EVERY_ORDER {
+        let few = self.traffic.edges() <= EVERY_ORDER;
+        if !few {
             let best = self
                 .found
                 .iter()
@@ -170,10 +172,18 @@ impl Finder<'_, '_> {
         }
         for (selection, layout) in &mut layouts {
             self.score(how(*selection, Order::Cyclic, false), layout)?;
-            self.score(how(*selection, Order::Mapped, false), layout)?;
+            let full = layout.clone();
             if even {
                 layout.counts = even_nodes(ranks, per_node);
                 self.score(how(*selection, Order::Block, true), layout)?;
+            }
+            // Mapping takes longest: of large programs the better tail alone gets it.
+            let evens = self.found.iter().min_by_key(|f| f.objective);
+            let evens = evens.is_some_and(|best| best.how.even);
+            if few || !evens {
+                self.score(how(*selection, Order::Mapped, false), &full)?;
+            }
+            if even && (few || evens) {
                 self.score(how(*selection, Order::Mapped, true), layout)?;
             }
         }
