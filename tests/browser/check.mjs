@@ -49,6 +49,7 @@ async function run() {
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
 
   if (findings.points) await simulation(page);
+  else if (findings.rows) await placement(page);
   else await ofRun(page);
   await themes(page);
   await widths(page);
@@ -101,6 +102,45 @@ async function simulation(page) {
   await page.mouse.move(box.x + box.width - 12, box.y + 12);
   const tip = await page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
   check("the tooltip has the numbers of the cell", /ranks.*\nslow-down/.test(tip), tip);
+}
+
+/** The page of a placement, or of a study of placements: its numbers, bars, picture of loads, and files. */
+async function placement(page) {
+  const embedded = JSON.parse(await page.textContent("#findings"));
+  check("the sheet in the page is that of the placement", JSON.stringify(embedded) === JSON.stringify(findings));
+  const shown = await allNumbers(page), wrong = wrongNumbers(shown);
+  check(`all ${shown.length} numbers equal the sheet`, shown.length > 0 && wrong.length === 0, wrong.slice(0, 5).join("; "));
+  const rows = new Set(shown.map((n) => n.path.split(".")).filter((p) => p[0] === "rows").map((p) => p[1]));
+  check("every row is shown", rows.size === findings.rows.length, `${rows.size} of ${findings.rows.length}`);
+  await drawings(page);
+  const table = page.locator("#table table.sortable");
+  const column = () => table.evaluate((t) => [...t.tBodies[0].rows].map((r) => Number(r.cells[0].dataset.key)));
+  await table.locator("thead button").nth(0).click();
+  const down = await column();
+  check("a heading sorts the table", down.length === findings.rows.length && down.every((v, i) => i === 0 || down[i - 1] >= v), `${down}`);
+  const tip = async (selector) => {
+    await page.locator(selector).first().hover({ force: true });
+    return page.evaluate(() => { const t = document.getElementById("tip"); return t.style.display === "block" ? t.textContent : ""; });
+  };
+  const bars = await page.$$eval("svg[id^=chart] g[data-tip]", (l) => l.map((g) => g.getBoundingClientRect().height));
+  const expected = findings.rows.length + findings.rows.filter((r) => r.predicted).length;
+  check("every time is a bar", bars.length === expected && bars.every((h) => h > 0), `${bars}`);
+  const bar = await tip("svg[id^=chart] g[data-tip] rect");
+  check("a bar says its numbers", / [mun]?s \(.* to .*\)/.test(bar), bar);
+  if (!findings.chosen) return;
+  const shares = await page.$$eval("#chart-times g[data-tip]", (l) => l.map((g) => [...g.querySelectorAll("[data-share]")].map((r) => r.getBoundingClientRect().height)));
+  const tallest = shares[findings.rows.length - 1], parts = findings.rows[findings.rows.length - 1].parts, sum = tallest.reduce((a, b) => a + b, 0);
+  check("parts of a bar are as tall as their shares", parts.length === tallest.length && parts.every((p, i) => Math.abs(tallest[i] / sum - p[1]) < 0.01), `${tallest}`);
+  const picture = page.locator("svg.loads").first(), apart = findings.chosen.nodes.length <= 64;
+  const leaves = new Set(findings.chosen.nodes.map((n) => n.leaf)).size;
+  check("every node or leaf is a box", (await picture.locator(".memory").count()) === (apart ? findings.chosen.nodes.length : Math.min(64, leaves)));
+  check("links are lines", (await picture.locator(".link").count()) === Math.min(600, findings.chosen.links.length));
+  const node = await tip("svg.loads .memory");
+  check("a node says its loads", /ranks[^]*adapter out .* in [^]*memory/.test(node), node);
+  await page.locator("[data-copy]").first().click();
+  await page.waitForFunction(() => document.querySelector("[data-copy]").textContent !== "Copy");
+  const code = await page.$$eval(".file code", (l) => l.map((c) => c.textContent + "\n"));
+  check("the files are those of the sheet", JSON.stringify(code) === JSON.stringify(findings.files.map((f) => f.content)));
 }
 
 /** Waiting over ranks and time: zoom, keys, tooltip, and another stretch. */
@@ -156,7 +196,8 @@ function wrongNumbers(shown) {
   for (const { path, value, text } of shown) {
     const exact = path.split(".").reduce((at, key) => at?.[key], findings);
     if (typeof exact !== "number" || Number(value) !== exact) wrong.push(`${path}: page ${value}, findings ${exact}`);
-    else if (!agrees(text, exact)) wrong.push(`${path}: page shows "${text}" for ${exact}`);
+    // The sheets of placements are in seconds, all else is in nanoseconds.
+    else if (!agrees(text, findings.rows && / [num]?s$/.test(text) ? exact * 1e9 : exact)) wrong.push(`${path}: page shows "${text}" for ${exact}`);
   }
   return wrong;
 }

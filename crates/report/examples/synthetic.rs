@@ -1,10 +1,12 @@
 //! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
-//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring|simulation|point]`. 0 ranks: a run in which nothing was
+//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring|simulation|point|placement|large_placement|study]`. 0 ranks: a run in which nothing was
 //! measured; a pattern: a recorded MPI program instead of a study; `simulation` and `point`: the page of a simulation of many points
-//! or of one, with its sheet in the place of the findings.
+//! or of one, `placement`, `large_placement` and `study`: pages of placements; their sheets are in the place of the findings.
 
-use idlewave_report::testing::{Synthetic, SyntheticProgram, bare_findings, simulation_sheet};
-use idlewave_report::{SimulationSheet, simulation_page};
+use idlewave_report::testing::{
+    Synthetic, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet, study_sheet,
+};
+use idlewave_report::{placement_page, simulation_page, study_page};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -19,8 +21,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         .into();
     let what = arguments.next().unwrap_or_else(|| "2".to_owned());
     let (run, findings) = match what.as_str() {
-        "simulation" => return simulation(&path, &simulation_sheet(6, 3)),
-        "point" => return simulation(&path, &simulation_sheet(1, 1)),
+        "simulation" | "point" => {
+            let (ranks, granularities) = if what == "point" { (1, 1) } else { (6, 3) };
+            let sheet = simulation_sheet(ranks, granularities);
+            return page(&path, &sheet, simulation_page(&sheet));
+        }
+        "placement" | "large_placement" => {
+            let (ranks, leaf) = if what == "placement" {
+                (16, 4)
+            } else {
+                (1024, 16)
+            };
+            let sheet = placement_sheet(ranks, leaf);
+            return page(&path, &sheet, placement_page(&sheet));
+        }
+        "study" => return page(&path, &study_sheet(), study_page(&study_sheet())),
         "barrier" => SyntheticProgram::barrier().write(&path)?,
         "ring" => SyntheticProgram::ring().write(&path)?,
         ranks => study(&path, ranks.parse()?)?,
@@ -36,9 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn simulation(path: &Path, sheet: &SimulationSheet) -> Result<(), Box<dyn Error>> {
+/// A page with its sheet beside it.
+fn page(path: &Path, sheet: &impl serde::Serialize, html: String) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(path)?;
-    std::fs::write(path.join("report.html"), simulation_page(sheet))?;
+    std::fs::write(path.join("report.html"), html)?;
     std::fs::write(path.join("findings.json"), serde_json::to_string(sheet)?)?;
     Ok(())
 }

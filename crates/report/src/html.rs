@@ -7,26 +7,33 @@
 mod calibration;
 mod jitter;
 mod lanes;
+mod loads;
 mod machine;
 mod markup;
 mod matrix;
 mod noise;
 mod pieces;
+mod placement;
+mod placement_chart;
 mod ranks;
 mod scale;
+mod sheet;
 mod simulated;
 mod simulation;
 mod slowest;
 mod sources;
 mod spacetime;
 mod steps;
+mod study;
 mod verdict;
 mod waits;
 mod windows;
 mod windows_of_waits;
 
 pub use calibration::calibration_page;
+pub use placement::placement_page;
 pub use simulation::simulation_page;
+pub use study::study_page;
 
 use crate::{ReportError, story};
 use base64::{Engine, engine::general_purpose::STANDARD};

@@ -8,6 +8,7 @@ mod error;
 mod facts;
 mod html;
 mod number;
+mod placement;
 mod screen;
 mod simulation;
 mod story;
@@ -20,6 +21,11 @@ pub use calibration::{
     SlowDownPoint, StreamPoint,
 };
 pub use error::ReportError;
-pub use html::{calibration_page, render_html, simulation_page};
+
+pub use html::{calibration_page, placement_page, render_html, simulation_page, study_page};
+pub use placement::{
+    LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
+    StudyRow, StudySheet, SwitchSheet,
+};
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
 pub use text::render_text;

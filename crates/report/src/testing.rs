@@ -4,12 +4,14 @@
 mod calibration;
 mod findings;
 mod machine;
+mod placement;
 mod program;
 mod program_findings;
 mod simulation;
 
 pub use calibration::calibration_sheet;
 pub use findings::bare_findings;
+pub use placement::{placement_sheet, study_sheet};
 pub use program::{Delay, Pattern, Planted};
 pub use simulation::simulation_sheet;
 

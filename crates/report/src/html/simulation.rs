@@ -2,10 +2,10 @@
 
 use super::markup::table as wide_table;
 use super::markup::{absent, caption, cell, escape, json, number, section};
+use super::sheet::{estimate, text, value};
 use super::{document, machine};
 use crate::number::{count, percent, plain, ranks, three_digits, time_f64};
 use crate::simulation::{SimulatedPath, SimulationPoint, SimulationSheet};
-use idlewave_run::findings::Estimate;
 use std::collections::BTreeSet;
 
 const SCRIPT: [&str; 5] = [
@@ -55,29 +55,6 @@ pub fn simulation_page(sheet: &SimulationSheet) -> String {
     // Plain structs of texts, numbers and lists: each has a form in JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a simulation", &body, &data, "", &SCRIPT)
-}
-
-fn text(foreign: &str) -> String {
-    escape(&plain(foreign))
-}
-
-/// A finite number with its place in the sheet, or a dash.
-fn value(path: &str, value: f64, shown: impl Fn(f64) -> String) -> String {
-    match value.is_finite() {
-        true => number(path, value, &shown(value)),
-        false => "&ndash;".to_owned(),
-    }
-}
-
-/// An estimate with its interval.
-fn estimate(path: &str, e: &Estimate, shown: fn(f64) -> String) -> String {
-    let of = |field: &str, v| value(&format!("{path}.{field}"), v, shown);
-    format!(
-        "{} <small>{} to {}</small>",
-        of("value", e.value),
-        of("low", e.low),
-        of("high", e.high)
-    )
 }
 
 /// A factor as "x1.8".

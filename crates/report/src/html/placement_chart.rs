@@ -1,0 +1,276 @@
+//! Bars of placements, stacked by what the time is made of, and bars of a study beside its predictions: drawn here as SVG in the style
+//! sheet's colours, so that they need no script and print.
+
+use super::sheet::{seconds, text};
+use crate::number::percent;
+use crate::placement::{PlacementRow, StudyRow};
+use idlewave_run::findings::Estimate;
+
+const LEFT: f64 = 64.0;
+const TOP: f64 = 14.0;
+const HEIGHT: f64 = 260.0;
+const BELOW: f64 = 46.0;
+/// Room for one bar at most, and at least.
+const STEP: (f64, f64) = (130.0, 34.0);
+/// What a figure is wide where the page is not narrow.
+const WIDTH: f64 = 1040.0;
+
+/// Vertical scale from 0 up, with its lines.
+struct Scale {
+    most: f64,
+}
+
+impl Scale {
+    fn over(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let most = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+        (most > 0.0).then_some(Self { most: most * 1.04 })
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        TOP + HEIGHT * (1.0 - (value / self.most).clamp(0.0, 1.0))
+    }
+
+    fn lines(&self, right: f64) -> String {
+        let rough = self.most / 6.0;
+        let decade = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .map(|m| m * decade)
+            .find(|s| *s >= rough)
+            .unwrap_or(rough);
+        let line = |i: u32| {
+            let value = f64::from(i) * step;
+            let y = self.y(value);
+            let label = if i == 0 { "0".to_owned() } else { short(value) };
+            format!(
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text class=\"tick end\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>",
+                LEFT - 8.0,
+                y + 4.0
+            )
+        };
+        let count = (self.most / step).floor() as u32;
+        (0..=count.min(20)).map(line).collect()
+    }
+}
+
+/// Seconds without needless zeros.
+fn short(s: f64) -> String {
+    let shown = seconds(s);
+    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}")
+}
+
+fn svg(id: &str, label: &str, width: f64, content: &str) -> String {
+    let height = TOP + HEIGHT + BELOW;
+    format!(
+        "<div class=\"figure drawn\"><svg id=\"{id}\" role=\"img\" aria-label=\"{label}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+         width=\"{width:.0}\" height=\"{height:.0}\">{content}</svg></div>\n"
+    )
+}
+
+/// A line from the low to the high end of an interval, with caps.
+fn whisker(scale: &Scale, x: f64, e: &Estimate) -> String {
+    if !(e.low.is_finite() && e.high.is_finite()) {
+        return String::new();
+    }
+    let (low, high) = (scale.y(e.low), scale.y(e.high));
+    format!(
+        "<path class=\"whisker\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h12M{:.1} {high:.1}h12\"/>",
+        x - 6.0,
+        x - 6.0
+    )
+}
+
+fn interval(e: &Estimate) -> String {
+    match e.value.is_finite() && e.low.is_finite() && e.high.is_finite() {
+        true => format!(
+            "{} ({} to {})",
+            seconds(e.value),
+            seconds(e.low),
+            seconds(e.high)
+        ),
+        false => "not known".to_owned(),
+    }
+}
+
+/// Names of the parts over all rows, in the order of their first appearance.
+fn parts(rows: &[PlacementRow]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|r| &r.parts) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Time of each placement, stacked by parts.
+pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>) -> String {
+    let all = rows
+        .iter()
+        .flat_map(|r| [r.seconds.value, r.seconds.high, r.lower_bound_seconds]);
+    let Some(scale) = Scale::over(all) else {
+        return super::markup::absent("No time is known.");
+    };
+    let names = parts(rows);
+    let step = ((WIDTH - LEFT) / rows.len() as f64).clamp(STEP.1, STEP.0);
+    let right = LEFT + step * rows.len() as f64;
+    let mut out = scale.lines(right);
+    for (i, row) in rows.iter().enumerate() {
+        let (x, wide) = (LEFT + step * (i as f64 + 0.5), step * 0.56);
+        out.push_str(&stack(row, &names, &scale, x - wide / 2.0, wide));
+        out.push_str(&whisker(&scale, x, &row.seconds));
+        if row.lower_bound_seconds.is_finite() {
+            let y = scale.y(row.lower_bound_seconds);
+            out.push_str(&format!(
+                "<line class=\"bound\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                x - step * 0.38,
+                x + step * 0.38
+            ));
+        }
+        let class = if i == best { "tick best" } else { "tick" };
+        let mark = match (i == best, baseline == Some(i)) {
+            (true, _) => "best",
+            (_, true) => "default",
+            _ => "",
+        };
+        out.push_str(&label(
+            x,
+            class,
+            &format!("{} x {}", row.nodes, row.ranks_per_node),
+            mark,
+        ));
+    }
+    let legend: String = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            format!(
+                "<span><i class=\"swatch p-{}\"></i>{}</span>",
+                i % 8,
+                text(name)
+            )
+        })
+        .collect();
+    svg(
+        "chart-times",
+        "Predicted time of each placement",
+        right + 10.0,
+        &out,
+    ) + &format!(
+        "<p class=\"legend\">{legend}<span>below the bars: nodes x processes per node</span></p>\n"
+    )
+}
+
+fn label(x: f64, class: &str, first: &str, second: &str) -> String {
+    let y = TOP + HEIGHT + 18.0;
+    format!(
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{first}</text><text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{second}</text>",
+        y + 16.0
+    )
+}
+
+/// The bar of one placement, from the ground up.
+fn stack(row: &PlacementRow, names: &[&str], scale: &Scale, x: f64, wide: f64) -> String {
+    if !row.seconds.value.is_finite() {
+        return String::new();
+    }
+    let mut title = format!(
+        "{} per node on {} nodes: {}",
+        row.ranks_per_node,
+        row.nodes,
+        interval(&row.seconds)
+    );
+    let (mut out, mut from) = (String::new(), 0.0);
+    for (name, share) in row.parts.iter().filter(|p| p.1.is_finite() && p.1 > 0.0) {
+        let to = from + share * row.seconds.value;
+        let colour = names.iter().position(|n| n == name).unwrap_or(0) % 8;
+        let (bottom, top) = (scale.y(from), scale.y(to));
+        out.push_str(&format!(
+            "<rect class=\"p-{colour}\" data-share=\"{share}\" x=\"{x:.1}\" y=\"{top:.2}\" width=\"{wide:.1}\" height=\"{:.2}\"/>",
+            bottom - top
+        ));
+        title.push_str(&format!("\n{}: {}", text(name), percent(*share)));
+        from = to;
+    }
+    if out.is_empty() {
+        let top = scale.y(row.seconds.value);
+        out = format!(
+            "<rect class=\"p-0\" x=\"{x:.1}\" y=\"{top:.2}\" width=\"{wide:.1}\" height=\"{:.2}\"/>",
+            scale.y(0.0) - top
+        );
+    }
+    format!("<g data-tip>{out}<title>{title}</title></g>")
+}
+
+/// Measured and predicted times of a study side by side, with a gap between numbers of ranks.
+pub(super) fn measured(rows: &[StudyRow]) -> String {
+    let all = rows.iter().flat_map(|r| {
+        let p = r.predicted.as_ref();
+        [
+            r.total.value,
+            r.total.high,
+            p.map_or(0.0, |p| p.value),
+            p.map_or(0.0, |p| p.high),
+        ]
+    });
+    let Some(scale) = Scale::over(all) else {
+        return super::markup::absent("No time was measured.");
+    };
+    let groups = rows.windows(2).filter(|w| w[0].ranks != w[1].ranks).count();
+    let step = ((WIDTH - LEFT) / (rows.len() + groups) as f64).clamp(STEP.1, 90.0);
+    let right = LEFT + step * (rows.len() + groups) as f64;
+    let mut out = scale.lines(right);
+    let (mut x, mut before) = (LEFT + step / 2.0, None);
+    for row in rows {
+        if before.is_some_and(|b| b != row.ranks) {
+            x += step;
+        }
+        let wide = step * 0.36;
+        for (e, class, at) in [
+            (Some(&row.total), "measured", x - wide),
+            (row.predicted.as_ref(), "predicted", x),
+        ] {
+            let Some(e) = e.filter(|e| e.value.is_finite()) else {
+                continue;
+            };
+            let top = scale.y(e.value);
+            out.push_str(&format!(
+                "<g data-tip><rect class=\"{class}\" x=\"{at:.1}\" y=\"{top:.2}\" width=\"{wide:.1}\" height=\"{:.2}\"/>{}\
+                 <title>{} ranks, {} x {}\n{class}: {}</title></g>",
+                scale.y(0.0) - top,
+                whisker(&scale, at + wide / 2.0, e),
+                row.ranks,
+                row.nodes,
+                row.ranks_per_node,
+                interval(e)
+            ));
+        }
+        let class = if row.is_minimum { "tick best" } else { "tick" };
+        let first = if before != Some(row.ranks) {
+            format!("{} ranks", row.ranks)
+        } else {
+            String::new()
+        };
+        out.push_str(&label(
+            x,
+            class,
+            &format!("{} x {}", row.nodes, row.ranks_per_node),
+            &first,
+        ));
+        before = Some(row.ranks);
+        x += step;
+    }
+    svg(
+        "chart-study",
+        "Measured and predicted times",
+        right + 10.0,
+        &out,
+    ) + "<p class=\"legend\"><span><i class=\"swatch measured\"></i>measured</span><span><i class=\"swatch predicted\"></i>predicted</span>\
+           <span>below the bars: nodes x processes per node, the fastest in bold</span></p>\n"
+}

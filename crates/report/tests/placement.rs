@@ -1,0 +1,242 @@
+//! The pages of a placement and of a study show what is in their sheets, and say where there is nothing to show.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_report::testing::{placement_sheet, study_sheet};
+use idlewave_report::{MemoryFit, PlacementSheet, StudySheet, placement_page, study_page};
+use serde_json::Value;
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+    let rest = &text[text.find(begin).unwrap() + begin.len()..];
+    &rest[..rest.find(end).unwrap()]
+}
+
+fn data(page: &str) -> &str {
+    between(page, "id=\"findings\">", "</script>")
+}
+
+#[test]
+fn the_sheets_are_in_the_pages_and_come_back() {
+    let sheet = placement_sheet(16, 4);
+    let page = placement_page(&sheet);
+    let back: PlacementSheet = serde_json::from_str(data(&page)).unwrap();
+    assert_eq!(back, sheet);
+    assert_eq!(page, placement_page(&sheet));
+    let sheet = study_sheet();
+    let page = study_page(&sheet);
+    let back: StudySheet = serde_json::from_str(data(&page)).unwrap();
+    assert_eq!(back, sheet);
+    assert_eq!(page, study_page(&sheet));
+}
+
+/// Numbers with their places, each compared with the sheet.
+fn checked_paths(page: &str, values: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    for piece in page.split("data-path=\"").skip(1) {
+        let (path, rest) = piece.split_once("\" value=\"").unwrap();
+        let value: f64 = rest[..rest.find('"').unwrap()].parse().unwrap();
+        let found = path
+            .split('.')
+            .fold(values, |at, key| match key.parse::<usize>() {
+                Ok(i) => &at[i],
+                Err(_) => &at[key],
+            });
+        assert_eq!(found.as_f64(), Some(value), "{path}");
+        paths.push(path.to_owned());
+    }
+    paths
+}
+
+#[test]
+fn every_number_is_one_of_the_sheet() {
+    let sheet = placement_sheet(64, 4);
+    let shown = checked_paths(
+        &placement_page(&sheet),
+        &serde_json::to_value(&sheet).unwrap(),
+    );
+    for i in 0..sheet.rows.len() {
+        for field in [
+            "ranks_per_node",
+            "nodes",
+            "seconds.value",
+            "seconds.low",
+            "seconds.high",
+            "node_seconds",
+            "limit_share",
+            "bound_seconds",
+            "lower_bound_seconds",
+        ] {
+            assert!(shown.contains(&format!("rows.{i}.{field}")), "{i} {field}");
+        }
+    }
+    let sheet = study_sheet();
+    let shown = checked_paths(&study_page(&sheet), &serde_json::to_value(&sheet).unwrap());
+    for (i, row) in sheet.rows.iter().enumerate() {
+        let has = |field: &str| shown.contains(&format!("rows.{i}.{field}"));
+        assert!(has("ranks") && has("nodes") && has("ranks_per_node"));
+        assert!(has("total.low") && has("collective.value"));
+        assert_eq!(has("point_to_point.value"), row.point_to_point.is_some());
+        assert_eq!(has("predicted.high"), row.predicted.is_some());
+    }
+}
+
+#[test]
+fn the_verdict_says_what_to_take_and_what_it_brings() {
+    let mut sheet = placement_sheet(16, 4);
+    sheet.rows[1].seconds.value = 1.0;
+    sheet.rows[3].seconds.value = 1.5;
+    let headline = |sheet: &PlacementSheet| {
+        let page = placement_page(sheet);
+        let html = between(&page, "class=\"headline\">", "</p>").to_owned();
+        let mut words = String::new();
+        for piece in html.split('<') {
+            words.push_str(piece.split_once('>').map_or(piece, |p| p.1));
+        }
+        words
+    };
+    let said = headline(&sheet);
+    assert!(
+        said.starts_with("Take 2 processes on each of 8 nodes: 1.00 s ("),
+        "{said}"
+    );
+    assert!(
+        said.contains("limited by core 0 of n1; the default takes 50.0 % longer."),
+        "{said}"
+    );
+    sheet.rows[3].same_as_best = true;
+    assert!(headline(&sheet).contains("the default is not significantly slower"));
+    sheet.baseline = Some(1);
+    assert!(headline(&sheet).contains("this is the default"));
+    sheet.baseline = None;
+    assert!(!headline(&sheet).contains("default"));
+    (sheet.rows[1].ranks_per_node, sheet.rows[1].nodes) = (1, 1);
+    assert!(headline(&sheet).starts_with("Take 1 process on 1 node:"));
+    let fits = placement_page(&sheet);
+    assert!(!fits.contains("the program does not fit"));
+    sheet.rows[1].memory = MemoryFit::Exceeds;
+    assert!(placement_page(&sheet).contains("the program does not fit"));
+}
+
+/// Heights of the parts of each bar are shares of the bar.
+#[test]
+fn parts_of_a_bar_add_up_to_it() {
+    let page = placement_page(&placement_sheet(16, 4));
+    let chart = between(&page, "id=\"chart-times\"", "</svg>");
+    let bars: Vec<&str> = chart.split("<g data-tip>").skip(1).collect();
+    assert_eq!(bars.len(), 4);
+    let mut heights = Vec::new();
+    for bar in bars {
+        let parts: Vec<(f64, f64)> = bar
+            .split("data-share=\"")
+            .skip(1)
+            .map(|p| {
+                let share = p[..p.find('"').unwrap()].parse().unwrap();
+                (share, between(p, " height=\"", "\"").parse().unwrap())
+            })
+            .collect();
+        assert_eq!(parts.len(), 6);
+        let whole: f64 = parts.iter().map(|p| p.1).sum();
+        for (share, height) in parts {
+            assert!(
+                (height / whole - share).abs() < 1e-3,
+                "{share} {height} of {whole}"
+            );
+        }
+        heights.push(whole);
+    }
+    let seconds: Vec<f64> = placement_sheet(16, 4)
+        .rows
+        .iter()
+        .map(|r| r.seconds.value)
+        .collect();
+    for (height, seconds) in heights.iter().zip(&seconds) {
+        assert!((height / heights[0] - seconds / 0.96).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn nodes_are_drawn_one_by_one_up_to_64_and_by_leaf_above() {
+    let boxes = |ranks: u32, leaf: u32| {
+        let sheet = placement_sheet(ranks, leaf);
+        let page = placement_page(&sheet);
+        let svg = between(&page, "class=\"loads\"", "</svg>").to_owned();
+        let links = svg.matches("class=\"link\"").count();
+        (
+            svg.matches("class=\"memory\"").count(),
+            links,
+            page.contains("too many to draw"),
+        )
+    };
+    // Two ranks on a node; two core switches, two directions.
+    assert_eq!(boxes(16, 4), (8, 8, false));
+    assert_eq!(boxes(128, 16), (64, 16, false));
+    assert_eq!(boxes(130, 16), (5, 20, true));
+    // 100 leaves of one node are more than are drawn: 64 of them, with their links.
+    assert_eq!(boxes(200, 1), (64, 4 * 64, true));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut sheet = placement_sheet(16, 4);
+    (sheet.chosen, sheet.baseline_loads) = (None, None);
+    sheet.files.clear();
+    sheet.not_modelled.clear();
+    sheet.rows.clear();
+    let page = placement_page(&sheet);
+    for said in [
+        "no placement was found",
+        "The loads were not looked at",
+        "No file was asked for",
+        "No placement was looked at",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    let mut sheet = study_sheet();
+    sheet.rows.clear();
+    assert!(study_page(&sheet).contains("Nothing was measured."));
+}
+
+#[test]
+fn what_is_not_finite_or_out_of_range_breaks_no_page() {
+    let mut sheet = placement_sheet(16, 4);
+    sheet.rows[1].seconds.value = f64::NAN;
+    sheet.rows[0].seconds.high = f64::INFINITY;
+    sheet.rows[2].parts[0].1 = f64::NAN;
+    sheet.rows[2].lower_bound_seconds = f64::NEG_INFINITY;
+    let loads = sheet.chosen.as_mut().unwrap();
+    loads.nodes[0].out = f64::NAN;
+    loads.nodes[1].into = 7.5;
+    loads.nodes[2].leaf = Some(99);
+    loads.nodes[3].leaf = None;
+    loads.links[0].from = 99;
+    loads.links[1].bytes = f64::NAN;
+    loads.switches[0].level = u32::MAX;
+    sheet.baseline = Some(77);
+    let page = placement_page(&sheet);
+    let shown = &page[..page.find("<script").unwrap()];
+    assert!(!shown.contains("NaN") && !shown.contains("\"inf\""));
+    let mut sheet = study_sheet();
+    for row in &mut sheet.rows {
+        row.total.value = f64::NAN;
+        row.total.high = f64::NAN;
+        row.predicted = None;
+    }
+    assert!(study_page(&sheet).contains("No time was measured."));
+}
+
+#[test]
+fn foreign_text_is_no_markup() {
+    let mut sheet = placement_sheet(16, 4);
+    let bad = || "</script><b>x".to_owned();
+    (sheet.what, sheet.network, sheet.warnings[0]) = (bad(), bad(), bad());
+    (sheet.rows[0].how, sheet.rows[0].limit) = (bad(), bad());
+    sheet.rows[0].parts[0].0 = bad();
+    sheet.files[0].name = bad();
+    sheet.files[0].content = bad();
+    let loads = sheet.chosen.as_mut().unwrap();
+    (loads.nodes[0].name, loads.switches[0].name) = (bad(), bad());
+    assert!(!placement_page(&sheet).contains("</script><b>"));
+    let mut sheet = study_sheet();
+    (sheet.what, sheet.details[0], sheet.warnings[0]) = (bad(), bad(), bad());
+    assert!(!study_page(&sheet).contains("</script><b>"));
+}
