@@ -16,6 +16,8 @@ const BOX: (f64, f64) = (46.0, 40.0);
 const GAP: f64 = 6.0;
 const BETWEEN: f64 = 22.0;
 const LEVEL: f64 = 92.0;
+/// How much a wide picture shrinks before it scrolls.
+const SMALLEST: f64 = 0.62;
 const SWITCH: (f64, f64) = (64.0, 24.0);
 
 /// What the colours mean.
@@ -198,7 +200,9 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
         .max()
         .unwrap_or(0)
         .min(6);
-    let level_y = |level: u32| 24.0 + LEVEL * f64::from(top - level.min(top));
+    // Lines over a wide picture would lie flat.
+    let step = LEVEL + 0.06 * (width - 900.0).clamp(0.0, 1800.0);
+    let level_y = |level: u32| 24.0 + step * f64::from(top - level.min(top));
     // Boxes below their switch, switches without nodes spread over the width of their level.
     let mut at: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut boxes = String::new();
@@ -267,7 +271,8 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
     let height = bottom + 10.0;
     let svg = format!(
         "<div class=\"figure drawn\"><svg class=\"loads\" role=\"img\" aria-label=\"{name}: loads\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         width=\"{width:.0}\" height=\"{height:.0}\">{links}{switches}{boxes}</svg></div>\n"
+         style=\"min-width:{:.0}px;max-width:{width:.0}px\">{links}{switches}{boxes}</svg></div>\n",
+        width * SMALLEST
     );
     (svg, left_out)
 }

@@ -196,7 +196,7 @@ fn time(sheet: &PlacementSheet) -> String {
     }
     let body = caption(
         "Each bar is a placement, its colours what the time is made of, its whisker the interval. The dashes are the lower bound. \
-         Bars whose whiskers overlap that of the best one cannot be told from it.",
+         The table says which of them cannot be told from the best.",
     ) + &chart::times(&sheet.rows, sheet.best, sheet.baseline);
     section("time", title, &body)
 }
@@ -346,7 +346,7 @@ fn picture(sheet: &PlacementSheet) -> String {
         return section("loads", title, &absent("The loads were not looked at."));
     }
     let mut body = caption(
-        "The darker, the longer in full use: the upper half of a box is the node's adapter outwards, the lower half inwards, the strip \
+        "The stronger the colour, the longer in full use: the upper half of a box is the node's adapter outwards, the lower half inwards, the strip \
          below it its memory. Lines are the links between switches, one for each direction. Point at anything for its numbers.",
     ) + &loads::legend();
     for (name, picture) in pictures {

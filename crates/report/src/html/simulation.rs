@@ -1,9 +1,9 @@
 //! The page of a simulation: slow-down against ranks, map over ranks and granularity, shares of the finish time, amplification.
 
+use super::document;
 use super::markup::table as wide_table;
 use super::markup::{absent, caption, cell, escape, json, number, section};
-use super::sheet::{estimate, text, value};
-use super::{document, machine};
+use super::sheet::{body, estimate, footer, list, text, tile, value};
 use crate::number::{count, percent, plain, ranks, three_digits, time_f64};
 use crate::simulation::{SimulatedPath, SimulationPoint, SimulationSheet};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ const SCRIPT: [&str; 5] = [
 ///
 /// Numbers that are not finite are shown as not known.
 pub fn simulation_page(sheet: &SimulationSheet) -> String {
-    let sections = [
+    let parts = vec![
         ("verdict", "Verdict", verdict(sheet)),
         ("scale", "Slow-down", scale(sheet)),
         ("map", "Map", map(sheet)),
@@ -29,29 +29,14 @@ pub fn simulation_page(sheet: &SimulationSheet) -> String {
         ("table", "All numbers", table(sheet)),
         ("simulation", "Simulation", details(sheet)),
     ];
-    let links: String = sections
-        .iter()
-        .map(|(id, name, _)| format!("<a href=\"#{id}\">{name}</a>"))
-        .collect();
-    let mut body = format!(
-        "<header class=\"top\"><div class=\"bar\"><span class=\"brand\">idlewave</span>\
-         <span class=\"run\">simulated: {}</span>\
-         <button id=\"theme\" type=\"button\" aria-label=\"Switch between dark and light\">Dark</button></div>\
-         <nav aria-label=\"Sections\">{links}</nav></header>\n<main>\n",
-        text(&sheet.what),
-    );
-    body.extend(sections.into_iter().map(|s| s.2));
-    let command: Vec<String> = sheet.command.iter().map(|c| machine::word(c)).collect();
-    body.push_str(&format!(
-        "</main>\n<footer>\n<h2>For those who repeat or cite this</h2>\n<ul>\n\
-         <li>Everything here is simulated; nothing was measured by this command.</li>\n\
-         <li>Intervals are over independent replications; the data of this page have them all, with their method.</li>\n\
-         <li>The same command gives the same numbers.</li>\n\
-         </ul>\n<p><code>{}</code></p>\n<p>idlewave {}, seed {}.</p>\n</footer>\n",
-        escape(&command.join(" ")),
-        escape(&sheet.idlewave),
-        sheet.seed
-    ));
+    let remarks = [
+        "Everything here is simulated; nothing was measured by this command.",
+        "Intervals are over independent replications; the data of this page have them all, with their method.",
+        "The same command gives the same numbers.",
+    ];
+    let version = format!("idlewave {}, seed {}.", sheet.idlewave, sheet.seed);
+    let run = format!("simulated: {}", text(&sheet.what));
+    let body = body(&run, parts) + &footer(&remarks, &sheet.command, &version);
     // Plain structs of texts, numbers and lists: each has a form in JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a simulation", &body, &data, "", &SCRIPT)
@@ -79,11 +64,6 @@ fn verdict(sheet: &SimulationSheet) -> String {
         return section("verdict", "Verdict", &body);
     };
     let path = |field: &str| format!("points.{i}.{field}");
-    let tile = |title: &str, big: &str, sub: &str| {
-        format!(
-            "<div class=\"tile\"><h3>{title}</h3><p class=\"big\">{big}</p><p>{sub}</p></div>\n"
-        )
-    };
     let place = format!(
         "{}, {} ranks, {} of computation per step",
         text(&point.layout),
@@ -398,14 +378,5 @@ fn row((i, p): (usize, &SimulationPoint)) -> String {
 }
 
 fn details(sheet: &SimulationSheet) -> String {
-    let items: String = sheet
-        .details
-        .iter()
-        .map(|line| format!("<li>{}</li>\n", text(line)))
-        .collect();
-    section(
-        "simulation",
-        "What was simulated",
-        &format!("<ul class=\"entries\">\n{items}</ul>\n"),
-    )
+    section("simulation", "What was simulated", &list(&sheet.details))
 }

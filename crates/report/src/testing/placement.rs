@@ -124,7 +124,7 @@ fn loads(ranks: u32, per_node: u32, leaf: u32) -> LoadPicture {
         from: from as usize,
         to: to as usize,
         bytes: 1e8 * f64::from(from + 1),
-        utilisation: (0.12 * f64::from(from.min(to) + to.max(from) - leaves + 1)).min(0.95),
+        utilisation: 0.08 * f64::from((3 * from + 5 * to) % 12),
     };
     let links =
         (0..leaves).flat_map(|l| (0..2).flat_map(move |c| [(l, leaves + c), (leaves + c, l)]));
