@@ -18,7 +18,8 @@ fn main() -> io::Result<()> {
     ring_seeds(&corpus.join("ring"))?;
     goal_seeds(&corpus.join("goal"))?;
     program_seeds(&corpus.join("program"))?;
-    selfish_seeds(&corpus.join("selfish"))
+    selfish_seeds(&corpus.join("selfish"))?;
+    topology_seeds(&corpus.join("topology"))
 }
 
 /// Programs with every part of the language.
@@ -46,6 +47,18 @@ fn selfish_seeds(dir: &Path) -> io::Result<()> {
     text.push_str("# Measurement period: 0.16 s\r\n\r\n");
     fs::write(dir.join("selfish"), text)?;
     fs::write(dir.join("bare"), "1e3, 5 # one\n2e3 0\n2000.5 7\n1000000 1")
+}
+
+/// The samples of every format, read as what they look like.
+fn topology_seeds(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topology/samples");
+    for entry in fs::read_dir(samples)? {
+        let entry = entry?;
+        let seed = [&[u8::MAX][..], &fs::read(entry.path())?].concat();
+        fs::write(dir.join(entry.file_name()), seed)?;
+    }
+    Ok(())
 }
 
 /// A schedule with every part of the language, in both forms.

@@ -118,13 +118,24 @@ impl FromStr for BytesPerSecond {
 }
 
 /// Reads an amount of memory: a number, a prefix and `B` or nothing, in any case. `64 GiB` is binary, `64 GB` decimal.
+///
+/// # Errors
+/// Text that is none, and amounts below one byte or beyond what 64 bits count.
 pub fn parse_memory(text: &str) -> Result<Bytes, UnitError> {
     let parse = || {
         let (number, unit) = split(text)?;
         let unit = unit.to_ascii_lowercase();
-        let amount = number * prefix(unit.strip_suffix('b').unwrap_or(&unit))?;
-        let possible = amount.round() >= 1.0 && amount <= MOST;
-        possible.then(|| Bytes::new(amount.round() as u64))
+        let size = prefix(unit.strip_suffix('b').unwrap_or(&unit))?;
+        let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
+        // Whole numbers of units are exact beyond what floating point holds. Prefixes are whole.
+        if number.fract() == 0.0 && !text.contains('.') {
+            let bytes = digits.parse::<u64>().ok()?.checked_mul(size as u64)?;
+            return Some(bytes).filter(|b| *b > 0).map(Bytes::new);
+        }
+        let amount = (number * size).round();
+        (1.0..=MOST)
+            .contains(&amount)
+            .then(|| Bytes::new(amount as u64))
     };
     parse().ok_or_else(|| UnitError::Memory(cut(text)))
 }
@@ -215,7 +226,7 @@ mod tests {
         }
 
         #[test]
-        fn memory_is_read_back_as_it_was_written(bytes in 1u64..1 << 53) {
+        fn memory_is_read_back_as_it_was_written(bytes in 1u64..=u64::MAX) {
             prop_assert_eq!(parse_memory(&write_memory(Bytes::new(bytes))), Ok(Bytes::new(bytes)));
         }
 

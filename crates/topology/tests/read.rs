@@ -366,6 +366,10 @@ fn contradictions_of_other_forms_are_refused_with_their_place() {
             "a link names \"b\"",
         ),
         ("kind = \"ring\"\n", "in line 1"),
+        (
+            "[[node]]\nname = \"a\"\n[[switch]]\nname = \"s\"\nlevel = 0\n",
+            "level 0",
+        ),
     ];
     for (text, part) in cases {
         let message = message(text);

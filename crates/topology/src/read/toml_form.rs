@@ -166,6 +166,12 @@ fn graph(form: &Form) -> Result<Topology, ReadError> {
     }
     for table in &form.switch {
         let level = table.level;
+        if level == Some(0) {
+            let name = &table.name;
+            return Err(structure(format!(
+                "switch {name:?} is of level 0; leaves are of level 1"
+            )));
+        }
         for name in names(&table.name)? {
             switches.push(Switch { name, level });
             count("switches", switches.len() as u64, 0, MAX_SWITCHES as u64)?;

@@ -113,11 +113,9 @@ fn switch(line: usize, pairs: &[Pair<'_>], format: Format) -> Result<Parent, Rea
             return Err(ReadError::line(line, &pair.key, why));
         }
         keys.push(&pair.key);
-        let value = if pair.value == "(null)" {
-            ""
-        } else {
-            pair.value
-        };
+        // What scontrol prints where there is nothing.
+        let nothing = format == Format::ScontrolTopology && pair.value == "(null)";
+        let value = if nothing { "" } else { pair.value };
         match pair.key.as_str() {
             "switchname" => parent.name = value.to_owned(),
             "nodes" => parent.nodes = value.to_owned(),
