@@ -151,3 +151,97 @@ fn free_memory() -> u64 {
         });
     known.map_or(UNKNOWN_MEMORY, |kib| kib.saturating_mul(1024))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_network::{Distance, Probe, fit};
+    use idlewave_recording::Quiet;
+    use idlewave_units::Nanos;
+
+    fn options() -> CalibrateOptions {
+        CalibrateOptions {
+            duration: Nanos::from_secs(1),
+            fabric: Some(FabricChoice::Threads),
+            ranks: Some(3),
+            ..CalibrateOptions::default()
+        }
+    }
+
+    #[test]
+    fn threads_tell_of_one_node_and_their_samples_make_parameters() {
+        let done = calibrate(&options(), &Stop::default(), &Quiet);
+        let samples = done.expect("threads can be had").expect("rank 0");
+        assert_eq!((samples.nodes.len(), samples.ranks_per_node), (1, 3));
+        let all = |of: &dyn Fn(&Probe) -> bool| samples.points.iter().any(|p| of(&p.probe));
+        assert!(all(&|p| matches!(
+            p,
+            Probe::PingPong {
+                way: Distance::Inside,
+                ..
+            }
+        )));
+        assert!(all(&|p| matches!(
+            p,
+            Probe::Stream {
+                both_ways: true,
+                ..
+            }
+        )));
+        assert!(all(&|p| matches!(p, Probe::AllToAll { per_node: 3, .. })));
+        assert!(all(&|p| matches!(p, Probe::Memory { ranks: 3, .. })));
+        assert!(!all(&|p| matches!(
+            p,
+            Probe::PingPong {
+                way: Distance::Outside,
+                ..
+            }
+        )));
+        assert!(samples.points.iter().all(|p| p.seconds.len() >= 3));
+        let found = fit(&samples, 1).expect("ping-pongs were measured");
+        found.parameters.check().expect("sound parameters");
+        // What was written is what was measured.
+        let text = serde_json::to_string(&samples).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<CalibrationSamples>(&text).ok(),
+            Some(samples)
+        );
+    }
+
+    #[test]
+    fn what_was_ended_before_a_round_is_said_to_be_interrupted() {
+        let stop = Stop::default();
+        stop.flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        let done = calibrate(&options(), &stop, &Quiet);
+        let interrupted = matches!(
+            done,
+            Err(MeasureError::Recording(RecordingError::Interrupted { .. }))
+        );
+        assert!(interrupted, "{done:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_measured() {
+        for wrong in [
+            CalibrateOptions {
+                duration: Nanos::from_millis(10),
+                ..options()
+            },
+            CalibrateOptions {
+                ranks: Some(1),
+                ..options()
+            },
+            CalibrateOptions {
+                leaves: vec![vec!["nobody".to_owned()]],
+                ..options()
+            },
+        ] {
+            let done = calibrate(&wrong, &Stop::default(), &Quiet);
+            let refused = matches!(
+                done,
+                Err(MeasureError::Recording(RecordingError::Option { .. }))
+            );
+            assert!(refused, "{wrong:?} gave {done:?}");
+        }
+    }
+}

@@ -15,6 +15,10 @@ const ALL_UP_TO: u32 = 16;
 pub const LEAST_ROUNDS: u32 = 3;
 /// Rounds that are aimed at.
 const ROUNDS: f64 = 9.0;
+/// With so many, messages are made shorter; the first is to warm up.
+const FEWEST: f64 = 5.0;
+/// Time of a point in one round that is aimed at even where there are fewer rounds for it: a single short message tells little.
+const FAIR_SLICE: f64 = 10e-3;
 /// Least and most time of a point in one round, where a single message does not take longer.
 const SLICE: [f64; 2] = [2e-3, 0.25];
 /// Most messages, round trips, calls or passes of a point in one round.
@@ -134,10 +138,9 @@ impl Shape {
     pub fn points(&self, speeds: &Speeds, spent: f64, budget: f64) -> (Vec<Probe>, Vec<String>) {
         let mut all = self.all();
         let mut notes = Vec::new();
-        // Once to warm up.
-        let room = budget / f64::from(LEAST_ROUNDS + 1) - spent;
+        let room = budget / FEWEST - spent;
         loop {
-            let cost: f64 = all.iter().map(|p| speeds.seconds(p)).sum();
+            let cost: f64 = all.iter().map(|p| speeds.least_seconds(p)).sum();
             let too_large = all.iter().find(|p| self.held(p) > self.memory).copied();
             let family = match too_large {
                 Some(probe) => Some(family(&probe)),
@@ -196,7 +199,7 @@ fn dearest(all: &[Probe], speeds: &Speeds) -> Option<Family> {
         let Some(own) = family_of(probe).filter(|f| f.1 > SHORT) else {
             continue;
         };
-        let seconds = speeds.seconds(probe);
+        let seconds = speeds.least_seconds(probe);
         match families.iter_mut().find(|f| f.0 == own) {
             Some(known) => known.1 += seconds,
             None => families.push((own, seconds)),
@@ -218,6 +221,11 @@ fn set_bytes(probe: &mut Probe, to: u64) {
 }
 
 impl Speeds {
+    /// About how long a point takes with as few messages as it may have.
+    fn least_seconds(&self, probe: &Probe) -> f64 {
+        least(probe) as f64 * self.seconds(probe)
+    }
+
     /// About how long a point takes with one message: all ranks of a node share what one pair gets.
     fn seconds(&self, probe: &Probe) -> f64 {
         let moved = |of: Option<(f64, f64)>, bytes: f64| {
@@ -250,10 +258,20 @@ impl Speeds {
     }
 }
 
+/// Least messages of a stream in a round: with a single one each way a library may send the one after the other.
+fn least(probe: &Probe) -> u64 {
+    match *probe {
+        Probe::Stream { bytes, .. } if bytes > 256 << 10 => 2,
+        Probe::Stream { .. } => 4,
+        _ => 1,
+    }
+}
+
 /// How many messages, calls or passes of each point make a round, from what one of them takes.
-pub fn counts(units: &[f64], budget: Duration) -> Vec<u64> {
+pub fn counts(probes: &[Probe], units: &[f64], budget: Duration) -> Vec<u64> {
     let goal = budget.as_secs_f64() / ROUNDS;
-    let at = |slice: f64| units.iter().map(|unit| unit.max(slice)).sum::<f64>();
+    let all = || probes.iter().map(least).zip(units);
+    let at = |slice: f64| -> f64 { all().map(|(n, unit)| (n as f64 * unit).max(slice)).sum() };
     // The longest slice with which a round is not too long.
     let (mut low, mut high) = (SLICE[0], SLICE[1]);
     for _ in 0..40 {
@@ -263,8 +281,9 @@ pub fn counts(units: &[f64], budget: Duration) -> Vec<u64> {
             false => high = middle,
         }
     }
-    let count = |unit: &f64| (low / unit.max(1e-9)).clamp(1.0, MOST_COUNT) as u64;
-    units.iter().map(count).collect()
+    let low = low.max(FAIR_SLICE.min(goal / units.len().max(1) as f64));
+    let fits = |unit: &f64| (low / unit.max(1e-9)).min(MOST_COUNT) as u64;
+    all().map(|(n, unit)| fits(unit).max(n)).collect()
 }
 
 /// The point with so many messages, round trips, calls or passes.
@@ -331,8 +350,8 @@ mod tests {
             outside: Some((100e-6, 12e6)),
         };
         let (points, notes) = shape().points(&speeds, 1.0, 60.0);
-        let cost: f64 = points.iter().map(|p| speeds.seconds(p)).sum();
-        assert!(cost <= 60.0 / 4.0 - 1.0, "{cost}");
+        let cost: f64 = points.iter().map(|p| speeds.least_seconds(p)).sum();
+        assert!(cost <= 60.0 / 5.0 - 1.0, "{cost}");
         assert!(!notes.is_empty());
         let lengths = lengths_of(&points, true);
         assert!(lengths.len() == 2 && lengths[1] < 1 << 20, "{lengths:?}");
@@ -355,11 +374,20 @@ mod tests {
 
     #[test]
     fn counts_fill_the_time_with_about_the_same_for_each_point() {
-        let units = [1e-6, 1e-3, 2.0];
-        let counts = counts(&units, Duration::from_secs(27));
+        let stream = |bytes| Probe::Stream {
+            way: Distance::Outside,
+            pairs: 1,
+            both_ways: true,
+            bytes,
+            messages: 1,
+        };
+        let probes = [stream(8), stream(1 << 10), stream(1 << 20)];
+        let units = [1e-6, 1e-3, 1.0];
+        let counts = counts(&probes, &units, Duration::from_secs(27));
         let round: f64 = units.iter().zip(&counts).map(|(u, &n)| u * n as f64).sum();
         assert!((2.0..=3.0).contains(&round), "{counts:?}");
-        assert_eq!(counts[2], 1);
+        // No less than two, however long they take.
+        assert_eq!(counts[2], 2);
         assert_eq!(counts[0], 10_000);
     }
 }

@@ -1,9 +1,9 @@
-//! One point, once.
+//! Points that the same ranks measure, each once, and a first look at a pair.
 
-use super::layout::Layout;
 use super::streams::{Pair, ping_pong, stream};
 use idlewave_fabric::{Fabric, FabricError, Reduction};
 use idlewave_network::Probe;
+use idlewave_units::Rank;
 use idlewave_workloads::triad::Triad;
 use std::time::Instant;
 
@@ -23,30 +23,31 @@ pub struct Times {
 }
 
 impl Runner {
-    /// Runs `probe` on its ranks while the others sleep. All ranks call it and get the same times.
+    /// Runs `probes`, which have the same ranks, while the others sleep: to wake them and to put them to sleep takes longer than many
+    /// a point. All ranks call it and get the same times, in the order of the probes.
     pub fn run<F: Fabric>(
         &mut self,
         fabric: &mut F,
-        layout: &Layout,
-        probe: &Probe,
-    ) -> Result<Times, FabricError> {
-        let members = layout.members(probe);
-        let done = fabric.with_ranks(&members, |fabric| {
-            let done = self.once(fabric, probe);
-            if done.is_err() {
-                fabric.fail();
-            }
-            done
+        members: &[Rank],
+        probes: &[Probe],
+    ) -> Result<Vec<Times>, FabricError> {
+        let own = together(fabric, members, |fabric| {
+            let times = probes.iter().map(|probe| self.once(fabric, probe));
+            times.collect::<Result<Vec<_>, _>>()
         })?;
-        let own = done.transpose()?.flatten();
-        let (most, least) = own.map_or((0.0, f64::MIN), |seconds| (seconds, -seconds));
-        let mut both = [most, least];
+        let mut own = own.unwrap_or_default();
+        own.resize(probes.len(), None);
+        let most = own.iter().map(|time| time.unwrap_or(0.0));
+        let least = own.iter().map(|time| time.map_or(f64::MIN, |time| -time));
+        let mut both: Vec<f64> = most.chain(least).collect();
         fabric.allreduce(&mut both, Reduction::Max, &mut || ())?;
+        let (most, least) = both.split_at(probes.len());
         // A clock may stand still between two looks at it.
-        Ok(Times {
-            slowest: both[0].max(1e-9),
-            fastest: (-both[1]).max(1e-9),
-        })
+        let times = most.iter().zip(least).map(|(most, least)| Times {
+            slowest: most.max(1e-9),
+            fastest: (-least).max(1e-9),
+        });
+        Ok(times.collect())
     }
 
     /// What a member does; seconds where this rank is one whose time counts.
@@ -84,6 +85,53 @@ impl Runner {
             }
         }
     }
+}
+
+/// Does `work` on these ranks, and ends the job where it fails on one of them.
+fn together<F: Fabric, T>(
+    fabric: &mut F,
+    members: &[Rank],
+    work: impl FnOnce(&mut F) -> Result<T, FabricError>,
+) -> Result<Option<T>, FabricError> {
+    let done = fabric.with_ranks(members, |fabric| {
+        let done = work(fabric);
+        if done.is_err() {
+            fabric.fail();
+        }
+        done
+    })?;
+    done.transpose()
+}
+
+/// Half a round trip of each of the lengths between two ranks, in seconds, until one takes longer than `longest`. All ranks call it and
+/// get the same times.
+pub fn look<F: Fabric>(
+    fabric: &mut F,
+    members: &[Rank],
+    lengths: &[u64],
+    longest: f64,
+) -> Result<Vec<f64>, FabricError> {
+    let own = together(fabric, members, |fabric| {
+        let pair = Pair::of(fabric.rank(), fabric.size());
+        let mut times = Vec::new();
+        for &bytes in lengths {
+            let mut time = ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0);
+            // A first message opens connections, and one may be disturbed.
+            time = time.min(ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0));
+            let mut of_both = [time];
+            fabric.allreduce(&mut of_both, Reduction::Max, &mut || ())?;
+            if of_both[0] > longest && bytes > 0 {
+                break;
+            }
+            times.push(of_both[0].max(1e-9));
+        }
+        Ok(times)
+    })?;
+    let mut all = own.unwrap_or_default();
+    // 0 where nothing was measured.
+    all.resize(lengths.len(), 0.0);
+    fabric.allreduce(&mut all, Reduction::Max, &mut || ())?;
+    Ok(all.into_iter().take_while(|time| *time > 0.0).collect())
 }
 
 fn all_to_all<F: Fabric>(fabric: &mut F, bytes: usize, calls: u64) -> Result<f64, FabricError> {

@@ -5,15 +5,16 @@
 
 use super::layout::Layout;
 use super::plan::{LEAST_ROUNDS, Shape, Speeds, counts, lengths, with_count};
-use super::probe::Runner;
+use super::probe::{Runner, look};
 use crate::{MeasureError, gather};
 use idlewave_fabric::{Fabric, FabricError};
 use idlewave_network::{Distance, Probe, SamplePoint};
 use idlewave_recording::{Progress, Stop};
+use idlewave_units::Rank;
 use std::time::{Duration, Instant};
 
 /// A round trip of the ping-pong that takes a larger share of the time ends the lengths.
-const LONGEST_SHARE: f64 = 0.02;
+const LONGEST_SHARE: f64 = 0.01;
 /// Rounds that are made in any case are not waited for longer than so many times the time.
 const OVERTIME: f64 = 3.0;
 
@@ -43,13 +44,28 @@ pub struct Rounds<'a, F: Fabric> {
     pub begin: Instant,
 }
 
+/// Points that the same ranks measure, by their places.
+struct Group {
+    members: Vec<Rank>,
+    points: Vec<usize>,
+}
+
+/// What a first look gave.
+#[derive(Default)]
+struct Look {
+    probes: Vec<Probe>,
+    units: Vec<f64>,
+    speeds: Speeds,
+    notes: Vec<String>,
+}
+
 impl<F: Fabric> Rounds<'_, F> {
     /// Measures everything.
     pub fn run(mut self) -> Result<Measured, MeasureError> {
         let mut runner = Runner::default();
         self.progress.part("a first look at the network");
-        let (mut probes, mut units, speeds, mut notes) = self.look(&mut runner)?;
-        let spent: f64 = units.iter().map(|u| 2.0 * u).sum();
+        let mut seen = self.look()?;
+        let spent: f64 = seen.units.iter().sum();
         let shape = Shape {
             nodes: self.layout.nodes(),
             per_node: self.layout.per_node(),
@@ -57,22 +73,31 @@ impl<F: Fabric> Rounds<'_, F> {
             memory: self.memory,
         };
         let budget = self.budget.as_secs_f64();
-        let (others, left_out) = shape.points(&speeds, spent, budget);
-        notes.extend(left_out);
-        for probe in others {
+        let (others, left_out) = shape.points(&seen.speeds, spent, budget);
+        seen.notes.extend(left_out);
+        let mut probes = seen.probes;
+        probes.extend(others);
+        let groups = self.groups(&probes);
+        // Nobody knows yet how long the others take: once, to warm up.
+        let mut units = seen.units;
+        units.resize(probes.len(), 0.0);
+        for group in &groups {
             if !self.go_on(OVERTIME)? {
                 break;
             }
-            units.push(runner.run(self.fabric, self.layout, &probe)?.slowest);
-            probes.push(probe);
+            let of_group: Vec<Probe> = group.points.iter().map(|&i| probes[i]).collect();
+            let times = runner.run(self.fabric, &group.members, &of_group)?;
+            for (&i, times) in group.points.iter().zip(times) {
+                let twice = matches!(probes[i], Probe::PingPong { .. });
+                units[i] = times.slowest * if twice { 2.0 } else { 1.0 };
+            }
         }
         let left = self.budget.saturating_sub(self.begin.elapsed());
         // All ranks count the same: those of rank 0.
         let [left] = gather::from_root(self.fabric, [left.as_nanos() as u64])?;
-        let counts = counts(&units, Duration::from_nanos(left));
-        let mut points: Vec<SamplePoint> = probes
-            .into_iter()
-            .zip(counts)
+        let counts = counts(&probes, &units, Duration::from_nanos(left));
+        let with_counts = probes.into_iter().zip(counts);
+        let mut points: Vec<SamplePoint> = with_counts
             .map(|(probe, count)| SamplePoint {
                 probe: with_count(probe, count),
                 seconds: Vec::new(),
@@ -84,61 +109,78 @@ impl<F: Fabric> Rounds<'_, F> {
         let mut last = Duration::ZERO;
         while self.begins_round(round, last)? {
             let began = Instant::now();
-            for point in &mut points {
+            for group in &groups {
                 if !self.go_on(OVERTIME)? {
                     break;
                 }
-                let times = runner.run(self.fabric, self.layout, &point.probe)?;
-                point.seconds.push(times.slowest);
-                point.fastest_seconds.push(times.fastest);
+                let probes = group.points.iter().map(|&i| points[i].probe);
+                let probes: Vec<Probe> = probes.collect();
+                let times = runner.run(self.fabric, &group.members, &probes)?;
+                for (&i, times) in group.points.iter().zip(times) {
+                    points[i].seconds.push(times.slowest);
+                    points[i].fastest_seconds.push(times.fastest);
+                }
             }
             last = began.elapsed();
             round += 1;
         }
         points.retain(|p| !p.seconds.is_empty());
-        Ok(Measured { points, notes })
+        Ok(Measured {
+            points,
+            notes: seen.notes,
+        })
     }
 
-    /// The ping-pongs, each once, with rising lengths as long as they do not take too long.
-    #[allow(clippy::type_complexity)]
-    fn look(
-        &mut self,
-        runner: &mut Runner,
-    ) -> Result<(Vec<Probe>, Vec<f64>, Speeds, Vec<String>), MeasureError> {
-        let (mut probes, mut units, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut speeds = Speeds::default();
-        for way in self.layout.ways() {
-            let mut empty = None;
-            for bytes in lengths() {
-                if !self.go_on(1.0)? {
-                    break;
-                }
-                let probe = Probe::PingPong {
-                    way,
-                    bytes,
-                    rounds: 1,
-                };
-                let took = runner.run(self.fabric, self.layout, &probe)?.slowest;
-                if 2.0 * took > LONGEST_SHARE * self.budget.as_secs_f64() && bytes > 0 {
-                    notes.push(format!(
-                        "ping-pong {} ends before {bytes} bytes: the time does not suffice",
-                        way.words()
-                    ));
-                    break;
-                }
-                probes.push(probe);
-                units.push(2.0 * took);
-                let empty = *empty.get_or_insert(took);
-                let rate = bytes as f64 / (took - empty).max(0.1 * took);
-                let of_way = Some((empty, rate.max(1.0)));
-                match way {
-                    Distance::Inside => speeds.inside = of_way,
-                    Distance::Outside => speeds.outside = of_way,
-                    Distance::Across => {}
-                }
+    /// Points by the ranks that measure them.
+    fn groups(&self, probes: &[Probe]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (i, probe) in probes.iter().enumerate() {
+            let members = self.layout.members(probe);
+            match groups.iter_mut().find(|group| group.members == members) {
+                Some(group) => group.points.push(i),
+                None => groups.push(Group {
+                    members,
+                    points: vec![i],
+                }),
             }
         }
-        Ok((probes, units, speeds, notes))
+        groups
+    }
+
+    /// The ping-pongs with rising lengths, as long as they do not take too long.
+    fn look(&mut self) -> Result<Look, MeasureError> {
+        let mut seen = Look::default();
+        let all: Vec<u64> = lengths().collect();
+        for way in self.layout.ways() {
+            let probe = |bytes| Probe::PingPong {
+                way,
+                bytes,
+                rounds: 1,
+            };
+            let members = self.layout.members(&probe(0));
+            let longest = LONGEST_SHARE * self.budget.as_secs_f64() / 2.0;
+            let times = look(self.fabric, &members, &all, longest)?;
+            if let Some(next) = all.get(times.len()) {
+                seen.notes.push(format!(
+                    "ping-pong {} ends before {next} bytes: the time does not suffice",
+                    way.words()
+                ));
+            }
+            let (Some(&empty), Some(&last)) = (times.first(), times.last()) else {
+                continue;
+            };
+            let rate = all[times.len() - 1] as f64 / (last - empty).max(0.1 * last);
+            let of_way = Some((empty, rate.max(1.0)));
+            match way {
+                Distance::Inside => seen.speeds.inside = of_way,
+                Distance::Outside => seen.speeds.outside = of_way,
+                Distance::Across => {}
+            }
+            seen.probes
+                .extend(all.iter().zip(&times).map(|(&bytes, _)| probe(bytes)));
+            seen.units.extend(times.iter().map(|time| 2.0 * time));
+        }
+        Ok(seen)
     }
 
     /// Whether rank 0 was not asked to end and less than so many times the time has passed.

@@ -36,7 +36,8 @@ impl Pair {
     }
 }
 
-/// Seconds of half a round trip, the mean of `rounds`; `None` on the partner. One before them is not counted: the partner may come late.
+/// Seconds of half a round trip, the mean of `rounds`; `None` on the partner. An empty one before them is not counted: the partner may
+/// come late.
 pub fn ping_pong<F: Fabric>(
     fabric: &mut F,
     pair: Pair,
@@ -45,24 +46,37 @@ pub fn ping_pong<F: Fabric>(
 ) -> Result<Option<f64>, FabricError> {
     let bytes = bytes as usize;
     let (mut message, mut buffer) = (vec![0x5a; bytes], Vec::with_capacity(bytes));
-    let mut begin = Instant::now();
-    for round in 0..=rounds {
-        if round == 1 {
-            begin = Instant::now();
-        }
-        if pair.begins {
-            let sending = fabric.start_send(pair.other, TAG, message)?;
-            message = fabric.finish_send(sending, &mut quiet)?;
-        }
-        let receiving = fabric.start_receive(Some(pair.other), TAG, bytes, buffer)?;
-        buffer = fabric.finish_receive(receiving, &mut quiet)?.data;
-        if !pair.begins {
-            let sending = fabric.start_send(pair.other, TAG, message)?;
-            message = fabric.finish_send(sending, &mut quiet)?;
-        }
+    back_and_forth(fabric, pair, 0, &mut Vec::new(), &mut Vec::new())?;
+    let begin = Instant::now();
+    for _ in 0..rounds {
+        back_and_forth(fabric, pair, bytes, &mut message, &mut buffer)?;
     }
     let half = begin.elapsed().as_secs_f64() / (2.0 * rounds as f64);
     Ok(pair.begins.then_some(half))
+}
+
+fn back_and_forth<F: Fabric>(
+    fabric: &mut F,
+    pair: Pair,
+    bytes: usize,
+    message: &mut Vec<u8>,
+    buffer: &mut Vec<u8>,
+) -> Result<(), FabricError> {
+    let mut send = |fabric: &mut F| -> Result<(), FabricError> {
+        let sending = fabric.start_send(pair.other, TAG, std::mem::take(message))?;
+        *message = fabric.finish_send(sending, &mut quiet)?;
+        Ok(())
+    };
+    if pair.begins {
+        send(fabric)?;
+    }
+    let room = std::mem::take(buffer);
+    let receiving = fabric.start_receive(Some(pair.other), TAG, bytes, room)?;
+    *buffer = fabric.finish_receive(receiving, &mut quiet)?.data;
+    if !pair.begins {
+        send(fabric)?;
+    }
+    Ok(())
 }
 
 /// A stream of `messages`, from the first of a pair to the second or both ways. Seconds: one way, on the sender until it is told that the

@@ -69,6 +69,8 @@ pub struct Pieces {
     pub last_short: Option<f64>,
 }
 
+/// No library changes its protocol for shorter messages, bytes.
+const LEAST_LIMIT: f64 = 1024.0;
 /// Points that a piece needs.
 const LEAST_POINTS: usize = 3;
 /// Relative errors below this are those of the clock and the machine: no break is made for them.
@@ -89,6 +91,9 @@ pub fn pieces(points: &[(f64, f64)]) -> Option<Pieces> {
     let mut best = (score(whole.error(points), 2.0), one);
     for cut in LEAST_POINTS..(points.len() + 1).saturating_sub(LEAST_POINTS) {
         let (first, second) = points.split_at(cut);
+        if points[cut - 1].0 < LEAST_LIMIT {
+            continue;
+        }
         let (Some(short), Some(long)) = (line(first), line(second)) else {
             continue;
         };

@@ -1,7 +1,7 @@
 //! Whether the model explains what was measured, and what else its user must know.
 
 use super::fit::{PointFit, has};
-use super::model::Numbers;
+use super::model::{LONG, Numbers};
 use super::samples::{CalibrationSamples, Distance};
 
 /// Points further off than this factor are told.
@@ -110,7 +110,7 @@ fn unfair(samples: &CalibrationSamples) -> Option<String> {
     let streams = samples
         .points
         .iter()
-        .filter(|p| matches!(p.probe, super::Probe::Stream { .. }));
+        .filter(|p| matches!(p.probe, super::Probe::Stream { bytes, .. } if bytes >= LONG));
     let (most, probe) = streams
         .filter_map(ratio)
         .max_by(|a, b| a.0.total_cmp(&b.0))?;

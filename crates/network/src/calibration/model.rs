@@ -4,7 +4,7 @@ use super::curves::{Filling, Pieces, filling, pieces};
 use super::samples::{CalibrationSamples, Distance, Probe};
 
 /// Messages of at least this length tell the bandwidth of a stream.
-const LONG: u64 = 32 << 10;
+pub const LONG: u64 = 32 << 10;
 
 /// Streams of shorter messages are measured for the overhead alone.
 const SHORTEST: u64 = 1 << 10;
@@ -61,6 +61,8 @@ pub struct Numbers {
     pub across: Option<f64>,
     /// Slow-down by ranks, from 2 on.
     pub slow_down: Vec<(u32, f64)>,
+    /// CPUs of a node.
+    pub cpus: u32,
 }
 
 /// Estimates all numbers from one time for each point of `samples`.
@@ -87,6 +89,7 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
         outside: way_numbers(&points, Distance::Outside, overhead),
         across: empty(Distance::Across),
         slow_down: slow_down(&points, samples.cpus_per_node),
+        cpus: samples.cpus_per_node,
     }
 }
 
@@ -201,8 +204,10 @@ impl Numbers {
                 bytes,
                 messages,
             } => {
-                // Those are there for the overhead, which is one for all ways.
-                if bytes < SHORTEST {
+                // Those are there for the overhead, which is one for all ways; and waiting for a CPU is not in the model.
+                let crowded =
+                    way == Distance::Inside && 2 * u64::from(pairs) > u64::from(self.cpus);
+                if bytes < SHORTEST || crowded {
                     return None;
                 }
                 let numbers = self.way(way)?;
