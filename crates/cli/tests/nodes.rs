@@ -602,3 +602,68 @@ fn nodes_below_different_leaves_share_the_uplink() {
     assert!(lines[1].starts_with("SwitchName=leaf2 Nodes=") && lines[1].ends_with("n4"));
     assert_eq!(lines[2], "SwitchName=spine Switches=leaf1,leaf2");
 }
+
+/// A calibration of a few seconds tells that pairs share their nodes' links, writes its files, and fits its samples again.
+#[test]
+fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let dir = shared();
+    let script = "mpirun.openmpi -n 4 --map-by ppr:2:node \"$IDLEWAVE\" place calibrate --duration 6s -o \"$DIR/net.toml\" \
+                  --samples \"$DIR/samples.json\" --html \"$DIR/net.html\" --json";
+    let rig = "with_nodes --free --rate 100mbit 2";
+    let Some(out) = on_nodes(rig, script, Path::new(""), dir.path()) else {
+        return;
+    };
+    assert_eq!(out.status.code(), Some(0));
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let parameters = &found["calibration"]["parameters"];
+    // 12.5 MB/s less headers. Two pairs fill it as one does.
+    let adapter = parameters["adapter"]["out"]["value"].as_f64().unwrap();
+    assert!((6e6..12.5e6).contains(&adapter), "{adapter}");
+    assert_eq!(parameters["adapter"]["out"]["origin"], "measured");
+    assert!(found["samples"]["nodes"].as_array().unwrap().len() == 2);
+    for file in ["net.toml", "net.html"] {
+        assert!(dir.path().join(file).exists(), "{file}");
+    }
+    let again = Command::new(env!("CARGO_BIN_EXE_idlewave"))
+        .args([
+            "place",
+            "calibrate",
+            "-o",
+            "again.toml",
+            "--from",
+            "samples.json",
+        ])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(again.status.success());
+    let shown = String::from_utf8_lossy(&again.stdout);
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("pairs of ranks between nodes") && shown.contains("all-to-all over 2 nodes")
+    );
+    let read = |file| std::fs::read_to_string(dir.path().join(file)).unwrap();
+    assert_eq!(read("again.toml"), read("net.toml"));
+}
+
+#[test]
+fn samples_that_are_none_are_refused_in_one_line() {
+    let dir = shared();
+    std::fs::write(dir.path().join("samples.json"), "{}").unwrap();
+    let refused = Command::new(env!("CARGO_BIN_EXE_idlewave"))
+        .args(["place", "calibrate", "--from", "samples.json"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(5));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        said.starts_with("idlewave: failed to read samples samples.json:"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 2, "{said}");
+}

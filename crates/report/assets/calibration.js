@@ -22,7 +22,8 @@ idlewave.calibration = () => {
     ways.sort((a, b) => b.startsWith("between") - a.startsWith("between"));
     ways.forEach((w) => select.append(element("option", w, { value: w })));
     const curves = () => {
-      const points = sheet.streams.filter((p) => key(p) === select.value);
+      // Shorter ones tell of the ranks, not of the link.
+      const points = sheet.streams.filter((p) => key(p) === select.value && p.bytes >= 1024);
       return unique((p) => p.pairs, points).sort((a, b) => a - b).map((k, i) => ({
         name: k + (k === 1 ? " pair" : " pairs"), color: palette(i),
         points: points.filter((p) => p.pairs === k).sort((a, b) => a.bytes - b.bytes).map((p) => [p.bytes, p.per_pair]),

@@ -83,13 +83,16 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
         .unwrap_or(0.0);
     let most = ways.into_iter().filter_map(empty).map(|e| e / 2.0);
     let overhead = most.fold(overhead, f64::min);
+    let cpus = samples.cpus_per_node;
+    let own_cpus = |(probe, _): &&(Probe, f64)| !is_crowded(probe, cpus);
+    let free: Vec<(Probe, f64)> = points.iter().filter(own_cpus).copied().collect();
     Numbers {
         overhead,
-        inside: way_numbers(&points, Distance::Inside, overhead),
+        inside: way_numbers(&free, Distance::Inside, overhead),
         outside: way_numbers(&points, Distance::Outside, overhead),
         across: empty(Distance::Across),
-        slow_down: slow_down(&points, samples.cpus_per_node),
-        cpus: samples.cpus_per_node,
+        slow_down: slow_down(&free),
+        cpus,
     }
 }
 
@@ -168,12 +171,25 @@ fn totals(points: &[(Probe, f64)], of: Distance, both: bool, empty: f64) -> Vec<
     totals
 }
 
-/// Ranks that wait for CPUs are no matter of memory: only as many as there are CPUs count.
-fn slow_down(points: &[(Probe, f64)], cpus: u32) -> Vec<(u32, f64)> {
+/// Whether a point of one node has more ranks than there are CPUs: that they wait for CPUs is no matter of memory.
+fn is_crowded(probe: &Probe, cpus: u32) -> bool {
+    let ranks = match *probe {
+        Probe::Stream {
+            way: Distance::Inside,
+            pairs,
+            ..
+        } => 2 * u64::from(pairs),
+        Probe::Memory { ranks, .. } => u64::from(ranks),
+        _ => 0,
+    };
+    ranks > u64::from(cpus).max(2)
+}
+
+fn slow_down(points: &[(Probe, f64)]) -> Vec<(u32, f64)> {
     let mut times: Vec<(u32, f64)> = points
         .iter()
         .filter_map(|&(probe, time)| match probe {
-            Probe::Memory { ranks, .. } if ranks <= cpus => Some((ranks, time)),
+            Probe::Memory { ranks, .. } => Some((ranks, time)),
             _ => None,
         })
         .collect();
@@ -205,9 +221,7 @@ impl Numbers {
                 messages,
             } => {
                 // Those are there for the overhead, which is one for all ways; and waiting for a CPU is not in the model.
-                let crowded =
-                    way == Distance::Inside && 2 * u64::from(pairs) > u64::from(self.cpus);
-                if bytes < SHORTEST || crowded {
+                if bytes < SHORTEST || is_crowded(probe, self.cpus) {
                     return None;
                 }
                 let numbers = self.way(way)?;

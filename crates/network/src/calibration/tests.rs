@@ -117,7 +117,8 @@ fn samples(t: Truth, deviation: f64, repetitions: usize) -> CalibrationSamples {
         fabric: "none".to_owned(),
         nodes: vec!["a".to_owned(), "b".to_owned()],
         ranks_per_node: RANKS,
-        cpus_per_node: RANKS,
+        // Inside a node there are two ranks for each pair.
+        cpus_per_node: 2 * RANKS,
         budget_seconds: 60.0,
         seconds: 60.0,
         interrupted: false,
@@ -269,9 +270,23 @@ fn one_node_alone_leaves_the_network_assumed_and_says_so() {
 fn ranks_that_wait_for_cpus_tell_nothing_of_memory() {
     let mut crowded = samples(TRUTH, 0.0, 5);
     crowded.cpus_per_node = 2;
+    for point in &mut crowded.points {
+        // Two pairs take as long as if memory were slow; it is the CPUs that they wait for.
+        if let Probe::Stream {
+            way: Distance::Inside,
+            pairs: 2..,
+            ..
+        } = point.probe
+        {
+            point.seconds.iter_mut().for_each(|s| *s *= 50.0);
+        }
+    }
     let found = fit(&crowded, 1).unwrap();
     let ranks: Vec<u32> = found.parameters.slow_down.iter().map(|s| s.ranks).collect();
     assert_eq!(ranks, [2]);
+    near(found.stream_inside.unwrap().value, INSIDE.1, 1e-2);
+    assert!(found.parameters.memory.value >= INSIDE.1 * 0.99);
+    assert!(found.parameters.misfit < 0.03);
     assert!(found.warnings.iter().any(|w| w.contains("2 CPUs")));
 }
 

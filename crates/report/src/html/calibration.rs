@@ -16,7 +16,7 @@ const SCRIPT: [&str; 5] = [
 ];
 
 /// A misfit above this is shown as an alarm.
-const MUCH: f64 = 0.25;
+const MUCH: f64 = 0.28;
 
 /// Renders the page of a calibration: one file that loads nothing. The same sheet gives the same bytes.
 ///

@@ -10,8 +10,10 @@ use idlewave_run::findings::Estimate;
 
 /// From samples and what was made of them.
 pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSheet {
+    let about = &found.parameters.about;
+    let what = about.strip_prefix("calibrated ").unwrap_or(about);
     let mut sheet = CalibrationSheet {
-        what: found.parameters.about.clone(),
+        what: what.to_owned(),
         details: details(samples),
         warnings: found.warnings.clone(),
         command: std::env::args_os()
@@ -19,7 +21,8 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
             .collect(),
         idlewave: samples.idlewave.clone(),
         seed: found.seed,
-        misfit: found.parameters.misfit,
+        // Of logarithms; people read shares.
+        misfit: found.parameters.misfit.exp_m1(),
         parameters: parameters(found),
         ping_pongs: Vec::new(),
         streams: Vec::new(),
