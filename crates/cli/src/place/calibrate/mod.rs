@@ -27,9 +27,9 @@ Start it on two nodes or more with as many ranks on each as a job may have; with
 
 Examples:
   mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
-  mpirun -n 8 --map-by ppr:4:node idlewave place calibrate --duration 3min --html network.html
+  mpirun -n 8 --map-by ppr:4:node idlewave place calibrate --html network.html
   idlewave place calibrate --ranks 2 --duration 10s
-  idlewave place calibrate --from samples.json -o network.toml")]
+  idlewave place calibrate --from samples.json")]
 pub struct CalibrateArgs {
     /// Write the parameters
     #[arg(short, long, value_name = "FILE.toml")]
