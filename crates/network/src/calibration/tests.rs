@@ -200,6 +200,18 @@ fn an_adapter_slower_than_one_flow_is_found() {
 }
 
 #[test]
+fn a_long_way_is_not_taken_for_a_narrow_one() {
+    let far = Truth {
+        latency: 50e-3,
+        ..TRUTH
+    };
+    let found = fit(&samples(far, 0.0, 5), 1).unwrap();
+    near(found.parameters.outside.latency_ns.value, 50e6, 1e-3);
+    near(found.parameters.adapter.out.value, 100e6, 1e-3);
+    near(found.stream_outside.unwrap().value, 40e6, 1e-3);
+}
+
+#[test]
 fn directions_that_take_from_each_other_are_found() {
     let half_duplex = Truth {
         both: 120e6,
