@@ -22,6 +22,8 @@ pub enum Part {
     Exchange(Stencil, u64),
     /// Every rank sends so many bytes to the next one, the last one to nobody, and waits for those of the one before.
     Next(u64),
+    /// These messages, all at once: from, to and bytes. Every rank waits for its own ends of them.
+    Between(Vec<(u32, u32, u64)>),
     /// A collective of all ranks, with a piece as [`Call`] has it; a root is rank 0.
     Collective(Kind, u64),
 }
@@ -36,19 +38,44 @@ pub fn described(
     algorithms: &Algorithms,
 ) -> Result<Schedule, BuildError> {
     let mut builder = ScheduleBuilder::new(description.ranks)?;
+    let ends = description
+        .phases
+        .iter()
+        .map(|part| ends(part, description.ranks));
+    let ends: Vec<_> = ends.collect();
     for rank in 0..description.ranks {
         let mut writer = Writer {
             builder: &mut builder,
             last: Vec::new(),
         };
         for _ in 0..steps {
-            for (tag, part) in (0..).zip(&description.phases) {
-                writer.part(description.ranks, rank, part, tag, algorithms)?;
+            for ((tag, part), ends) in (0..).zip(&description.phases).zip(&ends) {
+                match ends.get(rank as usize) {
+                    Some(own) => writer.together(own.iter().map(|o| o.tag(tag)))?,
+                    None => writer.part(description.ranks, rank, part, tag, algorithms)?,
+                }
             }
         }
         builder.end_rank()?;
     }
     builder.finish()
+}
+
+/// The messages of each rank, where they are said one by one; empty otherwise.
+fn ends(part: &Part, ranks: u32) -> Vec<Vec<Operation>> {
+    let Part::Between(messages) = part else {
+        return Vec::new();
+    };
+    let mut ends = vec![Vec::new(); ranks as usize];
+    for &(from, to, bytes) in messages {
+        if let Some(sender) = ends.get_mut(from as usize) {
+            sender.push(Operation::send(bytes, to));
+        }
+        if let Some(receiver) = ends.get_mut(to as usize) {
+            receiver.push(Operation::recv(bytes, from));
+        }
+    }
+    ends
 }
 
 struct Writer<'a> {
@@ -68,6 +95,8 @@ impl Writer<'_> {
     ) -> Result<(), BuildError> {
         match part {
             Part::Compute(ns) => self.together([Operation::calc(*ns)]),
+            // Written by their ends.
+            Part::Between(_) => Ok(()),
             Part::Exchange(stencil, bytes) => {
                 let own = rank as usize;
                 let receives = stencil
@@ -152,6 +181,18 @@ mod tests {
         assert_eq!(halo.messages().len(), 2 * count);
         assert_eq!(halo.work_ns(5), 14);
         assert_eq!(program(vec![Part::Next(8)], 5, &usual).messages().len(), 8);
+        let between = program(
+            vec![Part::Between(vec![(0, 2, 5), (2, 0, 6), (0, 2, 7)])],
+            3,
+            &usual,
+        );
+        let seen: Vec<(u32, u32, u64)> = between
+            .messages()
+            .iter()
+            .map(|m| (m.from, m.to, m.bytes))
+            .collect();
+        let one = [(0, 2, 5), (0, 2, 7)];
+        assert_eq!(seen, [one[0], one[1], one[0], one[1], (2, 0, 6), (2, 0, 6)]);
         let all = program(vec![Part::Collective(Kind::Alltoall, 9)], 6, &usual);
         assert_eq!(all.messages().len(), 2 * 6 * 5);
         assert!(all.messages().iter().all(|m| m.bytes == 9));

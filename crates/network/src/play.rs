@@ -39,6 +39,19 @@ pub struct Stage {
     pub eager_limit: u64,
 }
 
+impl Stage {
+    /// What the messages of a program move over each resource, bytes.
+    pub fn loads(&self, program: &Program) -> Vec<f64> {
+        let mut loads = vec![0.0; self.capacity.len()];
+        for (message, &way) in program.messages().iter().zip(&self.way_of_message) {
+            for one in &self.ways[way as usize].uses {
+                loads[one.resource as usize] += one.share * message.bytes as f64;
+            }
+        }
+        loads
+    }
+}
+
 /// What something was waiting for last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {

@@ -78,6 +78,9 @@ fn an_all_to_all_takes_what_the_adapters_must_move() {
         let stage = network.stage(&program, &places, 1).unwrap();
         let time = play(&program, &stage).makespan_ns();
         let bound = k * k * 50_000 * (nodes - 1);
+        // Each adapter moves what the bound counts, each way.
+        let link = network.way(on(0), on(1)).unwrap().uses[0].resource;
+        assert_eq!(stage.loads(&program)[link as usize], bound as f64);
         assert!(
             time >= bound + 1_000 && time <= bound + 1_010,
             "{nodes} {k}: {time} {bound}"
