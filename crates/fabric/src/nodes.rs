@@ -21,7 +21,7 @@ impl Nodes {
     }
 
     /// From the lowest rank that shares a node with each rank, and the host name of each rank.
-    pub(crate) fn from_leaders(leaders: &[u32], hosts: &[String]) -> Self {
+    pub fn from_leaders(leaders: &[u32], hosts: &[String]) -> Self {
         let mut first: Vec<u32> = leaders.to_vec();
         first.sort_unstable();
         first.dedup();

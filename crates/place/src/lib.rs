@@ -3,6 +3,7 @@
 //! Place in the flow: last before rendering. A [`Program`](idlewave_network::Program) and a [`Network`](idlewave_network::Network) go
 //! in. docs/place.md has the algorithms.
 
+mod advice;
 pub mod batch;
 mod bisect;
 mod candidates;
@@ -26,6 +27,7 @@ pub mod testing;
 mod traffic;
 mod ways;
 
+pub use advice::{Advice, Advised, Replayed, Subject, advise};
 pub use candidates::candidates;
 pub use error::PlaceError;
 pub use exhaustive::{Optimum, exhaustive};

@@ -1,0 +1,221 @@
+//! The verdict: candidates played in full, with intervals, beside what a batch system would do by default.
+//!
+//! The search knows loads only; here every candidate is played. Where all would take too long, the baselines and the best by the bound
+//! are, and the others are left out and counted.
+
+use crate::error::PlaceError;
+use crate::job::{Candidate, Job, MemoryVerdict};
+use crate::lower::lower_bound;
+use crate::order::Order;
+use crate::select::Selection;
+use idlewave_network::{Estimate, Network, Played, Program, Stage, play};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Operations that are played in all: some seconds of one core.
+const MOST_PLAYED: u64 = 8_000_000;
+/// Placements that are played whatever that takes.
+const LEAST_PLAYED: usize = 8;
+
+/// Times as long as this count as the same: half a percent is no reason for another order of ranks.
+const SAME: f64 = 1.005;
+
+/// A placement that was played.
+#[derive(Clone, Debug)]
+pub struct Advised {
+    /// The placement.
+    pub candidate: Candidate,
+    /// Its time with interval, and what limits it.
+    pub estimate: Estimate,
+    /// No placement with as many ranks per node on as many nodes takes less, seconds.
+    pub lower_bound_seconds: f64,
+    /// Time on all of its nodes together, seconds.
+    pub node_seconds: f64,
+    /// Whether its time does not differ from the best one by more than what is not known.
+    pub same_as_best: bool,
+}
+
+impl Advised {
+    /// Whether it is what a batch system does with this number of ranks per node: nodes in order, filled one after the other.
+    pub fn is_baseline(&self) -> bool {
+        let how = &self.candidate.how;
+        how.selection == Selection::First && how.order == Order::Block && !how.improved && !how.even
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// By ranks per node, fastest first among equals.
+    pub rows: Vec<Advised>,
+    /// Index of the fastest one that fits into memory; of all, where none does.
+    pub best: usize,
+    /// Index of what a batch system does by default: nodes in order, all their cores used.
+    pub default: usize,
+    /// Candidates that were not played.
+    pub left_out: usize,
+}
+
+/// The same program on the same network, `times` after each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The network.
+    pub network: &'a Network,
+    /// The program.
+    pub program: &'a Program,
+    /// How often it is played.
+    pub times: f64,
+}
+
+/// A placement with everything that happened on it.
+pub struct Replayed {
+    /// What it was played on.
+    pub stage: Stage,
+    /// What happened.
+    pub played: Played,
+}
+
+impl Subject<'_> {
+    /// Plays a placement.
+    ///
+    /// # Errors
+    /// Nodes that nothing joins.
+    pub fn replay(
+        &self,
+        candidate: &Candidate,
+        measured_with: u32,
+    ) -> Result<Replayed, PlaceError> {
+        let stage = self
+            .network
+            .stage(self.program, &candidate.places, measured_with)?;
+        let played = play(self.program, &stage);
+        Ok(Replayed { stage, played })
+    }
+
+    fn advised(&self, candidate: Candidate, job: &Job) -> Result<Advised, PlaceError> {
+        let Replayed { stage, played } = self.replay(&candidate, job.measured_with)?;
+        let estimate =
+            self.network
+                .estimate(self.program, &stage, &candidate.places, &played, self.times);
+        let allowed = job.allowed(self.network, self.program.ranks())?;
+        let allowed: Vec<_> = allowed.into_iter().map(|(node, _)| node).collect();
+        let lower = lower_bound(
+            self.network,
+            self.program,
+            &allowed,
+            candidate.ranks_per_node,
+            candidate.nodes.len(),
+            job.measured_with,
+        );
+        Ok(Advised {
+            lower_bound_seconds: lower.seconds() * self.times,
+            node_seconds: estimate.seconds.value * candidate.nodes.len() as f64,
+            estimate,
+            candidate,
+            same_as_best: false,
+        })
+    }
+}
+
+/// Plays candidates and compares them.
+///
+/// # Errors
+/// Nodes that nothing joins, and no candidate.
+pub fn advise(
+    subject: &Subject<'_>,
+    job: &Job,
+    candidates: Vec<Candidate>,
+) -> Result<Advice, PlaceError> {
+    let found = candidates.len();
+    let chosen = worth_playing(candidates, subject.program.operations());
+    let left_out = found - chosen.len();
+    let played: Result<Vec<Advised>, PlaceError> = chosen
+        .into_par_iter()
+        .map(|c| subject.advised(c, job))
+        .collect();
+    let mut rows = played?;
+    rows.sort_by(|a, b| {
+        let k = a.candidate.ranks_per_node.cmp(&b.candidate.ranks_per_node);
+        k.then(
+            a.estimate
+                .seconds
+                .value
+                .total_cmp(&b.estimate.seconds.value),
+        )
+    });
+    for rows in rows.chunk_by_mut(|a, b| a.candidate.ranks_per_node == b.candidate.ranks_per_node) {
+        simplest_first(rows);
+    }
+    let fits = |row: &Advised| !matches!(row.candidate.memory, MemoryVerdict::Exceeds { .. });
+    let anything_fits = rows.iter().any(fits);
+    let of_interest = |row: &&Advised| fits(row) || !anything_fits;
+    let least = rows
+        .iter()
+        .filter(of_interest)
+        .map(|row| row.estimate.seconds.value);
+    let least = least.fold(f64::INFINITY, f64::min);
+    // Of what is as fast the simplest one, then the one on the fewest nodes.
+    let simple = |(_, row): &(usize, &Advised)| (!row.is_baseline(), row.candidate.nodes.len());
+    let all = rows.iter().enumerate().filter(|(_, row)| of_interest(row));
+    let fast = all.filter(|(_, row)| row.estimate.seconds.value <= least * SAME);
+    let best = fast.min_by_key(simple).map(|(at, _)| at);
+    let by_default = rows.iter().enumerate().filter(|(_, row)| row.is_baseline());
+    let default = by_default.max_by_key(|(_, row)| row.candidate.ranks_per_node);
+    let default = default.map(|(at, _)| at);
+    let Some(best) = best else {
+        return Err(PlaceError::Nothing {
+            what: "no ranks: there is no placement",
+        });
+    };
+    let fastest = rows[best].estimate.clone();
+    for row in &mut rows {
+        row.same_as_best = !row.estimate.differs_from(&fastest);
+    }
+    Ok(Advice {
+        default: default.unwrap_or(best),
+        rows,
+        best,
+        left_out,
+    })
+}
+
+/// A placement that needs no rank file comes before those that are hardly faster.
+fn simplest_first(rows: &mut [Advised]) {
+    let Some(least) = rows.first().map(|row| row.estimate.seconds.value) else {
+        return;
+    };
+    let simple = rows.iter().position(Advised::is_baseline);
+    if let Some(at) = simple.filter(|&at| rows[at].estimate.seconds.value <= least * SAME) {
+        rows[..=at].rotate_right(1);
+    }
+}
+
+/// All, or the baselines and the best by their bounds, as far as there is time.
+fn worth_playing(candidates: Vec<Candidate>, operations: u64) -> Vec<Candidate> {
+    let most = (MOST_PLAYED / operations.max(1)).max(LEAST_PLAYED as u64) as usize;
+    if candidates.len() <= most {
+        return candidates;
+    }
+    // The best of each number of ranks per node is worth more than the second best of another one.
+    let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut by_bound: Vec<Candidate> = candidates;
+    by_bound.sort_by(|a, b| a.bound_seconds.total_cmp(&b.bound_seconds));
+    let most_ranks = by_bound.iter().map(|c| c.ranks_per_node).max().unwrap_or(0);
+    let mut ranked: Vec<(usize, usize, Candidate)> = Vec::with_capacity(by_bound.len());
+    for (place, candidate) in by_bound.into_iter().enumerate() {
+        let nth = seen.entry(candidate.ranks_per_node).or_insert(0);
+        *nth += 1;
+        let how = &candidate.how;
+        // What the batch system does by default is always compared with.
+        let default = candidate.ranks_per_node == most_ranks
+            && how.selection == Selection::First
+            && how.order == Order::Block;
+        ranked.push((if default { 0 } else { *nth }, place, candidate));
+    }
+    ranked.sort_by_key(|(nth, place, _)| (*nth, *place));
+    ranked.truncate(most);
+    ranked
+        .into_iter()
+        .map(|(_, _, candidate)| candidate)
+        .collect()
+}
