@@ -1,6 +1,12 @@
 //! `idlewave place`: which nodes, how many ranks on each of them, and in which order.
 
+mod advise;
 mod calibrate;
+mod files;
+mod network;
+mod sheet;
+mod subject;
+mod text;
 mod topology;
 
 use crate::exit::{Exit, Failure};
@@ -11,14 +17,19 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
+  idlewave place --pattern halo -n 64 --nodes 16 --cores 8
+  idlewave place --workload is:C -n 16 --topology docs/examples/topology.conf --cores 8
+  idlewave place --run slow --topology topology.conf --network network.toml -o placed
   mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
   idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf -o -";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct PlaceArgs {
     #[command(subcommand)]
-    what: Place,
+    what: Option<Place>,
+    #[command(flatten)]
+    advise: Box<advise::AdviseArgs>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,8 +48,13 @@ pub fn run_place(args: PlaceArgs) -> ExitCode {
         Err(failure) => report_failure(&failure),
     };
     match args.what {
-        Place::Calibrate(args) => measuring(|stop| calibrate::run_calibrate(args, stop)),
-        Place::Topology(args) => ended(topology::run_topology(&args)),
+        Some(Place::Calibrate(args)) => measuring(|stop| calibrate::run_calibrate(args, stop)),
+        Some(Place::Topology(args)) => ended(topology::run_topology(&args)),
+        None => {
+            let stop = Stop::default();
+            let run = || advise::run_advise(&args.advise, &stop);
+            ended(signals::end_on_signals().and_then(|()| run()))
+        }
     }
 }
 

@@ -8,12 +8,12 @@ use idlewave_network::{Description, NetworkError, Part, Program, described};
 use idlewave_recording::Stop;
 use idlewave_replay::{ReplayError, ReplayOptions, schedule_of};
 use idlewave_run::RunReader;
-use idlewave_run::tables::{Regions, Table};
 use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::Schedule;
 use idlewave_simulate::{Shape, Stencil};
 use idlewave_topology::parse_memory;
-use idlewave_units::{Bytes, Nanos};
+use idlewave_units::{Bytes, Nanos, Rank};
+use idlewave_workloads::halo::Halo;
 use idlewave_workloads::{Benchmark, is};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,10 @@ impl SubjectArgs {
             (.., Some(pattern)) => self.pattern(pattern),
             _ => {
                 let next = "give --run RUN, --goal FILE, --workload NAME or --pattern PATTERN";
-                Err(Failure::new(Exit::Usage, "place nothing: no program was given").with_next(next))
+                Err(
+                    Failure::new(Exit::Usage, "place nothing: no program was given")
+                        .with_next(next),
+                )
             }
         }?;
         subject.memory_per_rank = self.memory_per_rank.or(subject.memory_per_rank);
@@ -135,13 +138,20 @@ impl SubjectArgs {
         };
         let replay = schedule_of(&run, &options).map_err(failed)?;
         let mut notes = vec![
-            "computation is the time between calls, less what others took from it in the run".to_owned(),
+            "computation is the time between calls, less what others took from it in the run"
+                .to_owned(),
         ];
         if !replay.left_out.entries().is_empty() {
             let count = replay.left_out.entries().len();
-            notes.push(format!("{count} kinds of calls are not played: `idlewave simulate like` lists them"));
+            notes.push(format!(
+                "{count} kinds of calls are not played: `idlewave simulate like` lists them"
+            ));
         }
-        let what = format!("recorded program {}, {} ranks", path.display(), replay.schedule.ranks());
+        let what = format!(
+            "recorded program {}, {} ranks",
+            path.display(),
+            replay.schedule.ranks()
+        );
         self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes)
     }
 
@@ -163,7 +173,8 @@ impl SubjectArgs {
         match self.ranks {
             None => Ok(()),
             Some(ranks) => {
-                let what = format!("place {ranks} ranks of {option}, which has its own number of them");
+                let what =
+                    format!("place {ranks} ranks of {option}, which has its own number of them");
                 Err(Failure::new(Exit::Usage, what).with_next("leave out --ranks"))
             }
         }
@@ -190,10 +201,16 @@ impl SubjectArgs {
                 let name = format!("halo exchange on {}", sides.join("x"));
                 (name, Part::Exchange(Stencil::nearest(shape), each))
             }
-            PatternChoice::Alltoall => ("all-to-all".into(), Part::Collective(Kind::Alltoall, each)),
-            PatternChoice::Allreduce => ("allreduce".into(), Part::Collective(Kind::Allreduce, each)),
+            PatternChoice::Alltoall => {
+                ("all-to-all".into(), Part::Collective(Kind::Alltoall, each))
+            }
+            PatternChoice::Allreduce => {
+                ("allreduce".into(), Part::Collective(Kind::Allreduce, each))
+            }
             PatternChoice::Bcast => ("broadcast".into(), Part::Collective(Kind::Broadcast, each)),
-            PatternChoice::Allgather => ("allgather".into(), Part::Collective(Kind::Allgather, each)),
+            PatternChoice::Allgather => {
+                ("allgather".into(), Part::Collective(Kind::Allgather, each))
+            }
             PatternChoice::Pipeline => ("pipeline".into(), Part::Next(each)),
         };
         let work = self.work.unwrap_or(Nanos::from_millis(1));
@@ -202,14 +219,25 @@ impl SubjectArgs {
             "{name}, {ranks} ranks, {} per message, {work} of computation, {} steps",
             self.bytes, self.steps
         );
-        self.of_steps(what, Description { ranks, phases }, self.steps, 1, Vec::new())
+        self.of_steps(
+            what,
+            Description { ranks, phases },
+            self.steps,
+            1,
+            Vec::new(),
+        )
     }
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
         let ranks = self.ranks()?;
         if ranks > workload.most_ranks() {
-            let what = format!("place {ranks} ranks of {workload}: it has work for {}", workload.most_ranks());
-            return Err(Failure::new(Exit::Usage, what).with_next("give fewer --ranks, or a larger one"));
+            let what = format!(
+                "place {ranks} ranks of {workload}: it has work for {}",
+                workload.most_ranks()
+            );
+            return Err(
+                Failure::new(Exit::Usage, what).with_next("give fewer --ranks, or a larger one")
+            );
         }
         let mut notes = Vec::new();
         let work = match self.work {
@@ -226,7 +254,7 @@ impl SubjectArgs {
                 notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
                 (sort_phases(&traffic, ranks, work), traffic.timed)
             }
-            Benchmark::Halo(halo) => (super::halo::phases(halo, ranks, work), halo.steps),
+            Benchmark::Halo(halo) => (halo_phases(halo, ranks, work), halo.steps),
         };
         let what = format!("{workload}, {ranks} ranks, {iterations} iterations");
         let description = Description { ranks, phases };
@@ -245,7 +273,9 @@ impl SubjectArgs {
     ) -> Result<Subject, Failure> {
         let played = steps.min(STEPS_PLAYED);
         if steps > played {
-            notes.push(format!("{played} of {steps} steps are played; the time is in proportion"));
+            notes.push(format!(
+                "{played} of {steps} steps are played; the time is in proportion"
+            ));
         }
         let algorithms = Algorithms::of_library(self.collectives);
         let schedule = described(&description, played, &algorithms).map_err(|error| {
@@ -266,7 +296,9 @@ impl SubjectArgs {
     ) -> Result<Subject, Failure> {
         if schedule.operations() > MOST_OPERATIONS {
             let what = format!("place {what}: it has {} operations", schedule.operations());
-            let next = format!("give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run");
+            let next = format!(
+                "give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run"
+            );
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
         let program = Program::new(schedule).map_err(|error: NetworkError| {
@@ -286,20 +318,45 @@ impl SubjectArgs {
 
 /// Most ranks of a node of a run; 1 where it does not tell.
 fn ranks_per_node(run: &RunReader) -> u32 {
-    let most = run.manifest().nodes.iter().map(|node| node.ranks.len()).max();
-    most.map_or(1, |ranks| ranks.max(1) as u32)
+    let mut counts = std::collections::BTreeMap::new();
+    for rank in &run.manifest().ranks {
+        *counts.entry(rank.node).or_insert(0) += 1;
+    }
+    counts.into_values().max().unwrap_or(1)
+}
+
+fn halo_phases(halo: &Halo, ranks: u32, work: u64) -> Vec<Part> {
+    let of_rank = |rank: u32| {
+        let faces = halo.faces(ranks, Rank::new(rank)).into_iter();
+        faces.map(move |face| (rank, face.rank.get(), face.bytes.get()))
+    };
+    let mut phases = vec![
+        Part::Compute(work),
+        Part::Between((0..ranks).flat_map(of_rank).collect()),
+    ];
+    if halo.residual_every == 1 {
+        phases.push(Part::Collective(Kind::Allreduce, 8));
+    }
+    phases
 }
 
 fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
     let computations = traffic.iteration.iter();
-    let count = computations.filter(|o| matches!(o, is::Operation::Compute(_))).count();
+    let count = computations
+        .filter(|o| matches!(o, is::Operation::Compute(_)))
+        .count();
     let each = work / count.max(1) as u64;
     let part = |operation: &is::Operation| match operation {
         is::Operation::Compute(_) => Part::Compute(each),
         is::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, *bytes),
-        is::Operation::Alltoall { bytes_per_pair } => Part::Collective(Kind::Alltoall, *bytes_per_pair),
+        is::Operation::Alltoall { bytes_per_pair } => {
+            Part::Collective(Kind::Alltoall, *bytes_per_pair)
+        }
         is::Operation::Alltoallv(pairs) => {
-            let all: u64 = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to))).map(|(f, t)| pairs.of(f, t)).sum();
+            let all: u64 = (0..ranks)
+                .flat_map(|from| (0..ranks).map(move |to| (from, to)))
+                .map(|(f, t)| pairs.of(f, t))
+                .sum();
             let pairs = u64::from(ranks) * u64::from(ranks);
             Part::Collective(Kind::Alltoall, all / pairs)
         }
@@ -325,7 +382,7 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
     let failed = |what: String| {
         Failure::new(Exit::NotPossible, what).with_next("say how long it computes with --work")
     };
-    let mut ends = world(1, Waiting::default());
+    let mut ends = world(1, Waiting::Spin);
     let Some(fabric) = ends.first_mut() else {
         return Err(failed(format!("measure {small}: there is no rank")));
     };

@@ -1,0 +1,189 @@
+//! `idlewave place`: a program, a network, and the placement to take.
+
+use super::network::NetworkArgs;
+use super::subject::{Subject, SubjectArgs};
+use super::{files, text};
+use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_network::Network;
+use idlewave_place::{Advice, Job, PlaceError, advise, candidates};
+use idlewave_recording::{Progress, Stop};
+use std::path::PathBuf;
+
+/// Options of `idlewave place` itself.
+#[derive(Debug, Args)]
+pub struct AdviseArgs {
+    #[command(flatten, next_help_heading = "The program")]
+    pub subject: SubjectArgs,
+    #[command(flatten, next_help_heading = "The network")]
+    pub network: NetworkArgs,
+    /// Ranks per node to consider, as in 1,2,4-8 [default: all up to the cores of a node]
+    #[arg(long, value_name = "LIST", help_heading = "The search")]
+    pub per_node: Option<Numbers>,
+    /// Most nodes to take
+    #[arg(long, value_name = "N", help_heading = "The search", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_nodes: Option<u32>,
+    /// Seed of the search
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        help_heading = "The search"
+    )]
+    pub seed: u64,
+    /// New directory for rank file, host files and options of batch systems
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// New file for the page with the picture of the loads
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Print everything as JSON instead of the table
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// Numbers from 1 on, from a list with ranges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbers(pub Vec<u32>);
+
+impl std::str::FromStr for Numbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = |part: &str| format!("`{part}` is no number from 1 to 4096, as in 1,2,4-8");
+        let number = |part: &str| -> Result<u32, String> {
+            let number = part.trim().parse::<u32>().ok();
+            number
+                .filter(|n| (1..=4_096).contains(n))
+                .ok_or_else(|| refused(part))
+        };
+        let mut all = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = match part.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None => (number(part)?, number(part)?),
+            };
+            if first > last {
+                return Err(format!("`{part}` goes down"));
+            }
+            all.extend(first..=last);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(Numbers(all))
+    }
+}
+
+/// Everything that is shown.
+pub struct Answer<'a> {
+    pub what: &'a str,
+    pub network_in_words: &'a str,
+    pub subject: &'a Subject,
+    pub network: &'a Network,
+    pub job: &'a Job,
+    pub advice: &'a Advice,
+    /// What was assumed or left out.
+    pub notes: Vec<String>,
+    /// Files and options for launchers, by name.
+    pub files: Vec<(String, String)>,
+    pub seed: u64,
+}
+
+/// Runs the command.
+pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
+    if let Some(page) = &args.html {
+        refuse_place(page, "--html")?;
+    }
+    if let Some(directory) = &args.output {
+        refuse_place(directory, "-o")?;
+    }
+    let prepared = args.network.prepare()?;
+    let subject = args.subject.subject(stop)?;
+    let job = Job {
+        ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
+        nodes: None,
+        memory_per_rank: subject.memory_per_rank,
+        max_nodes: args.max_nodes,
+        measured_with: subject.measured_with,
+        seed: args.seed,
+        ..Job::default()
+    };
+    let bars = Bars::new(!args.json);
+    bars.part("looking for placements");
+    let found = candidates(&prepared.network, &subject.program, &job).map_err(failed)?;
+    bars.part("playing the program on them");
+    let on = idlewave_place::Subject {
+        network: &prepared.network,
+        program: &subject.program,
+        times: subject.times,
+    };
+    let advice = advise(&on, &job, found).map_err(failed)?;
+    bars.finish();
+    let notes = prepared
+        .notes
+        .iter()
+        .chain(&subject.notes)
+        .cloned()
+        .collect();
+    let files = files::of(&prepared.network, &advice.rows[advice.best].candidate)?;
+    let answer = Answer {
+        what: &subject.what,
+        network_in_words: &prepared.what,
+        subject: &subject,
+        network: &prepared.network,
+        job: &job,
+        advice: &advice,
+        notes,
+        files,
+        seed: args.seed,
+    };
+    if let Some(directory) = &args.output {
+        files::write(directory, &answer.files)?;
+    }
+    let sheet = super::sheet::of(&answer)?;
+    if let Some(page) = &args.html {
+        let html = idlewave_report::placement_page(&sheet);
+        write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
+    }
+    let shown = match args.json {
+        true => super::sheet::as_json(&sheet, &answer)?,
+        false => text::render(
+            &sheet,
+            &answer,
+            args.output.as_deref(),
+            args.html.as_deref(),
+        ),
+    };
+    crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// What the search or the play cannot do.
+pub fn failed(error: PlaceError) -> Failure {
+    let next = match &error {
+        PlaceError::UnknownCores { .. } => {
+            "say how many cores a node has with --cores, or give a file that does"
+        }
+        PlaceError::TooFewCores { .. } => "give fewer ranks, or more nodes",
+        PlaceError::TooFewNodes { .. } => "allow more with --per-node or --max-nodes",
+        PlaceError::NoNodes { .. } => "give nodes that are free, or leave out their states",
+        PlaceError::Network(_) => "correct the topology: docs/topologies.md",
+        _ => "see idlewave place --help",
+    };
+    Failure::new(Exit::Usage, error.to_string()).with_next(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_lists_and_ranges() {
+        let numbers = |text: &str| text.parse::<Numbers>().map(|n| n.0);
+        assert_eq!(numbers("4-6,1,5"), Ok(vec![1, 4, 5, 6]));
+        for wrong in ["", "0", "2-1", "a", "1-", "5000"] {
+            assert!(numbers(wrong).is_err(), "{wrong}");
+        }
+    }
+}

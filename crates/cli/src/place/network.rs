@@ -1,0 +1,200 @@
+//! The network on which a program is to be placed: nodes and switches, what they carry, what others send on them.
+
+use super::topology::read_files;
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use idlewave_network::{Network, NetworkParameters};
+use idlewave_topology::{BytesPerSecond, NodeIndex, Routing, Topology, Vertex};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What an adapter carries where nobody says: 10 Gbit/s.
+const ADAPTER: f64 = 1.25e9;
+
+/// The network.
+#[derive(Debug, Args)]
+pub struct NetworkArgs {
+    /// Nodes and switches: topology.conf, topology.yaml, output of scontrol or ibnetdiscover, hwloc XML, or TOML; several files are joined
+    #[arg(long, value_name = "FILE")]
+    pub topology: Vec<PathBuf>,
+    /// So many nodes on one switch, instead of a file
+    #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub nodes: Option<u32>,
+    /// Cores of each node [default: as the files say]
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub cores: Option<u32>,
+    /// Parameters of the network, from `idlewave place calibrate` [default: the usual ones for its adapters, as a guess]
+    #[arg(long, value_name = "FILE")]
+    pub network: Option<PathBuf>,
+    /// What an adapter carries, as in 10Gbit/s [default: as the files say, or 10Gbit/s]
+    #[arg(long, value_name = "RATE", conflicts_with = "network")]
+    pub adapter: Option<BytesPerSecond>,
+    /// What a cable between switches carries [default: as the files say; no limit where they do not]
+    #[arg(long, value_name = "RATE")]
+    pub uplink: Option<BytesPerSecond>,
+    /// Messages of two nodes take all shortest ways at once [default: one way per pair]
+    #[arg(long)]
+    pub multipath: bool,
+    /// What other jobs send: TOML with [[load]] from, to and rate
+    #[arg(long, value_name = "FILE")]
+    pub load: Option<PathBuf>,
+}
+
+/// The network with what was assumed of it.
+pub struct Prepared {
+    pub network: Network,
+    /// In words, one line.
+    pub what: String,
+    pub notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Loads {
+    #[serde(default)]
+    load: Vec<Load>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    from: String,
+    to: String,
+    rate: String,
+}
+
+impl NetworkArgs {
+    /// Reads everything.
+    pub fn prepare(&self) -> Result<Prepared, Failure> {
+        let (mut topology, name, mut notes) = self.topology()?;
+        if let Some(cores) = self.cores {
+            topology = topology.with_cores(cores);
+        }
+        if let Some(rate) = self.uplink {
+            topology = topology.with_uplink_capacity(rate);
+        }
+        let parameters = match &self.network {
+            Some(path) => read_parameters(path)?,
+            None => {
+                let stated = node_link(&topology);
+                let rate = self
+                    .adapter
+                    .map(BytesPerSecond::get)
+                    .or(stated)
+                    .unwrap_or(ADAPTER);
+                let about = format!("assumed, for adapters of {}", shown(rate));
+                notes.push(format!(
+                    "{about}: `idlewave place calibrate` measures what they do"
+                ));
+                NetworkParameters::assumed(about, rate)
+            }
+        };
+        let about = parameters.about.clone();
+        let routing = match self.multipath {
+            true => Routing::Multipath,
+            false => Routing::Deterministic,
+        };
+        let mut network = Network::new(topology, parameters, routing).map_err(|error| {
+            Failure::new(Exit::Usage, format!("use the network: {error}"))
+                .with_next("correct the file of --network; docs/network.md has its form")
+        })?;
+        if network.unknown_links() > 0 {
+            notes.push(format!(
+                "{} links between switches are taken as no limit: give what they carry with --uplink",
+                network.unknown_links()
+            ));
+        }
+        if let Some(path) = &self.load {
+            self.add_loads(path, &mut network)?;
+        }
+        let (nodes, switches) = (
+            network.topology().nodes().len(),
+            network.topology().switches().len(),
+        );
+        Ok(Prepared {
+            what: format!("{name}: {nodes} nodes, {switches} switches; {about}"),
+            network,
+            notes,
+        })
+    }
+
+    fn topology(&self) -> Result<(Topology, String, Vec<String>), Failure> {
+        if !self.topology.is_empty() {
+            let read = read_files(&self.topology, None)?;
+            let names: Vec<String> = self
+                .topology
+                .iter()
+                .map(|f| f.display().to_string())
+                .collect();
+            return Ok((read.topology, names.join(", "), read.notes));
+        }
+        let Some(nodes) = self.nodes else {
+            let next = "give --topology FILE, or --nodes N and --cores Q for nodes on one switch";
+            return Err(
+                Failure::new(Exit::Usage, "place on no network: none was given").with_next(next),
+            );
+        };
+        let topology = Topology::star(nodes as usize).map_err(|error| {
+            Failure::new(Exit::Usage, format!("make {nodes} nodes: {error}"))
+                .with_next("give fewer --nodes")
+        })?;
+        Ok((topology, "one switch".to_owned(), Vec::new()))
+    }
+
+    fn add_loads(&self, path: &Path, network: &mut Network) -> Result<(), Failure> {
+        let wrong = |why: String| {
+            Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
+                .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
+        };
+        let text = read_text(path)?;
+        let loads: Loads = toml::from_str(&text).map_err(|e| wrong(e.message().to_owned()))?;
+        for load in loads.load {
+            let node = |name: &str| -> Result<NodeIndex, Failure> {
+                let found = network.topology().node(name);
+                found.ok_or_else(|| wrong(format!("there is no node {name}")))
+            };
+            let (from, to) = (node(&load.from)?, node(&load.to)?);
+            let rate: BytesPerSecond = load
+                .rate
+                .parse()
+                .map_err(|e| wrong(format!("rate {}: {e}", load.rate)))?;
+            network
+                .add_load(from, to, rate.get())
+                .map_err(|e| wrong(e.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A text file.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| {
+        Failure::new(Exit::Io, format!("read {}: {error}", path.display()))
+            .with_next("give a file that you may read")
+    })
+}
+
+/// Parameters of a network from a file.
+pub fn read_parameters(path: &Path) -> Result<NetworkParameters, Failure> {
+    NetworkParameters::read(&read_text(path)?).map_err(|error| {
+        Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(
+            "give a file that `idlewave place calibrate` wrote; docs/network.md has the form",
+        )
+    })
+}
+
+/// What the first node's link should carry.
+fn node_link(topology: &Topology) -> Option<f64> {
+    let mut links = topology.links().iter();
+    let out = links.find(|link| matches!(link.from, Vertex::Node(_)))?;
+    out.capacity.map(BytesPerSecond::get)
+}
+
+/// Bytes per second in decimal units.
+pub fn shown(rate: f64) -> String {
+    match rate {
+        r if r >= 1e9 => format!("{:.3} GB/s", r / 1e9),
+        r => format!("{:.1} MB/s", r / 1e6),
+    }
+}

@@ -1,0 +1,295 @@
+//! An answer as plain data: what the table, the page and the JSON are made from.
+
+use super::advise::Answer;
+use super::files::names;
+use crate::exit::{Exit, Failure};
+use idlewave_network::{Estimate, Limiting, Network, Parameter, Quantity, Resource};
+use idlewave_place::{Advised, Candidate, MemoryVerdict, Order, Replayed, Selection, Subject};
+use idlewave_report::{
+    LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
+    SwitchSheet,
+};
+use idlewave_run::findings::Estimate as Interval;
+use idlewave_topology::{NodeIndex, Vertex};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// What the model does not have, whatever is placed.
+const NOT_MODELLED: [&str; 5] = [
+    "packets: loss, retransmission, incast collapse and congestion trees; flows share each resource fairly at every moment",
+    "adaptive routing: a pair of nodes has one way, or all shortest ways in equal parts",
+    "noise, and ranks that are late by themselves: what is recorded as computation takes as long on every node",
+    "what running jobs do, unless --load says what they send",
+    "collectives that know of nodes (hierarchical ones), and those of the network itself",
+];
+
+/// The sheet of an answer.
+pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
+    let advice = answer.advice;
+    let rows = advice
+        .rows
+        .iter()
+        .map(|row| row_of(row, answer.network))
+        .collect();
+    let mut warnings = answer.notes.clone();
+    if advice.left_out > 0 {
+        warnings.push(format!(
+            "{} placements were judged by their loads alone and are not shown",
+            advice.left_out
+        ));
+    }
+    let (best, default) = (&advice.rows[advice.best], &advice.rows[advice.default]);
+    if let MemoryVerdict::Exceeds {
+        node,
+        needed,
+        there,
+    } = best.candidate.memory
+    {
+        warnings.push(format!(
+            "no placement fits into memory: {} needs {needed} and has {there}",
+            answer.network.topology().name(Vertex::Node(node))
+        ));
+    }
+    Ok(PlacementSheet {
+        what: answer.what.to_owned(),
+        network: answer.network_in_words.to_owned(),
+        details: details(answer),
+        command: std::env::args_os()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect(),
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: answer.seed,
+        rows,
+        best: advice.best,
+        baseline: Some(advice.default),
+        chosen: Some(picture(answer, &best.candidate)?),
+        baseline_loads: match advice.best == advice.default {
+            true => None,
+            false => Some(picture(answer, &default.candidate)?),
+        },
+        files: answer
+            .files
+            .iter()
+            .map(|(name, content)| PlacementFile {
+                name: name.clone(),
+                content: content.clone(),
+            })
+            .collect(),
+        not_modelled: NOT_MODELLED.map(str::to_owned).to_vec(),
+        warnings,
+    })
+}
+
+fn details(answer: &Answer<'_>) -> Vec<String> {
+    let program = &answer.subject.program;
+    let bytes: u64 = program.messages().iter().map(|m| m.bytes).sum();
+    let repeated = match answer.subject.times {
+        1.0 => String::new(),
+        times => format!(", {times} times"),
+    };
+    let mut details = vec![format!(
+        "{} messages of {:.1} MB together are played{repeated}",
+        program.messages().len(),
+        bytes as f64 / 1e6
+    )];
+    if let Some(memory) = answer.subject.memory_per_rank {
+        details.push(format!("each rank needs {memory}"));
+    }
+    details.push(format!(
+        "computation as measured with {} ranks per node",
+        answer.subject.measured_with
+    ));
+    let parameters = answer.network.parameters();
+    details.push(format!(
+        "adapters {} out and {} in, a message alone {}, latency {:.1} us, memory {}; misfit of the model {:.0} %",
+        super::network::shown(parameters.adapter.out.value),
+        super::network::shown(parameters.adapter.into.value),
+        super::network::shown(parameters.outside.bandwidth.value),
+        parameters.outside.latency_ns.value / 1e3,
+        super::network::shown(parameters.memory.value),
+        100.0 * parameters.misfit,
+    ));
+    details
+}
+
+/// How a placement was found, in words.
+pub fn how(candidate: &Candidate) -> String {
+    let nodes = match candidate.how.selection {
+        Selection::First => "first nodes",
+        Selection::Pack => "fewest leaf switches",
+        Selection::Spread => "spread over leaf switches",
+        Selection::Greedy => "least loaded nodes",
+    };
+    let order = match candidate.how.order {
+        Order::Block => "blocks of ranks",
+        Order::Cyclic => "ranks in turn",
+        Order::Mapped => "ranks by whom they talk to",
+    };
+    let improved = if candidate.how.improved {
+        ", improved by swaps"
+    } else {
+        ""
+    };
+    format!("{nodes}, {order}{improved}")
+}
+
+/// What limits a time, in words.
+pub fn limit(estimate: &Estimate, network: &Network) -> String {
+    match estimate.limit {
+        Limiting::Compute => "computation".to_owned(),
+        Limiting::Overhead => "overhead of messages".to_owned(),
+        Limiting::Latency => "latency".to_owned(),
+        Limiting::Message => "rate of one message".to_owned(),
+        Limiting::Resource(resource) => network.describe(resource),
+    }
+}
+
+fn row_of(row: &Advised, network: &Network) -> PlacementRow {
+    let (candidate, estimate) = (&row.candidate, &row.estimate);
+    PlacementRow {
+        ranks_per_node: candidate.ranks_per_node,
+        nodes: candidate.nodes.len() as u32,
+        how: how(candidate),
+        seconds: interval(&estimate.seconds),
+        node_seconds: row.node_seconds,
+        limit: limit(estimate, network),
+        limit_share: estimate.limit_share,
+        memory: match candidate.memory {
+            MemoryVerdict::Fits => MemoryFit::Fits,
+            MemoryVerdict::Exceeds { .. } => MemoryFit::Exceeds,
+            MemoryVerdict::Unknown => MemoryFit::Unknown,
+        },
+        same_as_best: row.same_as_best,
+        bound_seconds: candidate.bound_seconds,
+        lower_bound_seconds: row.lower_bound_seconds,
+        parts: parts(estimate),
+    }
+}
+
+/// An interval of a predicted time.
+pub fn interval(quantity: &Quantity) -> Interval {
+    Interval {
+        value: quantity.value,
+        low: quantity.low,
+        high: quantity.high,
+        n: 1,
+        method: "one play; ranges of the parameters and misfit of the model to first order, 95 %"
+            .to_owned(),
+    }
+}
+
+/// Shares by what users know; they add up to 1 as those of the estimate do.
+fn parts(estimate: &Estimate) -> Vec<(String, f64)> {
+    let names = [
+        "computation",
+        "overhead",
+        "latency",
+        "messages alone",
+        "memory",
+        "adapters",
+        "links",
+        "switches",
+    ];
+    let place = |parameter: &Parameter| match parameter {
+        Parameter::SlowDown => 0,
+        Parameter::Overhead => 1,
+        Parameter::InsideLatency | Parameter::OutsideLatency => 2,
+        Parameter::InsideBandwidth | Parameter::OutsideBandwidth => 3,
+        Parameter::Memory => 4,
+        Parameter::AdapterOut | Parameter::AdapterInto | Parameter::AdapterBoth => 5,
+        Parameter::Link => 6,
+        Parameter::Switch => 7,
+    };
+    let mut shares = [0.0; 8];
+    for (parameter, share) in &estimate.shares {
+        shares[place(parameter)] += share;
+    }
+    let named = names.iter().zip(shares);
+    named
+        .map(|(name, share)| ((*name).to_owned(), share))
+        .collect()
+}
+
+/// How busy everything is under a placement.
+fn picture(answer: &Answer<'_>, candidate: &Candidate) -> Result<LoadPicture, Failure> {
+    let network = answer.network;
+    let subject = Subject {
+        network,
+        program: &answer.subject.program,
+        times: answer.subject.times,
+    };
+    let replayed = subject.replay(candidate, answer.job.measured_with);
+    let Replayed { stage, played } = replayed.map_err(super::advise::failed)?;
+    let loads = stage.loads(subject.program);
+    let seconds = played.makespan_ns().max(1) as f64 * 1e-9;
+    let topology = network.topology();
+    let mut nodes: Vec<NodeLoad> = Vec::new();
+    let mut index: HashMap<NodeIndex, usize> = HashMap::new();
+    for &node in &candidate.nodes {
+        index.insert(node, nodes.len());
+        nodes.push(NodeLoad {
+            name: topology.name(Vertex::Node(node)).to_owned(),
+            leaf: topology.leaf_of(node).map(|leaf| leaf.get()),
+            ranks: Vec::new(),
+            out: 0.0,
+            into: 0.0,
+            memory: 0.0,
+        });
+    }
+    for (rank, place) in (0..).zip(&candidate.places) {
+        if let Some(&at) = index.get(&place.node) {
+            nodes[at].ranks.push(rank);
+        }
+    }
+    let mut links = Vec::new();
+    for (at, resource) in network.resources().iter().enumerate() {
+        let used = loads[at] / (stage.capacity[at] * seconds);
+        let mut of = |node: &NodeIndex, field: fn(&mut NodeLoad) -> &mut f64| {
+            if let Some(&place) = index.get(node) {
+                let field = field(&mut nodes[place]);
+                *field = field.max(used);
+            }
+        };
+        match resource {
+            Resource::Memory(node, _) => of(node, |n| &mut n.memory),
+            Resource::Link(link) => {
+                let link = topology.links()[link.get()];
+                match (link.from, link.to) {
+                    (Vertex::Node(node), _) => of(&node, |n| &mut n.out),
+                    (_, Vertex::Node(node)) => of(&node, |n| &mut n.into),
+                    (Vertex::Switch(from), Vertex::Switch(to)) => links.push(LinkLoad {
+                        from: from.get(),
+                        to: to.get(),
+                        bytes: loads[at] * answer.subject.times,
+                        utilisation: used,
+                    }),
+                }
+            }
+            Resource::Adapter(_) | Resource::Switch(_) => {}
+        }
+    }
+    let switches = topology.switches().iter();
+    let switches = switches.map(|switch| SwitchSheet {
+        name: switch.name.clone(),
+        level: switch.level.map_or(0, |level| level.saturating_sub(1)),
+    });
+    Ok(LoadPicture {
+        nodes,
+        switches: switches.collect(),
+        links,
+    })
+}
+
+/// Everything, with the node and the memory domain of each rank of the placement to take.
+pub fn as_json(sheet: &PlacementSheet, answer: &Answer<'_>) -> Result<String, Failure> {
+    let wrong = |error| Failure::new(Exit::Other, format!("encode the answer: {error}"));
+    let mut value = serde_json::to_value(sheet).map_err(wrong)?;
+    let best = &answer.advice.rows[answer.advice.best].candidate;
+    let of_rank = |place: &idlewave_network::Place| {
+        let node = answer.network.topology().name(Vertex::Node(place.node));
+        serde_json::json!({ "node": node, "domain": place.domain })
+    };
+    value["ranks"] = Value::Array(best.places.iter().map(of_rank).collect());
+    value["nodes"] = names(answer.network, best).into();
+    Ok(format!("{value:#}\n"))
+}

@@ -1,0 +1,328 @@
+//! An answer on the terminal, 80 columns: the verdict, the table over ranks per node, what limits, what to do.
+
+use super::advise::Answer;
+use super::files::{leaves, names};
+use super::sheet::{how, limit};
+use idlewave_network::Quantity;
+use idlewave_place::Advised;
+use idlewave_place::batch::fold_hostlist;
+use idlewave_report::{MemoryFit, PlacementSheet};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+const WIDTH: usize = 80;
+/// Most rows of the table; JSON and page have all.
+const MOST_ROWS: usize = 16;
+
+/// The whole text.
+pub fn render(
+    sheet: &PlacementSheet,
+    answer: &Answer<'_>,
+    directory: Option<&Path>,
+    page: Option<&Path>,
+) -> String {
+    let mut out = String::new();
+    wrap(&mut out, "", &format!("Program: {}", sheet.what));
+    wrap(&mut out, "", &format!("Network: {}", sheet.network));
+    out.push('\n');
+    verdict(&mut out, answer);
+    table(&mut out, sheet, answer);
+    lines(&mut out, "ASSUMED OR LEFT OUT", &sheet.warnings);
+    lines(&mut out, "NOT MODELLED", &sheet.not_modelled);
+    next(&mut out, sheet, directory, page);
+    out
+}
+
+fn verdict(out: &mut String, answer: &Answer<'_>) {
+    let advice = answer.advice;
+    let (best, default) = (&advice.rows[advice.best], &advice.rows[advice.default]);
+    let k = best.candidate.ranks_per_node;
+    let all = names(answer.network, &best.candidate);
+    let switches = match leaves(answer.network, &best.candidate) {
+        0 => String::new(),
+        1 => ", on one leaf switch".to_owned(),
+        n => format!(", on {n} leaf switches"),
+    };
+    let title = format!(
+        "TAKE {k} {} on each of {} {}: {}{switches}",
+        plural(k, "rank"),
+        all.len(),
+        plural(all.len() as u32, "node"),
+        fold_hostlist(all.iter().map(String::as_str)),
+    );
+    wrap(out, "", &title);
+    wrap(out, "  ", &how(&best.candidate));
+    wrap(
+        out,
+        "  ",
+        &format!(
+            "predicted {}; {} takes {:.0} % of it",
+            time_with_range(&best.estimate.seconds),
+            limit(&best.estimate, answer.network),
+            100.0 * best.estimate.limit_share
+        ),
+    );
+    let possible = 100.0
+        * (1.0 - best.lower_bound_seconds / best.estimate.seconds.value.max(f64::MIN_POSITIVE));
+    wrap(
+        out,
+        "  ",
+        &format!(
+            "no placement with {k} per node on {} can be more than {possible:.0} % faster",
+            nodes(all.len())
+        ),
+    );
+    compare(out, best, default, advice.best == advice.default);
+    let cheaper = advice
+        .rows
+        .iter()
+        .filter(|row| row.same_as_best && row.node_seconds < 0.9 * best.node_seconds);
+    if let Some(row) = cheaper.min_by(|a, b| a.node_seconds.total_cmp(&b.node_seconds)) {
+        wrap(
+            out,
+            "  ",
+            &format!(
+                "{} per node on {} is not significantly slower and takes {:.0} % fewer node-seconds",
+                row.candidate.ranks_per_node,
+                nodes(row.candidate.nodes.len()),
+                100.0 * (1.0 - row.node_seconds / best.node_seconds)
+            ),
+        );
+    }
+    out.push('\n');
+}
+
+fn compare(out: &mut String, best: &Advised, default: &Advised, same: bool) {
+    let candidate = &default.candidate;
+    let by_default = format!(
+        "{} per node on {}, in order",
+        candidate.ranks_per_node,
+        nodes(candidate.nodes.len())
+    );
+    if same {
+        wrap(
+            out,
+            "  ",
+            &format!("this is what a batch system does by default ({by_default})"),
+        );
+        return;
+    }
+    let ratio = default.estimate.ratio(&best.estimate);
+    let said = match default.estimate.differs_from(&best.estimate) {
+        true => format!(
+            "the default of a batch system ({by_default}) takes {}: x{:.2} as long ({:.2} to {:.2})",
+            time(default.estimate.seconds.value),
+            ratio.value,
+            ratio.low,
+            ratio.high
+        ),
+        false => format!(
+            "no significant difference to the default of a batch system ({by_default}), {}",
+            time_with_range(&default.estimate.seconds)
+        ),
+    };
+    wrap(out, "  ", &said);
+}
+
+/// Per number of ranks per node the best one, beside the nodes filled in order.
+fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
+    let advice = answer.advice;
+    let mut best: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut in_order: BTreeMap<u32, f64> = BTreeMap::new();
+    for (at, row) in advice.rows.iter().enumerate() {
+        let k = row.candidate.ranks_per_node;
+        // Rows of one number come fastest first.
+        best.entry(k).or_insert(at);
+        if row.is_baseline() {
+            in_order.insert(k, row.estimate.seconds.value);
+        }
+    }
+    best.insert(
+        advice.rows[advice.best].candidate.ranks_per_node,
+        advice.best,
+    );
+    let shown = chosen(answer, &best);
+    let (name, scale) = unit(advice.rows[advice.best].estimate.seconds.value);
+    let _ = writeln!(
+        out,
+        "RANKS PER NODE, times in {name}; * no significant difference to the best"
+    );
+    let digits = |seconds: f64| digits(seconds * scale);
+    let _ = writeln!(
+        out,
+        "  per  nodes     time         (95 %)  in order  node-{name:<2}  limited by"
+    );
+    for (k, at) in &best {
+        if !shown.contains(k) {
+            continue;
+        }
+        let row = &sheet.rows[*at];
+        let mark = match (row.memory, *at == advice.best, row.same_as_best) {
+            (MemoryFit::Exceeds, ..) => '!',
+            (_, true, _) => '>',
+            (_, false, true) => '*',
+            (_, false, false) => ' ',
+        };
+        let range = format!("{}..{}", digits(row.seconds.low), digits(row.seconds.high));
+        let order = in_order.get(k).map_or("-".to_owned(), |s| digits(*s));
+        let _ = writeln!(
+            out,
+            "{mark}{k:4} {:6} {:>8} {range:>14} {order:>9} {:>8}  {:<20} {:>3.0} %",
+            row.nodes,
+            digits(row.seconds.value),
+            digits(row.node_seconds),
+            short(&row.limit, 20),
+            100.0 * row.limit_share,
+        );
+    }
+    if sheet
+        .rows
+        .iter()
+        .any(|row| row.memory == MemoryFit::Exceeds)
+    {
+        out.push_str("  ! does not fit into memory\n");
+    }
+    if shown.len() < best.len() {
+        let _ = writeln!(
+            out,
+            "  {} more numbers of ranks per node: --json, --html",
+            best.len() - shown.len()
+        );
+    }
+    out.push('\n');
+}
+
+/// All numbers where there are few; else the best ones, powers of two and the ends.
+fn chosen(answer: &Answer<'_>, best: &BTreeMap<u32, usize>) -> Vec<u32> {
+    let mut all: Vec<u32> = best.keys().copied().collect();
+    if all.len() <= MOST_ROWS {
+        return all;
+    }
+    let advice = answer.advice;
+    let time = |k: &u32| advice.rows[best[k]].estimate.seconds.value;
+    let take = advice.rows[advice.best].candidate.ranks_per_node;
+    let default = advice.rows[advice.default].candidate.ranks_per_node;
+    let last = all.len() - 1;
+    let ends = [all[0], all[last], take, default];
+    all.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let fast: Vec<u32> = all.iter().copied().take(6).collect();
+    let powers = all.iter().copied().filter(|k| k.is_power_of_two());
+    let mut shown: Vec<u32> = ends.into_iter().chain(fast).chain(powers).collect();
+    shown.sort_unstable();
+    shown.dedup();
+    shown
+}
+
+fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page: Option<&Path>) {
+    out.push_str("NEXT\n");
+    match directory {
+        Some(directory) => {
+            let all: Vec<&str> = sheet.files.iter().map(|f| f.name.as_str()).collect();
+            wrap(
+                out,
+                "  ",
+                &format!("files in {}: {}", directory.display(), all.join(", ")),
+            );
+        }
+        None => {
+            let script = sheet.files.iter().find(|f| f.name == "job.sbatch");
+            let lines = script.map_or("", |f| f.content.as_str()).lines();
+            for line in lines.filter(|line| line.starts_with("#SBATCH")) {
+                wrap(out, "  ", line);
+            }
+            wrap(
+                out,
+                "  ",
+                "all files (rank file, host files, Slurm, Flux, PBS): add -o DIR",
+            );
+        }
+    }
+    match page {
+        Some(page) => wrap(
+            out,
+            "  ",
+            &format!("picture of the loads: {}", page.display()),
+        ),
+        None => wrap(out, "  ", "picture of the loads: add --html FILE"),
+    }
+}
+
+fn lines(out: &mut String, title: &str, all: &[String]) {
+    if all.is_empty() {
+        return;
+    }
+    out.push_str(title);
+    out.push('\n');
+    for line in all {
+        let first = format!("- {line}");
+        let mut wrapped = textwrap::fill(
+            &first,
+            textwrap::Options::new(WIDTH)
+                .initial_indent("  ")
+                .subsequent_indent("    "),
+        );
+        wrapped.push('\n');
+        out.push_str(&wrapped);
+    }
+    out.push('\n');
+}
+
+fn wrap(out: &mut String, indent: &str, text: &str) {
+    let deeper = format!("{indent}  ");
+    let options = textwrap::Options::new(WIDTH)
+        .initial_indent(indent)
+        .subsequent_indent(&deeper);
+    out.push_str(&textwrap::fill(text, options));
+    out.push('\n');
+}
+
+fn short(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 2).chain("..".chars()).collect(),
+        false => text.to_owned(),
+    }
+}
+
+fn plural(count: u32, word: &str) -> String {
+    match count {
+        1 => word.to_owned(),
+        _ => format!("{word}s"),
+    }
+}
+
+fn nodes(count: usize) -> String {
+    format!("{count} {}", plural(count as u32, "node"))
+}
+
+/// Three digits.
+pub fn digits(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => "-".to_owned(),
+        v if v >= 1e6 => format!("{v:.1e}"),
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.9995 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+/// The unit in which a time has no zeros in front, and how many of them are a second.
+fn unit(seconds: f64) -> (&'static str, f64) {
+    match seconds {
+        s if s >= 0.1 => ("s", 1.0),
+        s if s >= 1e-4 => ("ms", 1e3),
+        _ => ("us", 1e6),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    let (name, scale) = unit(seconds);
+    format!("{} {name}", digits(seconds * scale))
+}
+
+fn time_with_range(seconds: &Quantity) -> String {
+    let (name, scale) = unit(seconds.value);
+    let [value, low, high] = [seconds.value, seconds.low, seconds.high].map(|s| digits(s * scale));
+    format!("{value} {name} (95 %: {low} to {high})")
+}
