@@ -148,7 +148,9 @@ fn has_plain_cores() -> bool {
 /// `launcher` gets the host file "hosts" and the rank file "ranks".
 fn open_mpi(launcher: &str) {
     if !has_plain_cores() {
-        return skip("two cores without a second thread are needed to tell where ranks are bound");
+        // A property of the machine: nothing to install would help.
+        println!("skipped: ranks are bound to the cores of two CPUs that share none with others");
+        return;
     }
     let files = |a: &Assignment| {
         vec![

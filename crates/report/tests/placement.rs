@@ -135,6 +135,14 @@ fn parts_of_a_bar_add_up_to_it() {
             })
             .collect();
         assert_eq!(parts.len(), 6);
+        // Each stands on the one before it.
+        let at = |p: &str, of: &str| between(p, of, "\"").parse::<f64>().unwrap();
+        let ends: Vec<(f64, f64)> = bar
+            .split("data-share=\"")
+            .skip(1)
+            .map(|p| (at(p, " y=\""), at(p, " y=\"") + at(p, " height=\"")))
+            .collect();
+        assert!(ends.windows(2).all(|w| (w[1].1 - w[0].0).abs() < 0.02));
         let whole: f64 = parts.iter().map(|p| p.1).sum();
         for (share, height) in parts {
             assert!(
