@@ -5,6 +5,7 @@
 //! to Error Analysis", 1997, chapter 3). Two placements on one network are wrong together: of the comparison of their times only that is
 //! uncertain in which their parts differ, and the misfit of the model, which counts for each of them.
 
+use crate::parameters::Misfit;
 use crate::path::{Held, Parts};
 use crate::play::{Played, Stage};
 use crate::program::Program;
@@ -28,7 +29,7 @@ pub struct Estimate {
     pub limit_share: f64,
     /// Relative deviations of the parameters, as far as they have a share.
     deviations: BTreeMap<Parameter, f64>,
-    misfit: f64,
+    misfit: Misfit,
 }
 
 /// What most of a time is spent with.
@@ -152,13 +153,29 @@ impl Network {
 }
 
 impl Estimate {
-    /// Share of the time that is no computation: what the misfit of the model is about.
-    fn communication(&self) -> f64 {
-        1.0 - self
-            .shares
-            .get(&Parameter::SlowDown)
-            .copied()
-            .unwrap_or(0.0)
+    /// Relative deviation by what the model does not have: of each kind of communication, in proportion to its share.
+    fn misfit(&self) -> f64 {
+        let share = |parameters: &[Parameter]| -> f64 {
+            parameters.iter().filter_map(|p| self.shares.get(p)).sum()
+        };
+        use Parameter::{
+            AdapterBoth, AdapterInto, AdapterOut, InsideBandwidth, InsideLatency, Link, Memory,
+            OutsideBandwidth, OutsideLatency, Overhead, Switch,
+        };
+        let outside = [
+            OutsideBandwidth,
+            AdapterOut,
+            AdapterInto,
+            AdapterBoth,
+            Switch,
+            Link,
+        ];
+        let parts = [
+            self.misfit.short * share(&[Overhead, InsideLatency, OutsideLatency]),
+            self.misfit.inside * share(&[InsideBandwidth, Memory]),
+            self.misfit.outside * share(&outside),
+        ];
+        parts.iter().map(|p| p * p).sum::<f64>().sqrt()
     }
 
     fn with_range(&self) -> Quantity {
@@ -167,7 +184,7 @@ impl Estimate {
             .iter()
             .map(|(p, share)| share * self.deviations[p]);
         let squares: f64 = parameters.map(|d| d * d).sum();
-        let misfit = self.misfit * self.communication();
+        let misfit = self.misfit();
         let factor = (SIGMAS * (squares + misfit * misfit).sqrt()).exp();
         let value = self.seconds.value;
         Quantity {
@@ -188,7 +205,7 @@ impl Estimate {
             let others = other.deviations.get(p).copied().unwrap_or(0.0) * share(other, p);
             (own - others).powi(2)
         });
-        let misfits = [self, other].map(|e| (e.misfit * e.communication()).powi(2));
+        let misfits = [self, other].map(|e| e.misfit().powi(2));
         let deviation = (squares.sum::<f64>() + misfits.iter().sum::<f64>()).sqrt();
         let value = self.seconds.value / other.seconds.value.max(f64::MIN_POSITIVE);
         let factor = (SIGMAS * deviation).exp();
@@ -211,14 +228,17 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    fn made_of(seconds: f64, shares: &[(Parameter, f64, f64)], misfit: f64) -> Estimate {
+    fn made_of(seconds: f64, shares: &[(Parameter, f64, f64)], outside: f64) -> Estimate {
         let mut estimate = Estimate {
             seconds: Quantity::stated(seconds),
             shares: shares.iter().map(|s| (s.0, s.1)).collect(),
             limit: Limiting::Compute,
             limit_share: 0.0,
             deviations: shares.iter().map(|s| (s.0, s.2)).collect(),
-            misfit,
+            misfit: Misfit {
+                outside,
+                ..Misfit::default()
+            },
         };
         estimate.seconds = estimate.with_range();
         estimate
@@ -231,7 +251,7 @@ mod tests {
         assert!((all.seconds.relative_deviation() - 0.1).abs() < 1e-9);
         let half = made_of(1.0, &[(AdapterOut, 0.5, 0.1), (SlowDown, 0.5, 0.0)], 0.0);
         assert!((half.seconds.relative_deviation() - 0.05).abs() < 1e-9);
-        // 3-4-5; the misfit is of the communication.
+        // 3-4-5; the misfit is of the messages between nodes.
         let both = made_of(1.0, &[(AdapterOut, 0.5, 0.06), (SlowDown, 0.5, 0.0)], 0.08);
         assert!((both.seconds.relative_deviation() - 0.05).abs() < 1e-9);
     }

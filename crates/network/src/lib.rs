@@ -27,7 +27,7 @@ pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};
 pub use least::Least;
 pub use maxmin::{Limit, Sharing, Use};
-pub use parameters::{Adapter, NetworkParameters, PathCosts, SlowDown};
+pub use parameters::{Adapter, Misfit, NetworkParameters, PathCosts, SlowDown};
 pub use path::{Held, Parts};
 pub use play::{Played, Stage, Way, play};
 pub use program::{Message, Program};

@@ -40,6 +40,18 @@ pub struct SlowDown {
     pub factor: Quantity,
 }
 
+/// How far the model is from what was measured: standard deviations of the relative residuals, each from 0 on. 0 where nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Misfit {
+    /// Of what overhead and latency decide: short messages.
+    pub short: f64,
+    /// Of long messages within a node.
+    pub inside: f64,
+    /// Of long messages between nodes.
+    pub outside: f64,
+}
+
 /// Parameters of a network and of its nodes, which are all alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,9 +66,9 @@ pub struct NetworkParameters {
     pub hop_ns: Quantity,
     /// What all messages within a memory domain share, bytes per second of payload, above 0.
     pub memory: Quantity,
-    /// How far the model is from what was measured: standard deviation of the relative residuals, 0 and up.
+    /// How far the model is from what was measured.
     #[serde(default)]
-    pub misfit: f64,
+    pub misfit: Misfit,
     /// Messages within a node.
     pub inside: PathCosts,
     /// Messages between nodes that one switch joins.
@@ -91,7 +103,11 @@ impl NetworkParameters {
             eager_limit: 64 << 10,
             hop_ns: guess(hop),
             memory: guess(10e9),
-            misfit: 0.1,
+            misfit: Misfit {
+                short: 0.1,
+                inside: 0.1,
+                outside: 0.1,
+            },
             inside: PathCosts {
                 latency_ns: guess(500.0),
                 bandwidth: guess(4e9),
@@ -130,8 +146,13 @@ impl NetworkParameters {
                 return Err(wrong(name, "a bandwidth must be above 0"));
             }
         }
-        if !(0.0..10.0).contains(&self.misfit) {
-            return Err(wrong("misfit", "it must be a share from 0 to 10"));
+        let misfits = [
+            ("misfit.short", self.misfit.short),
+            ("misfit.inside", self.misfit.inside),
+            ("misfit.outside", self.misfit.outside),
+        ];
+        if let Some((name, _)) = misfits.iter().find(|(_, m)| !(0.0..10.0).contains(m)) {
+            return Err(wrong(name, "it must be a share from 0 to 10"));
         }
         let mut before = 0;
         for step in &self.slow_down {
@@ -232,7 +253,7 @@ mod tests {
         assert!(refused(&|n| n.memory = Quantity::stated(0.0)).contains("memory"));
         assert!(refused(&|n| n.adapter.out = Quantity::stated(f64::NAN)).contains("adapter.out"));
         assert!(refused(&|n| n.adapter.both = Some(Quantity::stated(0.0))).contains("both"));
-        assert!(refused(&|n| n.misfit = -1.0).contains("misfit"));
+        assert!(refused(&|n| n.misfit.inside = -1.0).contains("misfit"));
         let falling = [3, 2].map(|ranks| SlowDown {
             ranks,
             factor: Quantity::stated(1.0),

@@ -101,13 +101,13 @@ fn details(answer: &Answer<'_>) -> Vec<String> {
     ));
     let parameters = answer.network.parameters();
     details.push(format!(
-        "adapters {} out and {} in, a message alone {}, latency {:.1} us, memory {}; misfit of the model {:.0} %",
+        "adapters {} out and {} in, a message alone {}, latency {:.1} us, memory {}; misfit of long messages {:.0} % between nodes",
         super::network::shown(parameters.adapter.out.value),
         super::network::shown(parameters.adapter.into.value),
         super::network::shown(parameters.outside.bandwidth.value),
         parameters.outside.latency_ns.value / 1e3,
         super::network::shown(parameters.memory.value),
-        100.0 * parameters.misfit,
+        100.0 * parameters.misfit.outside,
     ));
     details
 }

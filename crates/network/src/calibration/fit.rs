@@ -121,7 +121,7 @@ pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, Netwo
     let mut parameters = parameters(samples, &found, &with_interval);
     parameters.misfit = judge::misfit(&points);
     let worst = judge::worst(&points);
-    let warnings = judge::warnings(samples, &found, &points, parameters.misfit);
+    let warnings = judge::warnings(samples, &found, &points);
     Ok(Calibration {
         parameters,
         stream_outside: with_interval(&|n| Some(n.outside?.filling?.each)),

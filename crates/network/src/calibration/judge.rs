@@ -2,7 +2,8 @@
 
 use super::fit::{PointFit, has};
 use super::model::{LONG, Numbers};
-use super::samples::{CalibrationSamples, Distance};
+use super::samples::{CalibrationSamples, Distance, Probe};
+use crate::parameters::Misfit;
 
 /// Points further off than this factor are told.
 const FAR: f64 = 1.5;
@@ -13,15 +14,32 @@ const FEW: usize = 5;
 /// Pairs of which the slowest takes so many times as long as the fastest do not share fairly.
 const UNFAIR: f64 = 1.5;
 
-/// Root of the mean squared residual over all points that the model has a time for.
-pub fn misfit(points: &[PointFit]) -> f64 {
-    let squares: Vec<f64> = points
+/// Root of the mean squared residual of the points of a kind that the model has a time for; 0 of none.
+fn deviation(points: &[PointFit], of_kind: impl Fn(&Probe) -> bool) -> f64 {
+    let residuals = points
         .iter()
-        .filter_map(|p| Some(p.residual()?.powi(2)))
-        .collect();
+        .filter(|p| of_kind(&p.probe))
+        .filter_map(PointFit::residual);
+    let squares: Vec<f64> = residuals.map(|r| r * r).collect();
     match squares.len() {
         0 => 0.0,
         n => (squares.iter().sum::<f64>() / n as f64).sqrt(),
+    }
+}
+
+/// How far the model is from the points, by what decides their time.
+pub fn misfit(points: &[PointFit]) -> Misfit {
+    let long = |probe: &Probe| probe.bytes() >= LONG;
+    let inside = |probe: &Probe| match probe {
+        Probe::PingPong { way, .. } | Probe::Stream { way, .. } => *way == Distance::Inside,
+        Probe::AllToAll { nodes, .. } => *nodes == 1,
+        Probe::Memory { .. } => false,
+    };
+    let message = |probe: &Probe| !matches!(probe, Probe::Memory { .. });
+    Misfit {
+        short: deviation(points, |p| message(p) && !long(p)),
+        inside: deviation(points, |p| message(p) && long(p) && inside(p)),
+        outside: deviation(points, |p| message(p) && long(p) && !inside(p)),
     }
 }
 
@@ -34,17 +52,12 @@ pub fn worst(points: &[PointFit]) -> Option<usize> {
 }
 
 /// All that is to be said.
-pub fn warnings(
-    samples: &CalibrationSamples,
-    found: &Numbers,
-    points: &[PointFit],
-    misfit: f64,
-) -> Vec<String> {
+pub fn warnings(samples: &CalibrationSamples, found: &Numbers, points: &[PointFit]) -> Vec<String> {
     let mut said = Vec::new();
     if !has(samples, Distance::Outside) {
         said.push("all ranks were on one node: everything between nodes is assumed".to_owned());
     }
-    said.extend(unexplained(points, misfit));
+    said.extend(unexplained(points));
     let seen = |f: Option<super::curves::Filling>| f.is_some_and(|f| f.seen);
     if let Some(outside) = &found.outside {
         // One pair that fills the link alone looks like a limit of the pair.
@@ -82,7 +95,8 @@ pub fn warnings(
     said
 }
 
-fn unexplained(points: &[PointFit], misfit: f64) -> Option<String> {
+fn unexplained(points: &[PointFit]) -> Option<String> {
+    let misfit = deviation(points, |_| true);
     let point = &points[worst(points)?];
     let factor = point.residual()?.exp();
     if misfit <= MUCH && (1.0 / FAR..=FAR).contains(&factor) {

@@ -76,6 +76,16 @@ pub enum Probe {
 }
 
 impl Probe {
+    /// Length of a message, or of the arrays of a rank.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Probe::PingPong { bytes, .. }
+            | Probe::Stream { bytes, .. }
+            | Probe::AllToAll { bytes, .. }
+            | Probe::Memory { bytes, .. } => *bytes,
+        }
+    }
+
     /// In words, for people.
     pub fn words(&self) -> String {
         match *self {

@@ -154,6 +154,12 @@ fn check(t: Truth, found: &Calibration, within: f64) {
     assert_eq!(p.hop_ns.origin, Origin::Assumed);
 }
 
+/// The largest misfit of all kinds.
+fn off(found: &Calibration) -> f64 {
+    let misfit = found.parameters.misfit;
+    misfit.short.max(misfit.inside).max(misfit.outside)
+}
+
 #[test]
 fn exact_samples_give_their_parameters_back() {
     let found = fit(&samples(TRUTH, 0.0, 3), 1).unwrap();
@@ -163,7 +169,7 @@ fn exact_samples_give_their_parameters_back() {
     near(found.stream_outside.unwrap().value, 40e6, 1e-3);
     assert_eq!(found.parameters.adapter.both, None);
     near(found.both_over_one.unwrap().value, 2.0, 1e-3);
-    assert!(found.parameters.misfit < 0.03, "{found:?}");
+    assert!(off(&found) < 0.03, "{found:?}");
     assert_eq!(found.warnings.len(), 1, "{:?}", found.warnings);
     assert!(found.warnings[0].contains("3 repetitions"));
 }
@@ -183,7 +189,7 @@ fn noisy_samples_give_them_back_within_their_intervals() {
         assert!(half > 0.0 && half < 0.2 * truth, "{quantity:?}");
         assert!((quantity.value - truth).abs() < half, "{quantity:?}");
     }
-    assert!((0.01..0.1).contains(&found.parameters.misfit));
+    assert!((0.01..0.1).contains(&off(&found)));
 }
 
 #[test]
@@ -220,7 +226,7 @@ fn directions_that_take_from_each_other_are_found() {
     let found = fit(&samples(half_duplex, 0.0, 5), 1).unwrap();
     near(found.parameters.adapter.both.unwrap().value, 120e6, 1e-2);
     near(found.both_over_one.unwrap().value, 1.2, 1e-2);
-    assert!(found.parameters.misfit < 0.03);
+    assert!(off(&found) < 0.03);
 }
 
 #[test]
@@ -233,7 +239,7 @@ fn what_the_model_cannot_explain_raises_the_misfit_and_is_named() {
         }
     }
     let found = fit(&broken, 1).unwrap();
-    assert!(found.parameters.misfit > 0.25, "{:?}", found.parameters);
+    assert!(off(&found) > 0.25, "{:?}", found.parameters);
     let worst = found.points[found.worst.unwrap()];
     assert!(matches!(worst.probe, Probe::AllToAll { per_node: 4, .. }));
     assert!(
@@ -298,7 +304,7 @@ fn ranks_that_wait_for_cpus_tell_nothing_of_memory() {
     assert_eq!(ranks, [2]);
     near(found.stream_inside.unwrap().value, INSIDE.1, 1e-2);
     assert!(found.parameters.memory.value >= INSIDE.1 * 0.99);
-    assert!(found.parameters.misfit < 0.03);
+    assert!(off(&found) < 0.03);
     assert!(found.warnings.iter().any(|w| w.contains("2 CPUs")));
 }
 

@@ -22,7 +22,7 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
         idlewave: samples.idlewave.clone(),
         seed: found.seed,
         // Of logarithms; people read shares.
-        misfit: found.parameters.misfit.exp_m1(),
+        misfit: found.parameters.misfit.outside.exp_m1(),
         parameters: parameters(found),
         ping_pongs: Vec::new(),
         streams: Vec::new(),

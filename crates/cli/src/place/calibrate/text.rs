@@ -271,9 +271,11 @@ fn parameters(found: &Calibration) -> String {
         }
     }
     out.push_str(&format!(
-        "eager limit {}; the model is off by {:.0} %, typically\n\n",
+        "eager limit {}; the model is typically off by {:.0} % between nodes, {:.0} %\ninside, {:.0} % of messages below 32 KiB\n\n",
         size(found.parameters.eager_limit),
-        100.0 * found.parameters.misfit.exp_m1()
+        100.0 * found.parameters.misfit.outside.exp_m1(),
+        100.0 * found.parameters.misfit.inside.exp_m1(),
+        100.0 * found.parameters.misfit.short.exp_m1(),
     ));
     out
 }
