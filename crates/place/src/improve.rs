@@ -100,7 +100,7 @@ const ROUNDS: u64 = 4;
 /// Swaps by which the search leaves a place where no swap helps.
 const KICKS: usize = 3;
 
-/// Swaps that are tried for each spare node: that costs as much as half of the ranks of a node, and more.
+/// Swaps that are tried for each spare node: it costs as much as half of a swap for each rank of a node.
 const SWAPS_PER_NODE: usize = 64;
 
 /// Edges that are looked at to find one that uses a resource.
@@ -178,7 +178,10 @@ impl Search<'_> {
             }
             for used in 0..self.slots.nodes.len() {
                 for spare in 0..self.slots.spare.len() {
-                    now = self.exchange(loads, used, spare, now)?;
+                    let node = self.slots.nodes[used].get() as u32;
+                    let on_it = (0..ranks).filter(|&rank| loads.node_of(rank) == node);
+                    let on_it: Vec<u32> = on_it.collect();
+                    now = self.exchange(loads, (used, spare), &on_it, now)?;
                 }
             }
             if now == before || self.trials == 0 {
@@ -208,12 +211,12 @@ impl Search<'_> {
         Ok(now)
     }
 
-    /// Tries a spare node in place of one in use.
+    /// Tries a spare node in place of one in use with these ranks.
     fn exchange(
         &mut self,
         loads: &mut Loads,
-        used: usize,
-        spare: usize,
+        (used, spare): (usize, usize),
+        ranks: &[u32],
         now: Objective,
     ) -> Result<Objective, NetworkError> {
         let (old, new) = (self.slots.nodes[used], self.slots.spare[spare]);
@@ -222,12 +225,12 @@ impl Search<'_> {
         }
         let site = |node| loads.ways.site(Place { node, domain: 0 });
         let (from, to) = (site(old), site(new));
-        let moves = (0..)
-            .zip(loads.sites())
-            .filter(|&(_, &at)| loads.ways.node(at) as usize == old.get());
-        let moves: Vec<(u32, u32)> = moves.map(|(rank, &at)| (rank, at - from + to)).collect();
+        let moves = ranks
+            .iter()
+            .map(|&r| (r, loads.sites()[r as usize] - from + to));
+        let moves: Vec<(u32, u32)> = moves.collect();
         self.trials = self.trials.saturating_sub(moves.len() as u64 / 2);
-        let tried = loads.relocate(&moves)?;
+        let tried = loads.leave_node(&moves)?;
         let (now, moved) = settle(loads, now, tried);
         if moved {
             self.slots.exchange(loads, used, spare);
@@ -254,11 +257,10 @@ impl Search<'_> {
                 let spare = self.random.below(self.slots.spare.len());
                 let (old, new) = (self.slots.nodes[used], self.slots.spare[spare]);
                 let before = now;
-                now = self.exchange(loads, used, spare, now)?;
-                if now < before {
-                    let ranks = residents.remove(&(old.get() as u32)).unwrap_or_default();
-                    residents.insert(new.get() as u32, ranks);
-                }
+                let ranks = residents.remove(&(old.get() as u32)).unwrap_or_default();
+                now = self.exchange(loads, (used, spare), &ranks, now)?;
+                let home = if now < before { new } else { old };
+                residents.insert(home.get() as u32, ranks);
                 continue;
             }
             let a = self.hot_rank(traffic, loads, &residents);

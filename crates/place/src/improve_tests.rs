@@ -17,7 +17,8 @@ proptest! {
         let traffic = Traffic::new(&case.program);
         let mut random = Random::new(seed);
         let mut ways = Ways::new(&case.network, unit(&case.network, &traffic), traffic.ranks(), 1);
-        let nodes: Vec<NodeIndex> = case.network.topology().node_indices().collect();
+        let all: Vec<NodeIndex> = case.network.topology().node_indices().collect();
+        let nodes = all[..traffic.ranks().div_ceil(case.per_node) as usize].to_vec();
         // Ranks in order, each on the node after the last one's.
         let at: Vec<u32> = (0..traffic.ranks())
             .map(|rank| {
@@ -28,11 +29,13 @@ proptest! {
             .collect();
         let mut loads = Loads::new(&traffic, &mut ways, at).unwrap();
         let start = loads.objective();
-        let mut slots = Slots::new(&loads, &nodes, &[], case.per_node);
+        let mut slots = Slots::new(&loads, &nodes, &all, case.per_node);
         let mut search = Search { slots: &mut slots, random: &mut random, trials };
         let end = search.improve(&traffic, &mut loads).unwrap();
         prop_assert!(end <= start);
         prop_assert_eq!(loads.objective(), end);
+        let at = loads.sites().to_vec();
+        prop_assert_eq!(Loads::new(&traffic, loads.ways, at).unwrap().objective(), end);
         for (place, &site) in slots.sites.iter().enumerate() {
             let taken = loads.sites().iter().filter(|s| **s == site).count() as u32;
             let node = loads.ways.place(site);

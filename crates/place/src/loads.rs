@@ -209,28 +209,32 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
     /// Tries two ranks at each other's sites.
     pub fn swap(&mut self, a: u32, b: u32) -> Result<Objective, NetworkError> {
         let (site_a, site_b) = (self.at[a as usize], self.at[b as usize]);
-        self.apply(&[(a, site_b), (b, site_a)])
+        let moves = [(a, site_b), (b, site_a)];
+        let differ = self.count(self.ways.node(site_a)) != self.count(self.ways.node(site_b));
+        self.apply(&moves, differ)
     }
 
     /// Tries a rank at a site. How many ranks its node may have is the caller's to know.
     pub fn shift(&mut self, rank: u32, site: u32) -> Result<Objective, NetworkError> {
-        self.apply(&[(rank, site)])
+        let differ = self.node_of(rank) != self.ways.node(site);
+        self.apply(&[(rank, site)], differ)
     }
 
-    /// Tries any ranks, each once, at these sites.
-    pub fn relocate(&mut self, moves: &[(u32, u32)]) -> Result<Objective, NetworkError> {
-        self.apply(moves)
+    /// Tries all ranks of a node at sites of another one, which has none.
+    pub fn leave_node(&mut self, moves: &[(u32, u32)]) -> Result<Objective, NetworkError> {
+        self.apply(moves, false)
     }
 
     /// Puts all ranks elsewhere.
     pub fn assign(&mut self, sites: &[u32]) -> Result<Objective, NetworkError> {
         let moves: Vec<(u32, u32)> = (0..).zip(sites.iter().copied()).collect();
-        let objective = self.apply(&moves)?;
+        let objective = self.apply(&moves, true)?;
         self.keep();
         Ok(objective)
     }
 
-    fn apply(&mut self, moves: &[(u32, u32)]) -> Result<Objective, NetworkError> {
+    /// Moves ranks; whether they come among another number of ranks than before.
+    fn apply(&mut self, moves: &[(u32, u32)], uneven: bool) -> Result<Objective, NetworkError> {
         self.before = (self.total, self.latency_ns);
         self.moved.clear();
         self.changed.clear();
@@ -241,7 +245,6 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
             self.count[self.ways.node(old) as usize] -= 1;
             self.count[self.ways.node(site) as usize] += 1;
         }
-        let uneven = moves.len() > 2 || self.counts_differ();
         for index in 0..moves.len() {
             let (rank, old) = self.moved[index];
             self.move_edges(rank, old, index)?;
@@ -252,7 +255,7 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
         if uneven && moves.len() == 1 {
             self.all_on_both_nodes();
         }
-        if moves.len() > 2 {
+        if uneven && moves.len() > 2 {
             self.stale.extend(0..self.traffic.ranks());
         }
         for index in 0..self.stale.len() {
@@ -261,18 +264,6 @@ impl<'t, 'w, 'n> Loads<'t, 'w, 'n> {
             self.ranks.set(rank, load);
         }
         Ok(self.objective())
-    }
-
-    /// Whether the moved ranks compute faster or slower than before: where they leave a node for another with another number of ranks.
-    fn counts_differ(&self) -> bool {
-        let nodes = self
-            .moved
-            .iter()
-            .map(|&(rank, old)| (self.ways.node(old), self.node_of(rank)));
-        let alone = self.moved.len() == 1;
-        nodes
-            .into_iter()
-            .any(|(old, new)| old != new && (alone || self.count(old) != self.count(new)))
     }
 
     fn all_on_both_nodes(&mut self) {
