@@ -179,6 +179,32 @@ fn greedy_selection_leaves_the_leaf_that_others_load() {
 }
 
 #[test]
+fn a_tail_is_uneven_or_even_and_a_node_that_is_named_twice_is_there_once() {
+    // Ten ranks in a ring: four on a node and two on the last one, or four, three, three.
+    let mut slow = NetworkParameters::assumed("test", 1e9);
+    slow.slow_down = vec![idlewave_network::SlowDown {
+        ranks: 4,
+        factor: idlewave_network::Quantity::stated(2.0),
+    }];
+    let topology = Topology::star(3).unwrap().with_cores(4);
+    let network = Network::new(topology, slow, Routing::Deterministic).unwrap();
+    let job = Job {
+        ranks_per_node: vec![4],
+        nodes: Some([2, 1, 1, 0, 2].map(NodeIndex::new).to_vec()),
+        trials: 0,
+        ..Job::default()
+    };
+    let found = candidates(&network, &ring(10), &job).unwrap();
+    let counts = |c: &Candidate| {
+        let on = |node| c.places.iter().filter(|p| p.node.get() == node).count();
+        [0, 1, 2].map(on)
+    };
+    assert!(!found[0].how.even && counts(&found[0]) == [4, 4, 2]);
+    let even = found.iter().find(|c| c.how.even).unwrap();
+    assert_eq!(counts(even), [4, 3, 3]);
+}
+
+#[test]
 fn ranks_that_were_numbered_at_random_are_brought_together() {
     // Eight cliques of four consecutive numbers, which stand for other ranks.
     let rank = |number: u32| (number * 13 + 5) % 32;

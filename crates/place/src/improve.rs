@@ -1,7 +1,7 @@
 //! Local search: ranks change places as long as that makes the objective smaller.
 //!
 //! A change is a swap of two ranks, a move to a free slot, or a node given back for a spare one with all of its ranks.
-//! Small programs: all swaps and all moves to free slots until none helps, then a few random swaps and again, and the best of all is
+//! Small programs: all swaps and all moves to free slots until none helps, then a few random ones and again, and the best of all is
 //! kept (iterated local search). Large ones: a rank whose messages use the most loaded resource is brought to the node of one of its
 //! partners, in exchange for a rank there. Both end after a number of trials, not after a time.
 
@@ -97,11 +97,19 @@ pub(crate) struct Search<'s> {
 /// Of the trials, a full round of all swaps may take so many parts; where it would take more, swaps are chosen by the loads.
 const ROUNDS: u64 = 4;
 
-/// Swaps by which the search leaves a place where no swap helps.
+/// Most changes by which the search leaves a place where none helps.
 const KICKS: usize = 3;
 
 /// Swaps that are tried for each spare node: it costs as much as half of a swap for each rank of a node.
 const SWAPS_PER_NODE: usize = 64;
+
+/// No placement is as bad: every change is kept.
+const WORST: Objective = Objective {
+    bound: i64::MAX,
+    peak: i64::MAX,
+    total: i64::MAX,
+    latency_ns: i64::MAX,
+};
 
 /// Edges that are looked at to find one that uses a resource.
 const LOOKS: usize = 48;
@@ -131,7 +139,6 @@ impl Search<'_> {
         loads: &mut Loads,
         start: Objective,
     ) -> Result<Objective, NetworkError> {
-        let ranks = loads.sites().len();
         let (mut best, mut kept) = (start, (loads.sites().to_vec(), self.slots.clone()));
         let mut now = start;
         while self.trials > 0 {
@@ -143,16 +150,52 @@ impl Search<'_> {
                 *self.slots = kept.1.clone();
             }
             for _ in 0..1 + self.random.below(KICKS) {
-                let (a, b) = (self.random.below(ranks), self.random.below(ranks));
-                if a != b {
-                    now = loads.swap(a as u32, b as u32)?;
-                    loads.keep();
-                }
-                self.trials = self.trials.saturating_sub(1);
+                now = self.kick(loads, now)?;
             }
         }
         *self.slots = kept.1;
         loads.assign(&kept.0)
+    }
+
+    /// A random swap, move or spare node, whatever it costs.
+    fn kick(&mut self, loads: &mut Loads, now: Objective) -> Result<Objective, NetworkError> {
+        self.trials = self.trials.saturating_sub(1);
+        let ranks = loads.sites().len();
+        let rank = self.random.below(ranks) as u32;
+        match self.random.below(4) {
+            0 if !self.slots.spare.is_empty() => {
+                let used = self.random.below(self.slots.nodes.len());
+                let spare = self.random.below(self.slots.spare.len());
+                let ranks = self.ranks_on(loads, used);
+                Ok(match self.exchange(loads, (used, spare), &ranks, WORST)? {
+                    WORST => now,
+                    tried => tried,
+                })
+            }
+            1 => {
+                let to = self.random.below(self.slots.sites.len());
+                Ok(match self.shift(loads, rank, to, WORST)? {
+                    WORST => now,
+                    tried => tried,
+                })
+            }
+            _ => {
+                let other = self.random.below(ranks) as u32;
+                if rank == other {
+                    return Ok(now);
+                }
+                let tried = loads.swap(rank, other)?;
+                loads.keep();
+                Ok(tried)
+            }
+        }
+    }
+
+    /// Ranks on a node in use.
+    fn ranks_on(&self, loads: &Loads, used: usize) -> Vec<u32> {
+        let node = self.slots.nodes[used].get() as u32;
+        let ranks = 0..loads.sites().len() as u32;
+        ranks.filter(|&rank| loads.node_of(rank) == node).collect()
     }
 
     /// Takes every swap and move that helps until none does.
@@ -178,9 +221,7 @@ impl Search<'_> {
             }
             for used in 0..self.slots.nodes.len() {
                 for spare in 0..self.slots.spare.len() {
-                    let node = self.slots.nodes[used].get() as u32;
-                    let on_it = (0..ranks).filter(|&rank| loads.node_of(rank) == node);
-                    let on_it: Vec<u32> = on_it.collect();
+                    let on_it = self.ranks_on(loads, used);
                     now = self.exchange(loads, (used, spare), &on_it, now)?;
                 }
             }
