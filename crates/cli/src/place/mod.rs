@@ -5,6 +5,7 @@ mod calibrate;
 mod files;
 mod network;
 mod sheet;
+mod study;
 mod subject;
 mod text;
 mod topology;
@@ -36,6 +37,8 @@ pub struct PlaceArgs {
 enum Place {
     /// Measure what messages cost, alone and together: the parameters of the network
     Calibrate(calibrate::CalibrateArgs),
+    /// Run a workload on every number of nodes and of ranks per node, beside the prediction
+    Study(study::StudyArgs),
     /// Say which nodes a cluster has and how they are joined; write Slurm's topology.conf
     Topology(topology::TopologyArgs),
 }
@@ -49,6 +52,7 @@ pub fn run_place(args: PlaceArgs) -> ExitCode {
     };
     match args.what {
         Some(Place::Calibrate(args)) => measuring(|stop| calibrate::run_calibrate(args, stop)),
+        Some(Place::Study(args)) => measuring(|stop| study::run_study(&args, stop)),
         Some(Place::Topology(args)) => ended(topology::run_topology(&args)),
         None => {
             let stop = Stop::default();

@@ -121,13 +121,7 @@ impl NetworkArgs {
 
     fn topology(&self) -> Result<(Topology, String, Vec<String>), Failure> {
         if !self.topology.is_empty() {
-            let read = read_files(&self.topology, None)?;
-            let names: Vec<String> = self
-                .topology
-                .iter()
-                .map(|f| f.display().to_string())
-                .collect();
-            return Ok((read.topology, names.join(", "), read.notes));
+            return read_topology(&self.topology);
         }
         let Some(nodes) = self.nodes else {
             let next = "give --topology FILE, or --nodes N and --cores Q for nodes on one switch";
@@ -165,6 +159,13 @@ impl NetworkArgs {
         }
         Ok(())
     }
+}
+
+/// What files say of nodes and switches, their names, and what was assumed.
+pub fn read_topology(files: &[PathBuf]) -> Result<(Topology, String, Vec<String>), Failure> {
+    let read = read_files(files, None)?;
+    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    Ok((read.topology, names.join(", "), read.notes))
 }
 
 /// A text file.

@@ -248,16 +248,11 @@ impl SubjectArgs {
                 work
             }
         };
-        let (phases, iterations) = match workload {
-            Benchmark::Is(class) => {
-                let traffic = is::traffic(*class, ranks);
-                notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
-                (sort_phases(&traffic, ranks, work), traffic.timed)
-            }
-            Benchmark::Halo(halo) => (halo_phases(halo, ranks, work), halo.steps),
-        };
+        if matches!(workload, Benchmark::Is(_)) {
+            notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
+        }
+        let (description, iterations) = described_workload(workload, ranks, work);
         let what = format!("{workload}, {ranks} ranks, {iterations} iterations");
-        let description = Description { ranks, phases };
         let mut subject = self.of_steps(what, description, iterations, 1, notes)?;
         subject.memory_per_rank = Some(workload.memory_per_rank(ranks));
         Ok(subject)
@@ -314,6 +309,35 @@ impl SubjectArgs {
             notes,
         })
     }
+}
+
+/// A workload that computes so many nanoseconds per rank and iteration, and its iterations.
+pub fn described_workload(workload: &Benchmark, ranks: u32, work: u64) -> (Description, u32) {
+    let (phases, iterations) = match workload {
+        Benchmark::Is(class) => {
+            let traffic = is::traffic(*class, ranks);
+            (sort_phases(&traffic, ranks, work), traffic.timed)
+        }
+        Benchmark::Halo(halo) => (halo_phases(halo, ranks, work), halo.steps),
+    };
+    (Description { ranks, phases }, iterations)
+}
+
+/// Some of so many steps as a program, and how often it has to be played for all of them.
+pub fn program_of(
+    description: &Description,
+    steps: u32,
+    library: Library,
+) -> Result<(Program, f64), Failure> {
+    let played = steps.clamp(1, STEPS_PLAYED);
+    let failed = |error: String| {
+        Failure::new(Exit::Usage, format!("describe the program: {error}"))
+            .with_next("give fewer --ranks")
+    };
+    let schedule = described(description, played, &Algorithms::of_library(library))
+        .map_err(|error| failed(error.to_string()))?;
+    let program = Program::new(&schedule).map_err(|error| failed(error.to_string()))?;
+    Ok((program, f64::from(steps) / f64::from(played)))
 }
 
 /// Most ranks of a node of a run; 1 where it does not tell.

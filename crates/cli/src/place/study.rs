@@ -1,0 +1,358 @@
+//! `idlewave place study`: a workload on every number of nodes and of ranks per node that an allocation has, measured beside predicted.
+
+use super::advise::Numbers;
+use super::network::{read_parameters, read_topology};
+use super::sheet::interval;
+use super::subject::{described_workload, program_of};
+use super::text::digits;
+use crate::exit::{Exit, Failure};
+use crate::files::{refuse_place, write_new};
+use crate::measure;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_measure::{
+    FabricChoice, PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements,
+};
+use idlewave_mpi::{Launch, Search};
+use idlewave_network::{Network, Place, Quantity, play};
+use idlewave_recording::Stop;
+use idlewave_report::{StudyRow, StudySheet, study_page};
+use idlewave_run::findings::Estimate;
+use idlewave_simulate::collectives::Library;
+use idlewave_topology::{NodeIndex, Routing, Topology};
+use idlewave_workloads::Benchmark;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Start it on the nodes of an allocation with as many ranks on each as a job may have. With --network from `idlewave place calibrate` \
+the prediction stands beside the measurement.
+
+Examples:
+  mpirun -n 16 --map-by ppr:4:node idlewave place study --workload is:A
+  mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64 --ranks 4,8 --network network.toml
+  idlewave place study --workload is:S --threads 2 --repeats 2")]
+pub struct StudyArgs {
+    /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64
+    #[arg(long, value_name = "NAME")]
+    workload: Benchmark,
+    /// Numbers of ranks, as in 4,8,16 [default: powers of two]
+    #[arg(long, value_name = "LIST")]
+    ranks: Option<Numbers>,
+    /// Runs of each layout, in turn with those of the others
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    repeats: u32,
+    /// Parameters of the network, from `idlewave place calibrate`: predicts each layout too
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// Nodes and switches of the prediction, as for `idlewave place` [default: one switch]
+    #[arg(long, value_name = "FILE", requires = "network")]
+    topology: Vec<PathBuf>,
+    /// MPI library by whose rules collectives choose their algorithms: openmpi or mpich
+    #[arg(long, default_value = "openmpi", value_name = "LIBRARY")]
+    collectives: Library,
+    /// Ranks as threads of this process, where no launcher started it
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+    /// The MPI library [default: that of the launcher]
+    #[arg(long, value_name = "PATH")]
+    mpi_lib: Option<PathBuf>,
+    /// Take the MPI library that this compiled program loads
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
+    mpi_of: Option<PathBuf>,
+    /// New file for the page with the table and the comparison
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print everything as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command. Of a job, rank 0 predicts, writes and prints.
+pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
+    let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
+    if let Some(page) = args.html.as_deref().filter(|_| launched == 0) {
+        refuse_place(page, "--html")?;
+    }
+    let parameters = args.network.as_deref().map(read_parameters).transpose()?;
+    let options = PlacementOptions {
+        benchmark: args.workload,
+        ranks: args.ranks.clone().map_or_else(Vec::new, |n| n.0),
+        repeats: args.repeats,
+        threads: args.threads,
+        fabric: args.threads.map(|_| FabricChoice::Threads),
+        mpi: Search {
+            library: args.mpi_lib.clone(),
+            program: args.mpi_of.clone(),
+        },
+    };
+    let bars = Bars::new(!args.json && launched == 0);
+    let done = placements(&options, stop, &bars);
+    bars.finish();
+    let Some(outcome) = measure::of_job(done, launched)? else {
+        return Ok(());
+    };
+    let mut warnings = outcome.notes.clone();
+    let predicted = match parameters {
+        None => {
+            warnings
+                .push("not predicted: give --network from `idlewave place calibrate`".to_owned());
+            vec![None; outcome.layouts.len()]
+        }
+        Some(parameters) => {
+            let topology = match args.topology.is_empty() {
+                true => star(outcome.nodes.len())?,
+                false => read_topology(&args.topology)?.0,
+            };
+            let network = Network::new(topology, parameters, Routing::Deterministic)
+                .map_err(|error| Failure::new(Exit::Usage, format!("use the network: {error}")))?;
+            predict(args, &outcome, &network)?
+        }
+    };
+    if outcome.interrupted {
+        warnings.push("ended on request: later layouts have fewer runs".to_owned());
+    }
+    let sheet = sheet(args, &outcome, &predicted, warnings);
+    if let Some(page) = &args.html {
+        let html = study_page(&sheet);
+        write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
+    }
+    let shown = match args.json {
+        true => json(&sheet, &outcome)?,
+        false => text(&sheet, args),
+    };
+    crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+fn star(nodes: usize) -> Result<Topology, Failure> {
+    Topology::star(nodes).map_err(|error| Failure::new(Exit::Other, error.to_string()))
+}
+
+/// Median of one part of all runs.
+fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+/// The prediction of each layout. Computation is that of the layout with the fewest ranks per node, of as many ranks; what more ranks on a
+/// node do to it the parameters say.
+fn predict(
+    args: &StudyArgs,
+    outcome: &PlacementOutcome,
+    network: &Network,
+) -> Result<Vec<Option<Quantity>>, Failure> {
+    let mut of_ranks: BTreeMap<u32, &PlacedRuns> = BTreeMap::new();
+    for layout in outcome.layouts.iter().filter(|l| !l.runs.is_empty()) {
+        of_ranks
+            .entry(layout.ranks)
+            .and_modify(|least| {
+                if layout.ranks_per_node < least.ranks_per_node {
+                    *least = layout;
+                }
+            })
+            .or_insert(layout);
+    }
+    let one = |layout: &PlacedRuns| -> Result<Option<Quantity>, Failure> {
+        let Some(reference) = of_ranks.get(&layout.ranks) else {
+            return Ok(None);
+        };
+        let compute = median(&reference.runs, |run| run.computation);
+        let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
+        let (description, steps) = described_workload(&args.workload, layout.ranks, work);
+        let (program, times) = program_of(&description, steps, args.collectives)?;
+        let node = |rank: u32| NodeIndex::new((rank / layout.ranks_per_node) as usize);
+        let places: Vec<Place> = (0..layout.ranks)
+            .map(|r| Place {
+                node: node(r),
+                domain: 0,
+            })
+            .collect();
+        let stage = network
+            .stage(&program, &places, reference.ranks_per_node)
+            .map_err(|error| Failure::new(Exit::Usage, format!("predict: {error}")))?;
+        let played = play(&program, &stage);
+        Ok(Some(
+            network
+                .estimate(&program, &stage, &places, &played, times)
+                .seconds,
+        ))
+    };
+    outcome.layouts.iter().map(one).collect()
+}
+
+fn sheet(
+    args: &StudyArgs,
+    outcome: &PlacementOutcome,
+    predicted: &[Option<Quantity>],
+    warnings: Vec<String>,
+) -> StudySheet {
+    let measured = |runs: &[PlacedRun], of: &dyn Fn(&PlacedRun) -> f64| {
+        let values: Vec<f64> = runs.iter().map(of).collect();
+        Estimate {
+            value: median(runs, of),
+            low: values.iter().copied().fold(f64::INFINITY, f64::min),
+            high: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            n: runs.len() as u64,
+            method: "median, least and most".to_owned(),
+        }
+    };
+    let mut least: BTreeMap<u32, f64> = BTreeMap::new();
+    for layout in outcome.layouts.iter().filter(|l| !l.runs.is_empty()) {
+        let total = median(&layout.runs, |run| run.total);
+        let least = least.entry(layout.ranks).or_insert(total);
+        *least = least.min(total);
+    }
+    let rows = outcome
+        .layouts
+        .iter()
+        .zip(predicted)
+        .filter(|(l, _)| !l.runs.is_empty());
+    let rows = rows.map(|(layout, predicted)| StudyRow {
+        ranks: layout.ranks,
+        nodes: layout.nodes,
+        ranks_per_node: layout.ranks_per_node,
+        total: measured(&layout.runs, &|run| run.total),
+        collective: Some(measured(&layout.runs, &|run| run.collective)),
+        point_to_point: Some(measured(&layout.runs, &|run| run.point_to_point)),
+        is_minimum: least.get(&layout.ranks) == Some(&median(&layout.runs, |run| run.total)),
+        predicted: predicted.as_ref().map(interval),
+    });
+    StudySheet {
+        what: format!("{} on {} nodes", outcome.benchmark, outcome.nodes.len()),
+        details: vec![
+            format!("messages: {}", outcome.fabric),
+            format!("nodes: {}", outcome.nodes.join(", ")),
+            format!("{} runs of each layout, in turn", args.repeats),
+            "total of the rank that took longest; in collectives and point-to-point operations mean over the ranks".to_owned(),
+        ],
+        command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        rows: rows.collect(),
+        warnings,
+    }
+}
+
+fn json(sheet: &StudySheet, outcome: &PlacementOutcome) -> Result<String, Failure> {
+    let wrong = |error| Failure::new(Exit::Other, format!("encode the study: {error}"));
+    let mut value = serde_json::to_value(sheet).map_err(wrong)?;
+    value["measured"] = serde_json::to_value(outcome).map_err(wrong)?;
+    Ok(format!("{value:#}\n"))
+}
+
+fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
+    let mut out = format!("{}\n", sheet.what);
+    for line in &sheet.details {
+        wrapped(&mut out, line);
+    }
+    out.push_str("\nSeconds: median (least..most); > the minimum of as many ranks\n");
+    out.push_str(
+        "  ranks  nodes  per      total                   collec-  point-to-  predicted\n",
+    );
+    out.push_str("                node                             tives    point         error\n");
+    let mut before = None;
+    for row in &sheet.rows {
+        if before.is_some_and(|ranks| ranks != row.ranks) {
+            out.push('\n');
+        }
+        before = Some(row.ranks);
+        let part =
+            |part: &Option<Estimate>| part.as_ref().map_or("-".to_owned(), |e| digits(e.value));
+        let predicted = row
+            .predicted
+            .as_ref()
+            .map_or(("-".to_owned(), String::new()), |p| {
+                let error = 100.0 * (p.value / row.total.value - 1.0);
+                (digits(p.value), format!("{error:+.0} %"))
+            });
+        let mark = if row.is_minimum { '>' } else { ' ' };
+        let range = format!("{}..{}", digits(row.total.low), digits(row.total.high));
+        let _ = writeln!(
+            out,
+            "{mark} {:5} {:6} {:4} {:>10} {:<18} {:>10} {:>9} {:>8} {:>6}",
+            row.ranks,
+            row.nodes,
+            row.ranks_per_node,
+            digits(row.total.value),
+            format!("({range})"),
+            part(&row.collective),
+            part(&row.point_to_point),
+            predicted.0,
+            predicted.1,
+        );
+    }
+    out.push('\n');
+    out.push_str(&order(sheet));
+    for warning in &sheet.warnings {
+        wrapped(&mut out, warning);
+    }
+    let next = match (&args.network, &args.html) {
+        (None, _) => {
+            "NEXT\n  calibrate on the same nodes, then: --network network.toml\n".to_owned()
+        }
+        (_, None) => "NEXT\n  a page with table and chart: add --html FILE\n".to_owned(),
+        (_, Some(page)) => format!("page: {}\n", page.display()),
+    };
+    out.push_str(&next);
+    out
+}
+
+/// Whether measurement and prediction agree on the best number of ranks per node, and on the order of all.
+fn order(sheet: &StudySheet) -> String {
+    let mut by_ranks: BTreeMap<u32, Vec<&StudyRow>> = BTreeMap::new();
+    for row in &sheet.rows {
+        by_ranks.entry(row.ranks).or_default().push(row);
+    }
+    let mut out = String::new();
+    for (ranks, rows) in by_ranks {
+        let predicted: Option<Vec<f64>> = rows
+            .iter()
+            .map(|row| row.predicted.as_ref().map(|p| p.value))
+            .collect();
+        let Some(predicted) = predicted.filter(|all| all.len() > 1) else {
+            continue;
+        };
+        let measured: Vec<f64> = rows.iter().map(|row| row.total.value).collect();
+        let order = |times: &[f64]| {
+            let mut order: Vec<usize> = (0..times.len()).collect();
+            order.sort_by(|a, b| times[*a].total_cmp(&times[*b]));
+            order
+        };
+        let names = |order: &[usize]| {
+            let names: Vec<String> = order
+                .iter()
+                .map(|&i| rows[i].ranks_per_node.to_string())
+                .collect();
+            names.join(" < ")
+        };
+        let (m, p) = (order(&measured), order(&predicted));
+        let said = match (m == p, m[0] == p[0]) {
+            (true, _) => "the prediction has the same order".to_owned(),
+            (false, true) => format!("predicted {}, with the same best", names(&p)),
+            (false, false) => format!("predicted {}", names(&p)),
+        };
+        wrapped(
+            &mut out,
+            &format!(
+                "{ranks} ranks, fastest per node first: {}; {said}",
+                names(&m)
+            ),
+        );
+    }
+    out
+}
+
+fn wrapped(out: &mut String, line: &str) {
+    let options = textwrap::Options::new(80)
+        .initial_indent("  ")
+        .subsequent_indent("    ");
+    out.push_str(&textwrap::fill(line, options));
+    out.push('\n');
+}
