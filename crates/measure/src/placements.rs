@@ -10,7 +10,7 @@ use crate::threads::{OfRank, on_threads};
 use crate::{FabricChoice, MeasureError, gather};
 use idlewave_capture::host::available_memory;
 use idlewave_fabric::mpi::MpiFabric;
-use idlewave_fabric::{Fabric, Nodes, Waiting, Waits};
+use idlewave_fabric::{Fabric, Nodes, Waiting};
 use idlewave_mpi::Search;
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_units::{Bytes, NodeId, Rank};
@@ -227,7 +227,6 @@ fn rank<F: Fabric>(
         let next = "start more ranks, or give other --ranks";
         return Err(MeasureError::option("--ranks", reason, next));
     }
-    fabric.set_waits(Waits::Blocking);
     let mut runs: Vec<Vec<PlacedRun>> = vec![Vec::new(); all.len()];
     let total = (options.repeats as usize * all.len()) as f64;
     'measuring: for repeat in 0..options.repeats as usize {
@@ -247,7 +246,6 @@ fn rank<F: Fabric>(
             }
         }
     }
-    fabric.set_waits(Waits::Watched);
     if fabric.rank().get() != 0 {
         return Ok(None);
     }

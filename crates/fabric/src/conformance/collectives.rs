@@ -224,6 +224,8 @@ pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
         let done = fabric.with_ranks(&members, |fabric| {
             assert_eq!(Some(own(fabric) as usize), place);
             assert_eq!(fabric.size(), number);
+            // Of this world alone: those who sleep would wait for another form of call.
+            fabric.set_waits(Waits::Blocking);
             fabric.barrier(&mut quiet).expect("a barrier");
             let mut all = vec![0; 4 * number as usize];
             fabric

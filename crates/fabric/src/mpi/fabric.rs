@@ -277,7 +277,10 @@ impl Fabric for MpiFabric {
         let world = (self.communicator, self.rank, self.size);
         (self.communicator, self.rank, self.size) = (part, own, members.len() as u32);
         self.divided = true;
+        let waits = self.waits;
         let done = work(self);
+        // Those who slept wait as before, and blocking calls do not match others.
+        self.waits = waits;
         self.divided = false;
         (self.communicator, self.rank, self.size) = world;
         self.free(part)?;

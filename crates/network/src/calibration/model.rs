@@ -86,13 +86,65 @@ pub fn numbers(samples: &CalibrationSamples, seconds: &[f64]) -> Numbers {
     let cpus = samples.cpus_per_node;
     let own_cpus = |(probe, _): &&(Probe, f64)| !is_crowded(probe, cpus);
     let free: Vec<(Probe, f64)> = points.iter().filter(own_cpus).copied().collect();
-    Numbers {
+    let mut found = Numbers {
         overhead,
         inside: way_numbers(&free, Distance::Inside, overhead),
         outside: way_numbers(&points, Distance::Outside, overhead),
         across: empty(Distance::Across),
         slow_down: slow_down(&free),
         cpus,
+    };
+    settle_both(&mut found, &points);
+    found
+}
+
+/// What both directions of the adapters move together, where they were seen to take from each other: by the streams both ways and by the
+/// all-to-alls, all of long messages. A transport whose acknowledgements queue behind the data of the other direction moves less in few long
+/// streams than in many that start and end, and programs have both.
+fn settle_both(found: &mut Numbers, points: &[(Probe, f64)]) {
+    /// Steps between the least and the most that is tried.
+    const STEPS: u32 = 50;
+    let Some(outside) = found.outside else {
+        return;
+    };
+    let (Some(one), Some(both)) = (outside.filling, outside.both.filter(|b| b.seen)) else {
+        return;
+    };
+    let together = |probe: &Probe| match *probe {
+        Probe::Stream {
+            way: Distance::Outside,
+            both_ways: true,
+            bytes,
+            ..
+        } => bytes >= LONG,
+        Probe::AllToAll { nodes, bytes, .. } => nodes > 1 && bytes >= LONG,
+        _ => false,
+    };
+    let of_both: Vec<&(Probe, f64)> = points.iter().filter(|(probe, _)| together(probe)).collect();
+    if !of_both
+        .iter()
+        .any(|(probe, _)| matches!(probe, Probe::AllToAll { .. }))
+    {
+        return;
+    }
+    let (least, most) = (both.full.min(2.0 * one.full), 2.0 * one.full);
+    let with = |full: f64| {
+        let mut changed = found.clone();
+        if let Some(of) = changed.outside.as_mut().and_then(|w| w.both.as_mut()) {
+            of.full = full;
+            of.each = of.each.max(full.min(2.0 * one.each));
+        }
+        changed
+    };
+    let error = |numbers: &Numbers| -> f64 {
+        let residuals = of_both
+            .iter()
+            .filter_map(|(probe, time)| Some((time / numbers.predicted(probe)?).ln().powi(2)));
+        residuals.sum()
+    };
+    let tried = (0..=STEPS).map(|i| with(least + (most - least) * f64::from(i) / f64::from(STEPS)));
+    if let Some(best) = tried.min_by(|a, b| error(a).total_cmp(&error(b))) {
+        *found = best;
     }
 }
 
