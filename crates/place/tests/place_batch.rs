@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_place::{
+use idlewave_place::batch::{
     AssignedNode, Assignment, Slot, SlurmOptions, intel_machine_file, mpich_host_file,
     open_mpi_host_file, open_mpi_rank_file, slurm_host_file, slurm_script,
 };

@@ -141,85 +141,90 @@ fn numbers(list: &str, ranges: &str, most: usize) -> Result<Vec<String>, Hostlis
     Ok(numbers)
 }
 
-/// Names with the same text before their number, not yet written.
-struct Open<'a> {
-    stem: &'a str,
-    /// Digits of numbers with zeros in front, 0 for numbers without.
-    width: usize,
-    ranges: Vec<(u64, u64)>,
-}
-
-/// Names as one list, in their order: what follows a name with the next number is folded with it.
+/// The names in their order, folded. Numbers at the end of a name fold, in ranges as far as they rise by one and keep their zeros:
+/// a range is written out with as many digits as its first number has.
 pub fn fold<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut list = String::new();
-    let mut open: Option<Open<'_>> = None;
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for name in names {
-        let Some((stem, number, width)) = numbered(name) else {
-            close(&mut list, open.take());
-            separate(&mut list);
-            list.push_str(name);
-            continue;
-        };
-        match &mut open {
-            Some(open) if open.stem == stem && open.width == width => {
-                match open.ranges.last_mut() {
-                    Some((_, last)) if *last + 1 == number => *last = number,
-                    _ => open.ranges.push((number, number)),
-                }
-            }
-            _ => {
-                let ranges = vec![(number, number)];
-                let next = Open {
-                    stem,
-                    width,
-                    ranges,
-                };
-                close(&mut list, open.replace(next));
+        let (prefix, number) = split_number(name);
+        if let Some(last) = groups.last_mut() {
+            if last.prefix == prefix && last.take(number) {
+                continue;
             }
         }
+        let ranges = number.iter().map(|n| Range::of(n)).collect();
+        groups.push(Group { prefix, ranges });
     }
-    close(&mut list, open);
-    list
+    let parts: Vec<String> = groups.iter().map(Group::text).collect();
+    parts.join(",")
 }
 
-/// What is before a name's last number, the number, and its digits where it has zeros in front (0 where it has none).
-fn numbered(name: &str) -> Option<(&str, u64, usize)> {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let digits = name.get(stem.len()..)?;
-    let number = digits
-        .parse()
-        .ok()
-        .filter(|_| digits.len() <= MOST_DIGITS)?;
-    let zeros = digits.starts_with('0') && digits.len() > 1;
-    Some((stem, number, if zeros { digits.len() } else { 0 }))
+/// The name without the number at its end, and the number's digits.
+pub fn split_number(name: &str) -> (&str, Option<&str>) {
+    let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &name[prefix.len()..];
+    // Longer ones are serial numbers, and do not fit a machine's integers.
+    if digits.is_empty() || digits.len() > 15 {
+        return (name, None);
+    }
+    (prefix, Some(digits))
 }
 
-fn separate(list: &mut String) {
-    if !list.is_empty() {
-        list.push(',');
+struct Group<'a> {
+    prefix: &'a str,
+    ranges: Vec<Range<'a>>,
+}
+
+struct Range<'a> {
+    first: &'a str,
+    last: String,
+}
+
+impl<'a> Range<'a> {
+    fn of(number: &'a str) -> Self {
+        Self {
+            first: number,
+            last: number.to_owned(),
+        }
     }
 }
 
-fn close(list: &mut String, open: Option<Open<'_>>) {
-    let Some(Open {
-        stem,
-        width,
-        ranges,
-    }) = open
-    else {
-        return;
-    };
-    separate(list);
-    list.push_str(stem);
-    let range = |(from, to): &(u64, u64)| match from == to {
-        true => format!("{from:0width$}"),
-        false => format!("{from:0width$}-{to:0width$}"),
-    };
-    let one = matches!(ranges.as_slice(), [(from, to)] if from == to);
-    let ranges: Vec<String> = ranges.iter().map(range).collect();
-    match one {
-        true => list.push_str(&ranges.concat()),
-        false => list.push_str(&format!("[{}]", ranges.join(","))),
+impl<'a> Group<'a> {
+    /// Takes the number in, if it may stand in these brackets.
+    fn take(&mut self, number: Option<&'a str>) -> bool {
+        let (Some(number), Some(last)) = (number, self.ranges.last_mut()) else {
+            return false;
+        };
+        let width = last.first.len();
+        let next = last
+            .last
+            .parse::<u64>()
+            .map(|n| format!("{:0width$}", n + 1));
+        if next.is_ok_and(|next| next == number) {
+            last.last = number.to_owned();
+            return true;
+        }
+        let padded = |n: &str| n.len() > 1 && n.starts_with('0');
+        let same = number.len() == width || !(padded(number) || padded(last.first));
+        if same {
+            self.ranges.push(Range::of(number));
+        }
+        same
+    }
+
+    fn text(&self) -> String {
+        let range = |r: &Range<'_>| match r.first == r.last {
+            true => r.first.to_owned(),
+            false => format!("{}-{}", r.first, r.last),
+        };
+        match self.ranges.as_slice() {
+            [] => self.prefix.to_owned(),
+            [one] if one.first == one.last => format!("{}{}", self.prefix, one.first),
+            many => {
+                let many: Vec<String> = many.iter().map(range).collect();
+                format!("{}[{}]", self.prefix, many.join(","))
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::advise::Numbers;
 use super::network::{read_parameters, read_topology};
 use super::sheet::interval;
 use super::subject::{described_workload, program_of};
-use super::text::digits;
+use super::text::{digits, unit};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use crate::measure;
@@ -252,7 +252,10 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
     for line in &sheet.details {
         wrapped(&mut out, line);
     }
-    out.push_str("\nSeconds: median (least..most); > the minimum of as many ranks\n");
+    let least = sheet.rows.iter().map(|row| row.total.value).fold(f64::INFINITY, f64::min);
+    let (name, scale) = unit(least);
+    let digits = |seconds: f64| digits(seconds * scale);
+    let _ = writeln!(out, "\nTimes in {name}: median (least..most); > the minimum of as many ranks");
     out.push_str(
         "  ranks  nodes  per      total                   collec-  point-to-  predicted\n",
     );

@@ -308,7 +308,7 @@ pub fn digits(value: f64) -> String {
 }
 
 /// The unit in which a time has no zeros in front, and how many of them are a second.
-fn unit(seconds: f64) -> (&'static str, f64) {
+pub fn unit(seconds: f64) -> (&'static str, f64) {
     match seconds {
         s if s >= 0.1 => ("s", 1.0),
         s if s >= 1e-4 => ("ms", 1e3),

@@ -5,7 +5,6 @@
 
 mod assignment;
 mod flux;
-mod hostlist;
 mod intel;
 mod mpich;
 mod open_mpi;
@@ -18,7 +17,7 @@ mod words;
 
 pub use assignment::{AssignedNode, Assignment, BatchError, Slot};
 pub use flux::{FluxOptions, flux_command, flux_taskmap};
-pub use hostlist::fold_hostlist;
+pub use idlewave_topology::fold_hostlist;
 pub use intel::intel_machine_file;
 pub use mpich::mpich_host_file;
 pub use open_mpi::{open_mpi_host_file, open_mpi_rank_file};

@@ -1,6 +1,7 @@
 //! The order of ranks over nodes, as far as it has a name.
 
-use super::{Assignment, hostlist};
+use super::Assignment;
+use idlewave_topology::split_number;
 
 /// How ranks follow each other over the nodes, in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(super) fn by_name(assignment: &Assignment) -> bool {
 pub(super) fn places_by_name(assignment: &Assignment) -> Vec<usize> {
     let key = |i: usize| {
         let name = assignment.nodes()[i].name.as_str();
-        let (prefix, digits) = hostlist::split(name);
+        let (prefix, digits) = split_number(name);
         let number = digits.and_then(|d| d.parse::<u64>().ok());
         (prefix, number, name)
     };
