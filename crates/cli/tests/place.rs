@@ -1,4 +1,4 @@
-//! `idlewave place topology`: what it prints and writes, what it refuses, and how it ends.
+//! `idlewave place`: table, JSON and files say the same, and what cannot be is refused with the next step.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,165 +6,477 @@ mod common;
 
 use common::{Ended, idlewave, run};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn sample(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topology/samples");
-    root.join(name)
-}
-
-fn place(dir: &TempDir, files: &[PathBuf], options: &[&str]) -> Ended {
-    run(idlewave()
-        .args(["place", "topology"])
-        .args(files)
-        .args(options)
-        .current_dir(dir))
-}
+/// 27 ranks in a cube on 9 nodes of 8 cores: uneven, and with a better order than blocks.
+const CUBE: &str = "--pattern halo -n 27 --nodes 9 --cores 8";
+/// Two leaves of four nodes below one switch, a gigabyte per second everywhere.
+const TREE: &str = r#"
+kind = "fat-tree"
+nodes_per_leaf = 4
+leaves = 2
+spines = 1
+cores = 4
+memory = "4 GiB"
+capacity = "1 GB/s"
+"#;
 
 fn directory() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
+fn written(dir: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = dir.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn place(dir: &TempDir, options: &str) -> Ended {
+    run(idlewave()
+        .arg("place")
+        .args(options.split_whitespace())
+        .current_dir(dir))
+}
+
 #[track_caller]
-fn fits(text: &str) {
-    for line in text.lines() {
-        // A path alone may be longer.
-        assert!(line.chars().count() <= 80 || line.contains('/'), "{line}");
+fn json(dir: &TempDir, options: &str) -> Value {
+    let ended = place(dir, &format!("{options} --json"));
+    ended.succeeded();
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+fn seconds(row: &Value) -> f64 {
+    row["seconds"]["value"].as_f64().unwrap()
+}
+
+/// The node of each rank of the placement to take.
+fn nodes_of_ranks(answer: &Value) -> Vec<String> {
+    let ranks = answer["ranks"].as_array().unwrap();
+    let node = |rank: &Value| rank["node"].as_str().unwrap().to_owned();
+    ranks.iter().map(node).collect()
+}
+
+fn entries(dir: &Path) -> BTreeSet<String> {
+    let names = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name());
+    names.map(|n| n.into_string().unwrap()).collect()
+}
+
+/// What every answer must be, whatever was asked.
+#[track_caller]
+fn sound(answer: &Value, ranks: usize) {
+    let rows = answer["rows"].as_array().unwrap();
+    let best = &rows[answer["best"].as_u64().unwrap() as usize];
+    let fits = |row: &&Value| row["memory"] != "exceeds";
+    let least = rows.iter().filter(fits).map(seconds);
+    let least = least.fold(f64::INFINITY, f64::min);
+    assert!(seconds(best) <= 1.005 * least, "{best}: {least}");
+    assert_eq!(best["same_as_best"], true);
+    for row in rows {
+        let parts = row["parts"].as_array().unwrap();
+        let sum: f64 = parts.iter().map(|p| p[1].as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{row}");
+        let [low, high] = ["low", "high"].map(|end| row["seconds"][end].as_f64().unwrap());
+        assert!(low <= seconds(row) && seconds(row) <= high, "{row}");
+        let [bound, cost] =
+            ["lower_bound_seconds", "node_seconds"].map(|key| row[key].as_f64().unwrap());
+        assert!(bound <= seconds(row) * (1.0 + 1e-9), "{row}");
+        let nodes = row["nodes"].as_f64().unwrap();
+        assert!((cost - seconds(row) * nodes).abs() <= 1e-9 * cost, "{row}");
+    }
+    let at = nodes_of_ranks(answer);
+    assert_eq!(at.len(), ranks);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for node in &at {
+        *counts.entry(node).or_default() += 1;
+    }
+    assert_eq!(counts.len() as u64, best["nodes"].as_u64().unwrap());
+    assert_eq!(
+        counts.values().max().copied(),
+        best["ranks_per_node"].as_u64()
+    );
+    // The loads are those of the same placement.
+    for node in answer["chosen"]["nodes"].as_array().unwrap() {
+        for rank in node["ranks"].as_array().unwrap() {
+            assert_eq!(node["name"], at[rank.as_u64().unwrap() as usize].as_str());
+        }
     }
 }
 
 #[test]
-fn files_are_joined_and_summed_up() {
+fn table_and_json_agree() {
     let dir = directory();
-    let files = [sample("topology.conf"), sample("scontrol-node.txt")];
-    let ended = place(&dir, &files, &[]);
+    let answer = json(&dir, CUBE);
+    sound(&answer, 27);
+    let ended = place(&dir, CUBE);
     ended.succeeded();
-    fits(&ended.stdout);
-    for part in [
-        "TOPOLOGY of ",
-        "nodes     8, 5 of them free",
-        "cores     48 per node",
-        "memory    186 GiB per node",
-        "2             8             0             2   4 : 1",
-        "Slurm does not say how many cables",
-    ] {
-        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    for line in ended.stdout.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
     }
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
-}
-
-#[test]
-fn a_network_becomes_slurms_tree_in_a_new_file() {
-    let dir = directory();
-    let files = [sample("ibnetdiscover.txt")];
-    let ended = place(&dir, &files, &["--topology-conf"]);
-    ended.succeeded();
+    let best = &answer["rows"][answer["best"].as_u64().unwrap() as usize];
+    let [k, nodes] = ["ranks_per_node", "nodes"].map(|key| best[key].as_u64().unwrap());
+    let title = ended
+        .stdout
+        .lines()
+        .find(|l| l.starts_with("TAKE"))
+        .unwrap();
     assert!(
-        ended.stdout.contains("written: topology.conf"),
-        "{}",
-        ended.stdout
+        title.contains(&format!(" {k} rank")) && title.contains(&format!(" {nodes} nodes")),
+        "{title}"
     );
-    let written = dir.path().join("topology.conf");
-    let text = fs::read_to_string(&written).unwrap();
+    // Numbers of the table, by ranks per node.
+    let rows = answer["rows"].as_array().unwrap();
+    let mut seen = 0;
+    let table = ended.stdout.lines().skip_while(|l| !l.starts_with("  per"));
+    for line in table.skip(1).take_while(|l| !l.is_empty()) {
+        let words: Vec<&str> = line[1..].split_whitespace().collect();
+        let of = |row: &&Value| row["ranks_per_node"].to_string() == words[0];
+        let least = rows.iter().filter(of).map(seconds);
+        let least = least.fold(f64::INFINITY, f64::min);
+        let shown: f64 = words[2].parse().unwrap();
+        assert!((shown / least - 1.0).abs() < 0.01, "{line}: {least}");
+        assert_eq!(line.starts_with('>'), words[0] == k.to_string(), "{line}");
+        seen += 1;
+    }
+    let numbers: BTreeSet<u64> = rows
+        .iter()
+        .map(|r| r["ranks_per_node"].as_u64().unwrap())
+        .collect();
+    assert_eq!(seen, numbers.len());
+    assert!(ended.stdout.contains("NEXT\n") && ended.stdout.contains("#SBATCH --nodes="));
+    assert_eq!(entries(dir.path()), BTreeSet::new());
+}
+
+#[test]
+fn files_are_those_of_the_answer() {
+    let dir = directory();
+    let options = format!("{CUBE} -o placed --html page.html");
+    let answer = json(&dir, &options);
+    let read = |name: &str| fs::read_to_string(dir.path().join("placed").join(name)).unwrap();
+    let files = answer["files"].as_array().unwrap();
+    let names = files.iter().map(|f| f["name"].as_str().unwrap().to_owned());
+    assert_eq!(
+        names.collect::<BTreeSet<_>>(),
+        entries(&dir.path().join("placed"))
+    );
+    for file in files {
+        assert_eq!(file["content"], read(file["name"].as_str().unwrap()));
+    }
+    let at = nodes_of_ranks(&answer);
+    let hosts: Vec<String> = read("slurm_hostfile").lines().map(str::to_owned).collect();
+    assert_eq!(hosts, at);
+    // rank 3=n1 slot=2: each core of a node once.
+    let mut cores = BTreeSet::new();
+    for (rank, line) in read("rankfile").lines().enumerate() {
+        let (begin, place) = line.split_once('=').unwrap();
+        assert_eq!(begin, format!("rank {rank}"));
+        let (node, core) = place.split_once(" slot=").unwrap();
+        assert_eq!(node, at[rank]);
+        assert!(core.parse::<u32>().unwrap() < 8, "{line}");
+        assert!(cores.insert(place.to_owned()), "{line}");
+    }
+    let slots: u64 = read("hostfile")
+        .lines()
+        .map(|l| l.rsplit('=').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(slots, 27);
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains("27 ranks"));
+    // Nothing is written over, and nothing is left of what could not be.
+    for options in ["-o placed", "--html page.html", "-o page.html"] {
+        let [what, next] = place(&dir, &format!("{CUBE} {options}")).failed(4);
+        assert!(what.ends_with("it exists already"), "{what}");
+        assert!(next.contains("choose another name"), "{next}");
+    }
+    let both = ["page.html", "placed"].map(str::to_owned);
+    assert_eq!(entries(dir.path()), BTreeSet::from(both));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let dir = directory();
+    let once = json(&dir, &format!("{CUBE} --seed 7"));
+    assert_eq!(once, json(&dir, &format!("{CUBE} --seed 7")));
+    assert_eq!(once["seed"], 7);
+    let told = [1, 2].map(|_| place(&dir, CUBE).stdout);
+    assert_eq!(told[0], told[1]);
+}
+
+#[test]
+fn a_schedule_is_placed_where_its_messages_stay_on_nodes() {
+    let dir = directory();
+    // 0 and 2 talk, 1 and 3 talk.
+    let mut text = "num_ranks 4\n".to_owned();
+    for (rank, peer) in [(0, 2), (1, 3)] {
+        text += &format!("rank {rank} {{\nl1: send 100000000b to {peer} tag 1\n}}\n");
+    }
+    for (rank, peer) in [(2, 0), (3, 1)] {
+        text += &format!("rank {rank} {{\nl1: recv 100000000b from {peer} tag 1\n}}\n");
+    }
+    written(&dir, "pairs.goal", &text);
+    let answer = json(&dir, "--goal pairs.goal --nodes 2 --cores 2");
+    sound(&answer, 4);
+    let at = nodes_of_ranks(&answer);
+    assert_eq!((&at[0], &at[1]), (&at[2], &at[3]), "{at:?}");
+    assert_ne!(at[0], at[1]);
+    // In the order of ranks all messages go through the adapters: two of 0.1 GB at 1.25 GB/s. Within a node each has 4 GB/s.
+    let times: Vec<f64> = answer["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(seconds)
+        .collect();
+    let near = |t: f64, s: f64| (t / s - 1.0).abs() < 0.01;
+    assert!(times.iter().any(|&t| near(t, 0.16)), "{times:?}");
+    assert!(times.iter().any(|&t| near(t, 0.025)), "{times:?}");
+
+    written(
+        &dir,
+        "circle.goal",
+        "num_ranks 2\nrank 0 {\na: recv 8b from 1 tag 1\nb: send 8b to 1 tag 1\nb requires a\n}\nrank 1 {\na: recv 8b from 0 tag 1\nb: send 8b to 0 tag 1\nb requires a\n}\n",
+    );
+    let [what, next] = place(&dir, "--goal circle.goal --nodes 2 --cores 1").failed(5);
     assert!(
-        text.contains("# ib-spine1 stands for ib-spine[1-2]\n"),
-        "{text}"
+        what.contains("rank 0") && next.contains("simulate goal"),
+        "{what}"
     );
-    // What is there already is not written over.
-    let [what, next] = place(&dir, &files, &["--topology-conf"]).failed(4);
-    assert_eq!(what, "write topology.conf: it exists already");
-    assert!(next.contains("-o"), "{next}");
-    let printed = place(&dir, &files, &["--topology-conf", "-o", "-"]);
-    assert_eq!(printed.stdout, text);
-    // And it is read again.
-    place(&dir, &[written], &[]).succeeded();
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    let [what, _] = place(&dir, "--goal pairs.goal -n 4 --nodes 2 --cores 2").failed(2);
+    assert!(what.contains("its own number"), "{what}");
 }
 
 #[test]
-fn the_own_form_holds_what_slurms_cannot() {
+fn what_others_send_on_a_link_moves_the_job() {
     let dir = directory();
-    let torus = dir.path().join("torus.toml");
-    fs::write(
-        &torus,
-        "kind = \"torus\"\ndims = [3, 3]\ncapacity = \"5 GB/s\"\n",
-    )
-    .unwrap();
-    let files = [torus];
-    let [what, next] = place(&dir, &files, &["--topology-conf"]).failed(2);
-    assert!(what.contains("are of one level and joined"), "{what}");
-    assert!(next.contains(".toml"), "{next}");
-    let ended = place(&dir, &files, &["-o", "again.toml"]);
-    ended.succeeded();
-    assert!(
-        ended.stdout.contains("5 GB/s each in each direction"),
-        "{}",
-        ended.stdout
-    );
-    let again = place(&dir, &[dir.path().join("again.toml")], &["--json"]);
-    let first = place(&dir, &files, &["--json"]);
-    assert_eq!(again.stdout, first.stdout);
+    written(&dir, "tree.toml", TREE);
+    let options = "--topology tree.toml --pattern alltoall -n 4 --bytes 1MiB --per-node 1";
+    let quiet = json(&dir, options);
+    assert_eq!(quiet["nodes"], serde_json::json!(["n1", "n2", "n3", "n4"]));
+    let load = "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nrate = \"900 MB/s\"\n";
+    written(&dir, "load.toml", load);
+    let busy = json(&dir, &format!("{options} --load load.toml"));
+    sound(&busy, 4);
+    let at: BTreeSet<String> = nodes_of_ranks(&busy).into_iter().collect();
+    assert!(!at.contains("n1") && !at.contains("n2"), "{at:?}");
+    // The default of a batch system stays on n1, and pays for it.
+    let rows = busy["rows"].as_array().unwrap();
+    let default = &rows[busy["baseline"].as_u64().unwrap() as usize];
+    assert!(seconds(default) > 5.0 * seconds(&rows[busy["best"].as_u64().unwrap() as usize]));
+    let notes = busy["warnings"].to_string();
+    assert!(notes.contains("1 load of other jobs"), "{notes}");
 }
 
 #[test]
-fn json_has_nodes_switches_links_and_levels() {
+fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
     let dir = directory();
-    let ended = place(&dir, &[sample("fat-tree.toml")], &["--json"]);
-    ended.succeeded();
-    let value: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(value["nodes"].as_array().unwrap().len(), 48);
-    assert_eq!(value["nodes"][0]["leaf"], "leaf1");
-    assert_eq!(value["nodes"][0]["cores"], 64);
-    assert_eq!(value["nodes"][0]["free"], false);
-    assert_eq!(value["switches"].as_array().unwrap().len(), 7);
-    assert_eq!(value["links"].as_array().unwrap().len(), 2 * (48 + 12));
-    assert_eq!(value["levels"][0]["oversubscription"], 2.0);
-    assert_eq!(value["parts"], 1);
-}
-
-#[test]
-fn a_topology_of_several_is_taken_by_name() {
-    let dir = directory();
-    let files = [sample("topology.yaml")];
-    let ended = place(&dir, &files, &["--name", "gpus", "--json"]);
-    ended.succeeded();
-    let value: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(value["nodes"][0]["name"], "g01");
-    let [what, _] = place(&dir, &files, &["--name", "moon"]).failed(5);
-    assert!(what.contains("plain, racks, gpus"), "{what}");
-}
-
-#[test]
-fn what_cannot_be_read_is_named_with_the_next_step() {
-    let dir = directory();
-    let file = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        fs::write(&path, text).unwrap();
-        path
+    written(&dir, "tree.toml", TREE);
+    // On one node everything would stay in its memory: the fastest.
+    let options = "--topology tree.toml --pattern alltoall -n 4 --bytes 1MiB --work 1us";
+    let all = json(&dir, options);
+    let taken = |answer: &Value| {
+        let best = &answer["rows"][answer["best"].as_u64().unwrap() as usize];
+        best["ranks_per_node"].as_u64().unwrap()
     };
-    let [what, next] = place(&dir, &[dir.path().join("none")], &[]).failed(4);
-    assert!(what.contains("No such file"), "{what}");
-    assert!(next.contains("may read"), "{next}");
-    let [what, next] = place(&dir, &[file("a", "hello\n")], &[]).failed(5);
-    assert!(
-        what.contains("recognise the format") && what.contains("ibnetdiscover"),
-        "{what}"
-    );
-    assert!(next.contains("docs/topologies.md"), "{next}");
-    let twice = file("b", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n");
-    let [what, _] = place(&dir, &[twice], &[]).failed(5);
-    assert!(
-        what.ends_with("line 2: n1 is a child of b and of a, and the form is a tree"),
-        "{what}"
-    );
-    let other = [sample("graph.toml"), sample("scontrol-node.txt")];
-    let [what, next] = place(&dir, &other, &[]).failed(5);
-    assert!(what.contains("n[001-007],login1"), "{what}");
-    assert!(next.contains("same time"), "{next}");
-    let [what, _] = place(&dir, &other, &["-o", "-", "--json"]).failed(2);
-    assert!(what.contains("at a time"), "{what}");
-    let directory = [dir.path().to_owned()];
-    place(&dir, &directory, &[]).failed(4);
+    assert_eq!(taken(&all), 4);
+    // Three of 1.5 GiB are more than 4 GiB.
+    let options = format!("{options} --memory-per-rank 1536MiB");
+    let few = json(&dir, &options);
+    sound(&few, 4);
+    // One rank sends three pieces, two on a node send four through its adapter.
+    assert_eq!(taken(&few), 1);
+    for row in few["rows"].as_array().unwrap() {
+        let much = row["ranks_per_node"].as_u64().unwrap() > 2;
+        assert_eq!(row["memory"] == "exceeds", much, "{row}");
+    }
+    let shown = place(&dir, &options).stdout;
+    assert!(shown.contains("\n!   4 ") && shown.contains("! does not fit into memory"));
+    // What does not fit is no advice to save nodes, and no default.
+    assert!(!shown.contains("4 per node on 1 node"), "{shown}");
+    let unknown = place(&dir, &format!("{CUBE} --memory-per-rank 1GiB")).stdout;
+    assert!(unknown.contains("what memory the nodes have"), "{unknown}");
+    let none = place(&dir, &options.replace("1536MiB", "5GiB")).stdout;
+    assert!(none.contains("no placement fits into memory"), "{none}");
+}
+
+#[test]
+fn a_thousand_nodes_are_placed() {
+    let dir = directory();
+    let options = "--pattern halo -n 2048 --nodes 1024 --cores 4 --per-node 2,4 --steps 1";
+    sound(&json(&dir, options), 2_048);
+}
+
+#[test]
+fn nonsense_is_refused_with_the_next_step() {
+    let dir = directory();
+    written(&dir, "text", "hello\n");
+    written(&dir, "tree.toml", TREE);
+    fs::write(dir.path().join("bytes"), [0xff_u8; 64]).unwrap();
+    let parts = "[[node]]\nname = \"a[1-2]\"\ncores = 1\n";
+    written(&dir, "parts.toml", parts);
+    let loads = [
+        ("none", "", "it has no [[load]]"),
+        (
+            "far",
+            "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nrate = \"1 GB/s\"\n[[load]]\nfrom = \"n1\"\nto = \"n10\"\nrate = \"1 GB/s\"\n",
+            "line 5: there is no node n10",
+        ),
+        (
+            "same",
+            "[[load]]\nfrom = \"n1\"\nto = \"n1\"\nrate = \"1 GB/s\"\n",
+            "stays on n1",
+        ),
+        (
+            "rate",
+            "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nrate = \"1\"\n",
+            "a unit",
+        ),
+        (
+            "key",
+            "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nspeed = \"1\"\n",
+            "line 4: unknown field `speed`",
+        ),
+    ];
+    for (name, text, expected) in loads {
+        written(&dir, name, text);
+        let [what, next] = place(&dir, &format!("{CUBE} --load {name}")).failed(5);
+        assert!(what.contains(expected), "{what}");
+        assert!(next.contains("[[load]]"), "{next}");
+    }
+    for (options, code, expected, then) in [
+        ("", 2, "no program", "--pattern"),
+        ("--pattern halo -n 4", 2, "no network", "--topology"),
+        (
+            "--pattern halo --nodes 4 --cores 4",
+            2,
+            "number of ranks",
+            "--ranks",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4",
+            2,
+            "how many cores",
+            "--cores",
+        ),
+        (
+            "--pattern halo -n 17 --nodes 4 --cores 4",
+            2,
+            "17 ranks",
+            "fewer ranks",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --per-node 9",
+            2,
+            "more than 4 cores",
+            "1 to 4",
+        ),
+        (
+            "--pattern halo -n 9 --nodes 4 --cores 4 --per-node 2",
+            2,
+            "at most 2",
+            "--per-node",
+        ),
+        (
+            "--pattern halo -n 9 --nodes 4 --cores 4 --max-nodes 2",
+            2,
+            "at most 2 nodes",
+            "--max-nodes",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --uplink 1GB/s",
+            2,
+            "--uplink",
+            "--",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --html x -o x",
+            2,
+            "one place",
+            "different",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 -o no/x",
+            4,
+            "no/x",
+            "directory above",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network bytes",
+            5,
+            "UTF-8",
+            "text file",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network text",
+            5,
+            "line 1",
+            "calibrate",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network none.toml",
+            4,
+            "none.toml",
+            "may read",
+        ),
+        (
+            "--pattern halo -n 4 --topology text",
+            5,
+            "recognise",
+            "docs/topologies.md",
+        ),
+        (
+            "--pattern halo -n 2 --topology parts.toml",
+            5,
+            "a way from",
+            "free = false",
+        ),
+        (
+            "--pattern halo -n 4 --topology tree.toml --goal text",
+            2,
+            "--goal",
+            "--",
+        ),
+        (
+            "--goal text --nodes 2 --cores 2",
+            5,
+            "line 1",
+            "docs/simulate.md",
+        ),
+        (
+            "--goal text --nodes 2 --cores 2 --work 5ms",
+            2,
+            "--work",
+            "--",
+        ),
+        (
+            "--workload is:S -n 4 --nodes 4 --cores 4 --bytes 8B",
+            2,
+            "--bytes",
+            "--",
+        ),
+        (
+            "--workload is:S -n 1000 --nodes 400 --cores 4",
+            2,
+            "1000 ranks",
+            "fewer",
+        ),
+        (
+            "--run . --nodes 2 --cores 2",
+            5,
+            "not a run bundle",
+            "idlewave",
+        ),
+        (
+            "--pattern alltoall -n 100000 --nodes 9000 --cores 64",
+            2,
+            "operations",
+            "fewer ranks",
+        ),
+    ] {
+        let before = entries(dir.path());
+        let [what, next] = place(&dir, options).failed(code);
+        assert!(what.contains(expected), "{options}: {what}");
+        assert!(next.contains(then), "{options}: {next}");
+        assert_eq!(entries(dir.path()), before, "{options}");
+    }
 }

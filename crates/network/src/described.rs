@@ -61,6 +61,43 @@ pub fn described(
     builder.finish()
 }
 
+/// How many operations one step of all ranks has, without making any.
+pub fn operations_of(description: &Description, algorithms: &Algorithms) -> u64 {
+    /// Members of what has more rounds than this do as much each, and to ask all of them takes long.
+    const MANY: u64 = 64;
+    let ranks = u64::from(description.ranks);
+    let of = |part: &Part| match part {
+        Part::Compute(_) => ranks,
+        Part::Exchange(stencil, _) => {
+            let ends = (0..description.ranks as usize)
+                .map(|rank| stencil.sources(rank).count() + stencil.targets(rank).count());
+            ends.sum::<usize>() as u64
+        }
+        Part::Next(_) => 2 * ranks.saturating_sub(1),
+        Part::Between(messages) => 2 * messages.len() as u64,
+        Part::Collective(kind, piece) => {
+            let call = Call {
+                kind: *kind,
+                members: description.ranks,
+                root: 0,
+                piece: *piece,
+            };
+            let of_member = |member: u32| -> u64 {
+                let steps = call.steps(member, algorithms);
+                steps
+                    .iter()
+                    .map(|s| (s.to.len() + s.from.len()) as u64)
+                    .sum()
+            };
+            match of_member(description.ranks / 2) {
+                many if many > MANY => many.saturating_mul(ranks),
+                _ => (0..description.ranks).map(of_member).sum(),
+            }
+        }
+    };
+    description.phases.iter().map(of).sum()
+}
+
 /// The messages of each rank, where they are said one by one; empty otherwise.
 fn ends(part: &Part, ranks: u32) -> Vec<Vec<Operation>> {
     let Part::Between(messages) = part else {
@@ -164,7 +201,10 @@ mod tests {
 
     fn program(phases: Vec<Part>, ranks: u32, algorithms: &Algorithms) -> Program {
         let description = Description { ranks, phases };
-        Program::new(&described(&description, 2, algorithms).unwrap()).unwrap()
+        let schedule = described(&description, 2, algorithms).unwrap();
+        let counted = operations_of(&description, algorithms);
+        assert_eq!(schedule.operations(), 2 * counted, "{description:?}");
+        Program::new(&schedule).unwrap()
     }
 
     #[test]
@@ -209,7 +249,7 @@ mod tests {
                 Kind::Alltoall,
                 Kind::Allgather,
             ] {
-                for (ranks, piece) in [(1, 8), (3, 100_000), (8, 64), (17, 5_000)] {
+                for (ranks, piece) in [(1, 8), (3, 100_000), (8, 64), (17, 5_000), (100, 3_000)] {
                     let program = program(vec![Part::Collective(kind, piece)], ranks, &algorithms);
                     assert_eq!(
                         program.messages().is_empty(),

@@ -37,6 +37,14 @@ pub enum NetworkError {
         /// Receives for them.
         received: usize,
     },
+    /// Ranks wait for each other in a circle.
+    #[error(
+        "finish rank {rank}: it waits for a message that waits for it, or for a receive that comes too late"
+    )]
+    Stuck {
+        /// The first of them.
+        rank: u32,
+    },
     /// Not one place per rank.
     #[error("{places} places for {ranks} ranks")]
     Places {

@@ -21,7 +21,7 @@ mod text;
 pub use calibration::{
     Calibration, CalibrationSamples, Distance, PointFit, Probe, SamplePoint, fit,
 };
-pub use described::{Description, Part, described};
+pub use described::{Description, Part, described, operations_of};
 pub use error::NetworkError;
 pub use estimate::{Estimate, Limiting};
 pub use flows::{Ended, Flows};

@@ -88,6 +88,8 @@ pub struct Played {
     pub finish_ns: Vec<u64>,
     /// Rates given to classes of flows on the way.
     pub updates: u64,
+    /// The first rank with an operation that never ended: it waits for what waits for it. `None` where everything was done.
+    pub stuck: Option<u32>,
     /// Of each operation, when its CPU began and ended to work for it, and what it had waited for until then.
     pub(crate) begin_ns: Vec<u64>,
     pub(crate) end_ns: Vec<u64>,
@@ -176,6 +178,7 @@ pub fn play(program: &Program, stage: &Stage) -> Played {
         played: Played {
             finish_ns: Vec::new(),
             updates: 0,
+            stuck: None,
             begin_ns: vec![0; steps],
             end_ns: vec![0; steps],
             causes: vec![Cause::Begin; steps],
@@ -184,7 +187,9 @@ pub fn play(program: &Program, stage: &Stage) -> Played {
         },
     };
     player.run();
+    let stuck = (0..steps as u32).find(|&step| !player.is_done(step));
     let mut played = player.played;
+    played.stuck = stuck.map(|step| program.rank_of(step));
     played.updates = player.flows.updates();
     let of_rank = |w: &[u32]| {
         let last = (w[0]..w[1]).map(|step| played.last_of(program, stage, step).1);
@@ -226,6 +231,18 @@ impl Player<'_> {
                 }
             }
         }
+    }
+
+    /// Whether an operation was done when nothing happened any more.
+    fn is_done(&self, step: u32) -> bool {
+        self.missing[step as usize] == 0
+            && match self.program.steps[step as usize].does {
+                Does::Compute(_) => true,
+                Does::Send(message) => {
+                    !self.waits(message) || self.played.posted[message as usize].is_some()
+                }
+                Does::Receive(message) => self.arrived[message as usize].is_some(),
+            }
     }
 
     fn at(&mut self, ns: u64, event: Event) {

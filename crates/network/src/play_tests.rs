@@ -177,6 +177,32 @@ fn programs_that_cannot_be_played_are_named() {
 }
 
 /// Random programs: rounds of messages among ranks, with computation between.
+#[test]
+fn ranks_that_wait_for_each_other_are_stuck() {
+    let stuck = |ranks: &[&[Operation]]| {
+        let program = Program::new(&in_order(ranks)).unwrap();
+        play(&program, &nodes(&program)).stuck
+    };
+    let met = stuck(&[&[send(1, 1), recv(1, 1)], &[recv(1, 0), send(1, 0)]]);
+    assert_eq!(met, None);
+    // Both take before they send.
+    let takers: [&[Operation]; 3] = [
+        &[calc(5)],
+        &[recv(1, 2), send(1, 2)],
+        &[recv(1, 1), send(1, 1)],
+    ];
+    assert_eq!(stuck(&takers), Some(1));
+    // Both send what waits for its receive; what is short enough does not.
+    let senders = |bytes| {
+        stuck(&[
+            &[send(bytes, 1), recv(bytes, 1)],
+            &[send(bytes, 0), recv(bytes, 0)],
+        ])
+    };
+    assert_eq!(senders(1_001), Some(0));
+    assert_eq!(senders(1_000), None);
+}
+
 fn programs() -> impl Strategy<Value = (u32, Vec<(u32, u32, u64, u64)>)> {
     (2_u32..6).prop_flat_map(|ranks| {
         let one = (0..ranks, 1..ranks, 0_u64..3_000, 0_u64..500);

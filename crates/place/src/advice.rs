@@ -8,7 +8,7 @@ use crate::job::{Candidate, Job, MemoryVerdict};
 use crate::lower::lower_bound;
 use crate::order::Order;
 use crate::select::Selection;
-use idlewave_network::{Estimate, Network, Played, Program, Stage, play};
+use idlewave_network::{Estimate, Network, NetworkError, Played, Program, Stage, play};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub struct Advice {
     pub rows: Vec<Advised>,
     /// Index of the fastest one that fits into memory; of all, where none does.
     pub best: usize,
-    /// Index of what a batch system does by default: nodes in order, all their cores used.
+    /// Index of what a batch system does by default: nodes in order, all their cores used as far as their memory is enough.
     pub default: usize,
     /// Candidates that were not played.
     pub left_out: usize,
@@ -79,7 +79,7 @@ impl Subject<'_> {
     /// Plays a placement.
     ///
     /// # Errors
-    /// Nodes that nothing joins.
+    /// Nodes that nothing joins, and ranks that wait for each other for ever.
     pub fn replay(
         &self,
         candidate: &Candidate,
@@ -89,6 +89,9 @@ impl Subject<'_> {
             .network
             .stage(self.program, &candidate.places, measured_with)?;
         let played = play(self.program, &stage);
+        if let Some(rank) = played.stuck {
+            return Err(NetworkError::Stuck { rank }.into());
+        }
         Ok(Replayed { stage, played })
     }
 
@@ -160,7 +163,7 @@ pub fn advise(
     let fast = all.filter(|(_, row)| row.estimate.seconds.value <= least * SAME);
     let best = fast.min_by_key(simple).map(|(at, _)| at);
     let by_default = rows.iter().enumerate().filter(|(_, row)| row.is_baseline());
-    let default = by_default.max_by_key(|(_, row)| row.candidate.ranks_per_node);
+    let default = by_default.max_by_key(|(_, row)| (fits(row), row.candidate.ranks_per_node));
     let default = default.map(|(at, _)| at);
     let Some(best) = best else {
         return Err(PlaceError::Nothing {

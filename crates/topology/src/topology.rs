@@ -292,7 +292,13 @@ impl Topology {
 
     /// Gives every node so many cores.
     pub fn with_cores(mut self, cores: u32) -> Self {
-        self.update_nodes(|_, node| node.cores = Some(cores));
+        self.update_nodes(|_, node| {
+            node.cores = Some(cores);
+            let known: u64 = node.domains.iter().map(|d| u64::from(d.cores)).sum();
+            if known != u64::from(cores) {
+                node.domains.clear();
+            }
+        });
         self
     }
 

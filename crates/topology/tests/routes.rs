@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_topology::{
-    BytesPerSecond, Cable, Dragonfly, FatTree, LinkIndex, Node, NodeIndex, Pods, Route, Routing,
-    Switch, SwitchIndex, Topology, TopologyError, Vertex,
+    BytesPerSecond, Cable, Dragonfly, FatTree, LinkIndex, MemoryDomain, Node, NodeIndex, Pods,
+    Route, Routing, Switch, SwitchIndex, Topology, TopologyError, Vertex,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
@@ -258,6 +258,21 @@ fn cores_memory_and_capacities_are_set_on_all() {
         let expected = if switches { 2e9 } else { 1e9 };
         assert_eq!(link.capacity, Some(rate(expected)));
     }
+}
+
+#[test]
+fn domains_with_other_cores_than_the_node_is_given_are_forgotten() {
+    let mut topology = Topology::star(2).unwrap();
+    topology.update_nodes(|_, node| {
+        let half = MemoryDomain {
+            cores: 4,
+            memory: None,
+        };
+        node.domains = vec![half; 2];
+    });
+    let domains = |topology: &Topology| topology.nodes()[0].domains.len();
+    assert_eq!(domains(&topology.clone().with_cores(8)), 2);
+    assert_eq!(domains(&topology.with_cores(6)), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_network::Network;
+use idlewave_network::{Network, NetworkError};
 use idlewave_place::{Advice, Job, PlaceError, advise, candidates};
 use idlewave_recording::{Progress, Stop};
 use std::path::PathBuf;
@@ -99,7 +99,23 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
     if let Some(directory) = &args.output {
         refuse_place(directory, "-o")?;
     }
+    if args.html.is_some() && args.html == args.output {
+        let what = "write the page and the directory with the files to one place";
+        return Err(Failure::new(Exit::Usage, what).with_next("give --html and -o different names"));
+    }
+    args.subject.refuse_none()?;
     let prepared = args.network.prepare()?;
+    let most = prepared.most_cores();
+    if let (Some(numbers), Some(most)) = (&args.per_node, most) {
+        if numbers.0.iter().all(|&n| n > most) {
+            let what = format!(
+                "place {} ranks per node: no free node has more than {most} cores",
+                numbers.0[0]
+            );
+            let next = format!("give --per-node from 1 to {most}, or more --cores");
+            return Err(Failure::new(Exit::Usage, what).with_next(next));
+        }
+    }
     let subject = args.subject.subject(stop)?;
     let job = Job {
         ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
@@ -139,13 +155,16 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
         files,
         seed: args.seed,
     };
-    if let Some(directory) = &args.output {
-        files::write(directory, &answer.files)?;
-    }
     let sheet = super::sheet::of(&answer)?;
     if let Some(page) = &args.html {
         let html = idlewave_report::placement_page(&sheet);
         write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
+    }
+    if let Some(directory) = &args.output {
+        files::write(directory, &answer.files).inspect_err(|_| {
+            // Nothing half-written: the page was new, and the failure matters more than whether it goes away.
+            let _ = args.html.as_ref().map(std::fs::remove_file);
+        })?;
     }
     let shown = match args.json {
         true => super::sheet::as_json(&sheet, &answer)?,
@@ -161,17 +180,28 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
 
 /// What the search or the play cannot do.
 pub fn failed(error: PlaceError) -> Failure {
+    if let PlaceError::UnknownCores { node } = &error {
+        let what = format!("place ranks on {node}: nobody says how many cores it has");
+        let next = "say so with --cores, or give a file that does, such as scontrol show node";
+        return Failure::new(Exit::Usage, what).with_next(next);
+    }
     let next = match &error {
-        PlaceError::UnknownCores { .. } => {
-            "say how many cores a node has with --cores, or give a file that does"
-        }
         PlaceError::TooFewCores { .. } => "give fewer ranks, or more nodes",
         PlaceError::TooFewNodes { .. } => "allow more with --per-node or --max-nodes",
         PlaceError::NoNodes { .. } => "give nodes that are free, or leave out their states",
-        PlaceError::Network(_) => "correct the topology: docs/topologies.md",
+        PlaceError::Network(NetworkError::Stuck { .. }) => {
+            "correct the program: `idlewave simulate goal` says what waits for what"
+        }
+        PlaceError::Network(NetworkError::Topology(_)) => {
+            "join them, or mark the nodes of the other parts free = false: docs/topologies.md"
+        }
         _ => "see idlewave place --help",
     };
-    Failure::new(Exit::Usage, error.to_string()).with_next(next)
+    let exit = match error {
+        PlaceError::Network(_) => Exit::Bundle,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error.to_string()).with_next(next)
 }
 
 #[cfg(test)]

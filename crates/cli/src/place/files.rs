@@ -36,7 +36,10 @@ pub fn of(network: &Network, candidate: &Candidate) -> Result<Vec<(String, Strin
         ("hostfile.mpich", mpich_host_file(&assignment)),
         ("job.sbatch", slurm_script(&assignment, &slurm)),
         ("slurm_hostfile", slurm_host_file(&assignment)),
-        ("job.flux", flux_command(&assignment, &flux)),
+        (
+            "job.flux",
+            format!("#!/bin/sh\n{}\n", flux_command(&assignment, &flux)),
+        ),
         ("job.pbs", pbs_script(&assignment, &launcher, &command)),
     ];
     Ok(named

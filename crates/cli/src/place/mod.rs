@@ -19,8 +19,9 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   idlewave place --pattern halo -n 64 --nodes 16 --cores 8
-  idlewave place --workload is:C -n 16 --topology docs/examples/topology.conf --cores 8
-  idlewave place --run slow --topology topology.conf --network network.toml -o placed
+  idlewave place --workload is:A -n 16 --nodes 8 --cores 8 --adapter 1Gbit/s
+  idlewave place --goal app.goal --topology docs/examples/fat-tree.toml
+  idlewave place --run slow --nodes 4 --cores 4 -o placed --html placed.html
   mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
   idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf -o -";
 

@@ -1,5 +1,6 @@
 //! The network on which a program is to be placed: nodes and switches, what they carry, what others send on them.
 
+use super::text::counted;
 use super::topology::read_files;
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -8,6 +9,7 @@ use idlewave_topology::{BytesPerSecond, NodeIndex, Routing, Topology, Vertex};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
 
 /// What an adapter carries where nobody says: 10 Gbit/s.
 const ADAPTER: f64 = 1.25e9;
@@ -31,7 +33,7 @@ pub struct NetworkArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "network")]
     pub adapter: Option<BytesPerSecond>,
     /// What a cable between switches carries [default: as the files say; no limit where they do not]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", conflicts_with = "nodes")]
     pub uplink: Option<BytesPerSecond>,
     /// Messages of two nodes take all shortest ways at once [default: one way per pair]
     #[arg(long)]
@@ -49,11 +51,19 @@ pub struct Prepared {
     pub notes: Vec<String>,
 }
 
+impl Prepared {
+    /// Most cores of a free node; `None` where nobody says.
+    pub fn most_cores(&self) -> Option<u32> {
+        let nodes = self.network.topology().nodes().iter();
+        nodes.filter(|n| n.free).filter_map(|n| n.cores).max()
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Loads {
     #[serde(default)]
-    load: Vec<Load>,
+    load: Vec<Spanned<Load>>,
 }
 
 #[derive(Deserialize)]
@@ -106,14 +116,22 @@ impl NetworkArgs {
             ));
         }
         if let Some(path) = &self.load {
-            self.add_loads(path, &mut network)?;
+            notes.push(add_loads(path, &mut network)?);
         }
-        let (nodes, switches) = (
-            network.topology().nodes().len(),
-            network.topology().switches().len(),
-        );
+        let nodes = network.topology().nodes();
+        let free = nodes.iter().filter(|node| node.free).count();
+        let free = match free == nodes.len() {
+            true => String::new(),
+            false => format!(", {free} of them free"),
+        };
+        let nodes = counted(nodes.len() as u32, "node");
+        let switches = network.topology().switches().len();
+        let switches = match switches {
+            1 => "1 switch".to_owned(),
+            several => format!("{several} switches"),
+        };
         Ok(Prepared {
-            what: format!("{name}: {nodes} nodes, {switches} switches; {about}"),
+            what: format!("{name}: {nodes}{free}, {switches}; {about}"),
             network,
             notes,
         })
@@ -135,30 +153,53 @@ impl NetworkArgs {
         })?;
         Ok((topology, "one switch".to_owned(), Vec::new()))
     }
+}
 
-    fn add_loads(&self, path: &Path, network: &mut Network) -> Result<(), Failure> {
-        let wrong = |why: String| {
-            Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
-                .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
-        };
-        let text = read_text(path)?;
-        let loads: Loads = toml::from_str(&text).map_err(|e| wrong(e.message().to_owned()))?;
-        for load in loads.load {
-            let node = |name: &str| -> Result<NodeIndex, Failure> {
-                let found = network.topology().node(name);
-                found.ok_or_else(|| wrong(format!("there is no node {name}")))
-            };
-            let (from, to) = (node(&load.from)?, node(&load.to)?);
-            let rate: BytesPerSecond = load
-                .rate
-                .parse()
-                .map_err(|e| wrong(format!("rate {}: {e}", load.rate)))?;
-            network
-                .add_load(from, to, rate.get())
-                .map_err(|e| wrong(e.to_string()))?;
-        }
-        Ok(())
+/// Takes away what others send, and says so.
+fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
+    let wrong = |why: String| {
+        Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
+            .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
+    };
+    let text = read_text(path)?;
+    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let loads: Loads = toml::from_str(&text).map_err(|error| {
+        let why = error.message().replace('\n', ", ");
+        wrong(match error.span() {
+            Some(span) => format!("line {}: {why}", line(span.start)),
+            None => why,
+        })
+    })?;
+    if loads.load.is_empty() {
+        return Err(wrong("it has no [[load]]".to_owned()));
     }
+    let count = loads.load.len() as u32;
+    for load in loads.load {
+        let place = line(load.span().start);
+        let wrong = |why: String| wrong(format!("[[load]] of line {place}: {why}"));
+        let load = load.into_inner();
+        let node = |name: &str| -> Result<NodeIndex, Failure> {
+            let found = network.topology().node(name);
+            found.ok_or_else(|| wrong(format!("there is no node {name}")))
+        };
+        let (from, to) = (node(&load.from)?, node(&load.to)?);
+        if from == to {
+            let why = format!(
+                "it stays on {}: only what goes over links counts",
+                load.from
+            );
+            return Err(wrong(why));
+        }
+        let rate: BytesPerSecond = load.rate.parse().map_err(|e| wrong(format!("rate: {e}")))?;
+        network
+            .add_load(from, to, rate.get())
+            .map_err(|e| wrong(e.to_string()))?;
+    }
+    Ok(format!(
+        "{} of other jobs from {}, taken away from what links carry, of which at least a tenth stays",
+        counted(count, "load"),
+        path.display()
+    ))
 }
 
 /// What files say of nodes and switches, their names, and what was assumed.
@@ -170,9 +211,15 @@ pub fn read_topology(files: &[PathBuf]) -> Result<(Topology, String, Vec<String>
 
 /// A text file.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| {
+    let bytes = fs::read(path).map_err(|error| {
         Failure::new(Exit::Io, format!("read {}: {error}", path.display()))
             .with_next("give a file that you may read")
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let what = format!("read {}: byte {at} is no text in UTF-8", path.display());
+        Failure::new(Exit::Bundle, what)
+            .with_next("give a text file; docs/network.md has the forms")
     })
 }
 

@@ -26,11 +26,7 @@ const NOT_MODELLED: [&str; 5] = [
 /// The sheet of an answer.
 pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
     let advice = answer.advice;
-    let rows = advice
-        .rows
-        .iter()
-        .map(|row| row_of(row, answer.network))
-        .collect();
+    let rows = advice.rows.iter().map(|row| row_of(row, answer)).collect();
     let mut warnings = answer.notes.clone();
     if advice.left_out > 0 {
         warnings.push(format!(
@@ -49,6 +45,12 @@ pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
             "no placement fits into memory: {} needs {needed} and has {there}",
             answer.network.topology().name(Vertex::Node(node))
         ));
+    }
+    if best.candidate.memory == MemoryVerdict::Unknown && answer.job.memory_per_rank.is_some() {
+        warnings.push(
+            "nobody says what memory the nodes have: whether ranks fit into it is not known"
+                .to_owned(),
+        );
     }
     Ok(PlacementSheet {
         what: answer.what.to_owned(),
@@ -144,7 +146,7 @@ pub fn limit(estimate: &Estimate, network: &Network) -> String {
     }
 }
 
-fn row_of(row: &Advised, network: &Network) -> PlacementRow {
+fn row_of(row: &Advised, answer: &Answer<'_>) -> PlacementRow {
     let (candidate, estimate) = (&row.candidate, &row.estimate);
     PlacementRow {
         ranks_per_node: candidate.ranks_per_node,
@@ -152,7 +154,7 @@ fn row_of(row: &Advised, network: &Network) -> PlacementRow {
         how: how(candidate),
         seconds: interval(&estimate.seconds),
         node_seconds: row.node_seconds,
-        limit: limit(estimate, network),
+        limit: limit(estimate, answer.network),
         limit_share: estimate.limit_share,
         memory: match candidate.memory {
             MemoryVerdict::Fits => MemoryFit::Fits,
@@ -160,7 +162,8 @@ fn row_of(row: &Advised, network: &Network) -> PlacementRow {
             MemoryVerdict::Unknown => MemoryFit::Unknown,
         },
         same_as_best: row.same_as_best,
-        bound_seconds: candidate.bound_seconds,
+        // Of what is played; the other times are of the whole program.
+        bound_seconds: candidate.bound_seconds * answer.subject.times,
         lower_bound_seconds: row.lower_bound_seconds,
         parts: parts(estimate),
     }

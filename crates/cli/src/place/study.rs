@@ -252,10 +252,17 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
     for line in &sheet.details {
         wrapped(&mut out, line);
     }
-    let least = sheet.rows.iter().map(|row| row.total.value).fold(f64::INFINITY, f64::min);
+    let least = sheet
+        .rows
+        .iter()
+        .map(|row| row.total.value)
+        .fold(f64::INFINITY, f64::min);
     let (name, scale) = unit(least);
     let digits = |seconds: f64| digits(seconds * scale);
-    let _ = writeln!(out, "\nTimes in {name}: median (least..most); > the minimum of as many ranks");
+    let _ = writeln!(
+        out,
+        "\nTimes in {name}: median (least..most); > the minimum of as many ranks"
+    );
     out.push_str(
         "  ranks  nodes  per      total                   collec-  point-to-  predicted\n",
     );

@@ -1,10 +1,11 @@
 //! The program that is to be placed: recorded, a schedule, a workload, or a described pattern.
 
+use super::text::counted;
 use crate::exit::{Exit, Failure};
 use crate::files::open_complete;
 use clap::{Args, ValueEnum};
 use idlewave_fabric::{Waiting, world};
-use idlewave_network::{Description, NetworkError, Part, Program, described};
+use idlewave_network::{Description, NetworkError, Part, Program, described, operations_of};
 use idlewave_recording::Stop;
 use idlewave_replay::{ReplayError, ReplayOptions, schedule_of};
 use idlewave_run::RunReader;
@@ -23,6 +24,9 @@ use std::sync::atomic::AtomicBool;
 const STEPS_PLAYED: u32 = 2;
 /// Most operations of a described program: 2 GB when it is played.
 const MOST_OPERATIONS: u64 = 20_000_000;
+
+/// What options of a pattern say nothing about.
+const NO_PATTERN: [&str; 3] = ["run", "goal", "workload"];
 
 /// The program that is to be placed.
 #[derive(Debug, Args)]
@@ -43,17 +47,17 @@ pub struct SubjectArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ranks: Option<u32>,
     /// Dimensions of a halo pattern, 1 to 3
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
+    #[arg(long, default_value_t = 3, conflicts_with_all = NO_PATTERN, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
     pub dims: u8,
     /// Bytes of each message of a pattern, as in 64KiB
-    #[arg(long, default_value = "64KiB", value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, default_value = "64KiB", conflicts_with_all = NO_PATTERN, value_name = "SIZE", value_parser = bytes)]
     pub bytes: Bytes,
     /// Computation of each rank in each step of a pattern [default: 1ms], or in each iteration of a workload
     /// [default: as measured here, now, on one core]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["run", "goal"])]
     pub work: Option<Nanos>,
     /// Steps of a pattern
-    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1_000, conflicts_with_all = NO_PATTERN, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: u32,
     /// Ranks per node with which the computation was measured [default: as recorded, or 1]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
@@ -62,7 +66,12 @@ pub struct SubjectArgs {
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub memory_per_rank: Option<Bytes>,
     /// MPI library by whose rules collectives choose their algorithms: openmpi or mpich
-    #[arg(long, default_value = "openmpi", value_name = "LIBRARY")]
+    #[arg(
+        long,
+        default_value = "openmpi",
+        conflicts_with = "goal",
+        value_name = "LIBRARY"
+    )]
     pub collectives: Library,
 }
 
@@ -104,6 +113,23 @@ pub struct Subject {
 }
 
 impl SubjectArgs {
+    /// Whether there is a program at all.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn refuse_none(&self) -> Result<(), Failure> {
+        let given = [
+            self.run.is_some(),
+            self.goal.is_some(),
+            self.workload.is_some(),
+            self.pattern.is_some(),
+        ];
+        match given.contains(&true) {
+            true => Ok(()),
+            false => Err(no_program()),
+        }
+    }
+
     /// Reads, describes or measures it.
     pub fn subject(&self, stop: &Stop) -> Result<Subject, Failure> {
         let mut subject = match (&self.run, &self.goal, &self.workload, self.pattern) {
@@ -111,13 +137,7 @@ impl SubjectArgs {
             (_, Some(goal), ..) => self.schedule(goal),
             (_, _, Some(workload), _) => self.workload(workload),
             (.., Some(pattern)) => self.pattern(pattern),
-            _ => {
-                let next = "give --run RUN, --goal FILE, --workload NAME or --pattern PATTERN";
-                Err(
-                    Failure::new(Exit::Usage, "place nothing: no program was given")
-                        .with_next(next),
-                )
-            }
+            _ => Err(no_program()),
         }?;
         subject.memory_per_rank = self.memory_per_rank.or(subject.memory_per_rank);
         subject.measured_with = self.measured_with.unwrap_or(subject.measured_with);
@@ -148,9 +168,9 @@ impl SubjectArgs {
             ));
         }
         let what = format!(
-            "recorded program {}, {} ranks",
+            "recorded program {}, {}",
             path.display(),
-            replay.schedule.ranks()
+            counted(replay.schedule.ranks(), "rank")
         );
         self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes)
     }
@@ -165,7 +185,8 @@ impl SubjectArgs {
             let next = "correct it; docs/simulate.md has the form";
             Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(next)
         })?;
-        let what = format!("schedule {}, {} ranks", path.display(), schedule.ranks());
+        let ranks = counted(schedule.ranks(), "rank");
+        let what = format!("schedule {}, {ranks}", path.display());
         self.of_schedule(what, &schedule, 1.0, 1, Vec::new())
     }
 
@@ -216,8 +237,10 @@ impl SubjectArgs {
         let work = self.work.unwrap_or(Nanos::from_millis(1));
         let phases = vec![Part::Compute(work.get()), part];
         let what = format!(
-            "{name}, {ranks} ranks, {} per message, {work} of computation, {} steps",
-            self.bytes, self.steps
+            "{name}, {}, {} per message, {work} of computation, {}",
+            counted(ranks, "rank"),
+            self.bytes,
+            counted(self.steps, "step")
         );
         self.of_steps(
             what,
@@ -252,7 +275,8 @@ impl SubjectArgs {
             notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
         }
         let (description, iterations) = described_workload(workload, ranks, work);
-        let what = format!("{workload}, {ranks} ranks, {iterations} iterations");
+        let (ranks_shown, rounds) = (counted(ranks, "rank"), counted(iterations, "iteration"));
+        let what = format!("{workload}, {ranks_shown}, {rounds}");
         let mut subject = self.of_steps(what, description, iterations, 1, notes)?;
         subject.memory_per_rank = Some(workload.memory_per_rank(ranks));
         Ok(subject)
@@ -273,6 +297,8 @@ impl SubjectArgs {
             ));
         }
         let algorithms = Algorithms::of_library(self.collectives);
+        let operations = operations_of(&description, &algorithms);
+        refuse_many(&what, operations.saturating_mul(played.into()))?;
         let schedule = described(&description, played, &algorithms).map_err(|error| {
             Failure::new(Exit::Usage, format!("describe {what}: {error}"))
                 .with_next("give fewer --ranks")
@@ -289,13 +315,7 @@ impl SubjectArgs {
         measured_with: u32,
         notes: Vec<String>,
     ) -> Result<Subject, Failure> {
-        if schedule.operations() > MOST_OPERATIONS {
-            let what = format!("place {what}: it has {} operations", schedule.operations());
-            let next = format!(
-                "give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run"
-            );
-            return Err(Failure::new(Exit::Usage, what).with_next(next));
-        }
+        refuse_many(&what, schedule.operations())?;
         let program = Program::new(schedule).map_err(|error: NetworkError| {
             Failure::new(Exit::Bundle, format!("place {what}: {error}"))
                 .with_next("give a program whose messages are all received, each from a known rank")
@@ -338,6 +358,23 @@ pub fn program_of(
         .map_err(|error| failed(error.to_string()))?;
     let program = Program::new(&schedule).map_err(|error| failed(error.to_string()))?;
     Ok((program, f64::from(steps) / f64::from(played)))
+}
+
+fn no_program() -> Failure {
+    let next =
+        "give --pattern PATTERN or --workload NAME with --ranks N, --run RUN, or --goal FILE";
+    Failure::new(Exit::Usage, "place nothing: no program was given").with_next(next)
+}
+
+/// What takes more memory than there may be.
+fn refuse_many(what: &str, operations: u64) -> Result<(), Failure> {
+    if operations <= MOST_OPERATIONS {
+        return Ok(());
+    }
+    let what = format!("place {what}: it has {operations} operations");
+    let next =
+        format!("give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run");
+    Err(Failure::new(Exit::Usage, what).with_next(next))
 }
 
 /// Most ranks of a node of a run; 1 where it does not tell.
@@ -416,7 +453,8 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
     let compute = done.parts.computation().as_secs_f64() / done.iterations.max(1) as f64;
     let ns = (compute * scale * 1e9).round() as u64;
     let note = format!(
-        "{} of computation per rank and iteration, from {small} on one core of this machine",
+        "{} of computation per rank and iteration, from {small} on one core of this machine, now; \
+         `--work {ns}ns` gives the same again",
         Nanos::from_nanos(ns)
     );
     Ok((ns, note))

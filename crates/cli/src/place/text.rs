@@ -4,8 +4,8 @@ use super::advise::Answer;
 use super::files::{leaves, names};
 use super::sheet::{how, limit};
 use idlewave_network::Quantity;
-use idlewave_place::Advised;
 use idlewave_place::batch::fold_hostlist;
+use idlewave_place::{Advised, Candidate, MemoryVerdict};
 use idlewave_report::{MemoryFit, PlacementSheet};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,17 +39,21 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
     let (best, default) = (&advice.rows[advice.best], &advice.rows[advice.default]);
     let k = best.candidate.ranks_per_node;
     let all = names(answer.network, &best.candidate);
-    let switches = match leaves(answer.network, &best.candidate) {
-        0 => String::new(),
-        1 => ", on one leaf switch".to_owned(),
-        n => format!(", on {n} leaf switches"),
+    let leaves = leaves(answer.network, &best.candidate);
+    let switches = match answer.network.topology().switches().len() {
+        0 | 1 => String::new(),
+        _ if leaves == 1 => ", on one leaf switch".to_owned(),
+        _ => format!(", on {leaves} leaf switches"),
     };
     let title = format!(
-        "TAKE {k} {} on each of {} {}: {}{switches}",
-        plural(k, "rank"),
-        all.len(),
-        plural(all.len() as u32, "node"),
-        fold_hostlist(all.iter().map(String::as_str)),
+        "TAKE {}{} on {}: {}{switches}",
+        if full(&best.candidate) { "" } else { "up to " },
+        counted(k, "rank"),
+        match all.len() {
+            1 => "one node".to_owned(),
+            n => format!("each of {n} nodes"),
+        },
+        host_list(&all),
     );
     wrap(out, "", &title);
     wrap(out, "  ", &how(&best.candidate));
@@ -63,20 +67,25 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
             100.0 * best.estimate.limit_share
         ),
     );
-    let possible = 100.0
-        * (1.0 - best.lower_bound_seconds / best.estimate.seconds.value.max(f64::MIN_POSITIVE));
-    wrap(
-        out,
-        "  ",
-        &format!(
-            "no placement with {k} per node on {} can be more than {possible:.0} % faster",
-            nodes(all.len())
-        ),
+    let least = best.lower_bound_seconds;
+    let possible = 100.0 * (1.0 - least / best.estimate.seconds.value.max(f64::MIN_POSITIVE));
+    let such = format!(
+        "no placement with {k} per node on {}",
+        counted(all.len() as u32, "node")
     );
+    let bound = match possible < 0.5 {
+        true => format!("{such} is faster"),
+        false => format!(
+            "{such} takes less than {}, {possible:.0} % less",
+            time(least)
+        ),
+    };
+    wrap(out, "  ", &bound);
     compare(out, best, default, advice.best == advice.default);
     let cheaper = advice
         .rows
         .iter()
+        .filter(|row| !matches!(row.candidate.memory, MemoryVerdict::Exceeds { .. }))
         .filter(|row| row.same_as_best && row.node_seconds < 0.9 * best.node_seconds);
     if let Some(row) = cheaper.min_by(|a, b| a.node_seconds.total_cmp(&b.node_seconds)) {
         wrap(
@@ -85,7 +94,7 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
             &format!(
                 "{} per node on {} is not significantly slower and takes {:.0} % fewer node-seconds",
                 row.candidate.ranks_per_node,
-                nodes(row.candidate.nodes.len()),
+                counted(row.candidate.nodes.len() as u32, "node"),
                 100.0 * (1.0 - row.node_seconds / best.node_seconds)
             ),
         );
@@ -98,7 +107,7 @@ fn compare(out: &mut String, best: &Advised, default: &Advised, same: bool) {
     let by_default = format!(
         "{} per node on {}, in order",
         candidate.ranks_per_node,
-        nodes(candidate.nodes.len())
+        counted(candidate.nodes.len() as u32, "node")
     );
     if same {
         wrap(
@@ -151,7 +160,7 @@ fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
     let digits = |seconds: f64| digits(seconds * scale);
     let _ = writeln!(
         out,
-        "  per  nodes     time         (95 %)  in order  node-{name:<2}  limited by"
+        "  per  nodes    time         (95 %) in order node-{name:<2}  limited by"
     );
     for (k, at) in &best {
         if !shown.contains(k) {
@@ -168,7 +177,7 @@ fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
         let order = in_order.get(k).map_or("-".to_owned(), |s| digits(*s));
         let _ = writeln!(
             out,
-            "{mark}{k:4} {:6} {:>8} {range:>14} {order:>9} {:>8}  {:<20} {:>3.0} %",
+            "{mark}{k:4} {:6} {:>7} {range:>14} {order:>8} {:>7}  {:<20} {:>3.0} %",
             row.nodes,
             digits(row.seconds.value),
             digits(row.node_seconds),
@@ -219,23 +228,36 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
     match directory {
         Some(directory) => {
             let all: Vec<&str> = sheet.files.iter().map(|f| f.name.as_str()).collect();
+            let directory = directory.display();
             wrap(
                 out,
                 "  ",
-                &format!("files in {}: {}", directory.display(), all.join(", ")),
+                &format!("files in {directory}: {}", all.join(", ")),
+            );
+            wrap(
+                out,
+                "  ",
+                "put your program instead of ./app, then: sbatch job.sbatch, qsub job.pbs, sh job.flux, \
+                 or mpirun --hostfile hostfile --rankfile rankfile",
             );
         }
         None => {
             let script = sheet.files.iter().find(|f| f.name == "job.sbatch");
-            let lines = script.map_or("", |f| f.content.as_str()).lines();
-            for line in lines.filter(|line| line.starts_with("#SBATCH")) {
-                wrap(out, "  ", line);
+            let script = script.map_or("", |f| f.content.as_str());
+            for line in script.lines().filter(|line| line.starts_with("#SBATCH")) {
+                // Half an option is none; what is too long is in the files.
+                match line.chars().count() + 2 <= WIDTH {
+                    true => out.push_str(&format!("  {line}\n")),
+                    false => long_option(out, line),
+                }
             }
-            wrap(
-                out,
-                "  ",
-                "all files (rank file, host files, Slurm, Flux, PBS): add -o DIR",
-            );
+            let why = match script.contains("arbitrary") {
+                true => {
+                    "this order of ranks needs a file: add -o DIR for it, and for rank file, host files, Slurm, Flux, PBS"
+                }
+                false => "all files (rank file, host files, Slurm, Flux, PBS): add -o DIR",
+            };
+            wrap(out, "  ", why);
         }
     }
     match page {
@@ -258,9 +280,7 @@ fn lines(out: &mut String, title: &str, all: &[String]) {
         let first = format!("- {line}");
         let mut wrapped = textwrap::fill(
             &first,
-            textwrap::Options::new(WIDTH)
-                .initial_indent("  ")
-                .subsequent_indent("    "),
+            width().initial_indent("  ").subsequent_indent("    "),
         );
         wrapped.push('\n');
         out.push_str(&wrapped);
@@ -270,11 +290,44 @@ fn lines(out: &mut String, title: &str, all: &[String]) {
 
 fn wrap(out: &mut String, indent: &str, text: &str) {
     let deeper = format!("{indent}  ");
-    let options = textwrap::Options::new(WIDTH)
-        .initial_indent(indent)
-        .subsequent_indent(&deeper);
+    let options = width().initial_indent(indent).subsequent_indent(&deeper);
     out.push_str(&textwrap::fill(text, options));
     out.push('\n');
+}
+
+/// Lines end between words and after commas: names and lists of nodes have no other place to break.
+fn width() -> textwrap::Options<'static> {
+    fn words(line: &str) -> Box<dyn Iterator<Item = textwrap::core::Word<'_>> + '_> {
+        let pieces = line.split_inclusive([' ', ',']);
+        Box::new(pieces.map(textwrap::core::Word::from))
+    }
+    textwrap::Options::new(WIDTH)
+        .word_separator(textwrap::WordSeparator::Custom(words))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
+/// An option of which not all fits on a line.
+fn long_option(out: &mut String, line: &str) {
+    let (name, _) = line.split_once('=').unwrap_or((line, ""));
+    out.push_str(&format!("  {name}=... is long: in the file job.sbatch\n"));
+}
+
+/// Names of nodes, folded; where they are many, their ends.
+fn host_list(names: &[String]) -> String {
+    const MOST: usize = 120;
+    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+    sorted.sort_by(|a, b| a.len().cmp(&b.len()).then(a.cmp(b)));
+    let folded = fold_hostlist(sorted.iter().copied());
+    match (sorted.first(), sorted.last()) {
+        (Some(first), Some(last)) if folded.len() > MOST => format!("from {first} to {last}"),
+        _ => folded,
+    }
+}
+
+/// Whether all nodes have as many ranks as the fullest one.
+fn full(candidate: &Candidate) -> bool {
+    let slots = candidate.ranks_per_node as usize * candidate.nodes.len();
+    slots == candidate.places.len()
 }
 
 fn short(text: &str, most: usize) -> String {
@@ -284,15 +337,12 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-fn plural(count: u32, word: &str) -> String {
+/// A number of things: "1 node", "2 nodes".
+pub fn counted(count: u32, word: &str) -> String {
     match count {
-        1 => word.to_owned(),
-        _ => format!("{word}s"),
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
     }
-}
-
-fn nodes(count: usize) -> String {
-    format!("{count} {}", plural(count as u32, "node"))
 }
 
 /// Three digits.

@@ -1,0 +1,139 @@
+//! The model of a shared network against nodes with slow links: the curve over simultaneous pairs, and the order of the numbers of ranks per
+//! node for a sort and for a halo exchange. The nodes are namespaces of this machine (tests/nodes/README.md), which takes turns with
+//! others: each claim has some attempts, and what each of them saw is told.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const ATTEMPTS: usize = 4;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `idlewave place` on all ranks of so many nodes; `None`, with the reason printed, where there can be none.
+fn on_nodes(nodes: u32, slots: u32, arguments: &str) -> Option<Output> {
+    let ranks = nodes * slots;
+    let script = format!(
+        "mpirun.openmpi -n {ranks} --map-by ppr:{slots}:node \"$IDLEWAVE\" place {arguments} --json"
+    );
+    let rig = root().join("tests/nodes/with_nodes");
+    let out = Command::new("timeout")
+        .args(["-k", "10", "240"])
+        .arg(rig)
+        .args(["--free", "--rate", "100mbit", "--slots"])
+        .args([slots.to_string(), nodes.to_string()])
+        .args(["sh", "-c", &script])
+        .env("IDLEWAVE", env!("CARGO_BIN_EXE_idlewave"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if out.status.code() == Some(77) {
+        let why = String::from_utf8_lossy(&out.stderr);
+        assert!(std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(), "{why}");
+        eprintln!("{}", why.trim());
+        return None;
+    }
+    assert!(out.status.success(), "{out:?}");
+    Some(out)
+}
+
+fn parsed(out: &Output) -> Value {
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// Of all pairs together, one way between nodes: number of pairs, measured bytes per second.
+fn curve(found: &Value) -> Vec<(f64, f64)> {
+    let points = found["calibration"]["points"].as_array().unwrap();
+    let mut curve = Vec::new();
+    for point in points {
+        let probe = &point["probe"];
+        let stream = &probe["stream"];
+        let stream = if stream.is_null() { probe } else { stream };
+        let long = stream["bytes"].as_u64() == Some(1 << 20);
+        let outside = stream["way"] == "outside" && stream["both_ways"] == false;
+        if let (true, true, Some(pairs)) = (long, outside, stream["pairs"].as_f64()) {
+            let bytes = stream["messages"].as_f64().unwrap() * pairs * f64::from(1 << 20);
+            curve.push((pairs, bytes / point["seconds"]["value"].as_f64().unwrap()));
+        }
+    }
+    curve
+}
+
+#[test]
+fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
+    let dir = tempfile::tempdir_in(root().join("target")).unwrap();
+    let network = dir.path().join("net.toml");
+    let mut told = Vec::new();
+    let mut calibrated = false;
+    for attempt in 0..ATTEMPTS {
+        let file = dir.path().join(format!("net{attempt}.toml"));
+        let arguments = format!("calibrate --duration 12s -o {}", file.display());
+        let Some(out) = on_nodes(2, 4, &arguments) else {
+            return;
+        };
+        let found = parsed(&out);
+        let adapter = found["calibration"]["parameters"]["adapter"]["out"]["value"]
+            .as_f64()
+            .unwrap();
+        let curve = curve(&found);
+        assert_eq!(curve.len(), 4, "one way with 1 to 4 pairs: {found}");
+        // One pair fills the link, so that each of k gets a kth: the model's total does not depend on k.
+        let off: Vec<f64> = curve
+            .iter()
+            .map(|(_, total)| total / adapter - 1.0)
+            .collect();
+        told.push(format!(
+            "pairs: adapter {adapter:.0} B/s, totals off by {off:.3?}"
+        ));
+        if off.iter().all(|off| off.abs() < 0.1) {
+            std::fs::rename(&file, &network).unwrap();
+            calibrated = true;
+            break;
+        }
+    }
+    println!("{}", told.join("\n"));
+    assert!(calibrated, "{told:?}");
+    for (workload, best) in [("is:W", 1), ("halo:48,steps=20,dims=1,open", 2)] {
+        order_is_predicted(workload, best, &network);
+    }
+}
+
+/// Four ranks one or two per node: measured and predicted agree on which is faster.
+fn order_is_predicted(workload: &str, best: u64, network: &Path) {
+    let mut told = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let arguments = format!(
+            "study --workload {workload} --ranks 4 --repeats 3 --network {}",
+            network.display()
+        );
+        let Some(out) = on_nodes(4, 2, &arguments) else {
+            return;
+        };
+        let found = parsed(&out);
+        let mut rows: Vec<(f64, f64, u64)> = found["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                let predicted = row["predicted"]["value"].as_f64().unwrap();
+                let total = row["total"]["value"].as_f64().unwrap();
+                (total, predicted, row["ranks_per_node"].as_u64().unwrap())
+            })
+            .collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let same = rows.windows(2).all(|w| w[0].1 < w[1].1);
+        told.push(format!(
+            "{workload}: measured, predicted, per node: {rows:.3?}"
+        ));
+        assert_eq!(rows.len(), 2, "{found}");
+        if same && rows[0].2 == best {
+            println!("{}", told.join("\n"));
+            return;
+        }
+    }
+    panic!("{told:#?}");
+}
