@@ -60,7 +60,7 @@ pub struct CollectiveArgs {
     /// barrier, allreduce, bcast, reduce or alltoall
     #[arg(value_name = "OPERATION")]
     pub operation: Collective,
-    /// binomial, dissemination, recursive-doubling, ring or pairwise [default: the usual one for short messages]
+    /// binomial, dissemination, recursive-doubling, ring, rabenseifner, scatter-ring, pairwise or bruck [default: the usual one for short messages]
     #[arg(long, value_name = "NAME")]
     pub algorithm: Option<Algorithm>,
     #[command(flatten)]
