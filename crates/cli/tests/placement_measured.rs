@@ -96,7 +96,10 @@ fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
             "pairs: adapter {adapter:.0} B/s, totals off by {off:.3?}"
         ));
         if off.iter().all(|off| off.abs() < 0.1) {
-            std::fs::rename(&file, &network).unwrap();
+            // These nodes compute on the same CPUs, whatever the number of ranks on each: its slow-down is no matter of a node.
+            let text = std::fs::read_to_string(&file).unwrap();
+            let (kept, _) = text.split_once("[[slow_down]]").unwrap_or((&text, ""));
+            std::fs::write(&network, kept).unwrap();
             calibrated = true;
             break;
         }
