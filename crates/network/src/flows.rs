@@ -11,8 +11,9 @@ use std::collections::BinaryHeap;
 /// What of a flow's last nanosecond is rounding: shares of a byte.
 const ROUNDING: f64 = 1e-6;
 
-/// A flow of a class that ends at this count of bytes. Counts are at least 0, so that their bits have their order.
-type Ending = Reverse<(u64, u32)>;
+/// A flow of a class that ends at this count of bytes, its name and its length. Counts are at least 0, so that their bits have their
+/// order.
+type Ending = Reverse<(u64, u32, u64)>;
 
 /// Flows on shared resources, as time goes by.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Flows {
     stale: bool,
     next_ns: Option<u64>,
     updates: u64,
+    slack: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -43,7 +45,7 @@ impl Class {
 
     /// When the first of its flows ends, after `since_ns`.
     fn next_end(&self, rate: f64) -> Option<u64> {
-        let Reverse((end, _)) = self.ends.peek()?;
+        let Reverse((end, ..)) = self.ends.peek()?;
         let left = f64::from_bits(*end) - self.moved - ROUNDING;
         // At least a nanosecond, so that time goes on.
         let ns = (left * 1e9 / rate).ceil().max(1.0);
@@ -70,7 +72,15 @@ impl Flows {
             stale: false,
             next_ns: None,
             updates: 0,
+            slack: 0.0,
         }
+    }
+
+    /// From now on a flow ends together with another one if at most this share of it is left, 0 to 1: no flow then takes less than so much
+    /// less, and far fewer rates are to be found where many end shortly after each other.
+    pub fn with_slack(mut self, slack: f64) -> Self {
+        self.slack = slack;
+        self
     }
 
     /// A further class of flows: see [`Sharing::add_class`].
@@ -89,7 +99,7 @@ impl Flows {
         }
         of.settle(self.sharing.rate(class), self.now_ns);
         let end = of.moved + bytes as f64;
-        of.ends.push(Reverse((end.to_bits(), flow)));
+        of.ends.push(Reverse((end.to_bits(), flow, bytes)));
         self.sharing.start(class);
         self.stale = true;
     }
@@ -122,17 +132,23 @@ impl Flows {
             let (limit, rate) = (self.sharing.limit(class), self.sharing.rate(class));
             let of = &mut self.classes[class as usize];
             let mut left = self.sharing.flows(class);
-            if of.next_end(rate).is_some_and(|end| end <= now_ns) {
-                of.settle(rate, now_ns);
-                while let Some(&Reverse((end, flow))) = of.ends.peek() {
-                    if f64::from_bits(end) - of.moved > ROUNDING {
-                        break;
-                    }
-                    of.ends.pop();
-                    ended.push(Ended { flow, limit });
-                    self.sharing.end(class);
-                    left -= 1;
+            let is_over = |end: u64, bytes: u64, moved: f64| {
+                f64::from_bits(end) - moved <= ROUNDING.max(self.slack * bytes as f64)
+            };
+            let moved = of.moved + rate * (now_ns - of.since_ns) as f64 * 1e-9;
+            if let Some(&Reverse((end, _, bytes))) = of.ends.peek() {
+                if is_over(end, bytes, moved) {
+                    of.settle(rate, now_ns);
                 }
+            }
+            while let Some(&Reverse((end, flow, bytes))) = of.ends.peek() {
+                if !is_over(end, bytes, of.moved) || of.since_ns < now_ns {
+                    break;
+                }
+                of.ends.pop();
+                ended.push(Ended { flow, limit });
+                self.sharing.end(class);
+                left -= 1;
             }
             // A class without flows gave its place to the last one.
             at += usize::from(left > 0);
@@ -219,6 +235,31 @@ mod tests {
         let mut alone = Flows::new(vec![3e9]);
         let class = alone.add_class(&link(), f64::INFINITY);
         assert_eq!(play(&mut alone, &[(0, 7, class)]), [3]);
+    }
+
+    #[test]
+    fn flows_of_which_hardly_anything_is_left_end_with_the_first() {
+        let ends = |slack: f64| {
+            let mut flows = Flows::new(vec![2e9, 2e9]).with_slack(slack);
+            let other = vec![Use {
+                resource: 1,
+                share: 1.0,
+            }];
+            let classes = [link(), other].map(|uses| flows.add_class(&uses, f64::INFINITY));
+            play(
+                &mut flows,
+                &[
+                    (0, 1_000, classes[0]),
+                    (0, 1_008, classes[1]),
+                    (0, 1_100, classes[1]),
+                ],
+            )
+        };
+        // The first is alone; the others share, and the last one has the link for itself in the end.
+        assert_eq!(ends(0.0), [500, 1_008, 1_054]);
+        // Of 1100 bytes 92 are left when the second ends, a twelfth.
+        assert_eq!(ends(0.08), [500, 1_008, 1_054]);
+        assert_eq!(ends(0.09), [500, 1_008, 1_008]);
     }
 
     #[test]

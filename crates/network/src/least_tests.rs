@@ -102,6 +102,7 @@ fn a_faster_network_may_be_slower_but_never_below_the_bound() {
             slow_down: vec![1.0; 4],
             overhead_ns: 10,
             eager_limit: 1_000,
+            slack: 0.0,
         };
         play(&program, &stage).makespan_ns()
     };
@@ -141,6 +142,7 @@ proptest! {
             slow_down: vec![slow, 1.0, 1.5, slow, 1.0],
             overhead_ns: 10,
             eager_limit: 1_000,
+            slack: 0.0,
         };
         prop_assert!(play(&program, &stage).makespan_ns() >= program.least_ns(LEAST, message));
     }

@@ -37,6 +37,8 @@ pub struct Stage {
     pub overhead_ns: u64,
     /// Longer messages wait for their receive.
     pub eager_limit: u64,
+    /// A message may end together with another one if at most this share of it is left; 0 for exact times. No transfer is shorter by more.
+    pub slack: f64,
 }
 
 impl Stage {
@@ -154,7 +156,7 @@ struct Player<'a> {
 pub fn play(program: &Program, stage: &Stage) -> Played {
     let steps = program.steps.len();
     let messages = program.messages.len();
-    let mut flows = Flows::new(stage.capacity.clone());
+    let mut flows = Flows::new(stage.capacity.clone()).with_slack(stage.slack);
     for way in &stage.ways {
         flows.add_class(&way.uses, way.limit);
     }

@@ -32,6 +32,7 @@ fn nodes(program: &Program) -> Stage {
         slow_down: vec![1.0; ranks as usize],
         overhead_ns: 10,
         eager_limit: 1_000,
+        slack: 0.0,
     };
     for message in program.messages() {
         let out = Use {

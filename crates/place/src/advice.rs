@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Operations that are played in all: some seconds of one core.
-const MOST_PLAYED: u64 = 8_000_000;
+const MOST_PLAYED: u64 = 5_000_000;
 /// Placements that are played whatever that takes.
 const LEAST_PLAYED: usize = 8;
 
