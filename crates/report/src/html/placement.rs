@@ -64,8 +64,9 @@ fn layout(i: usize, row: &PlacementRow) -> String {
 }
 
 fn verdict(sheet: &PlacementSheet) -> String {
-    let mut body = alarms(&sheet.warnings);
+    let mut body = String::new();
     let Some(best) = sheet.rows.get(sheet.best) else {
+        body.push_str(&alarms(&sheet.warnings));
         body.push_str(&absent("There is no answer: no placement was found."));
         return section("verdict", "Verdict", &body);
     };
@@ -129,6 +130,7 @@ fn verdict(sheet: &PlacementSheet) -> String {
         "with as many processes per node, whatever the nodes and the order",
     ));
     body.push_str("</div>\n");
+    body.push_str(&alarms(&sheet.warnings));
     section("verdict", "Verdict", &body)
 }
 

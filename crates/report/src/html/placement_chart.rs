@@ -6,6 +6,8 @@ use crate::number::percent;
 use crate::placement::{PlacementRow, StudyRow};
 use idlewave_run::findings::Estimate;
 
+/// Room for the label of a bar.
+const LABEL: f64 = 66.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 14.0;
 const HEIGHT: f64 = 260.0;
@@ -118,6 +120,8 @@ pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>)
         return super::markup::absent("No time is known.");
     };
     let names = parts(rows);
+    // Where bars are narrow not every one has room for its label.
+    let every = |step: f64| (LABEL / step).ceil().max(1.0) as usize;
     let step = ((WIDTH - LEFT) / rows.len() as f64).clamp(STEP.1, STEP.0);
     let right = LEFT + step * rows.len() as f64;
     let mut out = scale.lines(right);
@@ -139,12 +143,14 @@ pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>)
             (_, true) => "default",
             _ => "",
         };
-        out.push_str(&label(
-            x,
-            class,
-            &format!("{} x {}", row.nodes, row.ranks_per_node),
-            mark,
-        ));
+        let marked = [Some(best), baseline].into_iter().flatten();
+        let crowded = marked
+            .clone()
+            .any(|m| m != i && m.abs_diff(i) < every(step));
+        if !mark.is_empty() || (i % every(step) == 0 && !crowded) {
+            let name = format!("{} x {}", row.nodes, row.ranks_per_node);
+            out.push_str(&label(x, class, &name, mark));
+        }
     }
     let legend: String = names
         .iter()

@@ -23,7 +23,7 @@ pub fn study_page(sheet: &StudySheet) -> String {
     ];
     let run = format!("study of placements: {}", text(&sheet.what));
     let remarks = [
-        "Times are measured; predictions were made before, and are marked as such.",
+        "Times are measured; predictions are the model's, with the computation that was measured, and are marked as such.",
         "Collective and point-to-point times need not add up to less than the total: each may be that of another rank.",
     ];
     let version = format!("idlewave {}.", sheet.idlewave);
