@@ -16,9 +16,12 @@ use std::process::Command;
 
 /// Commands that are not idlewave's: this very test may be a part of them.
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
-/// Launchers of idlewave itself: crates/cli/tests/measure.rs runs these measurements under every one, nodes.rs the calibration.
-const LAUNCHED: [&str; 2] = [
+/// Launchers of idlewave itself: crates/cli/tests/measure.rs runs these measurements under every one, nodes.rs the calibration,
+/// placement_measured.rs the study.
+const LAUNCHED: [&str; 4] = [
     "mpirun -n 4 idlewave measure ",
+    "mpirun -n 16 --map-by ppr:4:node idlewave place study",
+    "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
 ];
 /// Instead of the duration that is documented.

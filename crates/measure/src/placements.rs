@@ -4,13 +4,10 @@
 //! layouts, so that what drifts strikes them alike. Place in the flow: beside the prediction, which rank 0 makes of the same layouts.
 
 use crate::benchmark::is_agreed;
-use crate::job::MOST_THREADS;
-use crate::place::fabric_of;
-use crate::threads::{OfRank, on_threads};
+use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{FabricChoice, MeasureError, gather};
 use idlewave_capture::host::available_memory;
-use idlewave_fabric::mpi::MpiFabric;
-use idlewave_fabric::{Fabric, Nodes, Waiting};
+use idlewave_fabric::{Fabric, Nodes};
 use idlewave_mpi::Search;
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_units::{Bytes, NodeId, Rank};
@@ -153,34 +150,31 @@ pub fn placements(
     progress: &dyn Progress,
 ) -> Result<Option<PlacementOutcome>, MeasureError> {
     options.check()?;
-    match fabric_of(options.fabric, &options.mpi)? {
-        FabricChoice::Threads => {
-            let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-            let size = options.threads.unwrap_or(cpus.clamp(2, MOST_THREADS));
-            let size = size.clamp(1, MOST_THREADS);
-            let waiting = match size > cpus {
-                true => Waiting::Yield,
-                false => Waiting::Spin,
-            };
-            on_threads(size, waiting, progress, |fabric, progress| {
-                rank(fabric, options, "threads of one process", stop, progress)
-            })
-        }
-        FabricChoice::Mpi => {
-            let mut fabric = MpiFabric::begin(&options.mpi)?;
-            let carrier = fabric.job().library().describe();
-            let shown = OfRank {
-                rank: fabric.rank(),
-                all: progress,
-                notes: true,
-            };
-            let done = rank(&mut fabric, options, &carrier, stop, &shown);
-            if let Err(error @ MeasureError::Fabric(_)) = &done {
-                shown.note(&error.to_string());
-                fabric.fail();
-            }
-            done
-        }
+    let work = Work { options, stop };
+    on_every_rank(
+        &work,
+        options.fabric,
+        &options.mpi,
+        options.threads,
+        progress,
+    )
+}
+
+struct Work<'a> {
+    options: &'a PlacementOptions,
+    stop: &'a Stop,
+}
+
+impl OfEveryRank for Work<'_> {
+    type Outcome = PlacementOutcome;
+
+    fn run<F: Fabric>(
+        &self,
+        fabric: &mut F,
+        carrier: &str,
+        progress: &dyn Progress,
+    ) -> Result<Option<PlacementOutcome>, MeasureError> {
+        rank(fabric, self.options, carrier, self.stop, progress)
     }
 }
 

@@ -1,7 +1,11 @@
 //! Ranks as threads of this process: started, ended together, and what one of them failed with.
 
-use crate::MeasureError;
+use crate::job::MOST_THREADS;
+use crate::place::fabric_of;
+use crate::{FabricChoice, MeasureError};
+use idlewave_fabric::mpi::MpiFabric;
 use idlewave_fabric::{Endpoint, Fabric, FabricError, Waiting, world};
+use idlewave_mpi::Search;
 use idlewave_recording::{Progress, Quiet};
 use idlewave_units::Rank;
 
@@ -85,4 +89,68 @@ pub fn on_threads<T: Send>(
         }
         outcome
     })
+}
+
+/// What every rank of a job does, whatever carries its messages.
+pub trait OfEveryRank: Sync {
+    /// What rank 0 has of it.
+    type Outcome: Send;
+
+    /// The work of a rank; `carrier` says in words what carries messages. The outcome is that of rank 0, `None` elsewhere.
+    fn run<F: Fabric>(
+        &self,
+        fabric: &mut F,
+        carrier: &str,
+        progress: &dyn Progress,
+    ) -> Result<Option<Self::Outcome>, MeasureError>;
+}
+
+/// Does it on all ranks of an MPI job, which all call it, or on `threads` ranks of this process (one per CPU if `None`), which no CPU is
+/// bound to.
+pub fn on_every_rank<W: OfEveryRank>(
+    work: &W,
+    fabric: Option<FabricChoice>,
+    mpi: &Search,
+    threads: Option<u32>,
+    progress: &dyn Progress,
+) -> Result<Option<W::Outcome>, MeasureError> {
+    match fabric_of(fabric, mpi)? {
+        FabricChoice::Threads => {
+            let allowed = idlewave_capture::host::allowed_cpus();
+            let cpus = allowed
+                .map_err(idlewave_recording::RecordingError::from)?
+                .iter()
+                .count() as u32;
+            let size = threads.unwrap_or(cpus.clamp(2, MOST_THREADS));
+            if !(1..=MOST_THREADS).contains(&size) {
+                return Err(MeasureError::option(
+                    format!("{size} ranks"),
+                    format!("as threads of one process there are 1 to {MOST_THREADS}"),
+                    "give another number",
+                ));
+            }
+            let waiting = match size > cpus {
+                true => Waiting::Yield,
+                false => Waiting::Spin,
+            };
+            on_threads(size, waiting, progress, |fabric, progress| {
+                work.run(fabric, "threads of one process", progress)
+            })
+        }
+        FabricChoice::Mpi => {
+            let mut fabric = MpiFabric::begin(mpi)?;
+            let carrier = fabric.job().library().describe();
+            let shown = OfRank {
+                rank: fabric.rank(),
+                all: progress,
+                notes: true,
+            };
+            let done = work.run(&mut fabric, &carrier, &shown);
+            if let Err(error @ MeasureError::Fabric(_)) = &done {
+                shown.note(&error.to_string());
+                fabric.fail();
+            }
+            done
+        }
+    }
 }

@@ -69,6 +69,8 @@ pub struct Network {
     resources: Vec<Resource>,
     /// Bytes per second of each resource, less what others take.
     capacity: Vec<f64>,
+    /// The same with what others take.
+    whole: Vec<f64>,
     /// Where the memory of each node is among the resources.
     memory: Vec<u32>,
     adapters: Option<u32>,
@@ -110,6 +112,7 @@ impl Network {
             routing,
             resources: Vec::new(),
             capacity: Vec::new(),
+            whole: Vec::new(),
             memory: Vec::new(),
             adapters: None,
             links: Vec::new(),
@@ -117,6 +120,7 @@ impl Network {
             unknown_links: 0,
         };
         network.add_all();
+        network.whole.clone_from(&network.capacity);
         Ok(network)
     }
 
@@ -210,10 +214,9 @@ impl Network {
         rate: f64,
     ) -> Result<(), NetworkError> {
         let place = |node| Place { node, domain: 0 };
-        let whole = Network::new(self.topology.clone(), self.parameters.clone(), self.routing)?;
         for one in self.way(place(from), place(to))?.uses {
             let at = one.resource as usize;
-            let least = whole.capacity[at] * LEAST_LEFT;
+            let least = self.whole[at] * LEAST_LEFT;
             self.capacity[at] = (self.capacity[at] - one.share * rate).max(least);
         }
         Ok(())
@@ -254,8 +257,8 @@ impl Network {
             if let Some(resource) = self.links[link.get()] {
                 uses.push(Use { resource, share });
                 if self.routing == Routing::Deterministic {
-                    // One message takes one of the cables.
-                    limit = limit.min(self.capacity[resource as usize] / f64::from(of.cables));
+                    // One message takes one of the cables; what others take of it is shared.
+                    limit = limit.min(self.whole[resource as usize] / f64::from(of.cables));
                 }
             }
             if let (Some(first), Vertex::Switch(switch)) = (self.switches, of.to) {

@@ -169,6 +169,8 @@ fn what_others_send_is_taken_away_from_every_link_of_their_way() {
     for one in &way.uses {
         assert_eq!(network.capacity()[one.resource as usize], 0.75e9);
     }
+    // What a message alone could move is what it was: what is left is the link's matter.
+    assert_eq!(network.way(on(0), on(1)).unwrap().limit, 1e9);
     network
         .add_load(NodeIndex::new(0), NodeIndex::new(1), 5e9)
         .unwrap();

@@ -32,7 +32,7 @@ the prediction stands beside the measurement.
 
 Examples:
   mpirun -n 16 --map-by ppr:4:node idlewave place study --workload is:A
-  mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64 --ranks 4,8 --network network.toml
+  mpirun -n 8 --map-by ppr:2:node idlewave place study --workload halo:64
   idlewave place study --workload is:S --threads 2 --repeats 2")]
 pub struct StudyArgs {
     /// Workload: is:S, is:W, is:A, is:B, is:C, or halo:CELLS as in halo:64

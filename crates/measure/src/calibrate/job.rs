@@ -3,13 +3,10 @@
 use super::layout::Layout;
 use super::options::CalibrateOptions;
 use super::rounds::Rounds;
-use crate::job::MOST_THREADS;
-use crate::place::fabric_of;
-use crate::threads::{OfRank, on_threads};
-use crate::{FabricChoice, MeasureError, gather};
+use crate::threads::{OfEveryRank, on_every_rank};
+use crate::{MeasureError, gather};
 use idlewave_capture::host::allowed_cpus;
-use idlewave_fabric::mpi::MpiFabric;
-use idlewave_fabric::{Fabric, Nodes, Waiting, Waits};
+use idlewave_fabric::{Fabric, Nodes, Waits};
 use idlewave_network::CalibrationSamples;
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_units::{CpuSet, NodeId};
@@ -33,40 +30,25 @@ pub fn calibrate(
     progress: &dyn Progress,
 ) -> Result<Option<CalibrationSamples>, MeasureError> {
     options.check()?;
-    match fabric_of(options.fabric, &options.mpi)? {
-        FabricChoice::Threads => {
-            let cpus = allowed_cpus().map_err(RecordingError::from)?.iter().count() as u32;
-            let size = options.ranks.unwrap_or(cpus.clamp(2, MOST_THREADS));
-            if size > MOST_THREADS {
-                return Err(MeasureError::option(
-                    format!("--ranks {size}"),
-                    format!("as threads of one process there are at most {MOST_THREADS}"),
-                    "give fewer",
-                ));
-            }
-            let waiting = match size > cpus {
-                true => Waiting::Yield,
-                false => Waiting::Spin,
-            };
-            on_threads(size, waiting, progress, |fabric, progress| {
-                rank(fabric, options, "threads of one process", stop, progress)
-            })
-        }
-        FabricChoice::Mpi => {
-            let mut fabric = MpiFabric::begin(&options.mpi)?;
-            let carrier = fabric.job().library().describe();
-            let shown = OfRank {
-                rank: fabric.rank(),
-                all: progress,
-                notes: true,
-            };
-            let done = rank(&mut fabric, options, &carrier, stop, &shown);
-            if let Err(error @ MeasureError::Fabric(_)) = &done {
-                shown.note(&error.to_string());
-                fabric.fail();
-            }
-            done
-        }
+    let work = Work { options, stop };
+    on_every_rank(&work, options.fabric, &options.mpi, options.ranks, progress)
+}
+
+struct Work<'a> {
+    options: &'a CalibrateOptions,
+    stop: &'a Stop,
+}
+
+impl OfEveryRank for Work<'_> {
+    type Outcome = CalibrationSamples;
+
+    fn run<F: Fabric>(
+        &self,
+        fabric: &mut F,
+        carrier: &str,
+        progress: &dyn Progress,
+    ) -> Result<Option<CalibrationSamples>, MeasureError> {
+        rank(fabric, self.options, carrier, self.stop, progress)
     }
 }
 
@@ -155,6 +137,7 @@ fn free_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FabricChoice;
     use idlewave_network::{Distance, Probe, fit};
     use idlewave_recording::Quiet;
     use idlewave_units::Nanos;
