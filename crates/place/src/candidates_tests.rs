@@ -6,7 +6,10 @@ use crate::job::MemoryVerdict;
 use crate::testing::{halo, program_of};
 use idlewave_network::NetworkParameters;
 use idlewave_simulate::Shape;
-use idlewave_topology::{BytesPerSecond, FatTree, MemoryDomain, Routing, Topology};
+use idlewave_topology::{
+    BytesPerSecond, Cable, FatTree, MemoryDomain, Node, Routing, Switch, SwitchIndex, Topology,
+    Vertex,
+};
 use idlewave_units::Bytes;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -114,6 +117,43 @@ fn what_cannot_be_placed_is_said_with_numbers_and_names() {
         ..Job::default()
     };
     assert!(candidates(&star(2, 8), &ring(9), &five).is_err());
+}
+
+#[test]
+fn of_parts_that_nothing_joins_the_largest_is_taken() {
+    let nodes: Vec<Node> = (0..5).map(|i| Node::new(format!("n{i}"))).collect();
+    let leaf = |node: usize| SwitchIndex::new(usize::from(node >= 2));
+    let cable = |node| {
+        Cable::new(
+            Vertex::Node(NodeIndex::new(node)),
+            Vertex::Switch(leaf(node)),
+        )
+    };
+    let cables: Vec<Cable> = (0..5).map(cable).collect();
+    let switches = ["a", "b"].map(Switch::new).to_vec();
+    let topology = Topology::from_cables(nodes, switches, &cables).unwrap();
+    let network = on(topology.with_cores(4));
+    let found = candidates(&network, &ring(12), &Job::default()).unwrap();
+    assert!(!found.is_empty());
+    for candidate in &found {
+        assert!(
+            candidate.nodes.iter().all(|n| n.get() >= 2),
+            "{candidate:?}"
+        );
+    }
+    let error = candidates(&network, &ring(13), &Job::default()).unwrap_err();
+    let parts = PlaceError::Parted {
+        ranks: 13,
+        parts: 2,
+        cores: 12,
+    };
+    assert_eq!(error, parts);
+    // Where only one of the parts may be had it is all there is.
+    let first = Job {
+        nodes: Some(vec![NodeIndex::new(0), NodeIndex::new(1)]),
+        ..Job::default()
+    };
+    assert!(candidates(&network, &ring(8), &first).is_ok());
 }
 
 #[test]

@@ -28,6 +28,18 @@ pub enum PlaceError {
         /// Their cores.
         cores: u64,
     },
+    /// Nodes in several parts, none of which is large enough.
+    #[error(
+        "place {ranks} ranks: the nodes are in {parts} parts that nothing joins, and the largest has {cores} cores"
+    )]
+    Parted {
+        /// Ranks of the program.
+        ranks: u32,
+        /// Parts with nodes that it may have.
+        parts: usize,
+        /// Cores of the largest one.
+        cores: u64,
+    },
     /// No number of ranks per node fits, although there are cores enough.
     #[error(
         "place {ranks} ranks with at most {per_node} of them per node on at most {nodes} nodes: \

@@ -4,8 +4,10 @@ use crate::error::PlaceError;
 use crate::order::Order;
 use crate::select::Selection;
 use idlewave_network::{Network, Place};
-use idlewave_topology::{NodeIndex, Vertex};
+use idlewave_topology::{NodeIndex, Topology, Vertex};
 use idlewave_units::Bytes;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// What a job may have, and how long to search for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,8 +95,39 @@ pub struct Candidate {
 /// A node with its cores.
 pub(crate) type WithCores = (NodeIndex, u32);
 
+/// Of nodes in parts that nothing joins, those of the part with the most cores, the first of several: messages must get through.
+fn of_one_part(
+    topology: &Topology,
+    nodes: Vec<WithCores>,
+    ranks: u32,
+) -> Result<Vec<WithCores>, PlaceError> {
+    let part_of = topology.part_of_nodes();
+    let part = |node: &WithCores| part_of.get(node.0.get()).copied();
+    let mut cores: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+    for node in &nodes {
+        *cores.entry(part(node)).or_default() += u64::from(node.1);
+    }
+    let parts = cores.len();
+    let most = cores
+        .into_iter()
+        .max_by_key(|(part, cores)| (*cores, Reverse(*part)));
+    match most {
+        Some((largest, _)) if parts == 1 || largest.is_none() => Ok(nodes),
+        Some((largest, cores)) if cores >= u64::from(ranks) => Ok(nodes
+            .into_iter()
+            .filter(|node| part(node) == largest)
+            .collect()),
+        Some((_, cores)) => Err(PlaceError::Parted {
+            ranks,
+            parts,
+            cores,
+        }),
+        None => Ok(nodes),
+    }
+}
+
 impl Job {
-    /// The nodes that it may have, in the order of the topology.
+    /// The nodes that it may have, in the order of the topology; of parts that nothing joins, those of one.
     pub(crate) fn allowed(
         &self,
         network: &Network,
@@ -126,7 +159,10 @@ impl Job {
         if nodes.is_empty() {
             return Err(PlaceError::NoNodes { ranks });
         }
-        let cores = nodes.iter().map(|n| u64::from(n.1)).sum();
+        let cores: u64 = nodes.iter().map(|n| u64::from(n.1)).sum();
+        if cores >= u64::from(ranks) {
+            nodes = of_one_part(topology, nodes, ranks)?;
+        }
         if cores < u64::from(ranks) {
             let nodes = nodes.len();
             return Err(PlaceError::TooFewCores {

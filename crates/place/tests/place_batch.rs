@@ -68,6 +68,17 @@ fn says(variable: &str) -> String {
     format!("echo rank ${variable} $(hostname) $(sed -n s/Cpus_allowed_list://p /proc/self/status)")
 }
 
+/// Lets a launcher start ranks that say where they are, again if not all have said it: under load launchers hang now and then with ranks that
+/// take no time at all, or lose what these print.
+fn launched(launcher: &str, variable: &str, assignment: &Assignment) -> String {
+    format!(
+        "for attempt in 1 2 3 4; do timeout -k 1 15 {launcher} sh -c '{}' >said\n\
+         [ \"$(grep -c '^rank ' said)\" = {} ] && break; done; cat said",
+        says(variable),
+        assignment.ranks().len()
+    )
+}
+
 /// Runs `script` on three nodes for each placement, with the files of `files` in its directory and the nodes' real names in them; node
 /// and CPUs of each rank come back. `None` if this machine cannot.
 fn places(
@@ -158,13 +169,10 @@ fn open_mpi(launcher: &str) {
             ("ranks", open_mpi_rank_file(a)),
         ]
     };
-    let script = |_: &Assignment| {
-        // The rig tells both versions not to bind. Version 5 hangs now and then when it starts or ends what takes no time at all.
-        format!(
-            "unset PRTE_MCA_hwloc_default_binding_policy\n\
-             for attempt in 1 2 3 4; do timeout -k 1 15 {launcher} sh -c '{}' >said && break; done; cat said",
-            says("OMPI_COMM_WORLD_RANK")
-        )
+    let script = |a: &Assignment| {
+        let launched = launched(launcher, "OMPI_COMM_WORLD_RANK", a);
+        // The rig tells both versions not to bind.
+        format!("unset PRTE_MCA_hwloc_default_binding_policy\n{launched}")
     };
     let Some(found) = places("with_nodes --free", files, script) else {
         return;
@@ -228,10 +236,7 @@ fn mpich(launcher: &str) {
         };
         let script = |a: &Assignment| {
             let ranks = a.ranks().len();
-            format!(
-                "{launcher} -f {file} -n {ranks} sh -c '{}'",
-                says("PMI_RANK")
-            )
+            launched(&format!("{launcher} -f {file} -n {ranks}"), "PMI_RANK", a)
         };
         let Some(found) = places("with_nodes", files, script) else {
             return;

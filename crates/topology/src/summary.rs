@@ -33,29 +33,38 @@ impl Topology {
     /// Separate parts of the network; 1 where all is joined. A node on the switches of two parts makes them one here,
     /// although it forwards nothing.
     pub fn parts(&self) -> usize {
+        self.part_of_nodes()
+            .into_iter()
+            .max()
+            .map_or(0, |last| last as usize + 1)
+    }
+
+    /// The part of each node, counted from 0 in the order of the nodes. Nodes of different parts cannot reach each other.
+    pub fn part_of_nodes(&self) -> Vec<u32> {
         let place = |v| match v {
             Vertex::Node(node) => node.get(),
             Vertex::Switch(switch) => self.nodes().len() + switch.get(),
         };
-        let mut seen = vec![false; self.nodes().len() + self.switches().len()];
+        let mut part_of = vec![None; self.nodes().len() + self.switches().len()];
         let mut parts = 0;
         for node in self.node_indices() {
-            if seen[node.get()] {
+            if part_of[node.get()].is_some() {
                 continue;
             }
-            parts += 1;
-            seen[node.get()] = true;
+            part_of[node.get()] = Some(parts);
             let mut open = vec![Vertex::Node(node)];
             while let Some(vertex) = open.pop() {
                 for link in self.links_from(vertex) {
                     let next = self.links()[link.get()].to;
-                    if !std::mem::replace(&mut seen[place(next)], true) {
+                    if part_of[place(next)].replace(parts).is_none() {
                         open.push(next);
                     }
                 }
             }
+            parts += 1;
         }
-        parts
+        part_of.truncate(self.nodes().len());
+        part_of.into_iter().flatten().collect()
     }
 
     fn level(&self, level: Option<u32>) -> Level {

@@ -187,6 +187,9 @@ pub fn failed(error: PlaceError) -> Failure {
     }
     let next = match &error {
         PlaceError::TooFewCores { .. } => "give fewer ranks, or more nodes",
+        PlaceError::Parted { .. } => {
+            "give fewer ranks, or a topology with the switches that join the parts"
+        }
         PlaceError::TooFewNodes { .. } => "allow more with --per-node or --max-nodes",
         PlaceError::NoNodes { .. } => "give nodes that are free, or leave out their states",
         PlaceError::Network(NetworkError::Stuck { .. }) => {

@@ -109,6 +109,12 @@ impl NetworkArgs {
             Failure::new(Exit::Usage, format!("use the network: {error}"))
                 .with_next("correct the file of --network; docs/network.md has its form")
         })?;
+        let parts = network.topology().parts();
+        if parts > 1 {
+            notes.push(format!(
+                "nothing joins the {parts} parts of the network: nodes of one of them are taken"
+            ));
+        }
         if network.unknown_links() > 0 {
             notes.push(format!(
                 "{} links between switches are taken as no limit: give what they carry with --uplink",

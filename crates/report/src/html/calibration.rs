@@ -141,7 +141,7 @@ fn verdict(sheet: &CalibrationSheet) -> String {
     body.push_str(&tile(
         "The model is off by",
         &off,
-        "typically, over all points below",
+        "typically: long messages between nodes",
     ));
     body.push_str("</div>\n");
     for warning in &sheet.warnings {
