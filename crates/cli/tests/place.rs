@@ -426,9 +426,9 @@ fn nonsense_is_refused_with_the_next_step() {
         ),
         (
             "--pattern halo -n 2 --topology parts.toml",
-            5,
-            "a way from",
-            "free = false",
+            2,
+            "2 parts that nothing joins",
+            "switches that join",
         ),
         (
             "--pattern halo -n 4 --topology tree.toml --goal text",

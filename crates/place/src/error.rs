@@ -30,7 +30,7 @@ pub enum PlaceError {
     },
     /// Nodes in several parts, none of which is large enough.
     #[error(
-        "place {ranks} ranks: the nodes are in {parts} parts that nothing joins, and the largest has {cores} cores"
+        "place {ranks} ranks: the nodes are in {parts} parts that nothing joins, and the largest has {cores} cores in all"
     )]
     Parted {
         /// Ranks of the program.
