@@ -257,6 +257,34 @@ mod tests {
     }
 
     #[test]
+    fn each_misfit_is_of_its_own_shares() {
+        use Parameter::{InsideBandwidth, Link, Memory, OutsideLatency, Overhead, SlowDown};
+        let misfit = Misfit {
+            short: 0.1,
+            inside: 0.2,
+            outside: 0.4,
+        };
+        let of = |shares: &[(Parameter, f64)]| {
+            let shares: Vec<_> = shares.iter().map(|&(p, share)| (p, share, 0.0)).collect();
+            let mut estimate = made_of(1.0, &shares, 0.0);
+            estimate.misfit = misfit;
+            estimate.with_range().relative_deviation()
+        };
+        for (shares, expected) in [
+            (vec![(SlowDown, 1.0)], 0.0),
+            (vec![(Overhead, 0.5), (OutsideLatency, 0.5)], 0.1),
+            (
+                vec![(InsideBandwidth, 0.25), (Memory, 0.25), (SlowDown, 0.5)],
+                0.1,
+            ),
+            (vec![(Link, 1.0)], 0.4),
+            (vec![(Memory, 0.75), (Link, 0.5)], 0.25),
+        ] {
+            assert!((of(&shares) - expected).abs() < 1e-9, "{shares:?}");
+        }
+    }
+
+    #[test]
     fn what_both_are_wrong_in_together_makes_no_difference() {
         use Parameter::{AdapterOut, SlowDown};
         let fast = made_of(1.0, &[(AdapterOut, 1.0, 0.3)], 0.0);

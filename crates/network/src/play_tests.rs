@@ -167,6 +167,26 @@ fn what_waits_for_a_start_does_not_wait_for_the_end() {
 }
 
 #[test]
+fn operations_that_wait_for_nothing_take_turns_on_their_cpu() {
+    let mut builder = ScheduleBuilder::new(2).unwrap();
+    builder.push(calc(100)).unwrap();
+    builder.push(calc(50)).unwrap();
+    builder.push(send(20, 1)).unwrap();
+    builder.end_rank().unwrap();
+    builder.push(recv(20, 0)).unwrap();
+    builder.push(calc(400)).unwrap();
+    builder.end_rank().unwrap();
+    let program = Program::new(&builder.finish().unwrap()).unwrap();
+    let stage = nodes(&program);
+    let played = play(&program, &stage);
+    // Sent at 160, there at 280, taken when the CPU is free.
+    assert_eq!(played.finish_ns, [160, 410]);
+    let parts = played.critical_path(&program, &stage);
+    assert_eq!((parts.compute_ns, parts.overhead_ns), (400, 10));
+    assert_eq!(parts.total_ns(), 410);
+}
+
+#[test]
 fn programs_that_cannot_be_played_are_named() {
     let refused = |ranks: &[&[Operation]]| Program::new(&in_order(ranks)).unwrap_err().to_string();
     let any = Operation::recv(8, None);

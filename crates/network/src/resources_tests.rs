@@ -223,3 +223,40 @@ fn ranks_of_a_full_node_compute_longer_than_where_they_were_measured() {
     let error = network.stage(&program, &places, 1).unwrap_err();
     assert_eq!(error.to_string(), "5 places for 2 ranks");
 }
+
+#[test]
+fn what_goes_two_ways_loads_each_by_its_part() {
+    let network = tree(Routing::Multipath, None);
+    let program = all_to_all(2, 1_000);
+    let stage = network.stage(&program, &[on(0), on(7)], 1).unwrap();
+    let loads = stage.loads(&program);
+    let of_way: Vec<f64> = stage.ways[0]
+        .uses
+        .iter()
+        .map(|u| loads[u.resource as usize])
+        .collect();
+    assert_eq!(
+        of_way.iter().filter(|&&l| l == 500.0).count(),
+        4,
+        "{of_way:?}"
+    );
+    assert_eq!(
+        of_way.iter().filter(|&&l| l == 1_000.0).count(),
+        2,
+        "{of_way:?}"
+    );
+}
+
+#[test]
+fn only_programs_of_very_many_messages_are_played_with_slack() {
+    let network = star(1, parameters());
+    let slack = |ranks: u32| {
+        let program = all_to_all(ranks, 8);
+        network
+            .stage(&program, &vec![on(0); ranks as usize], 1)
+            .unwrap()
+            .slack
+    };
+    assert_eq!(slack(100), 0.0);
+    assert_eq!(slack(101), 0.01);
+}

@@ -222,3 +222,66 @@ fn worth_playing(candidates: Vec<Candidate>, operations: u64) -> Vec<Candidate> 
         .map(|(_, _, candidate)| candidate)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::candidates;
+    use crate::testing::program_of;
+    use idlewave_network::NetworkParameters;
+    use idlewave_topology::{Routing, Topology};
+
+    fn network(nodes: usize, cores: u32) -> Network {
+        let topology = Topology::star(nodes).unwrap().with_cores(cores);
+        let parameters = NetworkParameters::assumed("test", 1e9);
+        Network::new(topology, parameters, Routing::Deterministic).unwrap()
+    }
+
+    fn advised(network: &Network, program: &Program, job: &Job) -> Advice {
+        let subject = Subject {
+            network,
+            program,
+            times: 1.0,
+        };
+        let found = candidates(network, program, job).unwrap();
+        advise(&subject, job, found).unwrap()
+    }
+
+    #[test]
+    fn of_placements_that_are_as_fast_the_batch_systems_is_taken() {
+        let network = network(4, 4);
+        let pairs = (0..8).flat_map(|a| {
+            (0..8)
+                .filter(move |&b| b != a)
+                .map(move |b| (a, b, 100_000))
+        });
+        let program = program_of(8, &pairs.collect::<Vec<_>>(), 0);
+        let advice = advised(&network, &program, &Job::default());
+        // Everybody sends to everybody: the order of ranks makes no difference.
+        for rows in advice
+            .rows
+            .chunk_by(|a, b| a.candidate.ranks_per_node == b.candidate.ranks_per_node)
+        {
+            assert!(rows[0].is_baseline(), "{:?}", rows[0].candidate.how);
+        }
+        assert!(advice.rows[advice.best].is_baseline());
+        assert_eq!(advice.rows[advice.default].candidate.ranks_per_node, 4);
+        assert!(advice.rows[advice.best].same_as_best);
+    }
+
+    #[test]
+    fn what_is_much_faster_is_taken_though_it_needs_a_rank_file() {
+        let network = network(2, 2);
+        // Ranks 0 and 2, 1 and 3 talk to each other.
+        let far = [(0, 2), (2, 0), (1, 3), (3, 1)].map(|(a, b)| (a, b, 10_000_000));
+        let job = Job {
+            ranks_per_node: vec![2],
+            ..Job::default()
+        };
+        let advice = advised(&network, &program_of(4, &far, 0), &job);
+        let (best, default) = (&advice.rows[advice.best], &advice.rows[advice.default]);
+        assert!(!best.is_baseline() && default.is_baseline());
+        assert!(best.estimate.seconds.value < 0.7 * default.estimate.seconds.value);
+        assert!(best.lower_bound_seconds <= best.estimate.seconds.value);
+    }
+}

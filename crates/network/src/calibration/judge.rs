@@ -135,3 +135,35 @@ fn unfair(samples: &CalibrationSamples) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::Quantity;
+
+    #[test]
+    fn misfits_are_told_apart_by_length_and_by_place() {
+        let point = |way, bytes, factor: f64| PointFit {
+            probe: Probe::PingPong {
+                way,
+                bytes,
+                rounds: 1,
+            },
+            seconds: Quantity::stated(factor.exp()),
+            model_seconds: Some(1.0),
+        };
+        let points = [
+            point(Distance::Inside, 8, 0.3),
+            point(Distance::Outside, LONG - 1, -0.4),
+            point(Distance::Inside, LONG, 0.7),
+            point(Distance::Outside, LONG, -0.2),
+            point(Distance::Across, 2 * LONG, 0.2),
+        ];
+        let found = misfit(&points);
+        // The root of the mean of 0.09 and 0.16.
+        assert!((found.short - 0.125_f64.sqrt()).abs() < 1e-12);
+        assert!((found.inside - 0.7).abs() < 1e-12);
+        assert!((found.outside - 0.2).abs() < 1e-12);
+        assert_eq!(misfit(&[]), Misfit::default());
+    }
+}
