@@ -24,7 +24,6 @@ pub struct Flows {
     /// Whether flows came or went since the rates were found.
     stale: bool,
     next_ns: Option<u64>,
-    updates: u64,
     slack: f64,
 }
 
@@ -37,10 +36,13 @@ struct Class {
 }
 
 impl Class {
-    /// What it has moved at this rate until now.
+    /// What it will have moved at this rate by now.
+    fn moved_by(&self, rate: f64, now_ns: u64) -> f64 {
+        self.moved + rate * (now_ns - self.since_ns) as f64 * 1e-9
+    }
+
     fn settle(&mut self, rate: f64, now_ns: u64) {
-        self.moved += rate * (now_ns - self.since_ns) as f64 * 1e-9;
-        self.since_ns = now_ns;
+        (self.moved, self.since_ns) = (self.moved_by(rate, now_ns), now_ns);
     }
 
     /// When the first of its flows ends, after `since_ns`.
@@ -71,7 +73,6 @@ impl Flows {
             now_ns: 0,
             stale: false,
             next_ns: None,
-            updates: 0,
             slack: 0.0,
         }
     }
@@ -112,7 +113,6 @@ impl Flows {
             }
             self.sharing.solve();
             let active = self.sharing.active();
-            self.updates += active.len() as u64;
             self.stale = false;
             let of = |&class: &u32| self.classes[class as usize].next_end(self.sharing.rate(class));
             self.next_ns = active.iter().filter_map(of).min();
@@ -132,17 +132,10 @@ impl Flows {
             let (limit, rate) = (self.sharing.limit(class), self.sharing.rate(class));
             let of = &mut self.classes[class as usize];
             let mut left = self.sharing.flows(class);
-            let is_over = |end: u64, bytes: u64, moved: f64| {
-                f64::from_bits(end) - moved <= ROUNDING.max(self.slack * bytes as f64)
-            };
-            let moved = of.moved + rate * (now_ns - of.since_ns) as f64 * 1e-9;
-            if let Some(&Reverse((end, _, bytes))) = of.ends.peek() {
-                if is_over(end, bytes, moved) {
-                    of.settle(rate, now_ns);
-                }
-            }
+            let moved = of.moved_by(rate, now_ns);
             while let Some(&Reverse((end, flow, bytes))) = of.ends.peek() {
-                if !is_over(end, bytes, of.moved) || of.since_ns < now_ns {
+                let remaining = f64::from_bits(end) - moved;
+                if remaining > ROUNDING.max(self.slack * bytes as f64) {
                     break;
                 }
                 of.ends.pop();
@@ -155,11 +148,6 @@ impl Flows {
         }
         self.stale = true;
         ended[first..].sort_unstable_by_key(|e| e.flow);
-    }
-
-    /// Rates given to classes so far, every one of each solution counted.
-    pub fn updates(&self) -> u64 {
-        self.updates
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Sharing {
     counts: Vec<u32>,
     rates: Vec<f64>,
     held: Vec<Limit>,
-    /// Classes with flows, in any order, and the place of each there.
+    /// Classes with flows, in any order, and the place there of each one that has flows.
     active: Vec<u32>,
     places: Vec<u32>,
     work: Work,
@@ -87,8 +87,6 @@ impl PartialOrd for Full {
     }
 }
 
-const NOWHERE: u32 = u32::MAX;
-
 impl Sharing {
     /// Resources of these capacities, each above 0, in any unit per second.
     pub fn new(capacity: Vec<f64>) -> Self {
@@ -117,7 +115,7 @@ impl Sharing {
         self.counts.push(0);
         self.rates.push(0.0);
         self.held.push(Limit::Own);
-        self.places.push(NOWHERE);
+        self.places.push(0);
         self.work.fixed.push(false);
         class
     }
@@ -142,7 +140,6 @@ impl Sharing {
             if let Some(&moved) = self.active.get(place) {
                 self.places[moved as usize] = place as u32;
             }
-            self.places[at] = NOWHERE;
         }
     }
 

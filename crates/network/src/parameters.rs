@@ -198,7 +198,7 @@ impl NetworkParameters {
             (Some(last), None) => last.factor,
             (before, Some(next)) => {
                 let before = before.unwrap_or(SlowDown {
-                    ranks: 1.min(next.ranks),
+                    ranks: 1,
                     factor: Quantity::stated(1.0),
                 });
                 between(before, *next, ranks)

@@ -19,8 +19,6 @@ pub struct Parts {
     pub latency_ns: BTreeMap<u32, u64>,
     /// Transfer, by the way of the message and by what held its rate down at its end.
     pub transfer_ns: BTreeMap<(u32, Held), u64>,
-    /// Messages on the path.
-    pub messages: u64,
     /// The rank that finished last, the lowest of several.
     pub last_rank: u32,
 }
@@ -89,7 +87,6 @@ impl Played {
                     let way = stage.way_of_message[message as usize];
                     let latency = stage.ways[way as usize].latency_ns;
                     *parts.latency_ns.entry(way).or_default() += latency;
-                    parts.messages += 1;
                     Cause::Flowed(message)
                 }
                 Cause::Flowed(message) => {

@@ -88,8 +88,6 @@ pub(crate) struct Journey {
 pub struct Played {
     /// When each rank had done everything, nanoseconds.
     pub finish_ns: Vec<u64>,
-    /// Rates given to classes of flows on the way.
-    pub updates: u64,
     /// The first rank with an operation that never ended: it waits for what waits for it. `None` where everything was done.
     pub stuck: Option<u32>,
     /// Of each operation, when its CPU began and ended to work for it, and what it had waited for until then.
@@ -179,7 +177,6 @@ pub fn play(program: &Program, stage: &Stage) -> Played {
         arrived: vec![None; messages],
         played: Played {
             finish_ns: Vec::new(),
-            updates: 0,
             stuck: None,
             begin_ns: vec![0; steps],
             end_ns: vec![0; steps],
@@ -192,7 +189,6 @@ pub fn play(program: &Program, stage: &Stage) -> Played {
     let stuck = (0..steps as u32).find(|&step| !player.is_done(step));
     let mut played = player.played;
     played.stuck = stuck.map(|step| program.rank_of(step));
-    played.updates = player.flows.updates();
     let of_rank = |w: &[u32]| {
         let last = (w[0]..w[1]).map(|step| played.last_of(program, stage, step).1);
         last.max().unwrap_or(0)

@@ -134,7 +134,7 @@ impl Program {
 
     fn match_messages(&mut self, ends: HashMap<(u32, u32, u32), Ends>) -> Result<(), NetworkError> {
         let mut pairs: Vec<_> = ends.into_iter().collect();
-        // By the first operation, so that the same schedule always gives the same numbers.
+        // In one order, so that the same schedule always gives the same numbers.
         pairs.sort_unstable_by_key(|(key, _)| *key);
         for ((from, to, tag), of) in pairs {
             if of.sends.len() != of.receives.len() {
