@@ -9,18 +9,40 @@ use crate::parameters::Misfit;
 use crate::path::{Held, Parts};
 use crate::play::{Played, Stage};
 use crate::program::Program;
-use crate::quantity::{Origin, Quantity};
 use crate::resources::{Network, Parameter, Place};
 use std::collections::BTreeMap;
 
 /// Of a normal law, 95 % lie within so many deviations.
 const SIGMAS: f64 = 1.96;
 
+/// A predicted number with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    /// The number.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Predicted {
+    /// With this relative standard deviation, as of a logarithmic normal law.
+    fn with_deviation(value: f64, deviation: f64) -> Self {
+        let factor = (SIGMAS * deviation).exp();
+        Predicted {
+            value,
+            low: value / factor,
+            high: value * factor,
+        }
+    }
+}
+
 /// A predicted time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Seconds, with what the parameters' ranges and the misfit leave open.
-    pub seconds: Quantity,
+    pub seconds: Predicted,
     /// Parts of the critical path by the parameter that they are in proportion to, as shares of the time; they add up to 1.
     pub shares: BTreeMap<Parameter, f64>,
     /// What takes most of the time.
@@ -104,22 +126,23 @@ impl Network {
             .into_iter()
             .map(|(p, ns)| (p, ns as f64 / total))
             .collect();
-        let mut estimate = Estimate {
-            seconds: Quantity::stated(parts.total_ns() as f64 * 1e-9 * times),
-            deviations: self.deviations(&shares, places, &parts),
+        let seconds = parts.total_ns() as f64 * 1e-9 * times;
+        let estimate = Estimate {
+            seconds: Predicted::with_deviation(seconds, 0.0),
+            deviations: self.deviations(&shares, places, stage, &parts),
             shares,
             limit,
             limit_share: ns as f64 / total,
             misfit: self.parameters().misfit,
         };
-        estimate.seconds = estimate.with_range();
-        estimate
+        estimate.with_range()
     }
 
     fn deviations(
         &self,
         shares: &BTreeMap<Parameter, f64>,
         places: &[Place],
+        stage: &Stage,
         parts: &Parts,
     ) -> BTreeMap<Parameter, f64> {
         let p = self.parameters();
@@ -130,7 +153,7 @@ impl Network {
             .count() as u32;
         let of = |parameter: &Parameter| {
             let quantity = match parameter {
-                Parameter::SlowDown => p.slow_down(ranks),
+                Parameter::SlowDown => return self.slow_down_deviation(ranks, stage.measured_with),
                 Parameter::Overhead => p.overhead_ns,
                 Parameter::InsideLatency => p.inside.latency_ns,
                 Parameter::InsideBandwidth => p.inside.bandwidth,
@@ -149,6 +172,17 @@ impl Network {
             .keys()
             .map(|parameter| (*parameter, of(parameter)))
             .collect()
+    }
+}
+
+impl Network {
+    /// Of computation with so many ranks on a node, relative to that with `measured_with`, which is known.
+    fn slow_down_deviation(&self, ranks: u32, measured_with: u32) -> f64 {
+        let of = |ranks: u32| self.parameters().slow_down(ranks).relative_deviation();
+        match ranks == measured_with {
+            true => 0.0,
+            false => of(ranks).hypot(of(measured_with)),
+        }
     }
 }
 
@@ -178,25 +212,22 @@ impl Estimate {
         parts.iter().map(|p| p * p).sum::<f64>().sqrt()
     }
 
-    fn with_range(&self) -> Quantity {
+    fn with_range(self) -> Self {
         let parameters = self
             .shares
             .iter()
             .map(|(p, share)| share * self.deviations[p]);
         let squares: f64 = parameters.map(|d| d * d).sum();
         let misfit = self.misfit();
-        let factor = (SIGMAS * (squares + misfit * misfit).sqrt()).exp();
-        let value = self.seconds.value;
-        Quantity {
-            value,
-            low: value / factor,
-            high: value * factor,
-            origin: Origin::Measured,
+        let deviation = (squares + misfit * misfit).sqrt();
+        Estimate {
+            seconds: Predicted::with_deviation(self.seconds.value, deviation),
+            ..self
         }
     }
 
     /// This time over another one of the same network, with the interval of the ratio. They differ significantly where 1 is not in it.
-    pub fn ratio(&self, other: &Estimate) -> Quantity {
+    pub fn ratio(&self, other: &Estimate) -> Predicted {
         let all = self.shares.keys().chain(other.shares.keys());
         let all: std::collections::BTreeSet<&Parameter> = all.collect();
         let share = |of: &Estimate, p| of.shares.get(p).copied().unwrap_or(0.0);
@@ -208,13 +239,7 @@ impl Estimate {
         let misfits = [self, other].map(|e| e.misfit().powi(2));
         let deviation = (squares.sum::<f64>() + misfits.iter().sum::<f64>()).sqrt();
         let value = self.seconds.value / other.seconds.value.max(f64::MIN_POSITIVE);
-        let factor = (SIGMAS * deviation).exp();
-        Quantity {
-            value,
-            low: value / factor,
-            high: value * factor,
-            origin: Origin::Measured,
-        }
+        Predicted::with_deviation(value, deviation)
     }
 
     /// Whether its time differs from another one by more than what is not known.
@@ -229,8 +254,8 @@ mod tests {
     use super::*;
 
     fn made_of(seconds: f64, shares: &[(Parameter, f64, f64)], outside: f64) -> Estimate {
-        let mut estimate = Estimate {
-            seconds: Quantity::stated(seconds),
+        let estimate = Estimate {
+            seconds: Predicted::with_deviation(seconds, 0.0),
             shares: shares.iter().map(|s| (s.0, s.1)).collect(),
             limit: Limiting::Compute,
             limit_share: 0.0,
@@ -240,20 +265,24 @@ mod tests {
                 ..Misfit::default()
             },
         };
-        estimate.seconds = estimate.with_range();
-        estimate
+        estimate.with_range()
+    }
+
+    /// The relative deviation of which this is the interval.
+    fn deviation(of: Predicted) -> f64 {
+        (of.high / of.value).ln() / SIGMAS
     }
 
     #[test]
     fn a_time_is_as_uncertain_as_its_parts_are() {
         use Parameter::{AdapterOut, SlowDown};
         let all = made_of(1.0, &[(AdapterOut, 1.0, 0.1)], 0.0);
-        assert!((all.seconds.relative_deviation() - 0.1).abs() < 1e-9);
+        assert!((deviation(all.seconds) - 0.1).abs() < 1e-9);
         let half = made_of(1.0, &[(AdapterOut, 0.5, 0.1), (SlowDown, 0.5, 0.0)], 0.0);
-        assert!((half.seconds.relative_deviation() - 0.05).abs() < 1e-9);
+        assert!((deviation(half.seconds) - 0.05).abs() < 1e-9);
         // 3-4-5; the misfit is of the messages between nodes.
         let both = made_of(1.0, &[(AdapterOut, 0.5, 0.06), (SlowDown, 0.5, 0.0)], 0.08);
-        assert!((both.seconds.relative_deviation() - 0.05).abs() < 1e-9);
+        assert!((deviation(both.seconds) - 0.05).abs() < 1e-9);
     }
 
     #[test]
@@ -268,7 +297,7 @@ mod tests {
             let shares: Vec<_> = shares.iter().map(|&(p, share)| (p, share, 0.0)).collect();
             let mut estimate = made_of(1.0, &shares, 0.0);
             estimate.misfit = misfit;
-            estimate.with_range().relative_deviation()
+            deviation(estimate.with_range().seconds)
         };
         for (shares, expected) in [
             (vec![(SlowDown, 1.0)], 0.0),

@@ -100,6 +100,7 @@ fn a_faster_network_may_be_slower_but_never_below_the_bound() {
                 .map(|m| u32::from(m.from != 0))
                 .collect(),
             slow_down: vec![1.0; 4],
+            measured_with: 1,
             overhead_ns: 10,
             eager_limit: 1_000,
             slack: 0.0,
@@ -140,6 +141,7 @@ proptest! {
             ways: shared.iter().map(way).collect(),
             way_of_message: (0..program.messages().len() as u32).collect(),
             slow_down: vec![slow, 1.0, 1.5, slow, 1.0],
+            measured_with: 1,
             overhead_ns: 10,
             eager_limit: 1_000,
             slack: 0.0,

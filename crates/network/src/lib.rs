@@ -23,7 +23,7 @@ pub use calibration::{
 };
 pub use described::{Description, Part, described, operations_of};
 pub use error::NetworkError;
-pub use estimate::{Estimate, Limiting};
+pub use estimate::{Estimate, Limiting, Predicted};
 pub use flows::{Ended, Flows};
 pub use least::Least;
 pub use maxmin::{Limit, Sharing, Use};

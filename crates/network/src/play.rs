@@ -33,6 +33,8 @@ pub struct Stage {
     pub way_of_message: Vec<u32>,
     /// How much longer each rank computes than on a node of its own.
     pub slow_down: Vec<f64>,
+    /// With how many ranks on each node the program's computation was measured, from 1.
+    pub measured_with: u32,
     /// Time of a CPU for each end of a message, nanoseconds.
     pub overhead_ns: u64,
     /// Longer messages wait for their receive.

@@ -30,6 +30,7 @@ fn nodes(program: &Program) -> Stage {
         ways: Vec::new(),
         way_of_message: Vec::new(),
         slow_down: vec![1.0; ranks as usize],
+        measured_with: 1,
         overhead_ns: 10,
         eager_limit: 1_000,
         slack: 0.0,

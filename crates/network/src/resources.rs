@@ -312,6 +312,7 @@ impl Network {
             ways,
             way_of_message,
             slow_down: self.slow_down(places, measured_with),
+            measured_with: measured_with.max(1),
             overhead_ns: self.parameters.overhead_ns.value.round() as u64,
             eager_limit: self.parameters.eager_limit,
             slack: match program.messages().len() {

@@ -260,3 +260,33 @@ fn only_programs_of_very_many_messages_are_played_with_slack() {
     assert_eq!(slack(100), 0.0);
     assert_eq!(slack(101), 0.01);
 }
+
+#[test]
+fn a_time_is_as_uncertain_as_its_computation_where_ranks_are_more_or_fewer_than_measured() {
+    let mut vague = parameters();
+    vague.slow_down = vec![crate::SlowDown {
+        ranks: 2,
+        factor: Quantity::measured(2.0, 1.0, 4.0),
+    }];
+    let network = star(2, vague);
+    let mut builder = ScheduleBuilder::new(2).unwrap();
+    for _ in 0..2 {
+        builder.push(Operation::calc(1_000_000)).unwrap();
+        builder.end_rank().unwrap();
+    }
+    let program = Program::new(&builder.finish().unwrap()).unwrap();
+    let seconds = |places: &[Place], measured_with| {
+        let stage = network.stage(&program, places, measured_with).unwrap();
+        let played = play(&program, &stage);
+        let found = network
+            .estimate(&program, &stage, places, &played, 3.0)
+            .seconds;
+        [found.low, found.value, found.high].map(|s| (s * 1e9).round() / 1e6)
+    };
+    let (together, apart) = ([on(0); 2], [on(0), on(1)]);
+    // As it was measured, nothing of it is in doubt; both ways from there it is the curve that is.
+    assert_eq!(seconds(&together, 2), [3.0, 3.0, 3.0]);
+    assert_eq!(seconds(&apart, 1), [3.0, 3.0, 3.0]);
+    assert_eq!(seconds(&together, 1), [3.0, 6.0, 12.0]);
+    assert_eq!(seconds(&apart, 2), [0.75, 1.5, 3.0]);
+}

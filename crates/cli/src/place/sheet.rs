@@ -3,7 +3,7 @@
 use super::advise::Answer;
 use super::files::names;
 use crate::exit::{Exit, Failure};
-use idlewave_network::{Estimate, Limiting, Network, Parameter, Quantity, Resource};
+use idlewave_network::{Estimate, Limiting, Network, Parameter, Predicted, Resource};
 use idlewave_place::{Advised, Candidate, MemoryVerdict, Order, Replayed, Selection, Subject};
 use idlewave_report::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
@@ -170,11 +170,11 @@ fn row_of(row: &Advised, answer: &Answer<'_>) -> PlacementRow {
 }
 
 /// An interval of a predicted time.
-pub fn interval(quantity: &Quantity) -> Interval {
+pub fn interval(predicted: &Predicted) -> Interval {
     Interval {
-        value: quantity.value,
-        low: quantity.low,
-        high: quantity.high,
+        value: predicted.value,
+        low: predicted.low,
+        high: predicted.high,
         n: 1,
         method: "one play; ranges of the parameters and misfit of the model to first order, 95 %"
             .to_owned(),

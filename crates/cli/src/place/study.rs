@@ -14,7 +14,7 @@ use idlewave_measure::{
     FabricChoice, PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements,
 };
 use idlewave_mpi::{Launch, Search};
-use idlewave_network::{Network, Place, Quantity, play};
+use idlewave_network::{Network, Place, Predicted, play};
 use idlewave_recording::Stop;
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
@@ -148,7 +148,7 @@ fn predict(
     args: &StudyArgs,
     outcome: &PlacementOutcome,
     network: &Network,
-) -> Result<Vec<Option<Quantity>>, Failure> {
+) -> Result<Vec<Option<Predicted>>, Failure> {
     let mut of_ranks: BTreeMap<u32, &PlacedRuns> = BTreeMap::new();
     for layout in outcome.layouts.iter().filter(|l| !l.runs.is_empty()) {
         of_ranks
@@ -160,7 +160,7 @@ fn predict(
             })
             .or_insert(layout);
     }
-    let one = |layout: &PlacedRuns| -> Result<Option<Quantity>, Failure> {
+    let one = |layout: &PlacedRuns| -> Result<Option<Predicted>, Failure> {
         let Some(reference) = of_ranks.get(&layout.ranks) else {
             return Ok(None);
         };
@@ -191,7 +191,7 @@ fn predict(
 fn sheet(
     args: &StudyArgs,
     outcome: &PlacementOutcome,
-    predicted: &[Option<Quantity>],
+    predicted: &[Option<Predicted>],
     warnings: Vec<String>,
 ) -> StudySheet {
     let measured = |runs: &[PlacedRun], of: &dyn Fn(&PlacedRun) -> f64| {

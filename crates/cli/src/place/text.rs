@@ -3,7 +3,7 @@
 use super::advise::Answer;
 use super::files::{leaves, names};
 use super::sheet::{how, limit};
-use idlewave_network::Quantity;
+use idlewave_network::Predicted;
 use idlewave_place::batch::fold_hostlist;
 use idlewave_place::{Advised, Candidate, MemoryVerdict};
 use idlewave_report::{MemoryFit, PlacementSheet};
@@ -371,7 +371,7 @@ fn time(seconds: f64) -> String {
     format!("{} {name}", digits(seconds * scale))
 }
 
-fn time_with_range(seconds: &Quantity) -> String {
+fn time_with_range(seconds: &Predicted) -> String {
     let (name, scale) = unit(seconds.value);
     let [value, low, high] = [seconds.value, seconds.low, seconds.high].map(|s| digits(s * scale));
     format!("{value} {name} (95 %: {low} to {high})")
