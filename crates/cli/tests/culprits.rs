@@ -5,15 +5,19 @@
 //! the kernel's trace that the explanation rests on. What counts are the iterations that no other
 //! program hit as well, by the kernel's record of who ran: those of a compiler next door are late by
 //! the compiler. The table shows the share over all of them too.
+//!
+//! The share is of the time that the culprit itself says it ran in those steps. Of their whole lateness
+//! it would be a matter of luck: a host may pause a CPU for some milliseconds, which no account of the
+//! machine shows and which rightly stays unexplained. The table shows that share too.
 
 #![allow(clippy::unwrap_used)]
 
 #[path = "common/culprit.rs"]
 mod culprit;
 
-use culprit::{Culprit, Done, Stretch, overlaps, two_cpus};
+use culprit::{Culprit, Done, Stretch, overlap, overlaps, two_cpus};
 use idlewave_run::findings::{Findings, SourceFinding};
-use idlewave_run::tables::{Bursts, LateParts, LateSteps, Tasks, task_kind};
+use idlewave_run::tables::{Bursts, LateParts, LateStep, LateSteps, Tasks, task_kind};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +30,7 @@ const STUDY_SECONDS: u32 = 12;
 const CULPRIT_SECONDS: u32 = 18;
 /// What a culprit takes beyond its own work: waking up, two switches, and its trace events.
 const SWITCH_NS: f64 = 10_000.0;
-/// Studies of a case: one pause of some milliseconds, which a host may make at any time and which no account
-/// of this machine shows, is a tenth of all that a culprit costs in one of them.
+/// Studies of a case, for machines that are busy with others.
 const ATTEMPTS: usize = 3;
 /// Fewer hit steps than this say nothing of the share. A quiet machine gives over a hundred.
 const STEPS_NEEDED: usize = 8;
@@ -46,7 +49,7 @@ struct Verdict {
     misses: Vec<String>,
 }
 
-/// One case, repeated if it misses on a machine that is busy with others or whose host pauses it.
+/// One case, repeated if it misses on a machine that is busy with others.
 fn case(title: &str, planted: &[Planted]) {
     println!("{title}");
     for attempt in 1..=ATTEMPTS {
@@ -62,7 +65,7 @@ fn case(title: &str, planted: &[Planted]) {
             return;
         }
         println!(
-            "  {:<15} {:>9} {:>12} {:>9} {:>9} {:>5} {:>10} {:>8} {:>7} {:>8}",
+            "  {:<15} {:>9} {:>12} {:>9} {:>9} {:>5} {:>10} {:>8} {:>7} {:>8} {:>8}",
             "name",
             "period",
             "found",
@@ -72,7 +75,8 @@ fn case(title: &str, planted: &[Planted]) {
             "late by",
             "charged",
             "alone",
-            "charged"
+            "charged",
+            "of ran"
         );
         let mut misses = Vec::new();
         for (one, done) in planted.iter().zip(&done) {
@@ -157,12 +161,13 @@ fn judge(run: &RunReader, findings: &Findings, planted: &Planted, done: &Done) -
         format!("hit {} late steps alone", alone.steps),
     );
     expect(
-        alone.share() >= 0.9,
-        format!("charged with {:.1} %", 100.0 * alone.share()),
+        alone.of_ran() >= 0.9
+            && alone.charged as f64 <= 1.1 * alone.ran as f64 + alone.switches_ns(),
+        format!("charged with {:.1} % of its time", 100.0 * alone.of_ran()),
     );
     Verdict {
         line: format!(
-            "  {name:<15} {:>6.1} ms {:>9.4} ms {:>6.1} us {:>6.1} us {:>5} {:>7.2} ms {:>6.1} % {:>7} {:>6.1} %",
+            "  {name:<15} {:>6.1} ms {:>9.4} ms {:>6.1} us {:>6.1} us {:>5} {:>7.2} ms {:>6.1} % {:>7} {:>6.1} % {:>6.1} %",
             period_ns / 1e6,
             period / 1e6,
             done.ran_ns / 1e3,
@@ -172,6 +177,7 @@ fn judge(run: &RunReader, findings: &Findings, planted: &Planted, done: &Done) -
             100.0 * all.share(),
             alone.steps,
             100.0 * alone.share(),
+            100.0 * alone.of_ran(),
         ),
         misses,
     }
@@ -182,7 +188,9 @@ struct Charged {
     steps: usize,
     /// Their lateness, nanoseconds.
     late: u64,
-    /// How much of it is charged to the culprit.
+    /// How much of it the culprit took by its own record, nanoseconds.
+    ran: u64,
+    /// How much of it is charged to the culprit, nanoseconds.
     charged: u64,
 }
 
@@ -196,16 +204,21 @@ impl Charged {
     ) -> Self {
         let ranks = &run.manifest().ranks;
         let steps = run.read::<LateSteps>().unwrap();
+        let stretch = |s: &LateStep| (ranks[s.rank.index()].cpu.unwrap(), s.begin_ns, s.end_ns);
         let hit: Vec<bool> = steps
             .rows()
-            .map(|s| {
-                let cpu = ranks[s.rank.index()].cpu.unwrap();
-                let step = (cpu, s.begin_ns, s.end_ns);
-                overlaps(&done.runs, &step) && counts(&step)
-            })
+            .map(|s| overlaps(&done.runs, &stretch(&s)) && counts(&stretch(&s)))
             .collect();
-        let late = steps.rows().zip(&hit).filter(|(_, hit)| **hit);
-        let late = late.map(|(s, _)| s.lateness.get()).sum();
+        let late: Vec<LateStep> = steps
+            .rows()
+            .zip(&hit)
+            .filter(|(_, hit)| **hit)
+            .map(|(s, _)| s)
+            .collect();
+        let ran = late
+            .iter()
+            .map(|s| overlap(&done.runs, &stretch(s)).min(s.lateness.get()))
+            .sum();
         let charged = run
             .read::<LateParts>()
             .unwrap()
@@ -214,14 +227,24 @@ impl Charged {
             .map(|p| p.time.get())
             .sum();
         Self {
-            steps: hit.iter().filter(|h| **h).count(),
-            late,
+            steps: late.len(),
+            late: late.iter().map(|s| s.lateness.get()).sum(),
+            ran,
             charged,
         }
     }
 
     fn share(&self) -> f64 {
         self.charged as f64 / self.late.max(1) as f64
+    }
+
+    /// What switches to the culprit and back took in all these steps, nanoseconds.
+    fn switches_ns(&self) -> f64 {
+        self.steps as f64 * SWITCH_NS
+    }
+
+    fn of_ran(&self) -> f64 {
+        self.charged as f64 / self.ran.max(1) as f64
     }
 }
 
