@@ -35,16 +35,12 @@ fn main() -> ExitCode {
         Command::NodeRecord(args) => return record::run_node_record(&args),
         other => other,
     };
-    let stop = match signals::stop_on_signals() {
-        Ok(stop) => stop,
-        Err(failure) => return report_failure(&failure),
-    };
-    let done = match command {
-        Command::Study(args) => run_study(args, &stop),
-        Command::Measure(args) => measure::run_measure(args, &stop),
-        Command::Fit(args) => fit::run_fit(&args, &stop),
-        Command::Explain(args) => run_explain(&args, &stop),
-        Command::Report(args) => run_report(&args, &stop),
+    until_stopped(|stop| match command {
+        Command::Study(args) => run_study(args, stop),
+        Command::Measure(args) => measure::run_measure(args, stop),
+        Command::Fit(args) => fit::run_fit(&args, stop),
+        Command::Explain(args) => run_explain(&args, stop),
+        Command::Report(args) => run_report(&args, stop),
         // Handled before.
         Command::Record(_)
         | Command::Simulate(_)
@@ -52,16 +48,24 @@ fn main() -> ExitCode {
         | Command::NodeRun(_)
         | Command::NodeSend(_)
         | Command::NodeRecord(_) => Ok(()),
+    })
+}
+
+/// Runs what ends in order when a signal tells it to.
+fn until_stopped(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
+    let stop = match signals::stop_on_signals() {
+        Ok(stop) => stop,
+        Err(failure) => return report_failure(&failure),
     };
-    match (done, stop.signal()) {
-        (Err(failure), None) => report_failure(&failure),
-        (Err(failure), Some(signal)) => {
-            let _ = report_failure(&failure);
-            Exit::Signal(signal).into()
-        }
-        (Ok(()), Some(signal)) => Exit::Signal(signal).into(),
-        (Ok(()), None) => Exit::Done.into(),
-    }
+    let code = run(&stop).map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into());
+    stop.signal()
+        .map_or(code, |signal| Exit::Signal(signal).into())
+}
+
+/// Runs what a signal may end at any moment.
+fn until_killed(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
+    let done = signals::end_on_signals().and_then(|()| run(&Stop::default()));
+    done.map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into())
 }
 
 /// One line: what failed and why; a second one: what to do next.

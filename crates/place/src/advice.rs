@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 const MOST_PLAYED: u64 = 5_000_000;
 /// Placements that are played whatever that takes.
 const LEAST_PLAYED: usize = 8;
+/// Operations that are played at the same time, whatever the number of cores: a play keeps some 85 bytes of each.
+const MOST_AT_ONCE: u64 = 20_000_000;
 
 /// Times as long as this count as the same: half a percent is no reason for another order of ranks.
 const SAME: f64 = 1.005;
@@ -132,11 +134,15 @@ pub fn advise(
     let found = candidates.len();
     let chosen = worth_playing(candidates, subject.program.operations());
     let left_out = found - chosen.len();
-    let played: Result<Vec<Advised>, PlaceError> = chosen
-        .into_par_iter()
-        .map(|c| subject.advised(c, job))
-        .collect();
-    let mut rows = played?;
+    let at_once = (MOST_AT_ONCE / subject.program.operations().max(1)).max(1) as usize;
+    let mut rows = Vec::with_capacity(chosen.len());
+    for some in chosen.chunks(at_once) {
+        let played: Result<Vec<Advised>, PlaceError> = some
+            .par_iter()
+            .map(|c| subject.advised(c.clone(), job))
+            .collect();
+        rows.extend(played?);
+    }
     rows.sort_by(|a, b| {
         let k = a.candidate.ranks_per_node.cmp(&b.candidate.ranks_per_node);
         k.then(

@@ -161,10 +161,7 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
         write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
     }
     if let Some(directory) = &args.output {
-        files::write(directory, &answer.files).inspect_err(|_| {
-            // Nothing half-written: the page was new, and the failure matters more than whether it goes away.
-            let _ = args.html.as_ref().map(std::fs::remove_file);
-        })?;
+        files::write(directory, &answer.files)?;
     }
     let shown = match args.json {
         true => super::sheet::as_json(&sheet, &answer)?,

@@ -3,6 +3,7 @@
 mod advise;
 mod calibrate;
 mod files;
+mod looped;
 mod network;
 mod sheet;
 mod study;
@@ -10,10 +11,8 @@ mod subject;
 mod text;
 mod topology;
 
-use crate::exit::{Exit, Failure};
-use crate::{report_failure, signals};
+use crate::{until_killed, until_stopped};
 use clap::{Args, Subcommand};
-use idlewave_recording::Stop;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -47,35 +46,10 @@ enum Place {
 /// Runs the command. What measures ends in order when it is told to; everything else writes nothing but its output, so that a signal may
 /// end it at any moment.
 pub fn run_place(args: PlaceArgs) -> ExitCode {
-    let ended = |done: Result<(), Failure>| match done {
-        Ok(()) => Exit::Done.into(),
-        Err(failure) => report_failure(&failure),
-    };
     match args.what {
-        Some(Place::Calibrate(args)) => measuring(|stop| calibrate::run_calibrate(args, stop)),
-        Some(Place::Study(args)) => measuring(|stop| study::run_study(&args, stop)),
-        Some(Place::Topology(args)) => ended(topology::run_topology(&args)),
-        None => {
-            let stop = Stop::default();
-            let run = || advise::run_advise(&args.advise, &stop);
-            ended(signals::end_on_signals().and_then(|()| run()))
-        }
-    }
-}
-
-/// Runs a measurement, which a signal stops.
-fn measuring(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
-    let stop = match signals::stop_on_signals() {
-        Ok(stop) => stop,
-        Err(failure) => return report_failure(&failure),
-    };
-    let done = run(&stop);
-    let ended = stop.signal().map(|signal| Exit::Signal(signal).into());
-    match done {
-        Ok(()) => ended.unwrap_or(Exit::Done.into()),
-        Err(failure) => {
-            let code = report_failure(&failure);
-            ended.unwrap_or(code)
-        }
+        Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),
+        Some(Place::Study(args)) => until_stopped(|stop| study::run_study(&args, stop)),
+        Some(Place::Topology(args)) => until_killed(|_| topology::run_topology(&args)),
+        None => until_killed(|stop| advise::run_advise(&args.advise, stop)),
     }
 }

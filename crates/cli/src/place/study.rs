@@ -3,7 +3,7 @@
 use super::advise::Numbers;
 use super::network::{read_parameters, read_topology};
 use super::sheet::interval;
-use super::subject::{described_workload, program_of};
+use super::subject::looped_workload;
 use super::text::{digits, unit};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
@@ -14,7 +14,7 @@ use idlewave_measure::{
     FabricChoice, PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements,
 };
 use idlewave_mpi::{Launch, Search};
-use idlewave_network::{Network, Place, Predicted, play};
+use idlewave_network::{Network, NetworkError, Place, Predicted, Program, play};
 use idlewave_recording::Stop;
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
@@ -166,8 +166,10 @@ fn predict(
         };
         let compute = median(&reference.runs, |run| run.computation);
         let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
-        let (description, steps) = described_workload(&args.workload, layout.ranks, work);
-        let (program, times) = program_of(&description, steps, args.collectives)?;
+        let looped = looped_workload(&args.workload, layout.ranks, work);
+        let schedule = looped.schedule(&args.workload.to_string(), args.collectives)?;
+        let wrong = |error: NetworkError| Failure::new(Exit::Other, format!("predict: {error}"));
+        let program = Program::new(&schedule).map_err(wrong)?;
         let node = |rank: u32| NodeIndex::new((rank / layout.ranks_per_node) as usize);
         let places: Vec<Place> = (0..layout.ranks)
             .map(|r| Place {
@@ -181,7 +183,7 @@ fn predict(
         let played = play(&program, &stage);
         Ok(Some(
             network
-                .estimate(&program, &stage, &places, &played, times)
+                .estimate(&program, &stage, &places, &played, looped.times())
                 .seconds,
         ))
     };

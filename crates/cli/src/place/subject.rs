@@ -1,11 +1,12 @@
 //! The program that is to be placed: recorded, a schedule, a workload, or a described pattern.
 
+use super::looped::Loop;
 use super::text::counted;
 use crate::exit::{Exit, Failure};
 use crate::files::open_complete;
 use clap::{Args, ValueEnum};
 use idlewave_fabric::{Waiting, world};
-use idlewave_network::{Description, NetworkError, Part, Program, described, operations_of};
+use idlewave_network::{NetworkError, Part, Program};
 use idlewave_recording::Stop;
 use idlewave_replay::{ReplayError, ReplayOptions, schedule_of};
 use idlewave_run::RunReader;
@@ -20,9 +21,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Steps of a loop that are played; the time of all is in proportion.
-const STEPS_PLAYED: u32 = 2;
-/// Most operations of a described program: 2 GB when it is played.
+/// Most operations of a program: 5 GB when it is played, some 260 bytes of each.
 const MOST_OPERATIONS: u64 = 20_000_000;
 
 /// What options of a pattern say nothing about.
@@ -235,20 +234,20 @@ impl SubjectArgs {
             PatternChoice::Pipeline => ("pipeline".into(), Part::Next(each)),
         };
         let work = self.work.unwrap_or(Nanos::from_millis(1));
-        let phases = vec![Part::Compute(work.get()), part];
         let what = format!(
             "{name}, {}, {} per message, {work} of computation, {}",
             counted(ranks, "rank"),
             self.bytes,
             counted(self.steps, "step")
         );
-        self.of_steps(
-            what,
-            Description { ranks, phases },
-            self.steps,
-            1,
-            Vec::new(),
-        )
+        let looped = Loop {
+            ranks,
+            step: vec![Part::Compute(work.get()), part],
+            after_round: Vec::new(),
+            steps_per_round: 1,
+            steps: self.steps,
+        };
+        self.of_loop(what, &looped, Vec::new())
     }
 
     fn workload(&self, workload: &Benchmark) -> Result<Subject, Failure> {
@@ -274,37 +273,28 @@ impl SubjectArgs {
         if matches!(workload, Benchmark::Is(_)) {
             notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
         }
-        let (description, iterations) = described_workload(workload, ranks, work);
-        let (ranks_shown, rounds) = (counted(ranks, "rank"), counted(iterations, "iteration"));
-        let what = format!("{workload}, {ranks_shown}, {rounds}");
-        let mut subject = self.of_steps(what, description, iterations, 1, notes)?;
+        let looped = looped_workload(workload, ranks, work);
+        let steps = counted(looped.steps, "iteration");
+        let what = format!("{workload}, {}, {steps}", counted(ranks, "rank"));
+        let mut subject = self.of_loop(what, &looped, notes)?;
         subject.memory_per_rank = Some(workload.memory_per_rank(ranks));
         Ok(subject)
     }
 
-    fn of_steps(
+    fn of_loop(
         &self,
         what: String,
-        description: Description,
-        steps: u32,
-        measured_with: u32,
+        looped: &Loop,
         mut notes: Vec<String>,
     ) -> Result<Subject, Failure> {
-        let played = steps.min(STEPS_PLAYED);
+        let (played, steps) = (looped.steps_played(), looped.steps);
         if steps > played {
             notes.push(format!(
                 "{played} of {steps} steps are played; the time is in proportion"
             ));
         }
-        let algorithms = Algorithms::of_library(self.collectives);
-        let operations = operations_of(&description, &algorithms);
-        refuse_many(&what, operations.saturating_mul(played.into()))?;
-        let schedule = described(&description, played, &algorithms).map_err(|error| {
-            Failure::new(Exit::Usage, format!("describe {what}: {error}"))
-                .with_next("give fewer --ranks")
-        })?;
-        let times = f64::from(steps) / f64::from(played.max(1));
-        self.of_schedule(what, &schedule, times, measured_with, notes)
+        let schedule = looped.schedule(&what, self.collectives)?;
+        self.of_schedule(what, &schedule, looped.times(), 1, notes)
     }
 
     fn of_schedule(
@@ -331,33 +321,21 @@ impl SubjectArgs {
     }
 }
 
-/// A workload that computes so many nanoseconds per rank and iteration, and its iterations.
-pub fn described_workload(workload: &Benchmark, ranks: u32, work: u64) -> (Description, u32) {
-    let (phases, iterations) = match workload {
+/// A workload that computes so many nanoseconds per rank and iteration.
+pub fn looped_workload(workload: &Benchmark, ranks: u32, work: u64) -> Loop {
+    match workload {
         Benchmark::Is(class) => {
             let traffic = is::traffic(*class, ranks);
-            (sort_phases(&traffic, ranks, work), traffic.timed)
+            Loop {
+                ranks,
+                step: sort_phases(&traffic, ranks, work),
+                after_round: Vec::new(),
+                steps_per_round: 1,
+                steps: traffic.timed,
+            }
         }
-        Benchmark::Halo(halo) => (halo_phases(halo, ranks, work), halo.steps),
-    };
-    (Description { ranks, phases }, iterations)
-}
-
-/// Some of so many steps as a program, and how often it has to be played for all of them.
-pub fn program_of(
-    description: &Description,
-    steps: u32,
-    library: Library,
-) -> Result<(Program, f64), Failure> {
-    let played = steps.clamp(1, STEPS_PLAYED);
-    let failed = |error: String| {
-        Failure::new(Exit::Usage, format!("describe the program: {error}"))
-            .with_next("give fewer --ranks")
-    };
-    let schedule = described(description, played, &Algorithms::of_library(library))
-        .map_err(|error| failed(error.to_string()))?;
-    let program = Program::new(&schedule).map_err(|error| failed(error.to_string()))?;
-    Ok((program, f64::from(steps) / f64::from(played)))
+        Benchmark::Halo(halo) => looped_halo(halo, ranks, work),
+    }
 }
 
 fn no_program() -> Failure {
@@ -367,7 +345,7 @@ fn no_program() -> Failure {
 }
 
 /// What takes more memory than there may be.
-fn refuse_many(what: &str, operations: u64) -> Result<(), Failure> {
+pub fn refuse_many(what: &str, operations: u64) -> Result<(), Failure> {
     if operations <= MOST_OPERATIONS {
         return Ok(());
     }
@@ -386,19 +364,26 @@ fn ranks_per_node(run: &RunReader) -> u32 {
     counts.into_values().max().unwrap_or(1)
 }
 
-fn halo_phases(halo: &Halo, ranks: u32, work: u64) -> Vec<Part> {
+/// Its rounds end with the residual, where it has one.
+fn looped_halo(halo: &Halo, ranks: u32, work: u64) -> Loop {
     let of_rank = |rank: u32| {
         let faces = halo.faces(ranks, Rank::new(rank)).into_iter();
         faces.map(move |face| (rank, face.rank.get(), face.bytes.get()))
     };
-    let mut phases = vec![
-        Part::Compute(work),
-        Part::Between((0..ranks).flat_map(of_rank).collect()),
-    ];
-    if halo.residual_every == 1 {
-        phases.push(Part::Collective(Kind::Allreduce, 8));
+    let faces = Part::Between((0..ranks).flat_map(of_rank).collect());
+    let (steps_per_round, after_round) = match halo.residual_every {
+        every if (1..=halo.steps).contains(&every) => {
+            (every, vec![Part::Collective(Kind::Allreduce, 8)])
+        }
+        _ => (1, Vec::new()),
+    };
+    Loop {
+        ranks,
+        step: vec![Part::Compute(work), faces],
+        after_round,
+        steps_per_round,
+        steps: halo.steps,
     }
-    phases
 }
 
 fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {

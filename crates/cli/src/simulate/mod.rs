@@ -3,11 +3,9 @@
 mod ask;
 mod goal;
 
-use crate::exit::Exit;
-use crate::{report_failure, signals};
+use crate::until_killed;
 use clap::{Args, Subcommand};
 use goal::GoalArgs;
-use idlewave_recording::Stop;
 use idlewave_units::Nanos;
 use std::process::ExitCode;
 
@@ -51,18 +49,12 @@ pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
 
 /// Runs the command. It writes nothing but its output, so that a signal may end it at any moment.
 pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
-    // Nothing stops it but a signal, which ends it at once.
-    let stop = Stop::default();
-    let run = || match &args.what {
-        Simulation::Goal(args) => goal::run_goal(args, &stop),
-        Simulation::Stencil(args) => ask::run_stencil(args, &stop),
-        Simulation::Collective(args) => ask::run_collective(args, &stop),
-        Simulation::Like(args) => ask::run_like(args, &stop),
-    };
-    match signals::end_on_signals().and_then(|()| run()) {
-        Ok(()) => Exit::Done.into(),
-        Err(failure) => report_failure(&failure),
-    }
+    until_killed(|stop| match &args.what {
+        Simulation::Goal(args) => goal::run_goal(args, stop),
+        Simulation::Stencil(args) => ask::run_stencil(args, stop),
+        Simulation::Collective(args) => ask::run_collective(args, stop),
+        Simulation::Like(args) => ask::run_like(args, stop),
+    })
 }
 
 #[cfg(test)]
