@@ -5,6 +5,7 @@ mod calibrate;
 mod files;
 mod looped;
 mod network;
+mod predict;
 mod sheet;
 mod study;
 mod subject;

@@ -1,25 +1,21 @@
 //! `idlewave place study`: a workload on every number of nodes and of ranks per node that an allocation has, measured beside predicted.
 
 use super::advise::Numbers;
-use super::network::{read_parameters, read_topology};
+use super::predict::Model;
 use super::sheet::interval;
-use super::subject::looped_workload;
-use super::text::{digits, unit};
+use super::text::{counted, digits, unit};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use crate::measure;
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_measure::{
-    FabricChoice, PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements,
-};
+use idlewave_measure::{FabricChoice, PlacedRun, PlacementOptions, PlacementOutcome, placements};
 use idlewave_mpi::{Launch, Search};
-use idlewave_network::{Network, NetworkError, Place, Predicted, Program, play};
+use idlewave_network::Predicted;
 use idlewave_recording::Stop;
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
 use idlewave_simulate::collectives::Library;
-use idlewave_topology::{NodeIndex, Routing, Topology};
 use idlewave_workloads::Benchmark;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -76,7 +72,9 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     if let Some(page) = args.html.as_deref().filter(|_| launched == 0) {
         refuse_place(page, "--html")?;
     }
-    let parameters = args.network.as_deref().map(read_parameters).transpose()?;
+    let read = |parameters: &PathBuf| Model::read(parameters, &args.topology, args.collectives);
+    let of_job = args.network.as_ref().filter(|_| launched == 0);
+    let model = of_job.map(read).transpose()?;
     let options = PlacementOptions {
         benchmark: args.workload,
         ranks: args.ranks.clone().map_or_else(Vec::new, |n| n.0),
@@ -95,22 +93,14 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         return Ok(());
     };
     let mut warnings = outcome.notes.clone();
-    let predicted = match parameters {
-        None => {
-            warnings
-                .push("not predicted: give --network from `idlewave place calibrate`".to_owned());
-            vec![None; outcome.layouts.len()]
-        }
-        Some(parameters) => {
-            let topology = match args.topology.is_empty() {
-                true => star(outcome.nodes.len())?,
-                false => read_topology(&args.topology)?.0,
-            };
-            let network = Network::new(topology, parameters, Routing::Deterministic)
-                .map_err(|error| Failure::new(Exit::Usage, format!("use the network: {error}")))?;
-            predict(args, &outcome, &network)?
-        }
+    let predicted = match model {
+        None => Err("give --network from `idlewave place calibrate`".to_owned()),
+        Some(model) => model.predict(&args.workload, &outcome),
     };
+    let predicted = predicted.unwrap_or_else(|why| {
+        warnings.push(format!("not predicted: {why}"));
+        vec![None; outcome.layouts.len()]
+    });
     if outcome.interrupted {
         warnings.push("ended on request: later layouts have fewer runs".to_owned());
     }
@@ -126,12 +116,8 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
 }
 
-fn star(nodes: usize) -> Result<Topology, Failure> {
-    Topology::star(nodes).map_err(|error| Failure::new(Exit::Other, error.to_string()))
-}
-
 /// Median of one part of all runs.
-fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
+pub fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
     let mut values: Vec<f64> = runs.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -140,54 +126,6 @@ fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
         n if n % 2 == 1 => values[middle],
         _ => (values[middle - 1] + values[middle]) / 2.0,
     }
-}
-
-/// The prediction of each layout. Computation is that of the layout with the fewest ranks per node, of as many ranks; what more ranks on a
-/// node do to it the parameters say.
-fn predict(
-    args: &StudyArgs,
-    outcome: &PlacementOutcome,
-    network: &Network,
-) -> Result<Vec<Option<Predicted>>, Failure> {
-    let mut of_ranks: BTreeMap<u32, &PlacedRuns> = BTreeMap::new();
-    for layout in outcome.layouts.iter().filter(|l| !l.runs.is_empty()) {
-        of_ranks
-            .entry(layout.ranks)
-            .and_modify(|least| {
-                if layout.ranks_per_node < least.ranks_per_node {
-                    *least = layout;
-                }
-            })
-            .or_insert(layout);
-    }
-    let one = |layout: &PlacedRuns| -> Result<Option<Predicted>, Failure> {
-        let Some(reference) = of_ranks.get(&layout.ranks) else {
-            return Ok(None);
-        };
-        let compute = median(&reference.runs, |run| run.computation);
-        let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
-        let looped = looped_workload(&args.workload, layout.ranks, work);
-        let schedule = looped.schedule(&args.workload.to_string(), args.collectives)?;
-        let wrong = |error: NetworkError| Failure::new(Exit::Other, format!("predict: {error}"));
-        let program = Program::new(&schedule).map_err(wrong)?;
-        let node = |rank: u32| NodeIndex::new((rank / layout.ranks_per_node) as usize);
-        let places: Vec<Place> = (0..layout.ranks)
-            .map(|r| Place {
-                node: node(r),
-                domain: 0,
-            })
-            .collect();
-        let stage = network
-            .stage(&program, &places, reference.ranks_per_node)
-            .map_err(|error| Failure::new(Exit::Usage, format!("predict: {error}")))?;
-        let played = play(&program, &stage);
-        Ok(Some(
-            network
-                .estimate(&program, &stage, &places, &played, looped.times())
-                .seconds,
-        ))
-    };
-    outcome.layouts.iter().map(one).collect()
 }
 
 fn sheet(
@@ -228,11 +166,11 @@ fn sheet(
         predicted: predicted.as_ref().map(interval),
     });
     StudySheet {
-        what: format!("{} on {} nodes", outcome.benchmark, outcome.nodes.len()),
+        what: format!("{} on {}", outcome.benchmark, counted(outcome.nodes.len() as u32, "node")),
         details: vec![
             format!("messages: {}", outcome.fabric),
             format!("nodes: {}", outcome.nodes.join(", ")),
-            format!("{} runs of each layout, in turn", args.repeats),
+            format!("{} of each layout, in turn", counted(args.repeats, "run")),
             "total of the rank that took longest; in collectives and point-to-point operations mean over the ranks".to_owned(),
         ],
         command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
@@ -285,7 +223,10 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
                 (digits(p.value), format!("{error:+.0} %"))
             });
         let mark = if row.is_minimum { '>' } else { ' ' };
-        let range = format!("{}..{}", digits(row.total.low), digits(row.total.high));
+        let range = match row.total.n {
+            1 => "one run".to_owned(),
+            _ => format!("{}..{}", digits(row.total.low), digits(row.total.high)),
+        };
         let _ = writeln!(
             out,
             "{mark} {:5} {:6} {:4} {:>10} {:<18} {:>10} {:>9} {:>8} {:>6}",
