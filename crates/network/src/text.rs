@@ -2,6 +2,7 @@
 
 use crate::error::NetworkError;
 use crate::parameters::NetworkParameters;
+use idlewave_units::foreign::at_line;
 
 impl NetworkParameters {
     /// Reads parameters and checks them.
@@ -9,8 +10,8 @@ impl NetworkParameters {
     /// # Errors
     /// Not TOML, unknown or missing keys (with their line), numbers that cannot be.
     pub fn read(text: &str) -> Result<Self, NetworkError> {
-        let parameters: Self =
-            toml::from_str(text).map_err(|e| NetworkError::Form(one_line(text, &e)))?;
+        let parameters: Self = toml::from_str(text)
+            .map_err(|e| NetworkError::Form(at_line(text, e.span(), e.message())))?;
         parameters.check()?;
         Ok(parameters)
     }
@@ -21,18 +22,6 @@ impl NetworkParameters {
     /// Never for parameters that [`check`](Self::check) accepts: TOML has a form for all of their values.
     pub fn write(&self) -> String {
         toml::to_string(self).expect("every field has a form in TOML")
-    }
-}
-
-/// The line, and what is wrong with it.
-fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', ", ");
-    match error.span() {
-        Some(span) => {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-            format!("line {line}: {message}")
-        }
-        None => message,
     }
 }
 

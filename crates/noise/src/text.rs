@@ -2,6 +2,7 @@
 
 use crate::check::ModelProblem;
 use crate::model::NoiseModel;
+use idlewave_units::foreign::at_line;
 
 /// Why a text is no model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -20,8 +21,8 @@ impl NoiseModel {
     /// # Errors
     /// Not TOML, unknown or missing keys (with their line), values that cannot be.
     pub fn read(text: &str) -> Result<NoiseModel, ModelError> {
-        let model: NoiseModel =
-            toml::from_str(text).map_err(|e| ModelError::Form(one_line(text, &e)))?;
+        let model: NoiseModel = toml::from_str(text)
+            .map_err(|e| ModelError::Form(at_line(text, e.span(), e.message())))?;
         model.check()?;
         Ok(model)
     }
@@ -32,18 +33,6 @@ impl NoiseModel {
     /// Never for a model that [`NoiseModel::check`] accepts: TOML has a form for all of its values.
     pub fn write(&self) -> String {
         toml::to_string(self).expect("every field has a form in TOML")
-    }
-}
-
-/// The line, and what is wrong with it.
-fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', ", ");
-    match error.span() {
-        Some(span) => {
-            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-            format!("line {line}: {message}")
-        }
-        None => message,
     }
 }
 

@@ -365,7 +365,7 @@ fn contradictions_of_other_forms_are_refused_with_their_place() {
             "[[node]]\nname = \"a\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n",
             "a link names \"b\"",
         ),
-        ("kind = \"ring\"\n", "in line 1"),
+        ("\nkind = \"ring\"\n", "read the TOML text: line 2: "),
         (
             "[[node]]\nname = \"a\"\n[[switch]]\nname = \"s\"\nlevel = 0\n",
             "level 0",

@@ -5,6 +5,7 @@
 
 mod bytes;
 mod cpuset;
+pub mod foreign;
 mod ids;
 mod nanos;
 mod ratio;

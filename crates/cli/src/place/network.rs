@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use idlewave_network::{Network, NetworkParameters};
 use idlewave_topology::{BytesPerSecond, NodeIndex, Routing, Topology, Vertex};
+use idlewave_units::foreign::{at_line, line_of};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -168,20 +169,14 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
             .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
     };
     let text = read_text(path)?;
-    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let loads: Loads = toml::from_str(&text).map_err(|error| {
-        let why = error.message().replace('\n', ", ");
-        wrong(match error.span() {
-            Some(span) => format!("line {}: {why}", line(span.start)),
-            None => why,
-        })
-    })?;
+    let loads: Loads = toml::from_str(&text)
+        .map_err(|error| wrong(at_line(&text, error.span(), error.message())))?;
     if loads.load.is_empty() {
         return Err(wrong("it has no [[load]]".to_owned()));
     }
     let count = loads.load.len() as u32;
     for load in loads.load {
-        let place = line(load.span().start);
+        let place = line_of(&text, load.span().start);
         let wrong = |why: String| wrong(format!("[[load]] of line {place}: {why}"));
         let load = load.into_inner();
         let node = |name: &str| -> Result<NodeIndex, Failure> {

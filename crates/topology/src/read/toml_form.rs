@@ -8,6 +8,7 @@ use crate::hostlist;
 use crate::model::{Cable, MemoryDomain, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::read::{Format, ReadError};
 use crate::topology::{MAX_CABLES, MAX_NODES, MAX_SWITCHES, Topology, count};
+use idlewave_units::foreign::at_line;
 use std::collections::HashMap;
 
 pub(super) use crate::form::KEYS;
@@ -23,15 +24,8 @@ fn structure(why: impl Into<String>) -> ReadError {
 /// # Errors
 /// Text that is no TOML, keys that are unknown, missing or of another kind, names that are unknown or there twice.
 pub(super) fn read(text: &str) -> Result<Read, ReadError> {
-    let form: Form = toml::from_str(text).map_err(|e| {
-        let line = e.span().and_then(|s| text.get(..s.start));
-        let line = line.map(|before| before.matches('\n').count() + 1);
-        let why = e.message().lines().next().unwrap_or_default().to_owned();
-        structure(match line {
-            Some(line) => format!("{why}, in line {line}"),
-            None => why,
-        })
-    })?;
+    let form: Form =
+        toml::from_str(text).map_err(|e| structure(at_line(text, e.span(), e.message())))?;
     form.only_keys_of_its_kind().map_err(structure)?;
     let mut topology = match form.kind {
         Kind::Graph => graph(&form)?,

@@ -1,0 +1,53 @@
+//! What messages say of foreign text: where in it something is wrong, and as much of it as a line can hold.
+
+use std::ops::Range;
+
+/// The line of a byte of the text, counted from 1. Bytes behind the end are of the last line.
+pub fn line_of(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().iter().take(byte);
+    before.filter(|b| **b == b'\n').count() + 1
+}
+
+/// In one line what is wrong, behind the number of the line where the place is known: `line 3: unknown field`.
+pub fn at_line(text: &str, place: Option<Range<usize>>, wrong: &str) -> String {
+    let wrong = wrong.trim_end().replace('\n', ", ");
+    match place {
+        Some(bytes) => format!("line {}: {wrong}", line_of(text, bytes.start)),
+        None => wrong,
+    }
+}
+
+/// The first 60 characters, with `...` where there are more.
+pub fn cut(text: &str) -> String {
+    const MOST_CHARS: usize = 60;
+    match text.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_from_one_and_end_with_their_newline() {
+        let text = "a\nbü\n\nc";
+        let lines: Vec<usize> = (0..=text.len()).map(|byte| line_of(text, byte)).collect();
+        assert_eq!(lines, [1, 1, 2, 2, 2, 2, 3, 4, 4]);
+        assert_eq!(line_of(text, 1000), 4);
+        assert_eq!(line_of("", 0), 1);
+    }
+
+    #[test]
+    fn a_message_of_several_lines_becomes_one_behind_the_line_it_is_about() {
+        assert_eq!(at_line("a\nb", Some(2..3), "no\nyes\n"), "line 2: no, yes");
+        assert_eq!(at_line("a\nb", None, "no"), "no");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(cut(&"ü".repeat(60)), "ü".repeat(60));
+        assert_eq!(cut(&"ü".repeat(61)), "ü".repeat(60) + "...");
+    }
+}
