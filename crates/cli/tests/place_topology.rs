@@ -99,7 +99,7 @@ fn the_own_form_holds_what_slurms_cannot() {
     let ended = place(&dir, &files, &["-o", "again.toml"]);
     ended.succeeded();
     assert!(
-        ended.stdout.contains("5 GB/s each in each direction"),
+        ended.stdout.contains("5.00 GB/s each in each direction"),
         "{}",
         ended.stdout
     );

@@ -11,7 +11,8 @@ use idlewave_network::{
 };
 use idlewave_simulate::collectives::{Algorithms, Kind};
 use idlewave_simulate::{Shape, Stencil};
-use idlewave_topology::{BytesPerSecond, FatTree, NodeIndex, Routing, Topology};
+use idlewave_topology::{FatTree, NodeIndex, Routing, Topology};
+use idlewave_units::BytesPerSecond;
 
 fn main() {
     divan::main();

@@ -4,7 +4,8 @@ use super::*;
 use crate::play::play;
 use crate::quantity::Quantity;
 use idlewave_simulate::goal::{Operation, ScheduleBuilder};
-use idlewave_topology::{BytesPerSecond, FatTree};
+use idlewave_topology::FatTree;
+use idlewave_units::BytesPerSecond;
 
 /// Adapters of 1 GB/s, memory of 4 GB/s of which a message takes 2, latency 1 us and 100 ns per further switch; nothing else costs.
 fn parameters() -> NetworkParameters {

@@ -11,7 +11,8 @@ use idlewave_network::{Network, NetworkParameters, Program, Quantity};
 use idlewave_place::testing::halo;
 use idlewave_place::{Job, candidates};
 use idlewave_simulate::Shape;
-use idlewave_topology::{BytesPerSecond, FatTree, Routing, Topology};
+use idlewave_topology::{FatTree, Routing, Topology};
+use idlewave_units::BytesPerSecond;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();

@@ -7,10 +7,9 @@ use crate::testing::{halo, program_of};
 use idlewave_network::NetworkParameters;
 use idlewave_simulate::Shape;
 use idlewave_topology::{
-    BytesPerSecond, Cable, FatTree, MemoryDomain, Node, Routing, Switch, SwitchIndex, Topology,
-    Vertex,
+    Cable, FatTree, MemoryDomain, Node, Routing, Switch, SwitchIndex, Topology, Vertex,
 };
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, BytesPerSecond};
 use proptest::prelude::*;
 use std::collections::HashMap;
 

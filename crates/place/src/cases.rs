@@ -4,7 +4,8 @@ use crate::random::Random;
 use crate::testing::{halo, program_of};
 use idlewave_network::{Network, NetworkParameters, Program, Quantity, SlowDown};
 use idlewave_simulate::Shape;
-use idlewave_topology::{BytesPerSecond, FatTree, MemoryDomain, NodeIndex, Routing, Topology};
+use idlewave_topology::{FatTree, MemoryDomain, NodeIndex, Routing, Topology};
+use idlewave_units::BytesPerSecond;
 
 /// A program on a network.
 pub(crate) struct Case {

@@ -2,7 +2,8 @@
 
 use super::*;
 use idlewave_network::{NetworkParameters, Quantity};
-use idlewave_topology::{BytesPerSecond, FatTree, Routing, Topology};
+use idlewave_topology::{FatTree, Routing, Topology};
+use idlewave_units::BytesPerSecond;
 use proptest::prelude::*;
 
 fn topologies() -> Vec<Topology> {

@@ -1,7 +1,7 @@
 //! Lists of names as Slurm writes them: `n[001-016,020],login1`, with several brackets in a name or not.
 
-use crate::capacity::cut;
 use crate::topology::MAX_NODES;
+use idlewave_units::foreign::cut;
 use thiserror::Error;
 
 /// Why text is no list of names. Fits "failed to ...".

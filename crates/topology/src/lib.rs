@@ -7,7 +7,6 @@
 
 mod build;
 mod cache;
-mod capacity;
 mod error;
 mod form;
 mod hostlist;
@@ -20,7 +19,6 @@ mod write_toml;
 mod write_topology_conf;
 
 pub use build::{Dragonfly, FatTree, Pods};
-pub use capacity::{BytesPerSecond, UnitError, parse_memory, write_memory};
 pub use error::TopologyError;
 pub use hostlist::{HostlistError, expand as expand_hostlist, fold as fold_hostlist, split_number};
 pub use model::{

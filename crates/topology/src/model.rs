@@ -1,7 +1,6 @@
 //! The parts of a topology: nodes, switches and directed links.
 
-use crate::capacity::BytesPerSecond;
-use idlewave_units::Bytes;
+use idlewave_units::{Bytes, BytesPerSecond};
 
 macro_rules! index {
     ($(#[$doc:meta])* $name:ident) => {

@@ -2,9 +2,10 @@
 
 use crate::build::Shape;
 use crate::cache::Distances;
-use crate::capacity::{BytesPerSecond, cut};
 use crate::error::TopologyError;
 use crate::model::{Cable, Link, LinkIndex, Node, NodeIndex, Switch, SwitchIndex, Vertex};
+use idlewave_units::foreign::cut;
+use idlewave_units::{Bytes, BytesPerSecond};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -303,7 +304,7 @@ impl Topology {
     }
 
     /// Gives every node so much memory.
-    pub fn with_memory(mut self, memory: idlewave_units::Bytes) -> Self {
+    pub fn with_memory(mut self, memory: Bytes) -> Self {
         self.update_nodes(|_, node| node.memory = Some(memory));
         self
     }

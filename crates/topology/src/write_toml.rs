@@ -1,11 +1,11 @@
 //! A topology as idlewave's own form.
 
 use crate::build::Shape;
-use crate::capacity::{BytesPerSecond, write_memory};
 use crate::form::{DomainForm, Form, Kind, LinkForm, NodeForm, SwitchForm};
 use crate::hostlist::fold;
 use crate::model::{Link, Node, Vertex};
 use crate::topology::Topology;
+use idlewave_units::{Bytes, BytesPerSecond};
 
 /// The text of a topology, which reads back as an equal one. Tori and dragonflies are written as their numbers, all
 /// others as their nodes, switches and links.
@@ -79,12 +79,12 @@ fn nodes(topology: &Topology) -> Vec<NodeForm> {
             let node = &group[0];
             let domain = |d: &crate::model::MemoryDomain| DomainForm {
                 cores: d.cores,
-                memory: d.memory.map(write_memory),
+                memory: d.memory.map(Bytes::exact_text),
             };
             NodeForm {
                 name: fold(group.iter().map(|n| n.name.as_str())),
                 cores: node.cores,
-                memory: node.memory.map(write_memory),
+                memory: node.memory.map(Bytes::exact_text),
                 free: (!node.free).then_some(false),
                 features: node.features.clone(),
                 domains: node.domains.iter().map(domain).collect(),

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_topology::{
-    BytesPerSecond, Cable, Dragonfly, FatTree, LinkIndex, MemoryDomain, Node, NodeIndex, Pods,
-    Route, Routing, Switch, SwitchIndex, Topology, TopologyError, Vertex,
+    Cable, Dragonfly, FatTree, LinkIndex, MemoryDomain, Node, NodeIndex, Pods, Route, Routing,
+    Switch, SwitchIndex, Topology, TopologyError, Vertex,
 };
+use idlewave_units::BytesPerSecond;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_topology::{
-    BytesPerSecond, Content, Dragonfly, FatTree, NoTree, Node, Pods, Topology, combine, read,
-    write_toml, write_topology_conf,
+    Content, Dragonfly, FatTree, NoTree, Node, Pods, Topology, combine, read, write_toml,
+    write_topology_conf,
 };
+use idlewave_units::BytesPerSecond;
 use proptest::prelude::*;
 use std::path::Path;
 

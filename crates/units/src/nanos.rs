@@ -1,5 +1,6 @@
 //! Durations in integer nanoseconds.
 
+use crate::amount::three_digits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
@@ -17,22 +18,7 @@ pub struct Nanos(u64);
 impl Nanos {
     /// Three significant digits in us, ms or s: "21.3 us". For an estimate of 1 us and more, in nanoseconds.
     pub fn scaled_text(ns: f64) -> String {
-        let mut value = ns / 1e3;
-        let mut unit = "us";
-        // 999.5 rounds to four digits, so it moves to the next unit.
-        for next in ["ms", "s"] {
-            if value < 999.5 {
-                break;
-            }
-            value /= 1e3;
-            unit = next;
-        }
-        let decimals = match value {
-            v if v < 9.995 => 2,
-            v if v < 99.95 => 1,
-            _ => 0,
-        };
-        format!("{value:.decimals$} {unit}")
+        three_digits(ns / 1e3, ["us", "ms", "s"])
     }
     /// No time at all.
     pub const ZERO: Nanos = Nanos(0);

@@ -5,7 +5,8 @@ use super::topology::read_files;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use idlewave_network::{Network, NetworkParameters};
-use idlewave_topology::{BytesPerSecond, NodeIndex, Routing, Topology, Vertex};
+use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
+use idlewave_units::BytesPerSecond;
 use idlewave_units::foreign::{at_line, line_of};
 use serde::Deserialize;
 use std::fs;
@@ -94,7 +95,10 @@ impl NetworkArgs {
                     .map(BytesPerSecond::get)
                     .or(stated)
                     .unwrap_or(ADAPTER);
-                let about = format!("assumed, for adapters of {}", shown(rate));
+                let about = format!(
+                    "assumed, for adapters of {}",
+                    BytesPerSecond::scaled_text(rate)
+                );
                 notes.push(format!(
                     "{about}: `idlewave place calibrate` measures what they do"
                 ));
@@ -238,12 +242,4 @@ fn node_link(topology: &Topology) -> Option<f64> {
     let mut links = topology.links().iter();
     let out = links.find(|link| matches!(link.from, Vertex::Node(_)))?;
     out.capacity.map(BytesPerSecond::get)
-}
-
-/// Bytes per second in decimal units.
-pub fn shown(rate: f64) -> String {
-    match rate {
-        r if r >= 1e9 => format!("{:.3} GB/s", r / 1e9),
-        r => format!("{:.1} MB/s", r / 1e6),
-    }
 }

@@ -11,6 +11,7 @@ use idlewave_report::{
 };
 use idlewave_run::findings::Estimate as Interval;
 use idlewave_topology::{NodeIndex, Vertex};
+use idlewave_units::BytesPerSecond;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -104,11 +105,11 @@ fn details(answer: &Answer<'_>) -> Vec<String> {
     let parameters = answer.network.parameters();
     details.push(format!(
         "adapters {} out and {} in, a message alone {}, latency {:.1} us, memory {}; misfit of long messages {:.0} % between nodes",
-        super::network::shown(parameters.adapter.out.value),
-        super::network::shown(parameters.adapter.into.value),
-        super::network::shown(parameters.outside.bandwidth.value),
+        BytesPerSecond::scaled_text(parameters.adapter.out.value),
+        BytesPerSecond::scaled_text(parameters.adapter.into.value),
+        BytesPerSecond::scaled_text(parameters.outside.bandwidth.value),
         parameters.outside.latency_ns.value / 1e3,
-        super::network::shown(parameters.memory.value),
+        BytesPerSecond::scaled_text(parameters.memory.value),
         100.0 * parameters.misfit.outside,
     ));
     details

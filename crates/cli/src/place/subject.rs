@@ -13,7 +13,6 @@ use idlewave_run::RunReader;
 use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::Schedule;
 use idlewave_simulate::{Shape, Stencil};
-use idlewave_topology::parse_memory;
 use idlewave_units::{Bytes, Nanos, Rank};
 use idlewave_workloads::halo::Halo;
 use idlewave_workloads::{Benchmark, is};
@@ -49,7 +48,7 @@ pub struct SubjectArgs {
     #[arg(long, default_value_t = 3, conflicts_with_all = NO_PATTERN, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
     pub dims: u8,
     /// Bytes of each message of a pattern, as in 64KiB
-    #[arg(long, default_value = "64KiB", conflicts_with_all = NO_PATTERN, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, default_value = "64KiB", conflicts_with_all = NO_PATTERN, value_name = "SIZE")]
     pub bytes: Bytes,
     /// Computation of each rank in each step of a pattern [default: 1ms], or in each iteration of a workload
     /// [default: as measured here, now, on one core]
@@ -62,7 +61,7 @@ pub struct SubjectArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub measured_with: Option<u32>,
     /// Memory that each rank needs [default: that of the workload, or not known]
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE")]
     pub memory_per_rank: Option<Bytes>,
     /// MPI library by whose rules collectives choose their algorithms: openmpi or mpich
     #[arg(
@@ -72,10 +71,6 @@ pub struct SubjectArgs {
         value_name = "LIBRARY"
     )]
     pub collectives: Library,
-}
-
-fn bytes(text: &str) -> Result<Bytes, String> {
-    parse_memory(text).map_err(|error| error.to_string())
 }
 
 /// What the ranks of a described program do in each step, beside computing.

@@ -8,6 +8,7 @@ use idlewave_topology::{
     Combined, Format, Read, ReadError, Topology, Vertex, combine, read_as, write_toml,
     write_topology_conf,
 };
+use idlewave_units::BytesPerSecond;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -271,10 +272,10 @@ fn links(topology: &Topology) -> String {
     rates.sort_by(f64::total_cmp);
     let known = rates.len();
     let all = one_way.count();
-    let gigabytes = |rate: f64| format!("{} GB/s", (rate / 1e6).round() / 1e3);
+    let shown = BytesPerSecond::scaled_text;
     let capacity = match (rates.first(), rates.last()) {
-        (Some(least), Some(most)) if least == most => gigabytes(*least),
-        (Some(least), Some(most)) => format!("{} to {}", gigabytes(*least), gigabytes(*most)),
+        (Some(least), Some(most)) if least == most => shown(*least),
+        (Some(least), Some(most)) => format!("{} to {}", shown(*least), shown(*most)),
         _ => return format!("{cables} cables of unknown capacity"),
     };
     let unknown = match known == all {

@@ -1,6 +1,7 @@
 //! What a calibration measured: times of all repetitions, as they were taken.
 
 use crate::NetworkError;
+use idlewave_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// Where two ranks are.
@@ -88,6 +89,7 @@ impl Probe {
 
     /// In words, for people.
     pub fn words(&self) -> String {
+        let size = |bytes| Bytes::new(bytes).exact_text();
         match *self {
             Probe::PingPong { way, bytes, .. } => {
                 format!("ping-pong of {} {}", size(bytes), way.words())
@@ -114,15 +116,6 @@ impl Probe {
             ),
             Probe::Memory { ranks, .. } => format!("streaming through memory by {ranks} ranks"),
         }
-    }
-}
-
-/// A length in words: "64 KiB".
-pub(super) fn size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 20 && b % (1 << 20) == 0 => format!("{} MiB", b >> 20),
-        b if b >= 1 << 10 && b % (1 << 10) == 0 => format!("{} KiB", b >> 10),
-        b => format!("{b} B"),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Samples made from known parameters come back.
 
-use super::samples::size;
 use super::*;
 use crate::{NetworkError, Origin};
 use idlewave_stats::random::SplitMix;
@@ -333,12 +332,4 @@ fn samples_that_cannot_be_are_refused() {
             *rounds = 0;
         }
     }));
-}
-
-#[test]
-fn lengths_read_as_people_say_them() {
-    assert_eq!(size(0), "0 B");
-    assert_eq!(size(1000), "1000 B");
-    assert_eq!(size(65_536), "64 KiB");
-    assert_eq!(size(3 << 20), "3 MiB");
 }

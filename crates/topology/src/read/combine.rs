@@ -1,10 +1,10 @@
 //! One topology from several files: what joins the nodes from one, what the nodes are from others.
 
 use super::{Content, Machine, Read, ReadError};
-use crate::capacity::cut;
 use crate::hostlist;
 use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::topology::Topology;
+use idlewave_units::foreign::cut;
 use std::collections::{HashMap, HashSet};
 
 /// A topology of all that was read.

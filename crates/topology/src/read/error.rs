@@ -1,8 +1,8 @@
 //! What can be wrong with text that describes a topology.
 
-use crate::capacity::{UnitError, cut};
 use crate::error::TopologyError;
 use crate::hostlist::HostlistError;
+use idlewave_units::foreign::cut;
 use thiserror::Error;
 
 /// Why text gives no topology. Lines are counted from 1. Fits "failed to ...".
@@ -43,14 +43,6 @@ pub enum ReadError {
         line: usize,
         /// What is wrong with it.
         source: HostlistError,
-    },
-    /// A capacity or an amount of memory that is none.
-    #[error("read line {line}: {source}")]
-    Unit {
-        /// The line.
-        line: usize,
-        /// What is wrong with it.
-        source: UnitError,
     },
     /// The same name defined twice.
     #[error("read line {line}: {what} {name} is already there in line {first}")]

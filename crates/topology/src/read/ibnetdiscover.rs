@@ -4,10 +4,10 @@
 //! specification, volume 2.
 
 use super::{Content, Read};
-use crate::capacity::BytesPerSecond;
 use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::read::{Format, ReadError};
 use crate::topology::{MAX_CABLES, Topology, count, is_name};
+use idlewave_units::BytesPerSecond;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a block describes.

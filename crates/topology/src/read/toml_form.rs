@@ -2,7 +2,6 @@
 
 use super::{Content, Read};
 use crate::build::{Dragonfly, FatTree, Pods};
-use crate::capacity::{BytesPerSecond, parse_memory};
 use crate::form::{DomainForm, Form, Kind, LinkForm, NodeForm};
 use crate::hostlist;
 use crate::model::{Cable, MemoryDomain, Node, NodeIndex, Switch, SwitchIndex, Vertex};
@@ -10,6 +9,8 @@ use crate::read::{Format, ReadError};
 use crate::topology::{MAX_CABLES, MAX_NODES, MAX_SWITCHES, Topology, count};
 use idlewave_units::foreign::at_line;
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::str::FromStr;
 
 pub(super) use crate::form::KEYS;
 
@@ -35,9 +36,8 @@ pub(super) fn read(text: &str) -> Result<Read, ReadError> {
         count("cores", u64::from(cores), 1, u64::from(u32::MAX))?;
         topology.update_nodes(|_, node| node.cores = node.cores.or(Some(cores)));
     }
-    if let Some(text) = &form.memory {
-        let memory = parse_memory(text).map_err(|e| structure(e.to_string()))?;
-        topology.update_nodes(|_, node| node.memory = node.memory.or(Some(memory)));
+    if let memory @ Some(_) = amount(form.memory.as_ref())? {
+        topology.update_nodes(|_, node| node.memory = node.memory.or(memory));
     }
     Ok(Read {
         format: Format::Toml,
@@ -50,9 +50,10 @@ fn names(list: &str) -> Result<Vec<String>, ReadError> {
     hostlist::expand(list).map_err(|e| structure(e.to_string()))
 }
 
-fn capacity(text: Option<&String>) -> Result<Option<BytesPerSecond>, ReadError> {
-    let parsed = text.map(|t| t.parse()).transpose();
-    parsed.map_err(|e: crate::capacity::UnitError| structure(e.to_string()))
+/// A capacity or an amount of memory.
+fn amount<T: FromStr<Err: Display>>(text: Option<&String>) -> Result<Option<T>, ReadError> {
+    let read = text.map(|t| t.parse()).transpose();
+    read.map_err(|e: T::Err| structure(e.to_string()))
 }
 
 /// From numbers; tables of nodes change what is known of some.
@@ -95,10 +96,10 @@ fn built(form: &Form) -> Result<Topology, ReadError> {
         Kind::Graph => return graph(form),
     };
     let mut topology = topology?;
-    if let Some(rate) = capacity(form.capacity.as_ref())? {
+    if let Some(rate) = amount(form.capacity.as_ref())? {
         topology = topology.with_capacity(rate);
     }
-    if let Some(rate) = capacity(form.uplink_capacity.as_ref())? {
+    if let Some(rate) = amount(form.uplink_capacity.as_ref())? {
         topology = topology.with_uplink_capacity(rate);
     }
     let mut changed: HashMap<NodeIndex, Node> = HashMap::new();
@@ -124,14 +125,10 @@ fn built(form: &Form) -> Result<Topology, ReadError> {
 }
 
 fn node(table: &NodeForm, name: String) -> Result<Node, ReadError> {
-    let memory = |text: &Option<String>| {
-        let parsed = text.as_deref().map(parse_memory).transpose();
-        parsed.map_err(|e| structure(e.to_string()))
-    };
     let domain = |domain: &DomainForm| {
         Ok::<_, ReadError>(MemoryDomain {
             cores: domain.cores,
-            memory: memory(&domain.memory)?,
+            memory: amount(domain.memory.as_ref())?,
         })
     };
     if table.cores == Some(0) {
@@ -141,7 +138,7 @@ fn node(table: &NodeForm, name: String) -> Result<Node, ReadError> {
     }
     Ok(Node {
         cores: table.cores,
-        memory: memory(&table.memory)?,
+        memory: amount(table.memory.as_ref())?,
         domains: table.domains.iter().map(domain).collect::<Result<_, _>>()?,
         free: table.free.unwrap_or(true),
         features: table.features.clone(),
@@ -176,11 +173,11 @@ fn graph(form: &Form) -> Result<Topology, ReadError> {
     let of_switches = (0..).map(|s| Vertex::Switch(SwitchIndex::new(s)));
     vertices.extend(nodes.iter().map(|n| n.name.as_str()).zip(of_nodes));
     vertices.extend(switches.iter().map(|s| s.name.as_str()).zip(of_switches));
-    let all = capacity(form.capacity.as_ref())?;
-    let upper = capacity(form.uplink_capacity.as_ref())?;
+    let all = amount(form.capacity.as_ref())?;
+    let upper = amount(form.uplink_capacity.as_ref())?;
     let mut cables = Vec::new();
     for table in &form.link {
-        let own = capacity(table.capacity.as_ref())?;
+        let own = amount(table.capacity.as_ref())?;
         let vertex = |name: &String| {
             let found = vertices.get(name.as_str()).copied();
             found.ok_or_else(|| {

@@ -4,8 +4,8 @@
 
 use super::tree::{self, Parent};
 use super::{Content, Read, blocks};
-use crate::capacity::BytesPerSecond;
 use crate::read::{Format, ReadError};
+use idlewave_units::BytesPerSecond;
 
 /// What is said of every tree that Slurm describes.
 pub(super) const NOTE: &str =

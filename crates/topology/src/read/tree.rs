@@ -1,10 +1,10 @@
 //! Switches with children, as Slurm describes them: checked and made a topology.
 
-use crate::capacity::BytesPerSecond;
 use crate::hostlist;
 use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::read::ReadError;
 use crate::topology::{MAX_NODES, MAX_SWITCHES, Topology, count};
+use idlewave_units::BytesPerSecond;
 use std::collections::HashMap;
 
 /// A switch with the lists of its children.

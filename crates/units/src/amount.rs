@@ -1,0 +1,47 @@
+//! Amounts as people write and read them: a number, a prefix and a unit.
+
+/// The number in front, and the rest without spaces.
+pub(crate) fn split(text: &str) -> Option<(&str, String)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit: String = unit.chars().filter(|c| !c.is_whitespace()).collect();
+    Some((number, unit)).filter(|_| !number.is_empty())
+}
+
+/// Decimal and binary prefixes, in any case: k, M, G, T and Ki, Mi, Gi, Ti.
+pub(crate) fn prefix(text: &str) -> Option<u64> {
+    Some(match text.to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        "t" => 1_000_000_000_000,
+        "ki" => 1 << 10,
+        "mi" => 1 << 20,
+        "gi" => 1 << 30,
+        "ti" => 1 << 40,
+        _ => return None,
+    })
+}
+
+/// Three significant digits in the first of the units in which it is less than 1000, each 1000 times the one before it.
+pub(crate) fn three_digits<const N: usize>(mut value: f64, units: [&str; N]) -> String {
+    let mut unit = units.first().copied().unwrap_or_default();
+    // 999.5 rounds to four digits, so it moves to the next unit.
+    for next in units.into_iter().skip(1) {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1e3;
+        unit = next;
+    }
+    let decimals = match value {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
