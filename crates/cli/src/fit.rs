@@ -1,16 +1,13 @@
 //! `idlewave fit`: a run or the detours of another tool to a model of the noise.
 
 use crate::exit::{Exit, Failure};
-use crate::files::{open_complete, refuse_place, write_new};
+use crate::files::{open_complete, read_bytes, refuse_place, write_new};
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_fit::{FitError, Fitted, NoiseOf, Selfish, fit_run, fit_selfish};
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_run::RunReader;
-use std::fs;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,7 +105,8 @@ fn of_files(files: &[PathBuf], seed: u64, stop: &Stop) -> Result<Fitted, Failure
             let next = "give one run, or files of detours, one per CPU";
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
-        let bytes = read(file, stop)?;
+        let next = "give the directory of a run, or a file of detours that you may read";
+        let bytes = read_bytes(file, MOST_BYTES, next, Some(stop))?;
         let read = Selfish::read(&bytes).map_err(|error| {
             let what = format!("read {}: {error}", file.display());
             let next = "correct that line; docs/noise-model.md has the form of such files";
@@ -123,36 +121,6 @@ fn of_files(files: &[PathBuf], seed: u64, stop: &Stop) -> Result<Fitted, Failure
 
 /// Most bytes of a file of detours: some ten million of them.
 const MOST_BYTES: usize = 1 << 30;
-
-/// A file of text, piece by piece: one that never ends can be interrupted, and is seen to be none.
-fn read(file: &Path, stop: &Stop) -> Result<Vec<u8>, Failure> {
-    let failed = |exit, why: String| {
-        let what = format!("read {}: {why}", file.display());
-        let next = "give the directory of a run, or a file of detours that you may read";
-        Failure::new(exit, what).with_next(next)
-    };
-    let io = |error: io::Error| failed(Exit::Io, error.to_string());
-    let mut input = fs::File::open(file).map_err(io)?;
-    let mut bytes = Vec::new();
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        if stop.flag.load(Ordering::Relaxed) {
-            let kept = "nothing was written".to_owned();
-            return Err(RecordingError::Interrupted { kept }.into());
-        }
-        let count = input.read(&mut piece).map_err(io)?;
-        if count == 0 {
-            return Ok(bytes);
-        }
-        if piece[..count].contains(&0) {
-            return Err(failed(Exit::Bundle, "it is no text".to_owned()));
-        }
-        if bytes.len() + count > MOST_BYTES {
-            return Err(failed(Exit::Bundle, "it is longer than 1 GiB".to_owned()));
-        }
-        bytes.extend_from_slice(&piece[..count]);
-    }
-}
 
 fn not_fitted(path: &Path, error: FitError) -> Failure {
     match error {

@@ -662,7 +662,7 @@ fn samples_that_are_none_are_refused_in_one_line() {
     assert_eq!(refused.status.code(), Some(5));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        said.starts_with("idlewave: failed to read samples samples.json:"),
+        said.starts_with("idlewave: failed to read samples.json:"),
         "{said}"
     );
     assert_eq!(said.lines().count(), 2, "{said}");

@@ -229,6 +229,9 @@ fn a_quiet_cpu_takes_the_daemons_and_leaves_the_tick() {
     fs::write(file, text.replace("20000", "20000000")).unwrap();
     let [what, _] = simulate(&["stencil", "--noise", file]).failed(5);
     assert!(what.contains("at least 1 % must be left"), "{what}");
+    let [what, next] = simulate(&["stencil", "--noise", "/dev/zero"]).failed(5);
+    assert_eq!(what, "read /dev/zero: it is no text");
+    assert!(next.contains("periodic:PERIOD:LENGTH"), "{next}");
 }
 
 #[test]

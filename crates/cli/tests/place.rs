@@ -407,6 +407,24 @@ fn nonsense_is_refused_with_the_next_step() {
             "text file",
         ),
         (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network /dev/zero",
+            5,
+            "/dev/zero: it is no text",
+            "text file",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --load /dev/zero",
+            5,
+            "/dev/zero: it is no text",
+            "text file",
+        ),
+        (
+            "--pattern halo -n 4 --topology /dev/zero",
+            5,
+            "/dev/zero: it is no text",
+            "docs/topologies.md",
+        ),
+        (
             "--pattern halo -n 4 --nodes 4 --cores 4 --network text",
             5,
             "line 1",

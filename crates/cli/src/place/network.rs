@@ -3,18 +3,20 @@
 use super::text::counted;
 use super::topology::read_files;
 use crate::exit::{Exit, Failure};
+use crate::files::read_text;
 use clap::Args;
 use idlewave_network::{Network, NetworkParameters};
 use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
 use idlewave_units::BytesPerSecond;
 use idlewave_units::foreign::{at_line, line_of};
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// What an adapter carries where nobody says: 10 Gbit/s.
 const ADAPTER: f64 = 1.25e9;
+/// Most bytes of parameters and of loads: some hundred thousand of the latter.
+const MOST_BYTES: usize = 16 << 20;
 
 /// The network.
 #[derive(Debug, Args)]
@@ -172,7 +174,7 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
         Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
             .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
     };
-    let text = read_text(path)?;
+    let text = read_form(path)?;
     let loads: Loads = toml::from_str(&text)
         .map_err(|error| wrong(at_line(&text, error.span(), error.message())))?;
     if loads.load.is_empty() {
@@ -214,23 +216,15 @@ pub fn read_topology(files: &[PathBuf]) -> Result<(Topology, String, Vec<String>
     Ok((read.topology, names.join(", "), read.notes))
 }
 
-/// A text file.
-pub fn read_text(path: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(path).map_err(|error| {
-        Failure::new(Exit::Io, format!("read {}: {error}", path.display()))
-            .with_next("give a file that you may read")
-    })?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let what = format!("read {}: byte {at} is no text in UTF-8", path.display());
-        Failure::new(Exit::Bundle, what)
-            .with_next("give a text file; docs/network.md has the forms")
-    })
+/// Text in one of the forms of docs/network.md.
+fn read_form(path: &Path) -> Result<String, Failure> {
+    let next = "give a text file that you may read; docs/network.md has the forms";
+    read_text(path, MOST_BYTES, next, None)
 }
 
 /// Parameters of a network from a file.
 pub fn read_parameters(path: &Path) -> Result<NetworkParameters, Failure> {
-    NetworkParameters::read(&read_text(path)?).map_err(|error| {
+    NetworkParameters::read(&read_form(path)?).map_err(|error| {
         Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(
             "give a file that `idlewave place calibrate` wrote; docs/network.md has the form",
         )

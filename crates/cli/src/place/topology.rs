@@ -1,7 +1,7 @@
 //! `idlewave place topology`: files of other tools to a topology, its totals, and Slurm's topology.conf.
 
 use crate::exit::{Exit, Failure};
-use crate::files::{refuse_place, write_new};
+use crate::files::{self, read_text, refuse_place, write_new};
 use crate::{print, terminal_width};
 use clap::Args;
 use idlewave_topology::{
@@ -11,8 +11,6 @@ use idlewave_topology::{
 use idlewave_units::BytesPerSecond;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 pub const EXAMPLES: &str = "\
@@ -95,38 +93,22 @@ pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Fai
 }
 
 /// Longest file that is read, 1 GiB.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: usize = 1 << 30;
 
 fn read_file(file: &Path, name: Option<&str>, files: usize) -> Result<Read, Failure> {
-    let shown = match is_dash(file) {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
-    };
-    let io = |error: io::Error| {
-        let what = format!("read {shown}: {error}");
-        Failure::new(Exit::Io, what).with_next("give a file that you may read")
-    };
-    let mut bytes = Vec::new();
-    match is_dash(file) {
-        true => io::stdin()
-            .lock()
-            .take(MOST_BYTES + 1)
-            .read_to_end(&mut bytes),
-        false => fs::File::open(file).and_then(|f| f.take(MOST_BYTES + 1).read_to_end(&mut bytes)),
-    }
-    .map_err(io)?;
+    let next =
+        "give a text file that you may read; docs/topologies.md says how to save each of these";
+    let text = read_text(file, MOST_BYTES, next, None)?;
     // A name is one of a topology.yaml; the other files have none.
-    let text = String::from_utf8_lossy(bytes.get(..bytes.len().min(1 << 16)).unwrap_or_default());
     let yaml = Format::guess(&text) == Some(Format::TopologyYaml);
     let name = name.filter(|_| yaml || files == 1);
-    read_as(&bytes, None, name).map_err(|error| {
+    read_as(text.as_bytes(), None, name).map_err(|error| {
         let next = match &error {
-            ReadError::NoFormat | ReadError::NoText { .. } => {
-                "docs/topologies.md says how to save each of these"
-            }
+            ReadError::NoFormat => "docs/topologies.md says how to save each of these",
             _ => "correct the file; docs/topologies.md has its form",
         };
-        Failure::new(Exit::Bundle, format!("read {shown}: {error}")).with_next(next)
+        let what = format!("read {}: {error}", files::name(file));
+        Failure::new(Exit::Bundle, what).with_next(next)
     })
 }
 

@@ -4,7 +4,7 @@ mod sheet;
 mod text;
 
 use crate::exit::{Exit, Failure};
-use crate::files::{refuse_place, write_new};
+use crate::files::{name, read_text, refuse_place, write_new};
 use crate::measure;
 use crate::progress::Bars;
 use clap::Args;
@@ -15,11 +15,10 @@ use idlewave_recording::Stop;
 use idlewave_report::calibration_page;
 use idlewave_units::Nanos;
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Larger files are no samples.
-const MOST_BYTES: u64 = 256 << 20;
+const MOST_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -107,7 +106,7 @@ pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
         }
     }
     let samples = match &args.from {
-        Some(path) => read(path)?,
+        Some(path) => read(path, stop)?,
         None => {
             let bars = Bars::new(!args.json && launched == 0);
             let done = calibrate(&args.options(), stop, &bars);
@@ -160,18 +159,11 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-fn read(path: &Path) -> Result<CalibrationSamples, Failure> {
-    let shown = path.display();
+fn read(path: &Path, stop: &Stop) -> Result<CalibrationSamples, Failure> {
     let next = "give a file that `idlewave place calibrate --samples` wrote";
-    let fails = |exit, why: String| {
-        Failure::new(exit, format!("read samples {shown}: {why}")).with_next(next)
-    };
-    let length = fs::metadata(path)
-        .map_err(|e| fails(Exit::Io, e.to_string()))?
-        .len();
-    if length > MOST_BYTES {
-        return Err(fails(Exit::Bundle, "it is too long".to_owned()));
-    }
-    let text = fs::read_to_string(path).map_err(|e| fails(Exit::Io, e.to_string()))?;
-    serde_json::from_str(&text).map_err(|e| fails(Exit::Bundle, e.to_string()))
+    let text = read_text(path, MOST_BYTES, next, Some(stop))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let what = format!("read {}: {error}", name(path));
+        Failure::new(Exit::Bundle, what).with_next(next)
+    })
 }

@@ -4,6 +4,7 @@ use super::options::{
     CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
 };
 use crate::exit::{Exit, Failure};
+use crate::files::{name, read_text};
 use idlewave_noise::{Arrivals, Clock, Lengths, ModelError, NoiseModel, Source};
 use idlewave_recording::Stop;
 use idlewave_simulate::Shape;
@@ -259,28 +260,22 @@ fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
     )
 }
 
+/// Most bytes of a model: traces of some million events.
+const MOST_BYTES: usize = 256 << 20;
+
 /// A model file, or a run from which a model is made.
 fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     if path.is_dir() {
         return Ok(crate::fit::of_run(path, seed, stop)?.model);
     }
-    let failed = |exit, error: String, next| {
-        let what = format!("read the noise model {}: {error}", path.display());
-        Failure::new(exit, what).with_next(next)
-    };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let next = "give a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
-        let exit = match error.kind() {
-            std::io::ErrorKind::InvalidData => Exit::Bundle,
-            _ => Exit::Io,
-        };
-        failed(exit, error.to_string(), next)
-    })?;
+    let next = "give a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH";
+    let text = read_text(path, MOST_BYTES, next, Some(stop))?;
     NoiseModel::read(&text).map_err(|error| {
         let next = match error {
             ModelError::Form(_) => "correct that line; docs/noise-model.md has the form",
             ModelError::Problem(_) => "correct that source; docs/noise-model.md has the ranges",
         };
-        failed(Exit::Bundle, error.to_string(), next)
+        let what = format!("read {}: {error}", name(path));
+        Failure::new(Exit::Bundle, what).with_next(next)
     })
 }

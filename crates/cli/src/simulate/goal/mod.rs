@@ -4,6 +4,7 @@ mod output;
 
 use super::ask::{NoiseArgs, model};
 use crate::exit::{Exit, Failure};
+use crate::files::name;
 use crate::files::{refuse_place, write_new};
 use clap::Args;
 use idlewave_noise::{Noise, NoiseModel, Timelines};
@@ -282,13 +283,6 @@ fn not_run(file: &Path, error: &ProgramError) -> Failure {
         format!("run the program {}: {error}", name(file)),
     )
     .with_next("correct that expression, or give other values with --ranks or --set")
-}
-
-fn name(file: &Path) -> String {
-    match file.as_os_str() == "-" {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
-    }
 }
 
 fn not_read(file: &Path, error: &ReadError) -> Failure {
