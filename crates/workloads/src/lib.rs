@@ -22,6 +22,8 @@ mod randlc;
 mod recorder;
 mod rows;
 mod stopwatch;
+#[cfg(test)]
+mod testing;
 pub mod triad;
 
 pub use affinity::{Settled, pin};

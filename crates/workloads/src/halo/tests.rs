@@ -4,24 +4,12 @@ use super::Halo;
 use super::block::Block;
 use super::run::Worker;
 use super::wave::Wave;
+use crate::testing::on_ranks;
 use crate::{Stopwatch, Verified};
-use idlewave_fabric::{Endpoint, Fabric, Waiting, world};
+use idlewave_fabric::Fabric;
 use idlewave_units::{Nanos, Rank};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn on_ranks<R: Send>(size: u32, body: impl Fn(&mut Endpoint) -> R + Sync) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = world(size, Waiting::Yield)
-            .into_iter()
-            .map(|mut end| {
-                let body = &body;
-                scope.spawn(move || body(&mut end))
-            })
-            .collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
 
 fn halo(text: &str) -> Halo {
     text.parse().unwrap()

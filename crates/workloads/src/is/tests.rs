@@ -3,24 +3,11 @@
 use super::shares::{Room, ends_of, expected, part, sums_of};
 use super::sort::{Sort, keys_of};
 use super::{Class, ITERATIONS, Operation, TESTS, check_ranks, memory_per_rank, run, traffic};
+use crate::testing::on_ranks;
 use crate::{Stopwatch, Verified};
-use idlewave_fabric::{Endpoint, Fabric, Waiting, world};
+use idlewave_fabric::{Endpoint, Fabric};
 use idlewave_units::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What `body` returns on each rank of a world of threads.
-pub fn on_ranks<R: Send>(size: u32, body: impl Fn(&mut Endpoint) -> R + Sync) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = world(size, Waiting::Yield)
-            .into_iter()
-            .map(|mut end| {
-                let body = &body;
-                scope.spawn(move || body(&mut end))
-            })
-            .collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
 
 fn verified(class: Class, ranks: u32) -> Vec<Verified> {
     let halt = AtomicBool::new(false);

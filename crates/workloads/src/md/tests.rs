@@ -7,23 +7,10 @@ use super::rank::{Plan, run as run_rank};
 use super::{CELL, REACH, Step, cells_for, particles_in};
 use crate::WorkloadError;
 use crate::md::grid::Grid;
+use crate::testing::on_ranks;
 use idlewave_clock::Monotonic;
-use idlewave_fabric::{Endpoint, Waiting, world};
+use idlewave_fabric::Endpoint;
 use std::sync::atomic::AtomicBool;
-
-/// What `body` returns on each rank of a world of threads.
-fn on_ranks<R: Send>(size: u32, body: impl Fn(&mut Endpoint) -> R + Sync) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = world(size, Waiting::Yield)
-            .into_iter()
-            .map(|mut end| {
-                let body = &body;
-                scope.spawn(move || body(&mut end))
-            })
-            .collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
 
 /// One step; `rebuilt` counts lists made anew.
 fn step(domain: &mut Domain, fabric: &mut Endpoint, rebuilt: &mut u32) {
