@@ -5,11 +5,12 @@ use super::options::CalibrateOptions;
 use super::rounds::Rounds;
 use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{MeasureError, gather};
-use idlewave_capture::host::allowed_cpus;
+use idlewave_capture::host::{allowed_cpus, available_memory};
 use idlewave_fabric::{Fabric, Nodes, Waits};
 use idlewave_network::CalibrationSamples;
 use idlewave_recording::{Progress, RecordingError, Stop};
-use idlewave_units::{CpuSet, NodeId};
+use idlewave_units::{Bytes, CpuSet, NodeId};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
@@ -65,7 +66,8 @@ fn rank<F: Fabric>(
     // The same on all ranks, so that all end where it cannot be.
     let layout = Layout::new(&nodes, &options.leaves)?;
     let cpus_per_node = cpus_of_nodes(fabric, &nodes)?;
-    let [free] = gather::from_root(fabric, [free_memory()])?;
+    let free = available_memory(Path::new("/")).map_or(UNKNOWN_MEMORY, Bytes::get);
+    let [free] = gather::from_root(fabric, [free])?;
     fabric.set_waits(Waits::Blocking);
     let budget = Duration::from_nanos(options.duration.get());
     let rounds = Rounds {
@@ -121,17 +123,6 @@ fn cpus_of_nodes<F: Fabric>(fabric: &mut F, nodes: &Nodes) -> Result<u32, Measur
         together.iter().map(|word| word.count_ones()).sum::<u32>()
     };
     Ok((0..nodes.count()).map(of_node).min().unwrap_or(1).max(1))
-}
-
-/// `MemAvailable` of proc_meminfo(5), bytes.
-fn free_memory() -> u64 {
-    let known = std::fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-            line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
-        });
-    known.map_or(UNKNOWN_MEMORY, |kib| kib.saturating_mul(1024))
 }
 
 #[cfg(test)]
