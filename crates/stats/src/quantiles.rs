@@ -23,6 +23,18 @@ pub fn median(values: &[u64]) -> Estimate {
     quantile(values, 0.5)
 }
 
+/// The median alone: the mean of the two middle values of an even number. `None` of no values.
+pub fn median_of(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    let upper = *sorted.get(half)?;
+    Some(match sorted.len() % 2 {
+        0 => (sorted.get(half - 1)? + upper) / 2.0,
+        _ => upper,
+    })
+}
+
 /// Quantile `q`, clamped to `0..=1`, of `values`, in any order, with its 95 % interval; all zero,
 /// with `n` = 0, if there are none.
 pub fn quantile(values: &[u64], q: f64) -> Estimate {
@@ -146,6 +158,17 @@ mod tests {
                 "n = {n}: {}",
                 got.coverage
             );
+        }
+    }
+
+    #[test]
+    fn the_median_alone_is_that_of_the_estimate() {
+        assert_eq!(median_of(&[]), None);
+        assert_eq!(median_of(&[7.0]), Some(7.0));
+        assert_eq!(median_of(&[10.0, 9.0, -1.0]), Some(9.0));
+        for values in [&[3, 1, 40, 8][..], &[5, 5], &[9, 2, 7, 4, 1]] {
+            let same: Vec<f64> = values.iter().map(|v| *v as f64).collect();
+            assert_eq!(median_of(&same), Some(median(values).value));
         }
     }
 

@@ -16,6 +16,7 @@ use idlewave_recording::Stop;
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
 use idlewave_simulate::collectives::Library;
+use idlewave_stats::quantiles::median_of;
 use idlewave_workloads::Benchmark;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -118,14 +119,8 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
 
 /// Median of one part of all runs.
 pub fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
-    let mut values: Vec<f64> = runs.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[middle],
-        _ => (values[middle - 1] + values[middle]) / 2.0,
-    }
+    let values: Vec<f64> = runs.iter().map(of).collect();
+    median_of(&values).unwrap_or(f64::NAN)
 }
 
 fn sheet(

@@ -6,8 +6,9 @@
 
 use super::judge;
 use super::model::{Numbers, WayNumbers, numbers};
-use super::samples::{CalibrationSamples, Distance, Probe};
+use super::samples::{CalibrationSamples, Distance, Probe, SamplePoint};
 use crate::{NetworkError, NetworkParameters, Quantity, SlowDown};
+use idlewave_stats::quantiles::median_of;
 use idlewave_stats::resampling::{Resampler, interval};
 use serde::{Deserialize, Serialize};
 
@@ -81,26 +82,24 @@ pub struct Calibration {
 /// No ping-pong was measured, or the samples cannot be ([`CalibrationSamples::check`]).
 pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, NetworkError> {
     samples.check()?;
-    let seconds: Vec<f64> = samples.points.iter().map(|p| median(&p.seconds)).collect();
+    let medians = samples.points.iter().map(|p| median_of(&p.seconds));
+    let none = || NetworkError::Samples("a point has no times".to_owned());
+    let seconds: Vec<f64> = medians.collect::<Option<_>>().ok_or_else(none)?;
     let found = numbers(samples, &seconds);
     if found.inside.is_none() && found.outside.is_none() {
         let why = "no two ranks exchanged messages of several lengths".to_owned();
         return Err(NetworkError::Samples(why));
     }
     let mut resampler = Resampler::with_seed(samples.repetitions(), seed);
-    let mut drawn_seconds = Vec::with_capacity(Resampler::TIMES);
+    let mut drawn_seconds: Vec<Vec<f64>> = Vec::with_capacity(Resampler::TIMES);
     for _ in 0..Resampler::TIMES {
         let rounds = resampler.draw();
-        let of = |times: &Vec<f64>| {
-            let drawn: Vec<f64> = rounds
-                .iter()
-                .filter_map(|&r| times.get(r).copied())
-                .collect();
+        let of = |(point, all): (&SamplePoint, &f64)| {
+            let drawn = rounds.iter().filter_map(|&r| point.seconds.get(r).copied());
             // Points that were measured less often than others may be missed by a draw.
-            median(if drawn.is_empty() { times } else { &drawn })
+            median_of(&drawn.collect::<Vec<_>>()).unwrap_or(*all)
         };
-        let times: Vec<f64> = samples.points.iter().map(|p| of(&p.seconds)).collect();
-        drawn_seconds.push(times);
+        drawn_seconds.push(samples.points.iter().zip(&seconds).map(of).collect());
     }
     let draws: Vec<Numbers> = drawn_seconds.iter().map(|s| numbers(samples, s)).collect();
     let with_interval = |of: &dyn Fn(&Numbers) -> Option<f64>| -> Option<Quantity> {
@@ -132,17 +131,6 @@ pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, Netwo
         warnings,
         seed,
     })
-}
-
-/// Of at least one time.
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() % 2 {
-        0 => (sorted[half - 1] + sorted[half]) / 2.0,
-        _ => sorted[half],
-    }
 }
 
 fn quantity(value: f64, mut draws: Vec<f64>) -> Quantity {
