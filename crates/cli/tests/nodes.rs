@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/rig.rs"]
+mod rig;
+
 use idlewave_run::tables::{
     Bursts, Calls, Communicators, LateParts, LateSteps, Regions, Table, Tasks, Transfers,
     region_kind, task_kind,
 };
 use idlewave_run::{PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use idlewave_units::NodeId;
+use rig::{root, skip};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -18,21 +22,6 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const ITERATIONS: usize = 60;
 /// MPI_Init, MPI_Finalize, and two per iteration.
 const CALLS: usize = 2 + 2 * ITERATIONS;
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
-        "not to be skipped: {why}"
-    );
-    println!("skipped: {why}");
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
-}
 
 /// A directory that all nodes see, as they do not see /tmp.
 fn shared() -> tempfile::TempDir {
@@ -53,27 +42,15 @@ fn compile(compiler: &str, to: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs `script` under `rig` with IDLEWAVE, PROGRAM and DIR set. `None` if this machine cannot have nodes.
+/// Runs `script` under `rig` with PROGRAM, DIR and N set too.
 fn on_nodes(rig: &str, script: &str, program: &Path, dir: &Path) -> Option<Output> {
-    let mut words = rig.split(' ');
-    let out = Command::new("timeout")
-        .args(["-k", "5", "100"])
-        .arg(root().join("tests/nodes").join(words.next().unwrap()))
-        .args(words)
-        .args(["sh", "-c", script])
-        .env("IDLEWAVE", env!("CARGO_BIN_EXE_idlewave"))
-        .env("PROGRAM", program)
-        .env("DIR", dir)
-        .env("N", ITERATIONS.to_string())
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&out.stderr);
-    if out.status.code() == Some(77) {
-        skip(words.trim());
-        return None;
-    }
-    println!("{words}{}", String::from_utf8_lossy(&out.stdout));
-    Some(out)
+    let iterations = ITERATIONS.to_string();
+    let variables = [
+        ("PROGRAM", program),
+        ("DIR", dir),
+        ("N", Path::new(&iterations)),
+    ];
+    rig::on_nodes(rig, script, 100, &variables)
 }
 
 /// The merged bundle of four ranks on two nodes, recorded to the end.

@@ -4,15 +4,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/rig.rs"]
+mod rig;
+
+use rig::root;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
 const ATTEMPTS: usize = 4;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Runs `idlewave place` on all ranks of so many nodes; `None`, with the reason printed, where there can be none.
 fn on_nodes(nodes: u32, slots: u32, arguments: &str) -> Option<Output> {
@@ -20,23 +20,8 @@ fn on_nodes(nodes: u32, slots: u32, arguments: &str) -> Option<Output> {
     let script = format!(
         "mpirun.openmpi -n {ranks} --map-by ppr:{slots}:node \"$IDLEWAVE\" place {arguments} --json"
     );
-    let rig = root().join("tests/nodes/with_nodes");
-    let out = Command::new("timeout")
-        .args(["-k", "10", "240"])
-        .arg(rig)
-        .args(["--free", "--rate", "100mbit", "--slots"])
-        .args([slots.to_string(), nodes.to_string()])
-        .args(["sh", "-c", &script])
-        .env("IDLEWAVE", env!("CARGO_BIN_EXE_idlewave"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    if out.status.code() == Some(77) {
-        let why = String::from_utf8_lossy(&out.stderr);
-        assert!(std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(), "{why}");
-        eprintln!("{}", why.trim());
-        return None;
-    }
+    let rig = format!("with_nodes --free --rate 100mbit --slots {slots} {nodes}");
+    let out = rig::on_nodes(&rig, &script, 240, &[])?;
     assert!(out.status.success(), "{out:?}");
     Some(out)
 }
