@@ -247,6 +247,7 @@ mod tests {
                 Kind::Allreduce,
                 Kind::Broadcast,
                 Kind::Alltoall,
+                Kind::Alltoallv,
                 Kind::Allgather,
             ] {
                 for (ranks, piece) in [(1, 8), (3, 100_000), (8, 64), (17, 5_000), (100, 3_000)] {

@@ -87,7 +87,7 @@ fn transfers(row: &Row, adapter: f64) -> f64 {
     let phases = vec![
         Part::Collective(Kind::Allreduce, 4 * 1_029),
         Part::Collective(Kind::Alltoall, 4),
-        Part::Collective(Kind::Alltoall, piece),
+        Part::Collective(Kind::Alltoallv, piece),
     ];
     let description = Description {
         ranks: row.ranks,

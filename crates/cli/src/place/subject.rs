@@ -399,7 +399,7 @@ fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
                 .map(|(f, t)| pairs.of(f, t))
                 .sum();
             let pairs = u64::from(ranks) * u64::from(ranks);
-            Part::Collective(Kind::Alltoall, all / pairs)
+            Part::Collective(Kind::Alltoallv, all / pairs)
         }
         is::Operation::SendNext { bytes } => Part::Next(*bytes),
     };
@@ -438,4 +438,27 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
         Nanos::from_nanos(ns)
     );
     Ok((ns, note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_sort_go_by_the_rules_for_pieces_of_different_lengths() {
+        let (description, _) = described_workload(&Benchmark::Is(is::Class::A), 64, 0);
+        let of = |wanted| {
+            let parts = description.phases.iter();
+            parts
+                .filter_map(|part| match part {
+                    Part::Collective(kind, bytes) if *kind == wanted => Some(*bytes),
+                    _ => None,
+                })
+                .collect::<Vec<u64>>()
+        };
+        // Counts of 4 bytes; then 2^23 keys of 4 bytes over 64 x 64 pairs, but for the rounding of each pair.
+        assert_eq!(of(Kind::Alltoall), [4]);
+        let keys = of(Kind::Alltoallv);
+        assert!(keys.len() == 1 && keys[0].abs_diff(8_192) <= 2, "{keys:?}");
+    }
 }

@@ -374,7 +374,7 @@ mod tests {
         }
         let of = |ranks| rounds(Collective::Allreduce, Algorithm::RecursiveDoubling, ranks).len();
         assert_eq!([of(8), of(9), of(1)], [3, 5, 0]);
-        // Every piece passes as many links as its way has bits: 7 * 12 / 8 rounds' worth of 8 ranks' pieces.
+        // In round k the pieces go on whose distance has bit k: of distances 0 to 7 four each; of 0 to 4 two (1, 3), two (2, 3), one (4).
         let bruck = rounds(Collective::Alltoall, Algorithm::Bruck, 8);
         assert_eq!(
             bruck.iter().map(|r| r.bytes).collect::<Vec<_>>(),

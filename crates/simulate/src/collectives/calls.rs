@@ -24,6 +24,10 @@ pub enum Kind {
     Reduce,
     /// Each sends every other one a piece of its own.
     Alltoall,
+    /// The same with pieces of different lengths: libraries decide without knowing them.
+    Alltoallv,
+    /// The same with pieces of different types.
+    Alltoallw,
     /// All get the pieces of all.
     Allgather,
     /// Each gets its piece of the sum of all.
@@ -45,7 +49,9 @@ impl Kind {
             "Allreduce" => Kind::Allreduce,
             "Bcast" => Kind::Broadcast,
             "Reduce" => Kind::Reduce,
-            "Alltoall" | "Alltoallv" | "Alltoallw" => Kind::Alltoall,
+            "Alltoall" => Kind::Alltoall,
+            "Alltoallv" => Kind::Alltoallv,
+            "Alltoallw" => Kind::Alltoallw,
             "Allgather" | "Allgatherv" => Kind::Allgather,
             "Reduce_scatter" | "Reduce_scatter_block" => Kind::ReduceScatter,
             "Gather" | "Gatherv" => Kind::Gather,
@@ -62,7 +68,7 @@ impl Kind {
             Kind::Allreduce => Collective::Allreduce,
             Kind::Broadcast => Collective::Broadcast,
             Kind::Reduce => Collective::Reduce,
-            Kind::Alltoall => Collective::Alltoall,
+            Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw => Collective::Alltoall,
             _ => return None,
         })
     }
@@ -74,7 +80,9 @@ impl Kind {
             Kind::Barrier => 0,
             Kind::Allreduce | Kind::Reduce | Kind::Allgather | Kind::Scan => sent,
             Kind::Broadcast => sent.max(received),
-            Kind::Alltoall | Kind::ReduceScatter => sent.div_ceil(u64::from(members.max(1))),
+            Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw | Kind::ReduceScatter => {
+                sent.div_ceil(u64::from(members.max(1)))
+            }
             // All that the root has, in equal pieces; what the others have, where the root's was not recorded.
             Kind::Gather if received > 0 => received.div_ceil(u64::from(members.max(1))),
             Kind::Gather => sent,
@@ -157,11 +165,21 @@ impl Call {
                     }
                 })
                 .collect(),
-            Kind::Barrier | Kind::Allreduce | Kind::Broadcast | Kind::Reduce | Kind::Alltoall => {
+            Kind::Barrier
+            | Kind::Allreduce
+            | Kind::Broadcast
+            | Kind::Reduce
+            | Kind::Alltoall
+            | Kind::Alltoallv
+            | Kind::Alltoallw => {
                 let Some(collective) = self.kind.in_bulk() else {
                     return Vec::new();
                 };
-                let algorithm = algorithms.of(collective, ranks, piece);
+                let algorithm = match self.kind {
+                    Kind::Alltoallv => algorithms.of_alltoallv(ranks, piece),
+                    Kind::Alltoallw => algorithms.of_alltoallw(ranks, piece),
+                    _ => algorithms.of(collective, ranks, piece),
+                };
                 if algorithm == Algorithm::Linear {
                     let others = |step: fn(u32, u32, u32) -> u32| {
                         (1..ranks)

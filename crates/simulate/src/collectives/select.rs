@@ -3,8 +3,8 @@
 //! Sources of the rules: of Open MPI the fixed decisions of its component `tuned` as of 4.1 (which 5.0 kept), for commutative operations; of
 //! MPICH the defaults of its variables `MPIR_CVAR_*_MSG_SIZE` and R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19 (2005). Algorithms of a
 //! library that are not here are played by the nearest one: chains, pipelines and k-nomial or binary trees as a binomial tree, segmented
-//! rings as rings, a linear barrier as a tree up and down, an exchange of two as pairwise, a linear all-to-all with bounded requests as a
-//! linear one.
+//! rings as rings, a linear barrier as a tree up and down, an exchange of two as pairwise, a linear all-to-all with bounded requests (of
+//! MPICH the `scattered` one, which is all that it has for pieces of different lengths or types) as a linear one.
 
 use crate::bulk::{Algorithm, Collective, CollectiveError};
 use std::fmt;
@@ -92,6 +92,28 @@ impl Algorithms {
             },
         }
     }
+
+    /// The algorithm for an all-to-all of pieces of different lengths (`MPI_Alltoallv`), of so many bytes to each other member in the
+    /// mean. No member knows the lengths of the others: libraries go by the number of members alone. What is set for an all-to-all
+    /// counts, and where no library is named it is resolved as one.
+    pub fn of_alltoallv(&self, members: u32, bytes: u64) -> Algorithm {
+        self.of_unequal(OPEN_MPI_ALLTOALLV, members, bytes)
+    }
+
+    /// The same for pieces of different types (`MPI_Alltoallw`), which both libraries send all at once.
+    pub fn of_alltoallw(&self, members: u32, bytes: u64) -> Algorithm {
+        self.of_unequal(LINEAR, members, bytes)
+    }
+
+    fn of_unequal(&self, open_mpi: Rules, members: u32, bytes: u64) -> Algorithm {
+        let is_set = self.set.iter().any(|(of, _)| *of == Collective::Alltoall);
+        let rules = match self.library.filter(|_| !is_set) {
+            Some(Library::OpenMpi) => open_mpi,
+            Some(Library::Mpich) => LINEAR,
+            None => return self.of(Collective::Alltoall, members, bytes),
+        };
+        by_rules(rules, members, bytes).unwrap_or(Algorithm::Linear)
+    }
 }
 
 /// Below so many members: below so many bytes this algorithm. What comes first counts; the last entry of a row has no bound.
@@ -146,6 +168,22 @@ const OPEN_MPI_ALLTOALL: Rules = {
     ]
 };
 
+/// The same by members alone: lengths are not known to all.
+const OPEN_MPI_ALLTOALLV: Rules = {
+    use Algorithm::{Linear as L, Pairwise as P};
+    &[
+        (4, &[(MORE, P)]),
+        (64, &[(MORE, L)]),
+        (128, &[(MORE, P)]),
+        (256, &[(MORE, L)]),
+        (1_024, &[(MORE, P)]),
+        (ANY, &[(MORE, L)]),
+    ]
+};
+
+/// Of Open MPI's `basic` for `MPI_Alltoallw`, and of MPICH for both.
+const LINEAR: Rules = &[(ANY, &[(MORE, Algorithm::Linear)])];
+
 const OPEN_MPI_BARRIER: Rules = {
     use Algorithm::{Binomial as B, Dissemination as D, RecursiveDoubling as R};
     &[
@@ -179,9 +217,13 @@ fn of_open_mpi(collective: Collective, members: u32, bytes: u64) -> Algorithm {
         Collective::Broadcast => OPEN_MPI_BROADCAST,
         Collective::Reduce => return Algorithm::Binomial,
     };
-    let row = rules.iter().find(|(below, _)| members < *below);
-    let entry = row.and_then(|(_, row)| row.iter().find(|(below, _)| bytes < *below));
-    entry.map_or(collective.algorithms()[0], |(_, algorithm)| *algorithm)
+    by_rules(rules, members, bytes).unwrap_or(collective.algorithms()[0])
+}
+
+fn by_rules(rules: Rules, members: u32, bytes: u64) -> Option<Algorithm> {
+    let (_, row) = rules.iter().find(|(below, _)| members < *below)?;
+    let (_, algorithm) = row.iter().find(|(below, _)| bytes < *below)?;
+    Some(*algorithm)
 }
 
 fn of_mpich(collective: Collective, members: u32, bytes: u64) -> Algorithm {
@@ -265,6 +307,43 @@ mod tests {
             let case = format!("{collective} {members} {bytes}");
             assert_eq!(open.of(collective, members, bytes), by_open, "{case}");
             assert_eq!(mpich.of(collective, members, bytes), by_mpich, "{case}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_different_lengths_are_sent_by_rules_of_their_own() {
+        use Algorithm::{Bruck, Linear, Pairwise};
+        let open = Algorithms::of_library(Library::OpenMpi);
+        let mpich = Algorithms::of_library(Library::Mpich);
+        // On both sides of each number of members where Open MPI changes; lengths change nothing.
+        let changes = [
+            (2, Pairwise),
+            (3, Pairwise),
+            (4, Linear),
+            (63, Linear),
+            (64, Pairwise),
+            (127, Pairwise),
+            (128, Linear),
+            (255, Linear),
+            (256, Pairwise),
+            (1_023, Pairwise),
+            (1_024, Linear),
+            (1_000_000, Linear),
+        ];
+        for (members, by_open) in changes {
+            for bytes in [0, 4, 400, 1 << 16, 1 << 30] {
+                assert_eq!(open.of_alltoallv(members, bytes), by_open, "{members}");
+                assert_eq!(open.of_alltoallw(members, bytes), Linear, "{members}");
+                assert_eq!(mpich.of_alltoallv(members, bytes), Linear, "{members}");
+                assert_eq!(mpich.of_alltoallw(members, bytes), Linear, "{members}");
+            }
+        }
+        // What is set counts, and without a library it is an all-to-all as any other.
+        assert_eq!(Algorithms::default().of_alltoallv(16, 4), Pairwise);
+        for mut algorithms in [Algorithms::default(), open, mpich] {
+            algorithms.set(Collective::Alltoall, Bruck).unwrap();
+            assert_eq!(algorithms.of_alltoallv(16, 1 << 20), Bruck);
+            assert_eq!(algorithms.of_alltoallw(16, 1 << 20), Bruck);
         }
     }
 
