@@ -5,8 +5,9 @@ use crate::greedy::greedy;
 use crate::improve::{Search, Slots};
 use crate::job::{Candidate, How, Job, WithCores};
 use crate::loads::{Loads, Objective, unit};
-use crate::mapped::map;
+use crate::mapped::{map, map_within};
 use crate::order::{Layout, Order};
+use crate::outside::Mapping;
 use crate::random::Random;
 use crate::select::{Selection, pack, spread};
 use crate::slots::{even_nodes, full_nodes};
@@ -34,7 +35,18 @@ struct Scored {
 struct Finder<'t, 'n> {
     traffic: &'t Traffic,
     ways: Ways<'n>,
+    /// Orders from outside, by the sizes that they are for.
+    outside: &'t [Mapping],
     found: Vec<Scored>,
+}
+
+/// A number of ranks per node that is tried.
+struct Tried {
+    per_node: u32,
+    /// Nodes with so many cores.
+    nodes: Vec<NodeIndex>,
+    /// Whether even nodes are something else than full ones, and than those of another number.
+    even: bool,
 }
 
 /// Placements to choose from: for each number of ranks per node at most three, that of a batch system (selection
@@ -49,6 +61,71 @@ pub fn candidates(
     program: &Program,
     job: &Job,
 ) -> Result<Vec<Candidate>, PlaceError> {
+    candidates_with(network, program, job, &[])
+}
+
+/// The same, with orders of ranks from outside among those that are tried ([`Order::Scotch`]): one for each of [`layouts`], or of some.
+/// Where none of them is among the best of a number of ranks per node, its best one is a fourth candidate. Mappings of other sizes
+/// change nothing.
+///
+/// # Errors
+/// As of [`candidates`].
+pub fn candidates_with(
+    network: &Network,
+    program: &Program,
+    job: &Job,
+    outside: &[Mapping],
+) -> Result<Vec<Candidate>, PlaceError> {
+    let tried = tried(network, program, job)?;
+    let traffic = Traffic::new(program);
+    let unit = unit(network, &traffic);
+    let mut finder = Finder {
+        ways: Ways::new(network, unit, program.ranks(), job.measured_with),
+        traffic: &traffic,
+        outside,
+        found: Vec::new(),
+    };
+    let seed = Random::new(job.seed).next();
+    let trials = job.trials / tried.len() as u64;
+    let mut candidates = Vec::new();
+    for tried in &tried {
+        finder.find(&tried.nodes, tried.per_node, tried.even)?;
+        // Each number has random numbers of its own, whichever others are considered.
+        let mut own = Random::new(seed ^ u64::from(tried.per_node) << 32);
+        let best = finder.best(&tried.nodes, tried.per_node, trials, &mut own)?;
+        candidates.extend(
+            best.into_iter()
+                .map(|scored| finder.candidate(network, job, scored)),
+        );
+    }
+    Ok(candidates)
+}
+
+/// The ranks on each node of all layouts that [`candidates`] tries, each once: what another program may be asked to map the
+/// communication graph to. Layouts of one node are left out, on which every rank has its node.
+///
+/// # Errors
+/// As of [`candidates`].
+pub fn layouts(
+    network: &Network,
+    program: &Program,
+    job: &Job,
+) -> Result<Vec<Vec<u32>>, PlaceError> {
+    let ranks = program.ranks();
+    let mut layouts: Vec<Vec<u32>> = Vec::new();
+    for tried in tried(network, program, job)? {
+        let even = tried.even.then(|| even_nodes(ranks, tried.per_node));
+        for sizes in [Some(full_nodes(ranks, tried.per_node)), even] {
+            layouts.extend(sizes.filter(|sizes| sizes.len() > 1));
+        }
+    }
+    layouts.sort_unstable();
+    layouts.dedup();
+    Ok(layouts)
+}
+
+/// The numbers of ranks per node that fit, rising.
+fn tried(network: &Network, program: &Program, job: &Job) -> Result<Vec<Tried>, PlaceError> {
     let ranks = program.ranks();
     if ranks == 0 {
         return Err(PlaceError::Nothing {
@@ -70,31 +147,15 @@ pub fn candidates(
             nodes,
         });
     }
-    let traffic = Traffic::new(program);
-    let mut finder = Finder {
-        ways: Ways::new(network, unit(network, &traffic), ranks, job.measured_with),
-        traffic: &traffic,
-        found: Vec::new(),
-    };
-    let seed = Random::new(job.seed).next();
-    let trials = job.trials / fitting.len() as u64;
-    let mut candidates = Vec::new();
-    for &per_node in &fitting {
-        let nodes = usable(&allowed, per_node);
-        let even_is_other = ranks % per_node > 0 && {
+    let tried = |&per_node: &u32| Tried {
+        per_node,
+        nodes: usable(&allowed, per_node),
+        even: ranks % per_node > 0 && {
             let fullest = ranks.div_ceil(ranks.div_ceil(per_node));
             fullest == per_node || !fitting.contains(&fullest)
-        };
-        finder.find(&nodes, per_node, even_is_other)?;
-        // Each number has random numbers of its own, whichever others are considered.
-        let mut own = Random::new(seed ^ u64::from(per_node) << 32);
-        let best = finder.best(&nodes, per_node, trials, &mut own)?;
-        candidates.extend(
-            best.into_iter()
-                .map(|scored| finder.candidate(network, job, scored)),
-        );
-    }
-    Ok(candidates)
+        },
+    };
+    Ok(fitting.iter().map(tried).collect())
 }
 
 /// Nodes with so many cores.
@@ -109,6 +170,14 @@ impl Finder<'_, '_> {
             Order::Block => layout.block(&self.ways),
             Order::Cyclic => layout.cyclic(&self.ways),
             Order::Mapped => map(self.traffic, &self.ways, layout),
+            Order::Scotch => {
+                let own = |mapping: &&Mapping| mapping.sizes() == layout.counts;
+                let Some(mapping) = self.outside.iter().find(own) else {
+                    return Ok(());
+                };
+                let node_of = mapping.within_slots(self.traffic);
+                map_within(self.traffic, &self.ways, layout, &node_of)
+            }
         };
         if self.found.iter().any(|other| other.at == at) {
             return Ok(());
@@ -180,17 +249,19 @@ impl Finder<'_, '_> {
             // Mapping takes longest: of large programs the better tail alone gets it.
             let evens = self.found.iter().min_by_key(|f| f.objective);
             let evens = evens.is_some_and(|best| best.how.even);
-            if few || !evens {
-                self.score(how(*selection, Order::Mapped, false), &full)?;
-            }
-            if even && (few || evens) {
-                self.score(how(*selection, Order::Mapped, true), layout)?;
+            for order in [Order::Mapped, Order::Scotch] {
+                if few || !evens {
+                    self.score(how(*selection, order, false), &full)?;
+                }
+                if even && (few || evens) {
+                    self.score(how(*selection, order, true), layout)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The batch system's placement and the best ones, after local search.
+    /// The batch system's placement and the best ones, after local search, with the best order from outside.
     fn best(
         &mut self,
         nodes: &[NodeIndex],
@@ -228,8 +299,11 @@ impl Finder<'_, '_> {
         found.extend(improved);
         found.sort_by_key(|f| f.objective);
         let mut best = vec![baseline];
+        let asked = |scored: &Scored| scored.how.order == Order::Scotch;
         for other in found {
-            if best.len() <= BEST && best.iter().all(|known| known.at != other.at) {
+            // Who asked for an order wants to know its time, though it is not among the best.
+            let wanted = best.len() <= BEST || asked(&other) && !best.iter().any(asked);
+            if wanted && best.iter().all(|known| known.at != other.at) {
                 best.push(other);
             }
         }

@@ -279,13 +279,89 @@ fn a_cube_in_blocks_of_eight_is_mapped_better_than_in_order() {
     assert!(mapped.bound_seconds < 0.8 * found[0].bound_seconds);
 }
 
+/// A ring whose neighbours are 13 numbers apart, on eight nodes of four: consecutive ones of the ring on each node.
+fn scattered_ring() -> (Program, Vec<u32>) {
+    let rank = |number: u32| number * 13 % 32;
+    let next = |number| (rank(number), rank((number + 1) % 32), 1_000_000);
+    let program = program_of(32, &(0..32).map(next).collect::<Vec<_>>(), 0);
+    let mut node_of = vec![0; 32];
+    for number in 0..32 {
+        node_of[rank(number) as usize] = number / 4;
+    }
+    (program, node_of)
+}
+
+#[test]
+fn an_order_from_outside_is_judged_as_the_others_are() {
+    let (program, node_of) = scattered_ring();
+    let job = Job {
+        ranks_per_node: vec![4],
+        trials: 0,
+        ..Job::default()
+    };
+    let network = star(8, 4);
+    assert_eq!(layouts(&network, &program, &job), Ok(vec![vec![4; 8]]));
+    let with = |node_of: &[u32]| {
+        let mapping = Mapping::new(vec![4; 8], node_of.to_vec()).unwrap();
+        candidates_with(&network, &program, &job, &[mapping]).unwrap()
+    };
+    let places = |found: &[Candidate]| -> Vec<usize> {
+        let from = |c: &&Candidate| c.how.order == Order::Scotch;
+        let found = found.iter().find(from).unwrap();
+        found.places.iter().map(|p| p.node.get()).collect()
+    };
+    let good = with(&node_of);
+    let wanted: Vec<usize> = node_of.iter().map(|&n| n as usize).collect();
+    assert_eq!(places(&good), wanted);
+    let best = |found: &[Candidate]| {
+        found
+            .iter()
+            .map(|c| c.bound_seconds)
+            .fold(f64::MAX, f64::min)
+    };
+    let own = candidates(&network, &program, &job).unwrap();
+    assert!(best(&good) <= best(&own));
+    assert!(good[1].how.order == Order::Scotch || best(&own) <= good[2].bound_seconds);
+    // The worst one is told as well, behind all that would be there without it.
+    let apart: Vec<u32> = (0..32).map(|rank| (rank / 2 + rank % 2 * 3) % 8).collect();
+    let bad = with(&apart);
+    assert_eq!(bad[..bad.len() - 1], own);
+    assert_eq!(bad.last().unwrap().how.order, Order::Scotch);
+}
+
+#[test]
+fn layouts_are_those_that_are_tried() {
+    // Ten ranks: by fours 4 4 2 or 4 3 3, by fives 5 5; all on one node leave nothing to map.
+    let job = Job {
+        ranks_per_node: vec![4, 5, 10],
+        ..Job::default()
+    };
+    let sizes: Vec<Vec<u32>> = vec![vec![4, 3, 3], vec![4, 4, 2], vec![5, 5]];
+    assert_eq!(layouts(&star(3, 10), &ring(10), &job), Ok(sizes.clone()));
+    // An order for the even one and none for the full one.
+    let mapping = Mapping::new(sizes[0].clone(), vec![0, 0, 1, 1, 1, 2, 2, 2, 0, 0]).unwrap();
+    let found = candidates_with(&star(3, 10), &ring(10), &job, &[mapping]).unwrap();
+    let outside = |c: &&Candidate| c.how.order == Order::Scotch;
+    let outside: Vec<&Candidate> = found.iter().filter(outside).collect();
+    assert!(!outside.is_empty() && outside.iter().all(|c| c.how.even && c.ranks_per_node == 4));
+    assert!(layouts(&star(2, 4), &ring(9), &job).is_err());
+}
+
 proptest! {
     #[test]
     fn candidates_are_placements_and_the_same_seed_gives_the_same(seed: u64) {
         let case = case(seed);
         let job = Job { trials: 300, seed, ..Job::default() };
-        let found = candidates(&case.network, &case.program, &job).unwrap();
-        prop_assert_eq!(&found, &candidates(&case.network, &case.program, &job).unwrap());
+        // Somebody deals out ranks as if they were cards, full nodes or not.
+        let dealt = layouts(&case.network, &case.program, &job).unwrap().into_iter().map(|sizes| {
+            let nodes = sizes.len() as u32;
+            let node_of = (0..case.program.ranks()).map(|rank| (rank + seed as u32 % 7) % nodes);
+            Mapping::new(sizes, node_of.collect()).unwrap()
+        });
+        let dealt: Vec<Mapping> = dealt.collect();
+        let with = || candidates_with(&case.network, &case.program, &job, &dealt).unwrap();
+        let found = with();
+        prop_assert_eq!(&found, &with());
         for candidate in &found {
             prop_assert_eq!(candidate.places.len() as u32, case.program.ranks());
             let mut slots: HashMap<_, u32> = HashMap::new();

@@ -81,6 +81,34 @@ pub enum PlaceError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A mapping of another program.
+    #[error("read a mapping: it is of {there} ranks and not of {wanted}")]
+    OtherRanks {
+        /// Ranks that it has.
+        there: usize,
+        /// Ranks of the program.
+        wanted: u64,
+    },
+    /// A mapping to other nodes.
+    #[error("read a mapping: rank {rank} is on node {node} of {nodes}")]
+    OtherNode {
+        /// The rank.
+        rank: u32,
+        /// Its node, from 0.
+        node: u32,
+        /// Nodes that there are.
+        nodes: usize,
+    },
+    /// A mapping that piles up ranks.
+    #[error("read a mapping: {ranks} ranks are on node {node}, which has {slots} slots")]
+    Unbalanced {
+        /// The node, from 0.
+        node: u32,
+        /// Its ranks.
+        ranks: u32,
+        /// Ranks that a node may have.
+        slots: u32,
+    },
     /// Nodes that nothing joins, or places that do not fit the program.
     #[error(transparent)]
     Network(#[from] idlewave_network::NetworkError),

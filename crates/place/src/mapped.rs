@@ -58,6 +58,42 @@ pub(crate) fn map(traffic: &Traffic, ways: &Ways, layout: &Layout) -> Vec<u32> {
     mapping.at
 }
 
+/// The site of each rank, where the node of each is known: `node_of` has its place among the nodes of the layout. Ranks of a node are
+/// split over its domains.
+pub(crate) fn map_within(
+    traffic: &Traffic,
+    ways: &Ways,
+    layout: &Layout,
+    node_of: &[u32],
+) -> Vec<u32> {
+    let mut mapping = Mapping {
+        traffic,
+        local: vec![0; traffic.ranks() as usize],
+        at: vec![0; traffic.ranks() as usize],
+    };
+    let mut on: Vec<Vec<u32>> = vec![Vec::new(); layout.nodes.len()];
+    for (rank, &node) in (0..).zip(node_of) {
+        on[node as usize].push(rank);
+    }
+    for (&node, ranks) in layout.nodes.iter().zip(on) {
+        let alone = Layout {
+            nodes: vec![node],
+            counts: vec![ranks.len() as u32],
+        };
+        let part = |(site, ranks): (u32, u32)| Part {
+            site,
+            ranks,
+            leaf: 0,
+            node: node.get() as u32,
+        };
+        let parts: Vec<Part> = alone.sites(ways).into_iter().map(part).collect();
+        if !parts.is_empty() {
+            mapping.split(ranks, &parts);
+        }
+    }
+    mapping.at
+}
+
 /// Where parts are halved: at the border of the highest level nearest to the middle.
 fn border(parts: &[Part]) -> usize {
     let total: u32 = parts.iter().map(|p| p.ranks).sum();

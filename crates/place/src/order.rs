@@ -14,6 +14,8 @@ pub enum Order {
     Cyclic,
     /// By the communication graph.
     Mapped,
+    /// By the communication graph, as Scotch was asked to map it.
+    Scotch,
 }
 
 /// Nodes with the ranks that each has.

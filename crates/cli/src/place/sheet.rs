@@ -127,6 +127,7 @@ pub fn how(candidate: &Candidate) -> String {
         Order::Block => "blocks of ranks",
         Order::Cyclic => "ranks in turn",
         Order::Mapped => "ranks by whom they talk to",
+        Order::Scotch => "ranks as Scotch maps them",
     };
     let improved = if candidate.how.improved {
         ", improved by swaps"
