@@ -17,6 +17,7 @@ use exit::{Exit, Failure};
 use idlewave_recording::{Analysis, Stop, analyse, render, summary};
 use idlewave_study::study;
 use progress::Bars;
+use signals::Ending;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -62,9 +63,9 @@ fn until_stopped(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
         .map_or(code, |signal| Exit::Signal(signal).into())
 }
 
-/// Runs what a signal may end at any moment.
-fn until_killed(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
-    let done = signals::end_on_signals().and_then(|()| run(&Stop::default()));
+/// Runs what a signal may end at any moment, but for what is done in order.
+fn until_killed(run: impl FnOnce(&Ending) -> Result<(), Failure>) -> ExitCode {
+    let done = signals::end_on_signals().and_then(|ending| run(&ending));
     done.map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into())
 }
 

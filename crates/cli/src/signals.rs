@@ -5,18 +5,49 @@ use crate::exit::{Exit, Failure};
 use idlewave_recording::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
+/// What the first signal does: it ends the process at once, but for what is done in order.
+pub struct Ending {
+    at_once: Arc<AtomicBool>,
+    stop: Stop,
+}
+
+impl Ending {
+    /// Does what would leave something behind if a signal ended it at once: during it the first one asks it to stop.
+    ///
+    /// # Errors
+    /// What the work fails with; with a signal's exit code where one came.
+    pub fn in_order<T>(
+        &self,
+        work: impl FnOnce(&Stop) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // The handlers run on any thread and order nothing by it.
+        self.at_once.store(false, Ordering::SeqCst);
+        let done = work(&self.stop);
+        self.at_once.store(true, Ordering::SeqCst);
+        let Some(signal) = self.stop.signal() else {
+            return done;
+        };
+        let exit = Exit::Signal(signal);
+        Err(match done {
+            Ok(_) => Failure::new(exit, "go on: interrupted"),
+            Err(failure) => Failure { exit, ..failure },
+        })
+    }
+}
+
 /// The first signal ends the process at once, with 128 and its number: for work that leaves nothing behind.
-pub fn end_on_signals() -> Result<(), Failure> {
-    let always = Arc::new(AtomicBool::new(true));
+pub fn end_on_signals() -> Result<Ending, Failure> {
+    let at_once = Arc::new(AtomicBool::new(true));
     for signal in SIGNALS {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, always.clone())
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, at_once.clone())
             .map_err(|e| Failure::new(Exit::Other, format!("watch for signals: {e}")))?;
     }
-    Ok(())
+    let stop = stop_on_signals()?;
+    Ok(Ending { at_once, stop })
 }
 
 /// Registers the handlers.

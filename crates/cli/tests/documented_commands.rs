@@ -210,6 +210,11 @@ fn every_documented_command_works() {
                 skip("no MPI library for ./app");
                 continue;
             }
+            if line.contains("--scotch") && Command::new("scotch_gmap").arg("-V").output().is_err()
+            {
+                skip("no gmap of Scotch (package scotch)");
+                continue;
+            }
             let mut shell = Command::new("sh");
             if let Some(mpi) = &mpi {
                 mpi.prepare(&mut shell);

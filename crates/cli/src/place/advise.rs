@@ -1,14 +1,16 @@
 //! `idlewave place`: a program, a network, and the placement to take.
 
 use super::network::NetworkArgs;
+use super::scotch::{ScotchArgs, orders};
 use super::subject::{Subject, SubjectArgs};
 use super::{files, text};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use crate::progress::Bars;
+use crate::signals::Ending;
 use clap::Args;
 use idlewave_network::{Network, NetworkError};
-use idlewave_place::{Advice, Job, PlaceError, advise, candidates};
+use idlewave_place::{Advice, Job, PlaceError, advise, candidates_with, layouts};
 use idlewave_recording::{Progress, Stop};
 use std::path::PathBuf;
 
@@ -33,6 +35,8 @@ pub struct AdviseArgs {
         help_heading = "The search"
     )]
     pub seed: u64,
+    #[command(flatten, next_help_heading = "The search")]
+    pub scotch: ScotchArgs,
     /// New directory for rank file, host files and options of batch systems
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -89,10 +93,12 @@ pub struct Answer<'a> {
     /// Files and options for launchers, by name.
     pub files: Vec<(String, String)>,
     pub seed: u64,
+    /// Whether Scotch was asked.
+    pub scotch: bool,
 }
 
 /// Runs the command.
-pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
+pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     if let Some(page) = &args.html {
         refuse_place(page, "--html")?;
     }
@@ -104,6 +110,7 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, what).with_next("give --html and -o different names"));
     }
     args.subject.refuse_none()?;
+    let scotch = args.scotch.program()?;
     let prepared = args.network.prepare()?;
     let most = prepared.most_cores();
     if let (Some(numbers), Some(most)) = (&args.per_node, most) {
@@ -116,7 +123,7 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
     }
-    let subject = args.subject.subject(stop)?;
+    let subject = args.subject.subject(&Stop::default())?;
     let job = Job {
         ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
         nodes: None,
@@ -127,8 +134,16 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
         ..Job::default()
     };
     let bars = Bars::new(!args.json);
+    let mut outside = Vec::new();
+    if let Some(scotch) = &scotch {
+        bars.part("asking Scotch for orders of ranks");
+        let layouts = layouts(&prepared.network, &subject.program, &job).map_err(failed)?;
+        let ask = |stop: &Stop| orders(&args.scotch, scotch, &subject.program, &layouts, stop);
+        outside = ending.in_order(ask).inspect_err(|_| bars.finish())?;
+    }
     bars.part("looking for placements");
-    let found = candidates(&prepared.network, &subject.program, &job).map_err(failed)?;
+    let found = candidates_with(&prepared.network, &subject.program, &job, &outside);
+    let found = found.map_err(failed)?;
     bars.part("playing the program on them");
     let on = idlewave_place::Subject {
         network: &prepared.network,
@@ -154,6 +169,7 @@ pub fn run_advise(args: &AdviseArgs, stop: &Stop) -> Result<(), Failure> {
         notes,
         files,
         seed: args.seed,
+        scotch: scotch.is_some(),
     };
     let sheet = super::sheet::of(&answer)?;
     if let Some(page) = &args.html {

@@ -3,8 +3,11 @@
 use super::subject::refuse_many;
 use crate::exit::{Exit, Failure};
 use idlewave_network::{Description, Part, described, operations_of};
-use idlewave_simulate::collectives::{Algorithms, Library};
+use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::Schedule;
+use idlewave_units::Rank;
+use idlewave_workloads::halo::Halo;
+use idlewave_workloads::{Benchmark, is};
 
 /// Steps that are played, unless a round has more; the time of all is in proportion.
 const STEPS_PLAYED: u32 = 2;
@@ -64,10 +67,73 @@ impl Loop {
     }
 }
 
+/// A workload that computes so many nanoseconds per rank and iteration.
+pub fn looped_workload(workload: &Benchmark, ranks: u32, work: u64) -> Loop {
+    match workload {
+        Benchmark::Is(class) => {
+            let traffic = is::traffic(*class, ranks);
+            Loop {
+                ranks,
+                step: sort_phases(&traffic, ranks, work),
+                after_round: Vec::new(),
+                steps_per_round: 1,
+                steps: traffic.timed,
+            }
+        }
+        Benchmark::Halo(halo) => looped_halo(halo, ranks, work),
+    }
+}
+
+/// Its rounds end with the residual, where it has one.
+fn looped_halo(halo: &Halo, ranks: u32, work: u64) -> Loop {
+    let of_rank = |rank: u32| {
+        let faces = halo.faces(ranks, Rank::new(rank)).into_iter();
+        faces.map(move |face| (rank, face.rank.get(), face.bytes.get()))
+    };
+    let faces = Part::Between((0..ranks).flat_map(of_rank).collect());
+    let (steps_per_round, after_round) = match halo.residual_every {
+        every if (1..=halo.steps).contains(&every) => {
+            (every, vec![Part::Collective(Kind::Allreduce, 8)])
+        }
+        _ => (1, Vec::new()),
+    };
+    Loop {
+        ranks,
+        step: vec![Part::Compute(work), faces],
+        after_round,
+        steps_per_round,
+        steps: halo.steps,
+    }
+}
+
+fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
+    let computations = traffic.iteration.iter();
+    let count = computations
+        .filter(|o| matches!(o, is::Operation::Compute(_)))
+        .count();
+    let each = work / count.max(1) as u64;
+    let part = |operation: &is::Operation| match operation {
+        is::Operation::Compute(_) => Part::Compute(each),
+        is::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, *bytes),
+        is::Operation::Alltoall { bytes_per_pair } => {
+            Part::Collective(Kind::Alltoall, *bytes_per_pair)
+        }
+        is::Operation::Alltoallv(pairs) => {
+            let all: u64 = (0..ranks)
+                .flat_map(|from| (0..ranks).map(move |to| (from, to)))
+                .map(|(f, t)| pairs.of(f, t))
+                .sum();
+            let pairs = u64::from(ranks) * u64::from(ranks);
+            Part::Collective(Kind::Alltoallv, all / pairs)
+        }
+        is::Operation::SendNext { bytes } => Part::Next(*bytes),
+    };
+    traffic.iteration.iter().map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_simulate::collectives::Kind;
 
     fn halo(steps_per_round: u32, steps: u32) -> Loop {
         Loop {
@@ -101,5 +167,23 @@ mod tests {
         let many = 4 * u64::from(u32::MAX) + 4;
         let expected = format!("place a loop: it has {many} operations");
         assert_eq!(failure, Some(expected));
+    }
+
+    #[test]
+    fn keys_of_the_sort_go_by_the_rules_for_pieces_of_different_lengths() {
+        let looped = looped_workload(&Benchmark::Is(is::Class::A), 64, 0);
+        let of = |wanted| {
+            let parts = looped.step.iter();
+            parts
+                .filter_map(|part| match part {
+                    Part::Collective(kind, bytes) if *kind == wanted => Some(*bytes),
+                    _ => None,
+                })
+                .collect::<Vec<u64>>()
+        };
+        // Counts of 4 bytes; then 2^23 keys of 4 bytes over 64 x 64 pairs, but for the rounding of each pair.
+        assert_eq!(of(Kind::Alltoall), [4]);
+        let keys = of(Kind::Alltoallv);
+        assert!(keys.len() == 1 && keys[0].abs_diff(8_192) <= 2, "{keys:?}");
     }
 }

@@ -6,6 +6,7 @@ mod files;
 mod looped;
 mod network;
 mod predict;
+mod scotch;
 mod sheet;
 mod study;
 mod subject;
@@ -22,6 +23,7 @@ Examples:
   idlewave place --workload is:A -n 16 --nodes 8 --cores 8 --adapter 1Gbit/s
   idlewave place --goal app.goal --topology docs/examples/fat-tree.toml
   idlewave place --run slow --nodes 4 --cores 4 -o placed --html placed.html
+  idlewave place --pattern halo -n 64 --nodes 16 --cores 8 --scotch
   mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
   idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf -o -";
 
@@ -45,12 +47,12 @@ enum Place {
 }
 
 /// Runs the command. What measures ends in order when it is told to; everything else writes nothing but its output, so that a signal may
-/// end it at any moment.
+/// end it at any moment; only while Scotch runs there is something to clean up.
 pub fn run_place(args: PlaceArgs) -> ExitCode {
     match args.what {
         Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),
         Some(Place::Study(args)) => until_stopped(|stop| study::run_study(&args, stop)),
         Some(Place::Topology(args)) => until_killed(|_| topology::run_topology(&args)),
-        None => until_killed(|stop| advise::run_advise(&args.advise, stop)),
+        None => until_killed(|ending| advise::run_advise(&args.advise, ending)),
     }
 }

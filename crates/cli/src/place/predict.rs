@@ -1,9 +1,8 @@
 //! What the model says of each layout of a study: `idlewave place study --network FILE`.
 
-use super::looped::Loop;
+use super::looped::{Loop, looped_workload};
 use super::network::{read_parameters, read_topology};
 use super::study::median;
-use super::subject::looped_workload;
 use crate::exit::Failure;
 use idlewave_measure::{PlacedRuns, PlacementOutcome};
 use idlewave_network::{Network, NetworkParameters, Place, Predicted, Program, play};

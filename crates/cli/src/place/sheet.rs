@@ -83,6 +83,40 @@ pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
     })
 }
 
+/// What came of the orders that Scotch was asked for; `None` where it was not.
+pub fn scotch(answer: &Answer<'_>) -> Option<String> {
+    let advice = answer.advice;
+    let best = &advice.rows[advice.best];
+    let by_scotch = |row: &&Advised| row.candidate.how.order == Order::Scotch;
+    let taken = by_scotch(&best);
+    let exceeds = |row: &Advised| matches!(row.candidate.memory, MemoryVerdict::Exceeds { .. });
+    // As the best one was found: of what fits, if anything does.
+    let rows = advice
+        .rows
+        .iter()
+        .filter(|row| exceeds(best) || !exceeds(row));
+    let others = rows.filter(|row| by_scotch(row) != taken);
+    let seconds = |row: &Advised| row.estimate.seconds.value;
+    let next = others.min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    let time = |row: &Advised| {
+        let ratio = seconds(row) / seconds(best).max(f64::MIN_POSITIVE);
+        format!(
+            "takes {}, x{ratio:.2} as long",
+            super::text::time(seconds(row))
+        )
+    };
+    answer.scotch.then(|| match (taken, next) {
+        (true, None) => "the order of ranks is Scotch's".to_owned(),
+        (true, Some(row)) => format!(
+            "the order of ranks is Scotch's; the fastest other one {}",
+            time(row)
+        ),
+        (false, Some(row)) => format!("the fastest order by Scotch {}", time(row)),
+        (false, None) if advice.left_out > 0 => "no order by Scotch was worth playing".to_owned(),
+        (false, None) => "the orders by Scotch are no others than those of the search".to_owned(),
+    })
+}
+
 fn details(answer: &Answer<'_>) -> Vec<String> {
     let program = &answer.subject.program;
     let bytes: u64 = program.messages().iter().map(|m| m.bytes).sum();
@@ -112,6 +146,7 @@ fn details(answer: &Answer<'_>) -> Vec<String> {
         BytesPerSecond::scaled_text(parameters.memory.value),
         100.0 * parameters.misfit.outside,
     ));
+    details.extend(scotch(answer));
     details
 }
 
@@ -297,4 +332,90 @@ pub fn as_json(sheet: &PlacementSheet, answer: &Answer<'_>) -> Result<String, Fa
     value["ranks"] = Value::Array(best.places.iter().map(of_rank).collect());
     value["nodes"] = names(answer.network, best).into();
     Ok(format!("{value:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_network::{NetworkParameters, Program};
+    use idlewave_place::{Advice, Job, advise, candidates};
+    use idlewave_topology::{Routing, Topology};
+
+    /// Four ranks in a ring on two nodes, and what is advised.
+    fn advised() -> (Network, Program, Advice) {
+        let topology = Topology::star(2).unwrap().with_cores(2);
+        let parameters = NetworkParameters::assumed("test", 1e9);
+        let network = Network::new(topology, parameters, Routing::Deterministic).unwrap();
+        let messages: Vec<_> = (0..4).map(|r| (r, (r + 1) % 4, 1 << 20)).collect();
+        let program = idlewave_place::testing::program_of(4, &messages, 0);
+        let subject = Subject {
+            network: &network,
+            program: &program,
+            times: 1.0,
+        };
+        let job = Job::default();
+        let found = candidates(&network, &program, &job).unwrap();
+        let advice = advise(&subject, &job, found).unwrap();
+        (network, program, advice)
+    }
+
+    #[test]
+    fn whose_order_is_taken_is_said_where_scotch_was_asked() {
+        let (network, program, mut advice) = advised();
+        assert!(advice.rows.len() > 1);
+        let subject = super::super::subject::Subject {
+            what: String::new(),
+            program,
+            times: 1.0,
+            measured_with: 1,
+            memory_per_rank: None,
+            notes: Vec::new(),
+        };
+        let said = |advice: &Advice, asked| {
+            let answer = Answer {
+                what: "",
+                network_in_words: "",
+                subject: &subject,
+                network: &network,
+                job: &Job::default(),
+                advice,
+                notes: Vec::new(),
+                files: Vec::new(),
+                seed: 1,
+                scotch: asked,
+            };
+            let of = of(&answer).unwrap();
+            let details = of.details.iter().any(|line| line.contains("Scotch"));
+            assert_eq!(details, asked);
+            (scotch(&answer), of.rows[of.best].how.clone())
+        };
+        assert_eq!(said(&advice, false).0, None);
+        assert!(said(&advice, true).0.unwrap().contains("no others"));
+        advice.left_out = 1;
+        assert!(said(&advice, true).0.unwrap().contains("worth playing"));
+        let other = usize::from(advice.best == 0);
+        let best = advice.rows[advice.best].estimate.seconds.value;
+        advice.rows[other].candidate.how.order = Order::Scotch;
+        advice.rows[other].estimate.seconds.value = 3.0 * best;
+        let (text, how) = said(&advice, true);
+        let text = text.unwrap();
+        assert!(
+            text.starts_with("the fastest order by Scotch takes"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("x3.00 as long") && !how.contains("Scotch"),
+            "{text}"
+        );
+        for row in &mut advice.rows {
+            row.candidate.how.order = Order::Block;
+        }
+        advice.rows[advice.best].candidate.how.order = Order::Scotch;
+        let (text, how) = said(&advice, true);
+        assert!(
+            text.unwrap()
+                .contains("is Scotch's; the fastest other one takes")
+        );
+        assert!(how.ends_with("ranks as Scotch maps them"), "{how}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The program that is to be placed: recorded, a schedule, a workload, or a described pattern.
 
-use super::looped::Loop;
+use super::looped::{Loop, looped_workload};
 use super::text::counted;
 use crate::exit::{Exit, Failure};
 use crate::files::open_complete;
@@ -13,8 +13,7 @@ use idlewave_run::RunReader;
 use idlewave_simulate::collectives::{Algorithms, Kind, Library};
 use idlewave_simulate::goal::Schedule;
 use idlewave_simulate::{Shape, Stencil};
-use idlewave_units::{Bytes, Nanos, Rank};
-use idlewave_workloads::halo::Halo;
+use idlewave_units::{Bytes, Nanos};
 use idlewave_workloads::{Benchmark, is};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -316,23 +315,6 @@ impl SubjectArgs {
     }
 }
 
-/// A workload that computes so many nanoseconds per rank and iteration.
-pub fn looped_workload(workload: &Benchmark, ranks: u32, work: u64) -> Loop {
-    match workload {
-        Benchmark::Is(class) => {
-            let traffic = is::traffic(*class, ranks);
-            Loop {
-                ranks,
-                step: sort_phases(&traffic, ranks, work),
-                after_round: Vec::new(),
-                steps_per_round: 1,
-                steps: traffic.timed,
-            }
-        }
-        Benchmark::Halo(halo) => looped_halo(halo, ranks, work),
-    }
-}
-
 fn no_program() -> Failure {
     let next =
         "give --pattern PATTERN or --workload NAME with --ranks N, --run RUN, or --goal FILE";
@@ -357,53 +339,6 @@ fn ranks_per_node(run: &RunReader) -> u32 {
         *counts.entry(rank.node).or_insert(0) += 1;
     }
     counts.into_values().max().unwrap_or(1)
-}
-
-/// Its rounds end with the residual, where it has one.
-fn looped_halo(halo: &Halo, ranks: u32, work: u64) -> Loop {
-    let of_rank = |rank: u32| {
-        let faces = halo.faces(ranks, Rank::new(rank)).into_iter();
-        faces.map(move |face| (rank, face.rank.get(), face.bytes.get()))
-    };
-    let faces = Part::Between((0..ranks).flat_map(of_rank).collect());
-    let (steps_per_round, after_round) = match halo.residual_every {
-        every if (1..=halo.steps).contains(&every) => {
-            (every, vec![Part::Collective(Kind::Allreduce, 8)])
-        }
-        _ => (1, Vec::new()),
-    };
-    Loop {
-        ranks,
-        step: vec![Part::Compute(work), faces],
-        after_round,
-        steps_per_round,
-        steps: halo.steps,
-    }
-}
-
-fn sort_phases(traffic: &is::Traffic, ranks: u32, work: u64) -> Vec<Part> {
-    let computations = traffic.iteration.iter();
-    let count = computations
-        .filter(|o| matches!(o, is::Operation::Compute(_)))
-        .count();
-    let each = work / count.max(1) as u64;
-    let part = |operation: &is::Operation| match operation {
-        is::Operation::Compute(_) => Part::Compute(each),
-        is::Operation::Allreduce { bytes } => Part::Collective(Kind::Allreduce, *bytes),
-        is::Operation::Alltoall { bytes_per_pair } => {
-            Part::Collective(Kind::Alltoall, *bytes_per_pair)
-        }
-        is::Operation::Alltoallv(pairs) => {
-            let all: u64 = (0..ranks)
-                .flat_map(|from| (0..ranks).map(move |to| (from, to)))
-                .map(|(f, t)| pairs.of(f, t))
-                .sum();
-            let pairs = u64::from(ranks) * u64::from(ranks);
-            Part::Collective(Kind::Alltoallv, all / pairs)
-        }
-        is::Operation::SendNext { bytes } => Part::Next(*bytes),
-    };
-    traffic.iteration.iter().map(part).collect()
 }
 
 /// Computation of one rank in one iteration, from one rank of a small problem on this machine.
@@ -438,27 +373,4 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
         Nanos::from_nanos(ns)
     );
     Ok((ns, note))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_the_sort_go_by_the_rules_for_pieces_of_different_lengths() {
-        let (description, _) = described_workload(&Benchmark::Is(is::Class::A), 64, 0);
-        let of = |wanted| {
-            let parts = description.phases.iter();
-            parts
-                .filter_map(|part| match part {
-                    Part::Collective(kind, bytes) if *kind == wanted => Some(*bytes),
-                    _ => None,
-                })
-                .collect::<Vec<u64>>()
-        };
-        // Counts of 4 bytes; then 2^23 keys of 4 bytes over 64 x 64 pairs, but for the rounding of each pair.
-        assert_eq!(of(Kind::Alltoall), [4]);
-        let keys = of(Kind::Alltoallv);
-        assert!(keys.len() == 1 && keys[0].abs_diff(8_192) <= 2, "{keys:?}");
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::advise::Answer;
 use super::files::{leaves, names};
-use super::sheet::{how, limit};
+use super::sheet::{how, limit, scotch};
 use idlewave_network::Predicted;
 use idlewave_place::batch::fold_hostlist;
 use idlewave_place::{Advised, Candidate, MemoryVerdict};
@@ -82,6 +82,9 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
     };
     wrap(out, "  ", &bound);
     compare(out, best, default, advice.best == advice.default);
+    if let Some(said) = scotch(answer) {
+        wrap(out, "  ", &said);
+    }
     let cheaper = advice
         .rows
         .iter()
@@ -366,7 +369,8 @@ pub fn unit(seconds: f64) -> (&'static str, f64) {
     }
 }
 
-fn time(seconds: f64) -> String {
+/// In its unit, with three digits.
+pub fn time(seconds: f64) -> String {
     let (name, scale) = unit(seconds);
     format!("{} {name}", digits(seconds * scale))
 }

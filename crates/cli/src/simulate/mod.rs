@@ -6,6 +6,7 @@ mod goal;
 use crate::until_killed;
 use clap::{Args, Subcommand};
 use goal::GoalArgs;
+use idlewave_recording::Stop;
 use idlewave_units::Nanos;
 use std::process::ExitCode;
 
@@ -49,11 +50,13 @@ pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
 
 /// Runs the command. It writes nothing but its output, so that a signal may end it at any moment.
 pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
-    until_killed(|stop| match &args.what {
-        Simulation::Goal(args) => goal::run_goal(args, stop),
-        Simulation::Stencil(args) => ask::run_stencil(args, stop),
-        Simulation::Collective(args) => ask::run_collective(args, stop),
-        Simulation::Like(args) => ask::run_like(args, stop),
+    // Nothing stops it but a signal, which ends it at once.
+    let stop = Stop::default();
+    until_killed(|_| match &args.what {
+        Simulation::Goal(args) => goal::run_goal(args, &stop),
+        Simulation::Stencil(args) => ask::run_stencil(args, &stop),
+        Simulation::Collective(args) => ask::run_collective(args, &stop),
+        Simulation::Like(args) => ask::run_like(args, &stop),
     })
 }
 
