@@ -263,7 +263,7 @@ fn what_others_send_on_a_link_moves_the_job() {
     let rows = busy["rows"].as_array().unwrap();
     let default = &rows[busy["baseline"].as_u64().unwrap() as usize];
     assert!(seconds(default) > 5.0 * seconds(&rows[busy["best"].as_u64().unwrap() as usize]));
-    let notes = busy["warnings"].to_string();
+    let notes = busy["assumed"].to_string();
     assert!(notes.contains("1 load of other jobs"), "{notes}");
 }
 

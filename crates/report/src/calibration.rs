@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 pub struct CalibrationSheet {
     /// What was calibrated, one line: "between node1 and node2, 4 ranks on each".
     pub what: String,
-    /// Nodes, library, time and what was left out in words, one line each.
+    /// Nodes, library and time in words, one line each.
     pub details: Vec<String>,
-    /// What to know before the parameters are used, one line each.
+    /// What was left out, one line each.
+    pub notes: Vec<String>,
+    /// What makes the parameters doubtful, one line each.
     pub warnings: Vec<String>,
     /// The command line.
     pub command: Vec<String>,

@@ -32,14 +32,16 @@ pub struct PlacementSheet {
     pub files: Vec<PlacementFile>,
     /// What the model leaves out, one sentence each.
     pub not_modelled: Vec<String>,
-    /// What may make the answer wrong here, one sentence each.
+    /// What was assumed or left out and is to be known, one sentence each.
+    pub assumed: Vec<String>,
+    /// What makes the answer doubtful here, with what to do about it, one sentence each.
     pub warnings: Vec<String>,
 }
 
 /// One placement and what it is predicted to cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacementRow {
-    /// Ranks on each node but the last ones, from 1 on.
+    /// Most ranks on a node, from 1 on.
     pub ranks_per_node: u32,
     /// Nodes, from 1 on.
     pub nodes: u32,
@@ -49,9 +51,9 @@ pub struct PlacementRow {
     pub seconds: Estimate,
     /// Run time times nodes, seconds: what the budget is charged.
     pub node_seconds: f64,
-    /// What limits it: "adapter out of n3".
+    /// What takes most of the critical path, a resource or not: "adapter out of n3", "computation".
     pub limit: String,
-    /// Share of the run time in which that is in full use, 0..=1.
+    /// Share of the critical path that it takes, 0..=1.
     pub limit_share: f64,
     /// Whether the program fits into the memory of the nodes.
     pub memory: MemoryFit,
@@ -149,7 +151,9 @@ pub struct StudySheet {
     pub idlewave: String,
     /// The measurements, one for each number of ranks and layout.
     pub rows: Vec<StudyRow>,
-    /// What may make the measurements or the comparison wrong, one sentence each.
+    /// What was left out and is to be known, one sentence each.
+    pub notes: Vec<String>,
+    /// What makes the measurements or the comparison doubtful, one sentence each.
     pub warnings: Vec<String>,
 }
 

@@ -111,10 +111,59 @@ fn the_verdict_says_what_to_take_and_what_it_brings() {
     assert!(!headline(&sheet).contains("default"));
     (sheet.rows[1].ranks_per_node, sheet.rows[1].nodes) = (1, 1);
     assert!(headline(&sheet).starts_with("Take 1 process on 1 node:"));
-    let fits = placement_page(&sheet);
-    assert!(!fits.contains("the program does not fit"));
     sheet.rows[1].memory = MemoryFit::Exceeds;
-    assert!(placement_page(&sheet).contains("the program does not fit"));
+    assert!(headline(&sheet).starts_with("No placement fits into memory"));
+    sheet = placement_sheet(15, 4);
+    let said = headline(&sheet);
+    assert!(
+        said.starts_with("Take up to 2 processes on each of 8 nodes:"),
+        "{said}"
+    );
+    sheet.rows[3].seconds.value = 3.0 * sheet.rows[1].seconds.value;
+    let said = headline(&sheet);
+    assert!(said.contains("the default takes 3 times as long"), "{said}");
+}
+
+#[test]
+fn what_was_assumed_is_no_alarm() {
+    let alarms = |page: &str| -> Vec<String> {
+        let all = page.split("role=\"alert\">").skip(1);
+        all.map(|rest| rest[..rest.find('<').unwrap()].to_owned())
+            .collect()
+    };
+    let (placed, study) = (
+        placement_page(&placement_sheet(16, 4)),
+        study_page(&study_sheet()),
+    );
+    assert_eq!(alarms(&placed), ["the memory of n7 is not known"]);
+    assert!(placed.contains("<li>2 of 1000 steps are played</li>"));
+    assert_eq!(
+        alarms(&study),
+        ["one of the nodes was busy with something else"]
+    );
+    assert!(study.contains("<li>8 ranks, 2 per node: not enough free memory</li>"));
+}
+
+#[test]
+fn a_study_says_how_much_the_layout_matters() {
+    let mut sheet = study_sheet();
+    sheet.rows[1].total.value = 3.0 * 14.11;
+    let words = |sheet: &StudySheet| {
+        let page = study_page(sheet);
+        let html = between(&page, "<div class=\"words\">", "</div>").to_owned();
+        html.split('<')
+            .map(|piece| piece.split_once('>').map_or(piece, |p| p.1))
+            .collect::<String>()
+    };
+    let said = words(&sheet);
+    for part in [
+        "4 ranks are fastest on 1 node with 4 on each: 14.1 s. The slowest of 3 layouts takes 3 times as long.",
+        "8 ranks are fastest on 8 nodes with 1 on each: 10.8 s. The slowest of 4 layouts takes 60.3 % longer.",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    sheet.rows.truncate(1);
+    assert!(words(&sheet).contains("No other layout was measured."));
 }
 
 /// Heights of the parts of each bar are shares of the bar.

@@ -88,8 +88,10 @@ pub struct Answer<'a> {
     pub network: &'a Network,
     pub job: &'a Job,
     pub advice: &'a Advice,
-    /// What was assumed or left out.
+    /// What was assumed.
     pub notes: Vec<String>,
+    /// What makes the answer doubtful.
+    pub warnings: Vec<String>,
     /// Files and options for launchers, by name.
     pub files: Vec<(String, String)>,
     pub seed: u64,
@@ -152,12 +154,6 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     };
     let advice = advise(&on, &job, found).map_err(failed)?;
     bars.finish();
-    let notes = prepared
-        .notes
-        .iter()
-        .chain(&subject.notes)
-        .cloned()
-        .collect();
     let files = files::of(&prepared.network, &advice.rows[advice.best].candidate)?;
     let answer = Answer {
         what: &subject.what,
@@ -166,7 +162,8 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         network: &prepared.network,
         job: &job,
         advice: &advice,
-        notes,
+        notes: [&prepared.notes[..], &subject.notes].concat(),
+        warnings: [&prepared.warnings[..], &subject.warnings].concat(),
         files,
         seed: args.seed,
         scotch: scotch.is_some(),

@@ -47,12 +47,13 @@ pub struct NetworkArgs {
     pub load: Option<PathBuf>,
 }
 
-/// The network with what was assumed of it.
+/// The network with what was assumed of it, and what makes answers for it doubtful.
 pub struct Prepared {
     pub network: Network,
     /// In words, one line.
     pub what: String,
     pub notes: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl Prepared {
@@ -82,6 +83,7 @@ impl NetworkArgs {
     /// Reads everything.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
         let (mut topology, name, mut notes) = self.topology()?;
+        let mut warnings = Vec::new();
         if let Some(cores) = self.cores {
             topology = topology.with_cores(cores);
         }
@@ -101,8 +103,8 @@ impl NetworkArgs {
                     "assumed, for adapters of {}",
                     BytesPerSecond::scaled_text(rate)
                 );
-                notes.push(format!(
-                    "{about}: `idlewave place calibrate` measures what they do"
+                warnings.push(format!(
+                    "the network is {about}: `idlewave place calibrate` measures what they do"
                 ));
                 NetworkParameters::assumed(about, rate)
             }
@@ -123,7 +125,7 @@ impl NetworkArgs {
             ));
         }
         if network.unknown_links() > 0 {
-            notes.push(format!(
+            warnings.push(format!(
                 "{} links between switches are taken as no limit: give what they carry with --uplink",
                 network.unknown_links()
             ));
@@ -147,6 +149,7 @@ impl NetworkArgs {
             what: format!("{name}: {nodes}{free}, {switches}; {about}"),
             network,
             notes,
+            warnings,
         })
     }
 

@@ -28,9 +28,9 @@ const NOT_MODELLED: [&str; 5] = [
 pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
     let advice = answer.advice;
     let rows = advice.rows.iter().map(|row| row_of(row, answer)).collect();
-    let mut warnings = answer.notes.clone();
+    let (mut assumed, mut warnings) = (answer.notes.clone(), answer.warnings.clone());
     if advice.left_out > 0 {
-        warnings.push(format!(
+        assumed.push(format!(
             "{} placements were judged by their loads alone and are not shown",
             advice.left_out
         ));
@@ -42,16 +42,19 @@ pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
         there,
     } = best.candidate.memory
     {
-        warnings.push(format!(
-            "no placement fits into memory: {} needs {needed} and has {there}",
-            answer.network.topology().name(Vertex::Node(node))
-        ));
-    }
-    if best.candidate.memory == MemoryVerdict::Unknown && answer.job.memory_per_rank.is_some() {
-        warnings.push(
-            "nobody says what memory the nodes have: whether ranks fit into it is not known"
-                .to_owned(),
+        let name = answer.network.topology().name(Vertex::Node(node));
+        let much = format!(
+            "no placement fits into memory: {name} needs {needed} and has {there}; \
+             take more nodes, or give a smaller problem"
         );
+        warnings.insert(0, much);
+    }
+    if let (MemoryVerdict::Unknown, Some(each)) =
+        (&best.candidate.memory, answer.job.memory_per_rank)
+    {
+        assumed.push(format!(
+            "ranks of {each} are taken to fit: nobody says what memory the nodes have"
+        ));
     }
     Ok(PlacementSheet {
         what: answer.what.to_owned(),
@@ -79,6 +82,7 @@ pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
             })
             .collect(),
         not_modelled: NOT_MODELLED.map(str::to_owned).to_vec(),
+        assumed,
         warnings,
     })
 }
@@ -370,6 +374,7 @@ mod tests {
             measured_with: 1,
             memory_per_rank: None,
             notes: Vec::new(),
+            warnings: Vec::new(),
         };
         let said = |advice: &Advice, asked| {
             let answer = Answer {
@@ -380,6 +385,7 @@ mod tests {
                 job: &Job::default(),
                 advice,
                 notes: Vec::new(),
+                warnings: Vec::new(),
                 files: Vec::new(),
                 seed: 1,
                 scotch: asked,

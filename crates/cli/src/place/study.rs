@@ -93,19 +93,23 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let Some(outcome) = measure::of_job(done, launched)? else {
         return Ok(());
     };
-    let mut warnings = outcome.notes.clone();
+    let (mut notes, mut warnings) = (outcome.notes.clone(), Vec::new());
     let predicted = match model {
-        None => Err("give --network from `idlewave place calibrate`".to_owned()),
-        Some(model) => model.predict(&args.workload, &outcome),
+        None => {
+            notes.push("not predicted: give --network from `idlewave place calibrate`".to_owned());
+            None
+        }
+        Some(model) => {
+            let done = model.predict(&args.workload, &outcome);
+            done.map_err(|why| warnings.push(format!("not predicted: {why}")))
+                .ok()
+        }
     };
-    let predicted = predicted.unwrap_or_else(|why| {
-        warnings.push(format!("not predicted: {why}"));
-        vec![None; outcome.layouts.len()]
-    });
+    let predicted = predicted.unwrap_or_else(|| vec![None; outcome.layouts.len()]);
     if outcome.interrupted {
         warnings.push("ended on request: later layouts have fewer runs".to_owned());
     }
-    let sheet = sheet(args, &outcome, &predicted, warnings);
+    let sheet = sheet(args, &outcome, &predicted, notes, warnings);
     if let Some(page) = &args.html {
         let html = study_page(&sheet);
         write_new(page, "--html", |out| out.write_all(html.as_bytes()))?;
@@ -127,6 +131,7 @@ fn sheet(
     args: &StudyArgs,
     outcome: &PlacementOutcome,
     predicted: &[Option<Predicted>],
+    notes: Vec<String>,
     warnings: Vec<String>,
 ) -> StudySheet {
     let measured = |runs: &[PlacedRun], of: &dyn Fn(&PlacedRun) -> f64| {
@@ -171,6 +176,7 @@ fn sheet(
         command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
         rows: rows.collect(),
+        notes,
         warnings,
     }
 }
@@ -239,7 +245,10 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
     out.push('\n');
     out.push_str(&order(sheet));
     for warning in &sheet.warnings {
-        wrapped(&mut out, warning);
+        wrapped(&mut out, &format!("! {warning}"));
+    }
+    for note in &sheet.notes {
+        wrapped(&mut out, note);
     }
     let next = match (&args.network, &args.html) {
         (None, _) => {

@@ -101,8 +101,10 @@ pub struct Subject {
     pub measured_with: u32,
     /// Memory of each rank.
     pub memory_per_rank: Option<Bytes>,
-    /// What was assumed or left out, one line each.
+    /// What was assumed, one line each.
     pub notes: Vec<String>,
+    /// What makes an answer doubtful, one line each.
+    pub warnings: Vec<String>,
 }
 
 impl SubjectArgs {
@@ -150,22 +152,24 @@ impl SubjectArgs {
             Failure::new(Exit::Bundle, what).with_next(next)
         };
         let replay = schedule_of(&run, &options).map_err(failed)?;
-        let mut notes = vec![
+        let notes = vec![
             "computation is the time between calls, less what others took from it in the run"
                 .to_owned(),
         ];
-        if !replay.left_out.entries().is_empty() {
-            let count = replay.left_out.entries().len();
-            notes.push(format!(
-                "{count} kinds of calls are not played: `idlewave simulate like` lists them"
-            ));
-        }
         let what = format!(
             "recorded program {}, {}",
             path.display(),
             counted(replay.schedule.ranks(), "rank")
         );
-        self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes)
+        let placed = self.of_schedule(what, &replay.schedule, 1.0, ranks_per_node(&run), notes);
+        let mut subject = placed?;
+        if !replay.left_out.entries().is_empty() {
+            let count = replay.left_out.entries().len();
+            subject.warnings.push(format!(
+                "{count} kinds of calls are not played: `idlewave simulate like` lists them"
+            ));
+        }
+        Ok(subject)
     }
 
     fn schedule(&self, path: &Path) -> Result<Subject, Failure> {
@@ -311,6 +315,7 @@ impl SubjectArgs {
             measured_with,
             memory_per_rank: None,
             notes,
+            warnings: Vec::new(),
         })
     }
 }

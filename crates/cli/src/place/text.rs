@@ -28,7 +28,8 @@ pub fn render(
     out.push('\n');
     verdict(&mut out, answer);
     table(&mut out, sheet, answer);
-    lines(&mut out, "ASSUMED OR LEFT OUT", &sheet.warnings);
+    lines(&mut out, "WARNINGS", &sheet.warnings);
+    lines(&mut out, "ASSUMED OR LEFT OUT", &sheet.assumed);
     lines(&mut out, "NOT MODELLED", &sheet.not_modelled);
     next(&mut out, sheet, directory, page);
     out
@@ -46,7 +47,12 @@ fn verdict(out: &mut String, answer: &Answer<'_>) {
         _ => format!(", on {leaves} leaf switches"),
     };
     let title = format!(
-        "TAKE {}{} on {}: {}{switches}",
+        "{}{}{} on {}: {}{switches}",
+        match best.candidate.memory {
+            MemoryVerdict::Exceeds { .. } =>
+                "NO PLACEMENT FITS INTO MEMORY. The fastest that does not: ",
+            MemoryVerdict::Fits | MemoryVerdict::Unknown => "TAKE ",
+        },
         if full(&best.candidate) { "" } else { "up to " },
         counted(k, "rank"),
         match all.len() {
@@ -254,7 +260,15 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
                     false => long_option(out, line),
                 }
             }
-            let why = match script.contains("arbitrary") {
+            let arbitrary = script.contains("arbitrary");
+            // Without it ranks would go elsewhere.
+            for line in script
+                .lines()
+                .filter(|l| !arbitrary && l.starts_with("srun"))
+            {
+                wrap(out, "  ", line);
+            }
+            let why = match arbitrary {
                 true => {
                     "this order of ranks needs a file: add -o DIR for it, and for rank file, host files, Slurm, Flux, PBS"
                 }

@@ -1,7 +1,7 @@
 //! A placement as files and options for launchers and batch systems.
 //!
 //! Every writer takes an [`Assignment`] and gives text; nothing is asked of the machine. What a system cannot say is said in the
-//! documentation of its writer. Sources are the manual pages named there; crates/cli/tests/place_batch.rs asks the real tools.
+//! documentation of its writer. Sources are the manual pages named there; tests/place_batch.rs asks the real tools.
 
 mod assignment;
 mod flux;

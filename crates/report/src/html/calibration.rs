@@ -2,6 +2,7 @@
 
 use super::markup::table as wide_table;
 use super::markup::{absent, caption, cell, escape, json, number, section};
+use super::sheet::{alarms, remarks};
 use super::{document, machine};
 use crate::calibration::{CalibratedParameter, CalibrationSheet, ParameterUnit};
 use crate::number::{percent, plain, three_digits, time_f64};
@@ -14,9 +15,6 @@ const SCRIPT: [&str; 5] = [
     include_str!("../../assets/calibration.js"),
     include_str!("../../assets/start_calibration.js"),
 ];
-
-/// A misfit above this is shown as an alarm.
-const MUCH: f64 = 0.28;
 
 /// Renders the page of a calibration: one file that loads nothing. The same sheet gives the same bytes.
 ///
@@ -144,14 +142,9 @@ fn verdict(sheet: &CalibrationSheet) -> String {
         "typically: long messages between nodes",
     ));
     body.push_str("</div>\n");
-    for warning in &sheet.warnings {
-        let class = if sheet.misfit > MUCH && warning.contains("explain") {
-            "alarm"
-        } else {
-            "note"
-        };
-        body.push_str(&format!("<p class=\"{class}\">{}.</p>\n", text(warning)));
-    }
+    body.push_str(&alarms(&sheet.warnings));
+    body.push_str("<p>To place a program with these numbers: <code>idlewave place --network FILE</code>, with the file of <code>-o</code>.</p>\n");
+    body.push_str(&remarks("Left out", &sheet.notes));
     section("verdict", "Verdict", &body)
 }
 
@@ -373,15 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_explains_little_is_an_alarm() {
+    fn what_makes_parameters_doubtful_is_an_alarm_and_what_was_left_out_is_none() {
         let mut sheet = calibration_sheet(2);
-        assert!(!calibration_page(&sheet).contains("<p class=\"alarm\""));
-        sheet.misfit = 0.5;
         sheet.warnings = vec!["the model does not explain <everything>".to_owned()];
+        sheet.notes = vec!["ping-pong ends before 4 MiB".to_owned()];
         let page = calibration_page(&sheet);
-        assert!(
-            page.contains("<p class=\"alarm\">the model does not explain &lt;everything&gt;.</p>")
-        );
+        assert_eq!(page.matches("role=\"alert\"").count(), 1);
+        assert!(page.contains("role=\"alert\">the model does not explain &lt;everything&gt;</p>"));
+        assert!(page.contains("<li>ping-pong ends before 4 MiB</li>"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! links, and the files that bring it about.
 
 use super::markup::{absent, caption, cell, escape, json, number, section, table as wide_table};
-use super::sheet::{alarms, body, estimate, footer, key, list, seconds, text, tile, value};
+use super::sheet::{
+    alarms, body, estimate, footer, key, list, longer, remarks, seconds, text, tile, value,
+};
 use super::{document, loads, placement_chart as chart};
 use crate::number::{percent, three_digits};
 use crate::placement::{MemoryFit, PlacementRow, PlacementSheet};
@@ -31,20 +33,29 @@ pub fn placement_page(sheet: &PlacementSheet) -> String {
         ("details", "Details", details(sheet)),
     ];
     let run = format!("placement: {}", text(&sheet.what));
-    let remarks = [
+    let said = [
         "Every time on this page is predicted by a model; nothing was run.",
         "Placements whose difference to the best is not significant are as good as it.",
         "The same command gives the same numbers.",
     ];
     let version = format!("idlewave {}, seed {}.", sheet.idlewave, sheet.seed);
-    let body = body(&run, parts) + &footer(&remarks, &sheet.command, &version);
+    let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
     // Plain structs of texts, numbers and lists: each has a form in JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a placement", &body, &data, "", &SCRIPT)
 }
 
 /// "2 processes on each of 8 nodes", with the numbers' places.
-fn layout(i: usize, row: &PlacementRow) -> String {
+fn layout(sheet: &PlacementSheet, i: usize, row: &PlacementRow) -> String {
+    let ranks = sheet
+        .chosen
+        .as_ref()
+        .map(|c| c.nodes.iter().map(|n| n.ranks.len() as u64).sum());
+    let slots = u64::from(row.ranks_per_node) * u64::from(row.nodes);
+    let most = match ranks {
+        Some(ranks) if slots > ranks => "up to ",
+        _ => "",
+    };
     let path = |field: &str| format!("rows.{i}.{field}");
     let k = number(
         &path("ranks_per_node"),
@@ -58,8 +69,8 @@ fn layout(i: usize, row: &PlacementRow) -> String {
         "processes"
     };
     match row.nodes {
-        1 => format!("{k} {process} on {n} node"),
-        _ => format!("{k} {process} on each of {n} nodes"),
+        1 => format!("{most}{k} {process} on {n} node"),
+        _ => format!("{most}{k} {process} on each of {n} nodes"),
     }
 }
 
@@ -71,17 +82,16 @@ fn verdict(sheet: &PlacementSheet) -> String {
         return section("verdict", "Verdict", &body);
     };
     let i = sheet.best;
-    if best.memory == MemoryFit::Exceeds {
-        body.push_str(&alarms(&[
-            "the program does not fit into the memory of these nodes".to_owned(),
-        ]));
-    }
     let path = |field: &str| format!("rows.{i}.{field}");
     let of = |field: &str, v: f64| value(&path(&format!("seconds.{field}")), v, seconds);
     let time = &best.seconds;
     body.push_str(&format!(
-        "<p class=\"headline\">Take {}: {} ({} to {}), limited by {}{}.</p>\n",
-        layout(i, best),
+        "<p class=\"headline\">{} {}: {} ({} to {}), limited by {}{}.</p>\n",
+        match best.memory {
+            MemoryFit::Exceeds => "No placement fits into memory; the fastest that does not:",
+            MemoryFit::Fits | MemoryFit::Unknown => "Take",
+        },
+        layout(sheet, i, best),
         of("value", time.value),
         of("low", time.low),
         of("high", time.high),
@@ -103,7 +113,7 @@ fn verdict(sheet: &PlacementSheet) -> String {
     ));
     if let Some((b, base)) = baseline(sheet) {
         let path = format!("rows.{b}.seconds.value");
-        let sub = format!("by default: {}", layout(b, base));
+        let sub = format!("by default: {}", layout(sheet, b, base));
         body.push_str(&tile(
             "Default",
             &value(&path, base.seconds.value, seconds),
@@ -111,9 +121,9 @@ fn verdict(sheet: &PlacementSheet) -> String {
         ));
     }
     body.push_str(&tile(
-        "In full use",
+        "Limit",
         &value(&path("limit_share"), best.limit_share, percent),
-        &format!("of the time: {}", text(&best.limit)),
+        &format!("of the critical path: {}", text(&best.limit)),
     ));
     body.push_str(&tile(
         "Node-seconds",
@@ -131,6 +141,14 @@ fn verdict(sheet: &PlacementSheet) -> String {
     ));
     body.push_str("</div>\n");
     body.push_str(&alarms(&sheet.warnings));
+    if !sheet.files.is_empty() {
+        let names: Vec<String> = sheet.files.iter().map(|f| text(&f.name)).collect();
+        body.push_str(&format!(
+            "<p>To run it so: <a href=\"#files\">{}</a>.</p>\n",
+            names.join(", ")
+        ));
+    }
+    body.push_str(&remarks("Assumed or left out", &sheet.assumed));
     section("verdict", "Verdict", &body)
 }
 
@@ -144,13 +162,13 @@ fn against(sheet: &PlacementSheet, best: &PlacementRow) -> String {
     let Some((b, base)) = baseline(sheet) else {
         return String::new();
     };
-    let longer = base.seconds.value / best.seconds.value - 1.0;
+    let ratio = base.seconds.value / best.seconds.value;
     if b == sheet.best {
         return "; this is the default".to_owned();
     }
     match base.same_as_best {
         true => "; the default is not significantly slower".to_owned(),
-        false if longer.is_finite() => format!("; the default takes {} longer", percent(longer)),
+        false if ratio.is_finite() => format!("; the default takes {}", longer(ratio)),
         false => String::new(),
     }
 }
@@ -220,7 +238,7 @@ fn table(sheet: &PlacementSheet) -> String {
     let header = [
         (
             "Per node",
-            "Processes on each node but the last ones, which nodes, and in which order the ranks go over them",
+            "Most processes on a node, which nodes, and in which order the ranks go over them",
         ),
         ("Nodes", "Number of nodes"),
         ("Time", "Predicted run time with its interval"),
@@ -232,7 +250,7 @@ fn table(sheet: &PlacementSheet) -> String {
             "Node-seconds",
             "Time times nodes: what the budget is charged",
         ),
-        ("Limited by", "The resource that is in full use longest"),
+        ("Limited by", "What takes most of the critical path"),
         ("Memory", "Whether the program fits into the nodes' memory"),
         (
             "Quick bound",
@@ -265,9 +283,9 @@ fn row(sheet: &PlacementSheet, i: usize, row: &PlacementRow) -> String {
         (_, true) => "no significant difference".to_owned(),
         _ => match sheet.rows.get(sheet.best) {
             Some(best) if best.seconds.value > 0.0 => {
-                let more = row.seconds.value / best.seconds.value - 1.0;
-                if more.is_finite() {
-                    format!("{} longer", percent(more))
+                let ratio = row.seconds.value / best.seconds.value;
+                if ratio.is_finite() {
+                    longer(ratio)
                 } else {
                     "&ndash;".to_owned()
                 }
@@ -281,7 +299,7 @@ fn row(sheet: &PlacementSheet, i: usize, row: &PlacementRow) -> String {
         MemoryFit::Unknown => "<span class=\"unknown\">not known</span>",
     };
     let limit = format!(
-        "{}<small>in full use {} of the time</small>",
+        "{}<small>{} of the critical path</small>",
         text(&row.limit),
         value(&path("limit_share"), row.limit_share, percent)
     );

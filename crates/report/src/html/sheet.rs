@@ -2,7 +2,7 @@
 
 use super::machine;
 use super::markup::{escape, number};
-use crate::number::{plain, time_f64};
+use crate::number::{percent, plain, three_digits, time_f64};
 use idlewave_run::findings::Estimate;
 
 /// Text from elsewhere.
@@ -83,6 +83,22 @@ pub(super) fn alarms(lines: &[String]) -> String {
         .iter()
         .map(|line| format!("<p class=\"alarm\" role=\"alert\">{}</p>\n", text(line)))
         .collect()
+}
+
+/// How much longer a time is that is so many times another one.
+pub(super) fn longer(ratio: f64) -> String {
+    match ratio >= 2.0 {
+        true => format!("{} times as long", three_digits(ratio)),
+        false => format!("{} longer", percent(ratio - 1.0)),
+    }
+}
+
+/// What is to be known and is no warning; nothing where there is none.
+pub(super) fn remarks(title: &str, lines: &[String]) -> String {
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("<h3>{title}</h3>\n{}", list(lines)),
+    }
 }
 
 /// A tile of the verdict.

@@ -1,7 +1,7 @@
 //! The page of a study that measured placements: the table over ranks, nodes and ranks per node, and measured beside predicted times.
 
 use super::markup::{absent, caption, cell, json, number, section, table as wide_table};
-use super::sheet::{alarms, body, estimate, footer, key, list, seconds, text};
+use super::sheet::{alarms, body, estimate, footer, key, list, longer, remarks, seconds, text};
 use super::{document, placement::SCRIPT, placement_chart as chart};
 use crate::number::percent;
 use crate::placement::{StudyRow, StudySheet};
@@ -22,12 +22,12 @@ pub fn study_page(sheet: &StudySheet) -> String {
         ),
     ];
     let run = format!("study of placements: {}", text(&sheet.what));
-    let remarks = [
+    let said = [
         "Times are measured; predictions are the model's, with the computation that was measured, and are marked as such.",
         "Collective and point-to-point times need not add up to less than the total: each may be that of another rank.",
     ];
     let version = format!("idlewave {}.", sheet.idlewave);
-    let body = body(&run, parts) + &footer(&remarks, &sheet.command, &version);
+    let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
     // Plain structs of texts, numbers and lists: each has a form in JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a study of placements", &body, &data, "", &SCRIPT)
@@ -65,21 +65,26 @@ fn verdict(sheet: &StudySheet) -> String {
         let Some((i, best)) = of().find(|(_, r)| r.is_minimum) else {
             continue;
         };
+        let layouts = of().count();
         let worst = of()
-            .map(|(_, r)| r.total.value / best.total.value - 1.0)
+            .map(|(_, r)| r.total.value / best.total.value)
             .filter(|v| v.is_finite());
-        let worst = worst.fold(0.0, f64::max);
+        let worst = worst.fold(1.0, f64::max);
         let path = |field: &str| format!("rows.{i}.{field}");
         body.push_str(&format!(
-            "<p>{p} ranks are fastest on {} x {}: {}. The slowest layout takes {} longer.</p>\n",
+            "<p>{p} ranks are fastest on {} node{} with {} on each: {}. {}</p>\n",
             number(&path("nodes"), best.nodes, &best.nodes.to_string()),
+            if best.nodes == 1 { "" } else { "s" },
             number(
                 &path("ranks_per_node"),
                 best.ranks_per_node,
                 &best.ranks_per_node.to_string()
             ),
             super::sheet::value(&path("total.value"), best.total.value, seconds),
-            percent(worst)
+            match layouts {
+                1 => "No other layout was measured.".to_owned(),
+                _ => format!("The slowest of {layouts} layouts takes {}.", longer(worst)),
+            }
         ));
     }
     let offs: Vec<f64> = sheet.rows.iter().filter_map(off).map(f64::abs).collect();
@@ -95,6 +100,7 @@ fn verdict(sheet: &StudySheet) -> String {
         ));
     }
     body.push_str("</div>\n");
+    body.push_str(&remarks("Left out", &sheet.notes));
     section("verdict", "Verdict", &body)
 }
 

@@ -73,6 +73,7 @@ pub fn calibration_sheet(ranks: u32) -> CalibrationSheet {
     CalibrationSheet {
         what: format!("between one and two, {ranks} ranks on each"),
         details: vec!["9 rounds in 60 s".to_owned()],
+        notes: Vec::new(),
         warnings: vec!["2 ranks shared 1 CPU".to_owned()],
         command: ["idlewave", "place", "calibrate"]
             .map(str::to_owned)

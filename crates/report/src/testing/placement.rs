@@ -94,6 +94,7 @@ pub fn placement_sheet(ranks: u32, leaf: u32) -> PlacementSheet {
             "adaptive routing".to_owned(),
             "congestion trees, and packets of many senders that meet at one receiver".to_owned(),
         ],
+        assumed: vec!["2 of 1000 steps are played".to_owned()],
         warnings: vec!["the memory of n7 is not known".to_owned()],
         rows,
     }
@@ -165,6 +166,7 @@ pub fn study_sheet() -> StudySheet {
             .to_vec(),
         idlewave: "0.0.0-test".to_owned(),
         rows: table.into_iter().map(row).collect(),
+        notes: vec!["8 ranks, 2 per node: not enough free memory".to_owned()],
         warnings: vec!["one of the nodes was busy with something else".to_owned()],
     }
 }

@@ -15,6 +15,7 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
     let mut sheet = CalibrationSheet {
         what: what.to_owned(),
         details: details(samples),
+        notes: samples.notes.clone(),
         warnings: found.warnings.clone(),
         command: std::env::args_os()
             .map(|arg| arg.to_string_lossy().into_owned())
@@ -143,6 +144,5 @@ fn details(samples: &CalibrationSamples) -> Vec<String> {
     if samples.interrupted {
         lines.push("it was ended on request".to_owned());
     }
-    lines.extend(samples.notes.iter().cloned());
     lines
 }

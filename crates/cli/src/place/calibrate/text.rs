@@ -46,16 +46,19 @@ pub fn render(samples: &CalibrationSamples, found: &Calibration) -> String {
     out.push_str(&all_to_all(found));
     out.push_str(&memory(samples, found));
     out.push_str(&parameters(found));
-    for note in samples.notes.iter().chain(&found.warnings) {
-        out.push_str(&wrapped(note));
+    for warning in &found.warnings {
+        out.push_str(&wrapped("! ", warning));
+    }
+    for note in &samples.notes {
+        out.push_str(&wrapped("  ", note));
     }
     out
 }
 
-/// Text with a mark before it, in lines of 80 columns.
-fn wrapped(text: &str) -> String {
+/// Text with a mark of two letters before it, in lines of 80 columns: warnings have an exclamation mark.
+fn wrapped(mark: &str, text: &str) -> String {
     let options = textwrap::Options::new(80)
-        .initial_indent("! ")
+        .initial_indent(mark)
         .subsequent_indent("  ");
     textwrap::fill(text, options) + "\n"
 }
@@ -274,7 +277,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_80_columns() {
-        for line in wrapped(&"word ".repeat(60)).lines() {
+        for line in wrapped("! ", &"word ".repeat(60)).lines() {
             assert!(line.len() <= 80, "{line}");
         }
     }
