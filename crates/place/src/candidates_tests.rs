@@ -4,7 +4,7 @@ use super::*;
 use crate::cases::case;
 use crate::job::MemoryVerdict;
 use crate::testing::{halo, program_of};
-use idlewave_network::NetworkParameters;
+use idlewave_network::{NetworkParameters, Place};
 use idlewave_simulate::Shape;
 use idlewave_topology::{
     Cable, FatTree, MemoryDomain, Node, Routing, Switch, SwitchIndex, Topology, Vertex,
@@ -72,9 +72,20 @@ fn local_ranks_take_turns_among_domains() {
         trials: 0,
         ..Job::default()
     };
-    let found = candidates(&on(topology), &ring(6), &job).unwrap();
+    let found = candidates(&on(topology.clone()), &ring(6), &job).unwrap();
     let domains: Vec<u32> = found[0].places.iter().map(|p| p.domain).collect();
     assert_eq!(domains, [0, 1, 0, 1, 0, 1]);
+    // A domain whose cores are all taken lets its turn pass, in every order of ranks.
+    topology.update_nodes(|_, node| (node.domains[0].cores, node.domains[1].cores) = (1, 3));
+    let found = candidates(&on(topology), &ring(6), &job).unwrap();
+    let domains: Vec<u32> = found[0].places.iter().map(|p| p.domain).collect();
+    assert_eq!(domains, [0, 1, 1, 1, 0, 1]);
+    for candidate in &found {
+        for node in &candidate.nodes {
+            let first = |p: &&Place| p.node == *node && p.domain == 0;
+            assert!(candidate.places.iter().filter(first).count() <= 1);
+        }
+    }
 }
 
 #[test]
@@ -376,9 +387,9 @@ proptest! {
             prop_assert_eq!(ranks.len(), candidate.nodes.len());
             prop_assert!(candidate.nodes.iter().all(|n| ranks.contains_key(n)));
             for (place, taken) in slots {
-                let domains = case.network.domains(place.node);
-                let has = crate::slots::of_domains(case.per_node, domains).nth(place.domain as usize);
-                prop_assert!(Some(taken) <= has);
+                let domains = &case.network.topology().nodes()[place.node.get()].domains;
+                let has = domains.get(place.domain as usize).map_or(case.per_node, |d| d.cores);
+                prop_assert!(taken <= has);
             }
         }
     }

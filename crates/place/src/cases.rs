@@ -45,7 +45,7 @@ pub(crate) fn case(seed: u64) -> Case {
         .with_capacity(rate(1e9));
     if domains == 2 {
         topology.update_nodes(|_, node| {
-            node.domains = [1; 2]
+            node.domains = [per_node.div_ceil(2), per_node / 2]
                 .map(|cores| MemoryDomain {
                     cores,
                     memory: None,

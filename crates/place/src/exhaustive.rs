@@ -53,7 +53,7 @@ pub fn exhaustive(
             return Err(PlaceError::NoSuchNode { index, count });
         }
         let first = ways.site(Place { node, domain: 0 });
-        sites.extend((first..).zip(of_domains(per_node, ways.domains(node))));
+        sites.extend((first..).zip(of_domains(per_node, ways.cores(node))));
     }
     let mut every = Every {
         traffic: &traffic,

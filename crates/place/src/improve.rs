@@ -41,7 +41,7 @@ impl Slots {
         };
         for &node in nodes {
             let first = loads.ways.site(Place { node, domain: 0 });
-            let domains = of_domains(per_node, loads.ways.domains(node));
+            let domains = of_domains(per_node, loads.ways.cores(node));
             for (site, free) in (first..).zip(domains).filter(|&(_, free)| free > 0) {
                 slots.place.insert(site, slots.sites.len());
                 slots.sites.push(site);
@@ -62,7 +62,7 @@ impl Slots {
         let (old, new) = (self.nodes[used], self.spare[spare]);
         (self.nodes[used], self.spare[spare]) = (new, old);
         let first = |node| loads.ways.site(Place { node, domain: 0 });
-        for domain in 0..loads.ways.domains(old) {
+        for domain in 0..loads.ways.cores(old).len() as u32 {
             if let Some(place) = self.place.remove(&(first(old) + domain)) {
                 self.sites[place] = first(new) + domain;
                 self.place.insert(first(new) + domain, place);
@@ -261,7 +261,7 @@ impl Search<'_> {
         now: Objective,
     ) -> Result<Objective, NetworkError> {
         let (old, new) = (self.slots.nodes[used], self.slots.spare[spare]);
-        if loads.ways.domains(old) != loads.ways.domains(new) {
+        if loads.ways.cores(old) != loads.ways.cores(new) {
             return Ok(now);
         }
         let site = |node| loads.ways.site(Place { node, domain: 0 });

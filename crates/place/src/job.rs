@@ -81,8 +81,8 @@ pub struct Candidate {
     pub ranks_per_node: u32,
     /// Nodes in use, in the order in which ranks were put on them.
     pub nodes: Vec<NodeIndex>,
-    /// The place of each rank. In block and cyclic order the i-th rank of a node is in its memory domain i modulo their number;
-    /// mapped and improved placements choose domains, and a batch system needs a rank file for them.
+    /// The place of each rank. In block and cyclic order the ranks of a node take turns among its memory domains that have a core
+    /// left; mapped and improved placements choose domains, and a batch system needs a rank file for them.
     pub places: Vec<Place>,
     /// How it was found.
     pub how: How,

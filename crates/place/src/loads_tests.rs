@@ -60,7 +60,7 @@ proptest! {
         let unit = unit(&case.network, &traffic);
         let mut random = Random::new(seed ^ 1);
         let mut ways = Ways::new(&case.network, unit, ranks, 1);
-        let sites = case.network.topology().node_indices().map(|n| ways.domains(n)).sum::<u32>() as usize;
+        let sites = case.network.topology().node_indices().map(|n| ways.cores(n).len()).sum::<usize>();
         let at: Vec<u32> = (0..ranks).map(|_| random.below(sites) as u32).collect();
         let mut loads = Loads::new(&traffic, &mut ways, at).unwrap();
         for _ in 0..steps {

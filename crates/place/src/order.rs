@@ -1,6 +1,6 @@
 //! Which rank goes to which of the selected nodes.
 
-use crate::slots::of_domains;
+use crate::slots::{domains_in_turn, of_domains};
 use crate::ways::Ways;
 use idlewave_network::Place;
 use idlewave_topology::NodeIndex;
@@ -30,20 +30,20 @@ impl Layout {
     pub fn block(&self, ways: &Ways) -> Vec<u32> {
         let mut sites = Vec::new();
         for (&node, &count) in self.nodes.iter().zip(&self.counts) {
-            sites.extend((0..count).map(|local| site(ways, node, local)));
+            sites.extend(sites_of(ways, node, count));
         }
         sites
     }
 
     /// The site of each rank, taking turns among the nodes that have a slot left.
     pub fn cyclic(&self, ways: &Ways) -> Vec<u32> {
-        let most = self.counts.iter().copied().max().unwrap_or(0);
-        let turn = |local: u32| {
-            let nodes = self.nodes.iter().zip(&self.counts);
-            let with_slot = nodes.filter(move |&(_, &count)| count > local);
-            with_slot.map(move |(&node, _)| site(ways, node, local))
-        };
-        (0..most).flat_map(turn).collect()
+        let most = self.counts.iter().copied().max().unwrap_or(0) as usize;
+        let nodes = self.nodes.iter().zip(&self.counts);
+        let nodes: Vec<Vec<u32>> = nodes
+            .map(|(&node, &count)| sites_of(ways, node, count).collect())
+            .collect();
+        let turn = |local: usize| nodes.iter().filter_map(move |sites| sites.get(local));
+        (0..most).flat_map(turn).copied().collect()
     }
 
     /// All sites with the ranks that each gets.
@@ -51,14 +51,15 @@ impl Layout {
         let mut sites = Vec::new();
         for (&node, &count) in self.nodes.iter().zip(&self.counts) {
             let first = ways.site(Place { node, domain: 0 });
-            let domains = of_domains(count, ways.domains(node));
+            let domains = of_domains(count, ways.cores(node));
             sites.extend((first..).zip(domains).filter(|&(_, ranks)| ranks > 0));
         }
         sites
     }
 }
 
-fn site(ways: &Ways, node: NodeIndex, local: u32) -> u32 {
-    let domain = local % ways.domains(node);
-    ways.site(Place { node, domain })
+/// Sites of the local ranks of a node.
+fn sites_of<'w>(ways: &'w Ways, node: NodeIndex, count: u32) -> impl Iterator<Item = u32> + 'w {
+    let domains = domains_in_turn(ways.cores(node)).take(count as usize);
+    domains.map(move |domain| ways.site(Place { node, domain }))
 }

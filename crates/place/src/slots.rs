@@ -19,10 +19,25 @@ pub fn even_nodes(ranks: u32, per_node: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Of so many ranks on a node, how many each of its memory domains gets: local rank i is in domain i modulo their number, as Slurm's
-/// `--distribution=block:cyclic` binds.
-pub(crate) fn of_domains(ranks: u32, domains: u32) -> impl Iterator<Item = u32> {
-    (0..domains).map(move |domain| ranks / domains + u32::from(domain < ranks % domains))
+/// Memory domains of the local ranks of a node, in order, without end: in turn those that have a core left, as Slurm's
+/// `--distribution=block:cyclic` binds. `cores` of each domain, of which there is one at least. Beyond all cores all take turns.
+pub(crate) fn domains_in_turn(cores: &[u32]) -> impl Iterator<Item = u32> + '_ {
+    let most = cores.iter().copied().max().unwrap_or(0);
+    (0..).flat_map(move |turn| {
+        let with_core = (0..)
+            .zip(cores)
+            .filter(move |&(_, &c)| turn < c || turn >= most);
+        with_core.map(|(domain, _)| domain)
+    })
+}
+
+/// Of so many ranks on a node, how many each of its memory domains gets.
+pub(crate) fn of_domains(ranks: u32, cores: &[u32]) -> Vec<u32> {
+    let mut counts = vec![0; cores.len()];
+    for domain in domains_in_turn(cores).take(ranks as usize) {
+        counts[domain as usize] += 1;
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -36,7 +51,11 @@ mod tests {
         assert_eq!(even_nodes(10, 4), [4, 3, 3]);
         assert_eq!(full_nodes(3, 8), [3]);
         assert_eq!(even_nodes(3, 8), [3]);
-        assert_eq!(of_domains(5, 3).collect::<Vec<_>>(), [2, 2, 1]);
+        assert_eq!(of_domains(5, &[4; 3]), [2, 2, 1]);
+        assert_eq!(of_domains(7, &[2, 6]), [2, 5]);
+        assert_eq!(of_domains(9, &[6, 2]), [7, 2]);
+        let in_turn: Vec<u32> = domains_in_turn(&[1, 3, 2]).take(6).collect();
+        assert_eq!(in_turn, [0, 1, 2, 1, 2, 1]);
     }
 
     proptest! {

@@ -48,6 +48,8 @@ pub(crate) struct Ways<'n> {
     /// Sites are memory domains, those of a node next to each other: where each node's begin, and the node of each.
     first_site: Vec<u32>,
     node_of: Vec<u32>,
+    /// Of each site, its cores.
+    cores: Vec<u32>,
     /// Of each node, those that differ from it in their cable alone.
     class_of: Vec<u32>,
     /// Of each node, its own cable's part of all of its ways out; empty where the ways have it.
@@ -75,10 +77,16 @@ impl<'n> Ways<'n> {
         let nodes = network.topology().nodes().len();
         let mut first_site = Vec::with_capacity(nodes + 1);
         let mut node_of = Vec::with_capacity(nodes);
-        for node in network.topology().node_indices() {
+        let mut cores: Vec<u32> = Vec::with_capacity(nodes);
+        for (node, known) in (0..).zip(network.topology().nodes()) {
             first_site.push(node_of.len() as u32);
-            let domains = network.domains(node) as usize;
-            node_of.resize(node_of.len() + domains, node.get() as u32);
+            let domains = known.domains.iter().map(|d| d.cores);
+            cores.extend(domains.filter(|&cores| cores > 0));
+            // A node of which nobody told is one domain.
+            if cores.len() == node_of.len() {
+                cores.push(u32::MAX);
+            }
+            node_of.resize(cores.len(), node);
         }
         first_site.push(node_of.len() as u32);
         let mut ways = Ways {
@@ -86,6 +94,7 @@ impl<'n> Ways<'n> {
             unit,
             first_site,
             node_of,
+            cores,
             class_of: Vec::new(),
             heads: vec![Vec::new(); nodes],
             tails: vec![None; nodes],
@@ -163,9 +172,10 @@ impl<'n> Ways<'n> {
         self.node_of[site as usize]
     }
 
-    /// Memory domains of a node.
-    pub fn domains(&self, node: NodeIndex) -> u32 {
-        self.first_site[node.get() + 1] - self.first_site[node.get()]
+    /// Cores of each memory domain of a node.
+    pub fn cores(&self, node: NodeIndex) -> &[u32] {
+        let first = &self.first_site[node.get()..];
+        &self.cores[first[0] as usize..first[1] as usize]
     }
 
     /// Which nodes are alike as senders.

@@ -481,3 +481,22 @@ proptest! {
         let _ = read_as(&bytes, Some(Format::ALL[format]), None);
     }
 }
+
+#[test]
+fn cores_of_a_node_are_those_of_its_domains() {
+    let text = |cores: &str| {
+        format!(
+            "[[node]]\nname = \"a\"\n{cores}domains = [{{ cores = 2 }}, {{ cores = 6 }}, {{ cores = 0 }}]\n"
+        )
+    };
+    for cores in ["", "cores = 8\n"] {
+        assert_eq!(topology(&text(cores)).nodes()[0].cores, Some(8));
+    }
+    let error = read(text("cores = 9\n").as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has 9 cores, and 8 in its domains"),
+        "{error}"
+    );
+}

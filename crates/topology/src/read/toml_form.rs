@@ -136,8 +136,18 @@ fn node(table: &NodeForm, name: String) -> Result<Node, ReadError> {
             "node {name:?} has no cores; leave the key out"
         )));
     }
+    let in_domains: u64 = table.domains.iter().map(|d| u64::from(d.cores)).sum();
+    let cores = match (table.cores, u32::try_from(in_domains)) {
+        (None, Ok(1..)) => Some(in_domains as u32),
+        (Some(cores), _) if in_domains > 0 && in_domains != u64::from(cores) => {
+            return Err(structure(format!(
+                "node {name:?} has {cores} cores, and {in_domains} in its domains"
+            )));
+        }
+        (cores, _) => cores,
+    };
     Ok(Node {
-        cores: table.cores,
+        cores,
         memory: amount(table.memory.as_ref())?,
         domains: table.domains.iter().map(domain).collect::<Result<_, _>>()?,
         free: table.free.unwrap_or(true),
