@@ -40,9 +40,24 @@ pub struct Advised {
 impl Advised {
     /// Whether it is what a batch system does with this number of ranks per node: nodes in order, filled one after the other.
     pub fn is_baseline(&self) -> bool {
-        let how = &self.candidate.how;
-        how.selection == Selection::First && how.order == Order::Block && !how.improved && !how.even
+        is_baseline(&self.candidate)
     }
+}
+
+fn is_baseline(candidate: &Candidate) -> bool {
+    let how = &candidate.how;
+    how.selection == Selection::First && how.order == Order::Block && !how.improved && !how.even
+}
+
+fn fits(candidate: &Candidate) -> bool {
+    !matches!(candidate.memory, MemoryVerdict::Exceeds { .. })
+}
+
+/// What a batch system does by default: as many ranks per node as the cores of a node and their memory are enough for.
+fn default_of<'a>(candidates: impl Iterator<Item = &'a Candidate>) -> Option<usize> {
+    let baselines = candidates.enumerate().filter(|(_, c)| is_baseline(c));
+    let most = baselines.max_by_key(|(_, c)| (fits(c), c.ranks_per_node));
+    most.map(|(at, _)| at)
 }
 
 /// What was found.
@@ -155,9 +170,8 @@ pub fn advise(
     for rows in rows.chunk_by_mut(|a, b| a.candidate.ranks_per_node == b.candidate.ranks_per_node) {
         simplest_first(rows);
     }
-    let fits = |row: &Advised| !matches!(row.candidate.memory, MemoryVerdict::Exceeds { .. });
-    let anything_fits = rows.iter().any(fits);
-    let of_interest = |row: &&Advised| fits(row) || !anything_fits;
+    let anything_fits = rows.iter().any(|row| fits(&row.candidate));
+    let of_interest = |row: &&Advised| fits(&row.candidate) || !anything_fits;
     let least = rows
         .iter()
         .filter(of_interest)
@@ -168,9 +182,7 @@ pub fn advise(
     let all = rows.iter().enumerate().filter(|(_, row)| of_interest(row));
     let fast = all.filter(|(_, row)| row.estimate.seconds.value <= least * SAME);
     let best = fast.min_by_key(simple).map(|(at, _)| at);
-    let by_default = rows.iter().enumerate().filter(|(_, row)| row.is_baseline());
-    let default = by_default.max_by_key(|(_, row)| (fits(row), row.candidate.ranks_per_node));
-    let default = default.map(|(at, _)| at);
+    let default = default_of(rows.iter().map(|row| &row.candidate));
     let Some(best) = best else {
         return Err(PlaceError::Nothing {
             what: "no ranks: there is no placement",
@@ -209,17 +221,14 @@ fn worth_playing(candidates: Vec<Candidate>, operations: u64) -> Vec<Candidate> 
     let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
     let mut by_bound: Vec<Candidate> = candidates;
     by_bound.sort_by(|a, b| a.bound_seconds.total_cmp(&b.bound_seconds));
-    let most_ranks = by_bound.iter().map(|c| c.ranks_per_node).max().unwrap_or(0);
+    // What the batch system does by default is always compared with.
+    let default = default_of(by_bound.iter());
     let mut ranked: Vec<(usize, usize, Candidate)> = Vec::with_capacity(by_bound.len());
     for (place, candidate) in by_bound.into_iter().enumerate() {
         let nth = seen.entry(candidate.ranks_per_node).or_insert(0);
         *nth += 1;
-        let how = &candidate.how;
-        // What the batch system does by default is always compared with.
-        let default = candidate.ranks_per_node == most_ranks
-            && how.selection == Selection::First
-            && how.order == Order::Block;
-        ranked.push((if default { 0 } else { *nth }, place, candidate));
+        let nth = if Some(place) == default { 0 } else { *nth };
+        ranked.push((nth, place, candidate));
     }
     ranked.sort_by_key(|(nth, place, _)| (*nth, *place));
     ranked.truncate(most);
@@ -273,6 +282,30 @@ mod tests {
         assert!(advice.rows[advice.best].is_baseline());
         assert_eq!(advice.rows[advice.default].candidate.ranks_per_node, 4);
         assert!(advice.rows[advice.best].same_as_best);
+    }
+
+    #[test]
+    fn of_many_placements_the_default_that_fits_into_memory_is_played() {
+        let mut topology = Topology::star(12).unwrap().with_cores(12);
+        topology = topology.with_memory(idlewave_units::Bytes::new(5));
+        let parameters = NetworkParameters::assumed("test", 1e9);
+        let network = Network::new(topology, parameters, Routing::Deterministic).unwrap();
+        let ring: Vec<_> = (0..12)
+            .map(|rank| (rank, (rank + 1) % 12, 1_000_000))
+            .collect();
+        let program = program_of(12, &ring, 0);
+        // Five ranks fit on a node, and two of them leave three for the last one.
+        let job = Job {
+            memory_per_rank: Some(idlewave_units::Bytes::new(1)),
+            trials: 0,
+            ..Job::default()
+        };
+        let found = candidates(&network, &program, &job).unwrap();
+        let played = worth_playing(found.clone(), MOST_PLAYED);
+        assert!(found.len() > LEAST_PLAYED && played.len() == LEAST_PLAYED);
+        let default = default_of(played.iter()).unwrap();
+        assert_eq!(played[default].ranks_per_node, 5);
+        assert!(fits(&played[default]));
     }
 
     #[test]
