@@ -23,6 +23,9 @@ const BEST: usize = 2;
 /// one of full and even nodes.
 const EVERY_ORDER: usize = 4_096;
 
+/// Partners of a rank with which a trial counts as one; with twice as many it takes twice as long, and half as many are made.
+const USUAL_PARTNERS: u64 = 16;
+
 /// A placement that was judged.
 #[derive(Clone, Debug)]
 struct Scored {
@@ -86,7 +89,8 @@ pub fn candidates_with(
         found: Vec::new(),
     };
     let seed = Random::new(job.seed).next();
-    let trials = job.trials / tried.len() as u64;
+    let partners = traffic.edges() as u64 / u64::from(traffic.ranks()).max(1);
+    let trials = job.trials / tried.len() as u64 / (partners / USUAL_PARTNERS).max(1);
     let mut candidates = Vec::new();
     for tried in &tried {
         finder.find(&tried.nodes, tried.per_node, tried.even)?;

@@ -22,7 +22,8 @@ pub struct Job {
     pub max_nodes: Option<u32>,
     /// Ranks on each node where the program's computation was measured, from 1.
     pub measured_with: u32,
-    /// Swaps that are tried in all, divided among the numbers of ranks per node. 0: no local search.
+    /// Swaps that are tried in all, divided among the numbers of ranks per node; fewer where ranks have more than 16 partners each.
+    /// 0: no local search.
     pub trials: u64,
     /// Where the search's random numbers begin. The same seed gives the same candidates.
     pub seed: u64,
