@@ -344,6 +344,7 @@ mod tests {
     use idlewave_network::{NetworkParameters, Program};
     use idlewave_place::{Advice, Job, advise, candidates};
     use idlewave_topology::{Routing, Topology};
+    use idlewave_units::Bytes;
 
     /// Four ranks in a ring on two nodes, and what is advised.
     fn advised() -> (Network, Program, Advice) {
@@ -413,7 +414,15 @@ mod tests {
             text.ends_with("x3.00 as long") && !how.contains("Scotch"),
             "{text}"
         );
+        // What does not fit is no alternative.
+        advice.rows[other].candidate.memory = MemoryVerdict::Exceeds {
+            node: NodeIndex::new(0),
+            needed: Bytes::new(2),
+            there: Bytes::new(1),
+        };
+        assert!(said(&advice, true).0.unwrap().contains("worth playing"));
         for row in &mut advice.rows {
+            row.candidate.memory = MemoryVerdict::Fits;
             row.candidate.how.order = Order::Block;
         }
         advice.rows[advice.best].candidate.how.order = Order::Scotch;
