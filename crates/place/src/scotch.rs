@@ -78,6 +78,7 @@ pub fn read_scotch_mapping(text: &str) -> Result<Vec<u32>, PlaceError> {
 mod tests {
     use super::*;
     use crate::testing::program_of;
+    use proptest::prelude::*;
 
     #[test]
     fn a_line_of_three_ranks_is_written_as_scotch_has_it() {
@@ -118,6 +119,30 @@ mod tests {
         ] {
             let error = read_scotch_mapping(text).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mapping_is_read_in_any_order_and_whatever_is_changed_never_panics(
+            node_of in prop::collection::vec(0u32..9, 0..12),
+            turn in 0usize..12,
+            changes in prop::collection::vec((0usize..64, "[-0-9\\t\\n x]{0,3}"), 0..4),
+        ) {
+            let mut lines: Vec<String> =
+                (0..).zip(&node_of).map(|(rank, node): (u32, _)| format!("{rank}\t{node}\n")).collect();
+            let turn = turn % lines.len().max(1);
+            lines.rotate_left(turn);
+            let mut text = format!("{}\n{}", node_of.len(), lines.concat());
+            prop_assert_eq!(read_scotch_mapping(&text), Ok(node_of));
+            for (at, with) in changes {
+                let at = at.min(text.len());
+                text.replace_range(at..(at + 1).min(text.len()), &with);
+            }
+            if let Ok(read) = read_scotch_mapping(&text) {
+                let count = text.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().parse());
+                prop_assert_eq!(count, Some(Ok(read.len())));
+            }
         }
     }
 }
