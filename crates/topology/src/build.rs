@@ -8,7 +8,7 @@ pub use dragonfly::Dragonfly;
 pub use fat_tree::{FatTree, Pods};
 
 use crate::error::TopologyError;
-use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
+use crate::model::{Cable, LinkIndex, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::topology::{MAX_NODES, Topology, count};
 
 /// How ways are found.
@@ -28,11 +28,13 @@ impl Topology {
     /// # Errors
     /// No node or more than [`MAX_NODES`].
     pub fn star(nodes: usize) -> Result<Self, TopologyError> {
-        let nodes = named_nodes(nodes as u64)?;
-        let hub = Vertex::Switch(SwitchIndex::new(0));
-        let node = |n| Vertex::Node(NodeIndex::new(n));
-        let cables: Vec<Cable> = (0..nodes.len()).map(|n| Cable::new(node(n), hub)).collect();
-        Self::from_cables(nodes, vec![Switch::new("switch1")], &cables)
+        Self::on_one_switch(named_nodes(nodes as u64)?, "switch1")
+    }
+
+    /// These nodes on one switch of this name.
+    pub(crate) fn on_one_switch(nodes: Vec<Node>, switch: &str) -> Result<Self, TopologyError> {
+        let cables = node_cables(nodes.len(), nodes.len());
+        Self::from_cables(nodes, vec![Switch::new(switch)], &cables)
     }
 }
 
@@ -51,6 +53,11 @@ fn node_cables(nodes: usize, concentration: usize) -> Vec<Cable> {
         )
     };
     (0..nodes).map(cable).collect()
+}
+
+/// The links from a node to its switch and back, where the cables of nodes come first.
+fn node_links(node: NodeIndex) -> [LinkIndex; 2] {
+    [0, 1].map(|direction| LinkIndex::new(2 * node.get() + direction))
 }
 
 /// The product of numbers each of which may be anything.

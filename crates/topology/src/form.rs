@@ -51,31 +51,6 @@ impl Kind {
     }
 }
 
-/// Keys before the first table, by which the form is recognised.
-pub(crate) const KEYS: [&str; 21] = [
-    "kind",
-    "cores",
-    "memory",
-    "capacity",
-    "uplink_capacity",
-    "nodes",
-    "nodes_per_leaf",
-    "leaves",
-    "spines",
-    "cables_per_spine",
-    "pods",
-    "cores_per_spine",
-    "cables_per_core",
-    "dims",
-    "wrap",
-    "nodes_per_switch",
-    "groups",
-    "switches_per_group",
-    "global_links_per_switch",
-    "switch",
-    "link",
-];
-
 macro_rules! form {
     ($($key:ident: $kind:ty,)*) => {
         /// The text as a whole.
@@ -84,10 +59,7 @@ macro_rules! form {
         pub(crate) struct Form {
             #[serde(default)]
             pub(crate) kind: Kind,
-            $(
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                pub(crate) $key: Option<$kind>,
-            )*
+            $(pub(crate) $key: Option<$kind>,)*
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub(crate) node: Vec<NodeForm>,
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,6 +67,11 @@ macro_rules! form {
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub(crate) link: Vec<LinkForm>,
         }
+
+        /// Keys before the first table, by which the form is recognised.
+        pub(crate) const KEYS: &[&str] = &[
+            "kind", $(stringify!($key),)* "node", "switch", "link",
+        ];
 
         impl Form {
             /// Keys that the text has, with whether it has them.
@@ -152,11 +129,8 @@ impl Form {
 pub(crate) struct NodeForm {
     /// A name or a list, `n[1-16]`.
     pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cores: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) free: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) features: Vec<String>,
@@ -169,7 +143,6 @@ pub(crate) struct NodeForm {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DomainForm {
     pub(crate) cores: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<String>,
 }
 
@@ -178,7 +151,6 @@ pub(crate) struct DomainForm {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SwitchForm {
     pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) level: Option<u32>,
 }
 
@@ -189,9 +161,7 @@ pub(crate) struct LinkForm {
     pub(crate) from: String,
     pub(crate) to: String,
     /// Parallel cables of each pair.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cables: Option<u32>,
     /// Of one cable in one direction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) capacity: Option<String>,
 }

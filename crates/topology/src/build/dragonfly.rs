@@ -1,7 +1,7 @@
 //! Dragonflies (Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", 2008): groups of
 //! switches, all joined within a group, and each two groups joined by global cables.
 
-use super::{Shape, named_nodes, node_cables, product};
+use super::{Shape, named_nodes, node_cables, node_links, product};
 use crate::error::TopologyError;
 use crate::model::{Cable, LinkIndex, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::route::{Route, Routing};
@@ -166,8 +166,7 @@ impl Joined {
         routing: Routing,
     ) -> Option<Route> {
         let (first, last) = (self.switch(from), self.switch(to));
-        let up = (LinkIndex::new(2 * from.get()), 1.0);
-        let down = (LinkIndex::new(2 * to.get() + 1), 1.0);
+        let (up, down) = ((node_links(from)[0], 1.0), (node_links(to)[1], 1.0));
         let between = |a: Vertex, b: Vertex| topology.link_between(a, b);
         let mut shares = vec![up];
         let least = self.distance(topology, from, to)?;

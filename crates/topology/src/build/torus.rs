@@ -1,6 +1,6 @@
 //! Tori and meshes: dimension-order routing.
 
-use super::{Shape, named_nodes, node_cables, product};
+use super::{Shape, named_nodes, node_cables, node_links, product};
 use crate::error::TopologyError;
 use crate::model::{Cable, LinkIndex, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::route::{Route, Routing};
@@ -183,7 +183,7 @@ impl Torus {
     ) -> Option<Route> {
         let (first, last) = (self.switch(from), self.switch(to));
         let ways = self.ways(first, last);
-        let mut shares = vec![(LinkIndex::new(2 * from.get()), 1.0)];
+        let mut shares = vec![(node_links(from)[0], 1.0)];
         match routing {
             Routing::Deterministic => {
                 let mut at = first;
@@ -193,7 +193,7 @@ impl Torus {
             }
             Routing::Multipath => self.all_orders(topology, (first, last), &ways, &mut shares)?,
         }
-        shares.push((LinkIndex::new(2 * to.get() + 1), 1.0));
+        shares.push((node_links(to)[1], 1.0));
         let hops = 1 + ways.iter().map(|(_, _, way)| way.steps).sum::<u32>();
         Some(Route { shares, hops })
     }

@@ -82,15 +82,7 @@ impl Format {
             if starts(&["nodename="]) {
                 return Some(Format::ScontrolNode);
             }
-            if starts(&[
-                "- topology:",
-                "- cluster_default:",
-                "- tree:",
-                "- block:",
-                "- flat:",
-                "-",
-            ]) || lower == "topology:"
-            {
+            if starts(&["-"]) || lower == "topology:" {
                 return Some(Format::TopologyYaml);
             }
             if starts(&[
