@@ -66,6 +66,19 @@ impl Node {
             features: Vec::new(),
         }
     }
+
+    /// Gives it so many cores. Domains with another number of them are forgotten.
+    pub(crate) fn set_cores(&mut self, cores: u32) {
+        self.cores = Some(cores);
+        if self.cores_of_domains() != u64::from(cores) {
+            self.domains.clear();
+        }
+    }
+
+    /// Cores of all its domains.
+    pub(crate) fn cores_of_domains(&self) -> u64 {
+        self.domains.iter().map(|d| u64::from(d.cores)).sum()
+    }
 }
 
 /// Cores of a node that share a memory (a NUMA domain).
@@ -121,7 +134,7 @@ pub struct Link {
 impl Link {
     /// What one of its cables carries; `None` where the source does not tell.
     pub fn capacity_per_cable(&self) -> Option<BytesPerSecond> {
-        self.capacity?.scaled(1.0 / f64::from(self.cables))
+        BytesPerSecond::new(self.capacity?.get() / f64::from(self.cables))
     }
 }
 

@@ -62,8 +62,10 @@ impl Topology {
         self.distance(from, to).unwrap_or(u32::MAX)
     }
 
-    /// Switches on a shortest way; `None` where nothing joins the two.
+    /// Switches on a shortest way; `None` where nothing joins the two, and for an index of another topology.
     pub fn distance(&self, from: NodeIndex, to: NodeIndex) -> Option<u32> {
+        self.check(Vertex::Node(from)).ok()?;
+        self.check(Vertex::Node(to)).ok()?;
         if from == to {
             return Some(0);
         }
@@ -72,7 +74,6 @@ impl Topology {
             Shape::Dragonfly(dragonfly) => dragonfly.distance(self, from, to),
             Shape::Graph if self.direct(from, to).is_some() => Some(0),
             Shape::Graph => {
-                self.check(Vertex::Node(to)).ok()?;
                 let distances = self.distances.to(self, to);
                 let nearest = self.switches_of(from).map(|s| distances[s.get()]).min()?;
                 (nearest != UNREACHED).then_some(u32::from(nearest))

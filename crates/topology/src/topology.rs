@@ -291,15 +291,9 @@ impl Topology {
         }
     }
 
-    /// Gives every node so many cores.
+    /// Gives every node so many cores. Domains with another number of them are forgotten.
     pub fn with_cores(mut self, cores: u32) -> Self {
-        self.update_nodes(|_, node| {
-            node.cores = Some(cores);
-            let known: u64 = node.domains.iter().map(|d| u64::from(d.cores)).sum();
-            if known != u64::from(cores) {
-                node.domains.clear();
-            }
-        });
+        self.update_nodes(|_, node| node.set_cores(cores));
         self
     }
 
@@ -355,6 +349,15 @@ pub(crate) fn count(
             most,
         }),
     }
+}
+
+/// The name, with as many `_` behind it as it takes to be none of those that are taken.
+pub(crate) fn free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut name = wanted.to_owned();
+    while is_taken(&name) {
+        name.push('_');
+    }
+    name
 }
 
 /// Whether every format can hold the name.

@@ -108,6 +108,39 @@ fn a_link_speed_with_a_unit_is_a_capacity_and_one_without_is_none() {
 }
 
 #[test]
+fn a_link_speed_that_is_left_out_is_told() {
+    let notes = |text: &str| read(text.as_bytes()).unwrap().notes;
+    let conf = notes(
+        "SwitchName=a Nodes=n[1-2] LinkSpeed=100\nSwitchName=b Switches=a LinkSpeed=1Gbit/s\n",
+    );
+    assert_eq!(conf.len(), 2, "{conf:?}");
+    assert!(conf[1].starts_with("LinkSpeed of 1 switch(es)"), "{conf:?}");
+    assert_eq!(notes(&sample("scontrol-topology.txt")).len(), 1);
+}
+
+#[test]
+fn memory_that_slurm_does_not_know_is_unknown() {
+    let memory = |text: &str| match read(text.as_bytes()).unwrap().content {
+        Content::Nodes(nodes) => nodes[0].memory.map(|m| m.get()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(memory("NodeName=a RealMemory=1\n"), None);
+    assert_eq!(memory("NodeName=a RealMemory=2\n"), Some(2 << 20));
+    assert_eq!(memory("NodeName=a\n"), None);
+}
+
+#[test]
+fn a_host_and_a_switch_of_the_same_name_are_told_apart() {
+    let text = "Switch 4 \"S-1\" # \"x\"\n[1] \"H-1\"[1]\n[2] \"S-2\"[1]\n\
+                Switch 4 \"S-2\" # \"x-switch\"\n[1] \"S-1\"[2]\n\
+                Ca 1 \"H-1\" # \"x HCA-1\"\n[1] \"S-1\"[1]\n";
+    let network = topology(text);
+    let names: Vec<&str> = network.switches().iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["x-switch_", "x-switch"]);
+    assert!(network.node("x").is_some());
+}
+
+#[test]
 fn blocks_are_switches_below_one() {
     let expected = ["b1 1 g[01-04]", "b2 1 g[05-08]", "blocks 2 b[1-2]"];
     assert_eq!(tree(&topology(&sample("blocks.conf"))), expected);
@@ -301,6 +334,14 @@ fn contradictions_of_a_tree_name_the_line_and_the_node_or_switch() {
         ("SwitchName=a Nodes=n1\nBlockName=b Nodes=n2\n", "line 2"),
         ("BlockName=b Nodes=n1\nBlockSizes=0\n", "line 2, \"0\""),
         ("SwitchName= Nodes=n1\n", "no name of one switch"),
+        (
+            "BlockName=b Nodes=n1 nodes=n2\n",
+            "line 1, \"nodes\": the line has this key twice",
+        ),
+        (
+            "SwitchName=a Nodes=n1 Nodes=n2\n",
+            "line 1, \"nodes\": the line has this key twice",
+        ),
     ];
     for (text, part) in cases {
         let message = message(text);
@@ -325,6 +366,10 @@ fn contradictions_of_other_forms_are_refused_with_their_place() {
         ),
         ("- topology: &x a\n  flat: *x\n", "an alias in line 2"),
         ("- topology: a\n  tree: [\n", "read the YAML text"),
+        (
+            "- topology: a\n  flat: true\n---\n- topology: b\n  flat: true\n",
+            "a second document begins in line 4",
+        ),
         ("NodeName=a CPUTot=many\n", "line 1, \"CPUTot=many\""),
         (
             "NodeName=a\nNodeName=a\n",
@@ -352,6 +397,14 @@ fn contradictions_of_other_forms_are_refused_with_their_place() {
             "the kind star has no key leaves",
         ),
         ("kind = \"star\"\n", "star needs the key nodes"),
+        (
+            "kind = \"fat-tree\"\nnodes_per_leaf = 1\nleaves = 1\nspines = 1\ncables_per_core = 2\n",
+            "fat-tree needs the key pods",
+        ),
+        (
+            "kind = \"star\"\nnodes = 2\ncores = 3\n[[node]]\nname = \"n2\"\ndomains = [{ cores = 2 }, { cores = 2 }]\n",
+            "the domains of node \"n2\" have 4 cores together",
+        ),
         ("kind = \"star\"\nnodes = 0\n", "take 0 nodes"),
         (
             "kind = \"star\"\nnodes = 1\ncapacity = \"fast\"\n",
@@ -400,6 +453,23 @@ fn files_that_speak_of_the_same_nodes_are_joined() {
         "{:?}",
         all.notes
     );
+
+    // Domains that do not have as many cores as the resource manager says are forgotten, others kept.
+    for (cores, domains) in [(8, 2), (6, 0)] {
+        let toml = "kind = \"star\"\nnodes = 1\n[[node]]\nname = \"n1\"\ncores = 8\n\
+                    domains = [{ cores = 4 }, { cores = 4 }]\n";
+        let node = format!("NodeName=n1 CPUTot={cores} State=IDLE\n");
+        let files = [toml, &node].map(|text| read(text.as_bytes()).unwrap());
+        let joined = combine(files.into()).unwrap().topology;
+        let node = &joined.nodes()[0];
+        assert_eq!((node.cores, node.domains.len()), (Some(cores), domains));
+    }
+    // A machine whose domains are unknown takes none away.
+    let toml = "kind = \"star\"\nnodes = 1\n[[node]]\nname = \"n1\"\ncores = 1\ndomains = [{ cores = 1 }]\n";
+    let machine = "<topology><object type=\"Machine\"><object type=\"Core\"/></object></topology>";
+    let files = [toml, machine].map(|text| read(text.as_bytes()).unwrap());
+    let joined = combine(files.into()).unwrap().topology;
+    assert_eq!(joined.nodes()[0].domains.len(), 1);
 
     let one = combined(&["hwloc2.xml"]).unwrap().topology;
     assert_eq!(

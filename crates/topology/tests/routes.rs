@@ -396,6 +396,11 @@ fn parts_that_nothing_joins_are_allowed_and_named_when_a_way_is_asked_for() {
         assert_eq!(parts.hops(node(0), node(to)), u32::MAX);
     }
     assert_eq!(parts.leaf_of(node(2)), None);
+    for topology in [&parts, &Topology::torus(&[3], true).unwrap()] {
+        assert_eq!(topology.distance(node(0), node(9)), None);
+        assert_eq!(topology.distance(node(9), node(9)), None);
+        assert_eq!(topology.distance(node(9), node(0)), None);
+    }
     let far = parts.routes(node(0), node(9), Routing::Multipath);
     assert!(matches!(far, Err(TopologyError::NoSuch { index: 9, .. })));
 }

@@ -2,7 +2,7 @@
 
 use super::tree::{self, Parent};
 use crate::read::ReadError;
-use crate::topology::Topology;
+use crate::topology::{Topology, free_name};
 use std::collections::HashSet;
 
 /// What is said where blocks were read.
@@ -12,11 +12,7 @@ pub(super) const NOTE: &str = "blocks say nothing of what joins them: each is ta
 pub(super) fn topology(mut blocks: Vec<Parent>) -> Result<Topology, ReadError> {
     if blocks.len() > 1 {
         let names: HashSet<&str> = blocks.iter().map(|b| b.name.as_str()).collect();
-        // A name that none of them has.
-        let mut name = "blocks".to_owned();
-        while names.contains(name.as_str()) {
-            name.push('_');
-        }
+        let name = free_name("blocks", |name| names.contains(name));
         let listed: Vec<&str> = blocks.iter().map(|b| b.name.as_str()).collect();
         let above = Parent {
             name,

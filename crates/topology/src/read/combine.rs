@@ -2,8 +2,8 @@
 
 use super::{Content, Machine, Read, ReadError};
 use crate::hostlist;
-use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
-use crate::topology::Topology;
+use crate::model::Node;
+use crate::topology::{Topology, free_name};
 use idlewave_units::foreign::cut;
 use std::collections::{HashMap, HashSet};
 
@@ -89,18 +89,8 @@ pub fn combine(files: Vec<Read>) -> Result<Combined, ReadError> {
 
 fn one_switch(nodes: Vec<Node>) -> Result<Topology, ReadError> {
     let names: HashSet<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
-    let mut name = "switch1".to_owned();
-    while names.contains(name.as_str()) {
-        name.push('_');
-    }
-    let hub = Vertex::Switch(SwitchIndex::new(0));
-    let cable = |n| Cable::new(Vertex::Node(NodeIndex::new(n)), hub);
-    let cables: Vec<Cable> = (0..nodes.len()).map(cable).collect();
-    Ok(Topology::from_cables(
-        nodes,
-        vec![Switch::new(name)],
-        &cables,
-    )?)
+    let name = free_name("switch1", |name| names.contains(name));
+    Ok(Topology::on_one_switch(nodes, &name)?)
 }
 
 /// Names of which one side knows nothing.
@@ -134,7 +124,9 @@ fn fill(topology: &mut Topology, nodes: Vec<Node>) -> Result<(), ReadError> {
     }
     topology.update_nodes(|_, node| {
         if let Some(read) = by_name.remove(&node.name) {
-            node.cores = read.cores.or(node.cores);
+            if let Some(cores) = read.cores {
+                node.set_cores(cores);
+            }
             node.memory = read.memory.or(node.memory);
             node.free = read.free;
             node.features = read.features;
@@ -181,7 +173,9 @@ fn apply(
             node.cores = machine.cores.or(node.cores);
             // What the resource manager hands out comes first.
             node.memory = node.memory.or(machine.memory);
-            node.domains = machine.domains.clone();
+            if !machine.domains.is_empty() {
+                node.domains = machine.domains.clone();
+            }
         }
     });
     if taken == 0 {

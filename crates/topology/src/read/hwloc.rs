@@ -10,7 +10,7 @@ use idlewave_units::Bytes;
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// Most elements that are read: a machine has some thousand.
-const MOST_ELEMENTS: u32 = 1_000_000;
+const MOST_ELEMENTS: u32 = 100_000;
 /// Deepest nesting in which a core is looked for; hwloc has some twelve levels.
 const DEEPEST: usize = 64;
 

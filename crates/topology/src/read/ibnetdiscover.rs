@@ -6,7 +6,7 @@
 use super::{Content, Read};
 use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::read::{Format, ReadError};
-use crate::topology::{MAX_CABLES, Topology, count, is_name};
+use crate::topology::{MAX_CABLES, Topology, count, free_name, is_name};
 use idlewave_units::BytesPerSecond;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -190,9 +190,13 @@ fn assemble(
         vertices.push(vertex);
     }
     // A host may be named as a switch is.
+    let mut taken: HashSet<String> = switches.iter().map(|s| s.name.clone()).collect();
     for switch in &mut switches {
         if of_host.contains_key(&switch.name) {
-            switch.name.push_str("-switch");
+            let wanted = format!("{}-switch", switch.name);
+            let is_taken = |name: &str| of_host.contains_key(name) || taken.contains(name);
+            switch.name = free_name(&wanted, is_taken);
+            taken.insert(switch.name.clone());
         }
     }
     let cables = cables(devices, places, ports, &vertices)?;

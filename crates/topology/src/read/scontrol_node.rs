@@ -108,7 +108,8 @@ impl Record<'_> {
         let features = features.unwrap_or_default().split(',').map(str::to_owned);
         Ok(Node {
             cores: cores.and_then(|c| u32::try_from(c).ok()).filter(|c| *c > 0),
-            memory: memory.filter(|m| *m > 0).map(mebibytes),
+            // Slurm prints 1 where its configuration does not say (slurm.conf(5), RealMemory).
+            memory: memory.filter(|m| *m > 1).map(mebibytes),
             free: self.text("State").is_none_or(is_free),
             features: features.filter(|f| !f.is_empty()).collect(),
             ..Node::new(name)

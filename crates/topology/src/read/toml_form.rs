@@ -39,6 +39,19 @@ pub(super) fn read(text: &str) -> Result<Read, ReadError> {
     if let memory @ Some(_) = amount(form.memory.as_ref())? {
         topology.update_nodes(|_, node| node.memory = node.memory.or(memory));
     }
+    for node in topology.nodes().iter().filter(|n| !n.domains.is_empty()) {
+        let of_domains = node.cores_of_domains();
+        if node
+            .cores
+            .is_some_and(|cores| u64::from(cores) != of_domains)
+        {
+            let why = format!(
+                "the domains of node {:?} have {of_domains} cores together, and the node another number",
+                node.name
+            );
+            return Err(structure(why));
+        }
+    }
     Ok(Read {
         format: Format::Toml,
         content: Content::Topology(Box::new(topology)),
@@ -69,12 +82,12 @@ fn built(form: &Form) -> Result<Topology, ReadError> {
             leaves: wanted(form.leaves, "leaves")?,
             spines: wanted(form.spines, "spines")?,
             cables_per_spine: form.cables_per_spine.unwrap_or(1),
-            pods: match (form.pods, form.cores_per_spine) {
-                (None, None) => None,
-                (pods, cores) => Some(Pods {
-                    pods: wanted(pods, "pods, as it has cores_per_spine,")?,
+            pods: match (form.pods, form.cores_per_spine, form.cables_per_core) {
+                (None, None, None) => None,
+                (pods, cores, cables) => Some(Pods {
+                    pods: wanted(pods, "pods, as it has keys of the third level,")?,
                     cores_per_spine: wanted(cores, "cores_per_spine, as it has pods,")?,
-                    cables_per_core: form.cables_per_core.unwrap_or(1),
+                    cables_per_core: cables.unwrap_or(1),
                 }),
             },
         }),

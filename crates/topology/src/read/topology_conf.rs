@@ -11,6 +11,9 @@ use idlewave_units::BytesPerSecond;
 pub(super) const NOTE: &str =
     "Slurm does not say how many cables join two switches: each pair is taken to have one";
 
+/// More keys than a line of either plugin has.
+const MOST_KEYS: usize = 64;
+
 /// A pair of a line. The key is in lower case.
 struct Pair<'a> {
     key: String,
@@ -24,11 +27,17 @@ struct Pair<'a> {
 pub(super) fn read(text: &str, format: Format) -> Result<Read, ReadError> {
     let mut switches = Vec::new();
     let mut found: Vec<Parent> = Vec::new();
+    let mut unread = 0;
     for (line, content) in lines(text) {
         let pairs = pairs(line, &content)?;
         let Some(first) = pairs.first() else { continue };
         match first.key.as_str() {
-            "switchname" => switches.push(switch(line, &pairs, format)?),
+            "switchname" => {
+                let switch = switch(line, &pairs, format)?;
+                let stated = pairs.iter().any(|pair| pair.key == "linkspeed");
+                unread += usize::from(stated && switch.capacity.is_none());
+                switches.push(switch);
+            }
             "blockname" => found.push(block(line, &pairs)?),
             "blocksizes" if pairs.len() == 1 => blocks::check_sizes(line, first.value)?,
             "include" => {
@@ -54,10 +63,17 @@ pub(super) fn read(text: &str, format: Format) -> Result<Read, ReadError> {
             return Err(ReadError::line(line, "BlockName=", why));
         }
     };
+    let mut notes = vec![note.to_owned()];
+    // scontrol prints it for every switch, whether anybody has set it or not.
+    if unread > 0 && format == Format::TopologyConf {
+        notes.push(format!(
+            "LinkSpeed of {unread} switch(es) is no rate with a unit: what their cables carry stays unknown"
+        ));
+    }
     Ok(Read {
         format,
         content: Content::Topology(Box::new(topology)),
-        notes: vec![note.to_owned()],
+        notes,
     })
 }
 
@@ -83,7 +99,7 @@ fn lines(text: &str) -> Vec<(usize, String)> {
 }
 
 fn pairs(line: usize, content: &str) -> Result<Vec<Pair<'_>>, ReadError> {
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<Pair<'_>> = Vec::new();
     for word in content.split_whitespace() {
         let Some((key, value)) = word.split_once('=') else {
             // `Include file` has no equals sign.
@@ -93,10 +109,14 @@ fn pairs(line: usize, content: &str) -> Result<Vec<Pair<'_>>, ReadError> {
             }
             return Err(ReadError::line(line, word, "it is no Key=Value"));
         };
-        pairs.push(Pair {
-            key: key.to_ascii_lowercase(),
-            value,
-        });
+        let key = key.to_ascii_lowercase();
+        if pairs.iter().any(|pair| pair.key == key) {
+            return Err(ReadError::line(line, &key, "the line has this key twice"));
+        }
+        if pairs.len() == MOST_KEYS {
+            return Err(ReadError::line(line, &key, "no line has as many keys"));
+        }
+        pairs.push(Pair { key, value });
     }
     Ok(pairs)
 }
@@ -106,13 +126,7 @@ fn switch(line: usize, pairs: &[Pair<'_>], format: Format) -> Result<Parent, Rea
         line,
         ..Parent::default()
     };
-    let mut keys = Vec::new();
     for pair in pairs {
-        if keys.contains(&pair.key.as_str()) {
-            let why = "the line has this key twice";
-            return Err(ReadError::line(line, &pair.key, why));
-        }
-        keys.push(&pair.key);
         // What scontrol prints where there is nothing.
         let nothing = format == Format::ScontrolTopology && pair.value == "(null)";
         let value = if nothing { "" } else { pair.value };

@@ -6,6 +6,7 @@ use super::tree::{self, Parent};
 use super::yaml::{self, Kind, Value};
 use super::{Content, Read, blocks, topology_conf};
 use crate::read::{Format, ReadError};
+use std::collections::HashMap;
 
 /// Reads the topology of a name; without one the first that is the cluster's default, else the first.
 ///
@@ -16,33 +17,33 @@ pub(super) fn read(text: &str, name: Option<&str>) -> Result<Read, ReadError> {
         return Err(ReadError::Nothing { what: "a topology" });
     };
     let listed = list(&document, "a list of topologies")?;
-    let mut names: Vec<(usize, &str)> = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut lines: HashMap<&str, usize> = HashMap::new();
     for entry in listed {
         let own = word(field(entry, "topology")?, "a name")?;
-        if let Some((first, _)) = names.iter().find(|(_, other)| *other == own) {
+        if let Some(first) = lines.insert(own, entry.line) {
             return Err(ReadError::Repeated {
                 line: entry.line,
                 what: "topology",
                 name: own.to_owned(),
-                first: *first,
+                first,
             });
         }
-        names.push((entry.line, own));
+        names.push(own);
     }
     let chosen = match name {
-        Some(name) => listed.iter().zip(&names).find(|(_, own)| own.1 == name),
+        Some(name) => listed.iter().zip(&names).find(|(_, own)| **own == name),
         None => {
-            let default = |(entry, _): &(&Value, &(usize, &str))| {
+            let default = |(entry, _): &(&Value, &&str)| {
                 optional(entry, "cluster_default").is_ok_and(|v| v.is_some_and(is_true))
             };
             let mut all = listed.iter().zip(&names);
             all.clone().find(default).or_else(|| all.next())
         }
     };
-    let Some((entry, (_, own))) = chosen else {
-        let known: Vec<&str> = names.iter().map(|(_, n)| *n).collect();
+    let Some((entry, own)) = chosen else {
         let why = match name {
-            Some(name) => format!("it has no topology {name:?}, but {}", known.join(", ")),
+            Some(name) => format!("it has no topology {name:?}, but {}", names.join(", ")),
             None => "the list of topologies is empty".to_owned(),
         };
         return Err(ReadError::line(

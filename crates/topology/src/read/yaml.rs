@@ -27,8 +27,9 @@ fn structure(why: String) -> ReadError {
     ReadError::Structure { format, why }
 }
 
-/// The first document.
+/// The only document; `None` where it is empty.
 pub(super) fn parse(text: &str) -> Result<Option<Value>, ReadError> {
+    let mut whole = None;
     // Values that are open, with the key that waits for its value.
     let mut open: Vec<(Value, Option<(usize, String)>)> = Vec::new();
     for event in Parser::new_from_str(text) {
@@ -59,14 +60,22 @@ pub(super) fn parse(text: &str) -> Result<Option<Value>, ReadError> {
                     "an alias in line {line} is not followed"
                 )));
             }
-            Event::DocumentEnd => return Ok(None),
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => {
-                None
-            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => None,
         };
         let Some(value) = done else { continue };
         let Some((parent, key)) = open.last_mut() else {
-            return Ok(Some(value));
+            if whole.is_some() {
+                let line = value.line;
+                return Err(structure(format!(
+                    "a second document begins in line {line}"
+                )));
+            }
+            whole = Some(value);
+            continue;
         };
         match (&mut parent.kind, key.take(), value) {
             (Kind::List(list), _, value) => list.push(value),
@@ -77,5 +86,5 @@ pub(super) fn parse(text: &str) -> Result<Option<Value>, ReadError> {
             },
         }
     }
-    Ok(None)
+    Ok(whole)
 }
