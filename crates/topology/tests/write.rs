@@ -106,7 +106,7 @@ fn what_is_no_tree_is_refused_with_what_to_use() {
 }
 
 fn built() -> impl Strategy<Value = Topology> {
-    let tree = (1..5u32, 1..5u32, 1..4u32, 1..3u32, 0..3u32, 1..3u32).prop_map(
+    let tree = (1..5u32, 1..5u32, 1..4u32, 1..12u32, 0..3u32, 1..3u32).prop_map(
         |(nodes_per_leaf, leaves, spines, cables_per_spine, pods, cores)| {
             let pods = (pods > 0).then_some(Pods {
                 pods,
@@ -144,7 +144,7 @@ fn any_topology() -> impl Strategy<Value = Topology> {
     let nodes = prop::collection::vec((1..65u32, 1..1000u64, any::<bool>()), 4);
     (shapes, capacity, nodes).prop_map(|(mut topology, capacity, kinds)| {
         if let Some((nodes, switches)) = capacity {
-            let rate = |r| BytesPerSecond::new(f64::from(r) * 1e6).unwrap();
+            let rate = |r| BytesPerSecond::new(f64::from(r) * 1e8 / 66.0).unwrap();
             topology = topology
                 .with_capacity(rate(nodes))
                 .with_uplink_capacity(rate(switches));
