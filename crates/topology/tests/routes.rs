@@ -116,6 +116,14 @@ fn a_fat_tree_has_the_counts_and_levels_of_its_numbers() {
     assert_eq!(hops("n1", "n4"), 1);
     assert_eq!(hops("n1", "n5"), 3);
     assert_eq!(hops("n1", "n13"), 5);
+    let cables = |a, b| {
+        let [a, b] = [a, b].map(|name| tree.vertex(name).unwrap());
+        tree.link(tree.link_between(a, b).unwrap()).unwrap().cables
+    };
+    assert_eq!(
+        [cables("leaf6", "spine4"), cables("spine4", "core6")],
+        [1, 2]
+    );
     let leaf = tree.leaf_of(node(12)).unwrap();
     assert_eq!(tree.name(Vertex::Switch(leaf)), "leaf4");
 }
@@ -352,6 +360,46 @@ fn a_dragonfly_goes_local_global_local() {
 }
 
 #[test]
+fn of_several_global_cables_one_on_a_shortest_way_is_taken() {
+    // Two groups of three switches, each joined with each of the other group once: one cable leads all the way.
+    let numbers = Dragonfly {
+        groups: 2,
+        switches_per_group: 3,
+        nodes_per_switch: 2,
+        global_links_per_switch: 1,
+    };
+    let dragonfly = Topology::dragonfly(numbers).unwrap();
+    for from in 1..=6 {
+        for to in 7..=12 {
+            let way = way(&dragonfly, &format!("n{from}"), &format!("n{to}"));
+            let straight = (from - 1) / 2 == (to - 7) / 2;
+            assert_eq!(way.len(), if straight { 4 } else { 5 }, "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn levels_that_are_given_stay_and_cables_across_count_once() {
+    let levels = |a, b| {
+        let of_level = |name, level| Switch {
+            level,
+            ..Switch::new(name)
+        };
+        let cables = [
+            Cable::new(vertex(0), switch(0)),
+            Cable::new(switch(0), switch(1)),
+        ];
+        let switches = vec![of_level("s", a), of_level("t", b)];
+        let made = Topology::from_cables(vec![Node::new("x")], switches, &cables).unwrap();
+        [0, 1].map(|s| made.switches()[s].level)
+    };
+    assert_eq!(levels(None, Some(7)), [Some(1), Some(7)]);
+    assert_eq!(levels(Some(3), None), [Some(3), Some(2)]);
+    let torus = Topology::torus(&[3, 3], true).unwrap().levels();
+    assert_eq!((torus.len(), torus[0].across, torus[0].down), (1, 18, 9));
+}
+
+#[test]
 fn many_ways_in_a_dragonfly_use_each_global_cable_of_the_two_groups() {
     let numbers = Dragonfly {
         groups: 3,
@@ -473,6 +521,11 @@ fn numbers_that_make_no_topology_are_refused_with_the_number() {
         ..Cable::new(vertex(0), vertex(1))
     };
     assert!(of(&["x", "y"], &[none]).contains("take 0 parallel cables"));
+    let many = [Cable {
+        count: 2049,
+        ..none
+    }; 2];
+    assert!(of(&["x", "y"], &many).contains("take 4098 parallel cables"));
 }
 
 fn any_topology() -> impl Strategy<Value = Topology> {

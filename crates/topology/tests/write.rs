@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use idlewave_topology::{
-    Content, Dragonfly, FatTree, NoTree, Node, Pods, Topology, combine, read, write_toml,
-    write_topology_conf,
+    Cable, Content, Dragonfly, FatTree, NoTree, Node, Pods, Switch, Topology, Vertex, combine,
+    read, write_toml, write_topology_conf,
 };
 use idlewave_units::BytesPerSecond;
 use proptest::prelude::*;
@@ -92,6 +92,44 @@ fn a_tree_of_slurm_is_written_as_it_was_read() {
     let uneven = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=c Switches=b\nSwitchName=d Switches=a,c\n";
     let text = write_topology_conf(&topology(uneven)).unwrap();
     assert!(text.ends_with(uneven), "{text}");
+}
+
+#[test]
+fn a_switch_below_two_levels_is_listed_once_and_one_without_nodes_not_at_all() {
+    let text = "[[node]]\nname = \"n\"\n[[switch]]\nname = \"a,e\"\nlevel = 1\n[[switch]]\nname = \"b\"\nlevel = 2\n\
+                [[switch]]\nname = \"c\"\nlevel = 3\n[[link]]\nfrom = \"n\"\nto = \"a\"\n\
+                [[link]]\nfrom = \"a,e\"\nto = \"b\"\n[[link]]\nfrom = \"a,b\"\nto = \"c\"\n";
+    let text = write_topology_conf(&topology(text)).unwrap();
+    let expected = "SwitchName=a Nodes=n\nSwitchName=b Switches=a\nSwitchName=c Switches=b\n";
+    assert!(text.ends_with(expected), "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+}
+
+#[test]
+fn capacities_of_parallel_cables_are_read_back_to_the_last_digit() {
+    let ends = |n| {
+        let node = idlewave_topology::NodeIndex::new(n);
+        let switch = idlewave_topology::SwitchIndex::new(0);
+        (Vertex::Node(node), Vertex::Switch(switch))
+    };
+    // Every node with other cables than the one before it.
+    let cable = |n: usize| Cable {
+        capacity: BytesPerSecond::new((1 + n / 2) as f64 * 1e9 / 7.0),
+        count: 1 + n as u32 % 40,
+        ..Cable::new(ends(n).0, ends(n).1)
+    };
+    let cables: Vec<Cable> = (0..400).map(cable).collect();
+    let nodes = (0..400).map(|n| Node::new(format!("n{n}"))).collect();
+    let graph = Topology::from_cables(nodes, vec![Switch::new("s")], &cables).unwrap();
+    assert_eq!(topology(&write_toml(&graph)), graph);
+    // The same number of cables that carry other rates.
+    let cables: Vec<Cable> = cables
+        .into_iter()
+        .map(|c| Cable { count: 1, ..c })
+        .collect();
+    let graph = Topology::from_cables(graph.nodes().to_vec(), vec![Switch::new("s")], &cables);
+    let graph = graph.unwrap();
+    assert_eq!(topology(&write_toml(&graph)), graph);
 }
 
 #[test]

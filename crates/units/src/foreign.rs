@@ -8,9 +8,21 @@ pub fn line_of(text: &str, byte: usize) -> usize {
     before.filter(|b| **b == b'\n').count() + 1
 }
 
+/// The text with its control characters written out (`\\n`), so that it stays in its line.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// In one line what is wrong, behind the number of the line where the place is known: `line 3: unknown field`.
 pub fn at_line(text: &str, place: Option<Range<usize>>, wrong: &str) -> String {
-    let wrong = wrong.trim_end().replace('\n', ", ");
+    let wrong = one_line(&wrong.trim_end().replace('\n', ", "));
     match place {
         Some(bytes) => format!("line {}: {wrong}", line_of(text, bytes.start)),
         None => wrong,
@@ -43,6 +55,12 @@ mod tests {
     fn a_message_of_several_lines_becomes_one_behind_the_line_it_is_about() {
         assert_eq!(at_line("a\nb", Some(2..3), "no\nyes\n"), "line 2: no, yes");
         assert_eq!(at_line("a\nb", None, "no"), "no");
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(one_line("ü 'a\n\u{1b}'"), "ü 'a\\n\\u{1b}'");
+        assert_eq!(at_line("", None, "a\rb"), "a\\rb");
     }
 
     #[test]

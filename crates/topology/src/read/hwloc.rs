@@ -7,6 +7,7 @@ use super::{Content, Machine, Read};
 use crate::model::MemoryDomain;
 use crate::read::{Format, ReadError};
 use idlewave_units::Bytes;
+use idlewave_units::foreign::one_line;
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// Most elements that are read: a machine has some thousand.
@@ -30,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Read, ReadError> {
         ..ParsingOptions::default()
     };
     let document = Document::parse_with_options(text, options);
-    let document = document.map_err(|e| structure(e.to_string()))?;
+    let document = document.map_err(|e| structure(one_line(&e.to_string())))?;
     let objects = |kind: &'static str| {
         let all = document.root_element().descendants();
         all.filter(move |n| is(n, kind))

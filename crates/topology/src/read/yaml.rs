@@ -1,6 +1,7 @@
 //! A tree of values from YAML, with lines. No aliases: they can stand for more text than there is memory.
 
 use crate::read::ReadError;
+use idlewave_units::foreign::one_line;
 use saphyr_parser::{Event, Parser};
 
 /// Deepest nesting that is read; the format has six levels.
@@ -34,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Value>, ReadError> {
     let mut open: Vec<(Value, Option<(usize, String)>)> = Vec::new();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|e| {
-            let why = format!("{} in line {}", e.info(), e.marker().line());
+            let why = format!("{} in line {}", one_line(e.info()), e.marker().line());
             structure(why)
         })?;
         let line = span.start.line();
