@@ -134,6 +134,7 @@ pub struct Link {
 impl Link {
     /// What one of its cables carries; `None` where the source does not tell.
     pub fn capacity_per_cable(&self) -> Option<BytesPerSecond> {
+        // Not times the inverse, which does not lead back to the capacity of all of them.
         BytesPerSecond::new(self.capacity?.get() / f64::from(self.cables))
     }
 }

@@ -39,7 +39,7 @@ pub fn write_toml(topology: &Topology) -> String {
         let of = |switches: bool| {
             let mut links = topology.links().iter();
             let link = links.find(|l| between_switches(l) == switches);
-            link.and_then(capacity)
+            link.and_then(Link::capacity_per_cable)
         };
         form.capacity = of(false).map(text);
         form.uplink_capacity = of(true)
@@ -65,16 +65,6 @@ fn between_switches(link: &Link) -> bool {
 
 fn text(capacity: BytesPerSecond) -> String {
     capacity.to_string()
-}
-
-/// What one of the cables of a link carries: of the numbers beside the quotient the one that leads back to the link's capacity.
-fn capacity(link: &Link) -> Option<BytesPerSecond> {
-    let quotient = link.capacity_per_cable()?;
-    let bits = quotient.get().to_bits();
-    let beside = [bits, bits.saturating_add(1), bits.saturating_sub(1)].map(f64::from_bits);
-    let leads_back = |one: &BytesPerSecond| one.scaled(f64::from(link.cables)) == link.capacity;
-    let mut rates = beside.into_iter().filter_map(BytesPerSecond::new);
-    rates.find(leads_back).or(Some(quotient))
 }
 
 /// Neighbours with the same properties as one entry.
@@ -123,7 +113,7 @@ fn links(topology: &Topology) -> Vec<LinkForm> {
             from: fold(group.iter().map(|l| topology.name(l.from))),
             to: topology.name(group[0].to).to_owned(),
             cables: Some(group[0].cables).filter(|c| *c != 1),
-            capacity: capacity(group[0]).map(text),
+            capacity: group[0].capacity_per_cable().map(text),
         })
         .collect()
 }
