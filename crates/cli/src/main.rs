@@ -16,6 +16,7 @@ use args::{Command, ExplainArgs, ReportArgs, StudyArgs};
 use exit::{Exit, Failure};
 use idlewave_recording::{Analysis, Stop, analyse, render, summary};
 use idlewave_study::study;
+use idlewave_units::foreign::one_line;
 use progress::Bars;
 use signals::Ending;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -71,9 +72,10 @@ fn until_killed(run: impl FnOnce(&Ending) -> Result<(), Failure>) -> ExitCode {
 
 /// One line: what failed and why; a second one: what to do next.
 fn report_failure(failure: &Failure) -> ExitCode {
-    let mut text = format!("idlewave: failed to {}\n", failure.what);
+    // Foreign names in it may hold anything.
+    let mut text = format!("idlewave: failed to {}\n", one_line(&failure.what));
     if let Some(next) = &failure.next {
-        text.push_str(&format!("next step: {next}\n"));
+        text.push_str(&format!("next step: {}\n", one_line(next)));
     }
     // The exit code still tells where standard error takes nothing.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

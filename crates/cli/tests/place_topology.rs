@@ -159,6 +159,10 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
         what.ends_with("line 2: n1 is a child of b and of a, and the form is a tree"),
         "{what}"
     );
+    // Names of others may hold anything, and a terminal obeys some of it.
+    let odd = file("c", "SwitchName=a Switches=b\u{1b}c\n");
+    let [what, _] = place(&dir, &[odd], &[]).failed(5);
+    assert!(what.contains("the child b\\u{1b}c, which"), "{what}");
     let other = [sample("graph.toml"), sample("scontrol-node.txt")];
     let [what, next] = place(&dir, &other, &[]).failed(5);
     assert!(what.contains("n[001-007],login1"), "{what}");
