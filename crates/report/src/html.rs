@@ -8,6 +8,7 @@ mod calibration;
 mod jitter;
 mod lanes;
 mod loads;
+mod loads_grid;
 mod machine;
 mod markup;
 mod matrix;

@@ -114,6 +114,8 @@ pub struct SwitchSheet {
     pub name: String,
     /// Links down to the nodes at most: 0 for a switch that nodes hang from.
     pub level: u32,
+    /// Coordinates in a torus or a mesh, number in its group and group in a dragonfly; empty elsewhere.
+    pub at: Vec<u32>,
 }
 
 /// One direction of a link between switches.

@@ -297,3 +297,70 @@ fn foreign_text_is_no_markup() {
     (sheet.what, sheet.details[0], sheet.warnings[0]) = (bad(), bad(), bad());
     assert!(!study_page(&sheet).contains("</script><b>"));
 }
+
+/// Two planes of 3 x 2 switches with a node on each but the last, and links both ways from the first one.
+fn grid() -> PlacementSheet {
+    let mut sheet = placement_sheet(11, 1);
+    let picture = sheet.chosen.as_mut().unwrap();
+    let at = |i: u32| vec![i % 3, i / 3 % 2, i / 6];
+    picture.switches = (0..12)
+        .map(|i| idlewave_report::SwitchSheet {
+            name: format!("s{i}"),
+            level: 0,
+            at: at(i),
+        })
+        .collect();
+    let node = picture.nodes[0].clone();
+    picture.nodes = (0..11)
+        .map(|i| idlewave_report::NodeLoad {
+            leaf: Some(i),
+            ..node.clone()
+        })
+        .collect();
+    let link = picture.links[0].clone();
+    // Beside, below, round the end, and to the other plane.
+    picture.links = [1, 3, 2, 6]
+        .map(|to| idlewave_report::LinkLoad {
+            from: 0,
+            to,
+            utilisation: 0.1 * to as f64,
+            ..link.clone()
+        })
+        .to_vec();
+    sheet.baseline_loads = None;
+    sheet
+}
+
+#[test]
+fn switches_with_coordinates_are_drawn_at_their_places() {
+    let page = placement_page(&grid());
+    let svg = between(&page, "class=\"loads\"", "</svg>");
+    let places: std::collections::BTreeSet<&str> = svg
+        .split("<g data-tip>")
+        .skip(1)
+        .map(|cell| between(cell, "class=\"switch\" ", "width"))
+        .collect();
+    assert_eq!(places.len(), 12);
+    assert_eq!(svg.matches("class=\"memory\"").count(), 11);
+    assert!(svg.contains("s11: no rank"));
+    assert!(svg.contains("plane 0") && svg.contains("plane 1"));
+    // Two neighbours in the picture; the others in one mark, the busiest first.
+    assert_eq!(svg.matches("class=\"link\"").count(), 2);
+    assert_eq!(svg.matches("class=\"elsewhere\"").count(), 1);
+    let mark = between(svg, "class=\"elsewhere\"", "</title>");
+    let (other_plane, round) = (mark.find("s0 to s6: 60"), mark.find("s0 to s2: 20"));
+    assert!(other_plane.unwrap() < round.unwrap(), "{mark}");
+}
+
+#[test]
+fn links_that_nobody_told_of_are_said_to_be_left_out() {
+    let mut sheet = grid();
+    let said = "nobody says what they carry";
+    assert!(!placement_page(&sheet).contains(said));
+    sheet.chosen.as_mut().unwrap().links.clear();
+    assert!(placement_page(&sheet).contains(said));
+    sheet.chosen.as_mut().unwrap().switches[3].at.pop();
+    let page = placement_page(&sheet);
+    // Without a place for each it is a tree.
+    assert!(!page.contains("no rank<") && page.contains("class=\"stem\""));
+}

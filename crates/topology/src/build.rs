@@ -22,6 +22,19 @@ pub(crate) enum Shape {
     Dragonfly(dragonfly::Joined),
 }
 
+impl Shape {
+    pub(crate) fn coordinates(&self, switch: SwitchIndex) -> Vec<u32> {
+        match self {
+            Shape::Graph => Vec::new(),
+            Shape::Torus(torus) => torus.coordinates(switch),
+            Shape::Dragonfly(joined) => {
+                let (each, at) = (joined.numbers.switches_per_group, switch.get() as u32);
+                vec![at % each, at / each]
+            }
+        }
+    }
+}
+
 impl Topology {
     /// So many nodes `n1`, `n2`, ... on one switch `switch1`.
     ///

@@ -291,6 +291,12 @@ impl Topology {
         }
     }
 
+    /// Where a switch is: its coordinates in a torus or a mesh, its number in its group and the group's in a dragonfly, nothing elsewhere.
+    /// Only of topologies that were made of a few numbers.
+    pub fn coordinates(&self, switch: SwitchIndex) -> Vec<u32> {
+        self.shape.coordinates(switch)
+    }
+
     /// Gives every node so many cores. Domains with another number of them are forgotten.
     pub fn with_cores(mut self, cores: u32) -> Self {
         self.update_nodes(|_, node| node.set_cores(cores));

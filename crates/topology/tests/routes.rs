@@ -644,3 +644,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn switches_of_tori_and_dragonflies_have_coordinates() {
+    let at = |topology: &Topology, name: &str| match topology.vertex(name) {
+        Some(Vertex::Switch(switch)) => topology.coordinates(switch),
+        other => panic!("{other:?}"),
+    };
+    let torus = Topology::torus(&[4, 3, 2], true).unwrap();
+    assert_eq!(at(&torus, "at-3-1-0"), [3, 1, 0]);
+    assert_eq!(at(&torus, "at-0-2-1"), [0, 2, 1]);
+    let dragonfly = Topology::dragonfly(Dragonfly {
+        groups: 4,
+        switches_per_group: 3,
+        nodes_per_switch: 1,
+        global_links_per_switch: 1,
+    });
+    assert_eq!(at(&dragonfly.unwrap(), "g3s2"), [1, 2]);
+    assert!(at(&Topology::star(2).unwrap(), "switch1").is_empty());
+}

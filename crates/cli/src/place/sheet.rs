@@ -312,9 +312,10 @@ fn picture(answer: &Answer<'_>, candidate: &Candidate) -> Result<LoadPicture, Fa
             Resource::Adapter(_) | Resource::Switch(_) => {}
         }
     }
-    let switches = topology.switches().iter();
-    let switches = switches.map(|switch| SwitchSheet {
+    let switches = topology.switch_indices().zip(topology.switches());
+    let switches = switches.map(|(index, switch)| SwitchSheet {
         name: switch.name.clone(),
+        at: topology.coordinates(index),
         level: switch.level.map_or(0, |level| level.saturating_sub(1)),
     });
     Ok(LoadPicture {

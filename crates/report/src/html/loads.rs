@@ -35,13 +35,13 @@ pub(super) fn legend() -> String {
 }
 
 /// Colour of a utilisation.
-fn tone(utilisation: f64) -> String {
+pub(super) fn tone(utilisation: f64) -> String {
     let part = 100.0 * known(utilisation).clamp(0.0, 1.0);
     format!("color-mix(in srgb, var(--alarm) {part:.0}%, var(--faint))")
 }
 
 /// What is not known is not coloured.
-fn known(utilisation: f64) -> f64 {
+pub(super) fn known(utilisation: f64) -> f64 {
     if utilisation.is_finite() {
         utilisation
     } else {
@@ -49,7 +49,7 @@ fn known(utilisation: f64) -> f64 {
     }
 }
 
-fn said(utilisation: f64) -> String {
+pub(super) fn said(utilisation: f64) -> String {
     if utilisation.is_finite() {
         percent(utilisation)
     } else {
@@ -58,10 +58,41 @@ fn said(utilisation: f64) -> String {
 }
 
 /// A box: one node, or all nodes of a leaf.
-struct Drawn {
-    name: String,
-    title: String,
-    load: [f64; 3],
+pub(super) struct Drawn {
+    pub name: String,
+    pub title: String,
+    /// Adapter outwards and inwards, memory.
+    pub load: [f64; 3],
+}
+
+impl Drawn {
+    /// One node by itself, of more the busiest with their number.
+    pub fn of(nodes: &[&NodeLoad]) -> Self {
+        if let [node] = nodes {
+            return Drawn {
+                name: text(&node.name),
+                title: node_title(node),
+                load: [node.out, node.into, node.memory],
+            };
+        }
+        let most = |load: fn(&NodeLoad) -> f64| {
+            let loads = nodes.iter().map(|n| known(load(n)));
+            loads.fold(0.0, f64::max)
+        };
+        let load = [most(|n| n.out), most(|n| n.into), most(|n| n.memory)];
+        let ranks: usize = nodes.iter().map(|n| n.ranks.len()).sum();
+        Drawn {
+            name: format!("x {}", short(nodes.len() as u64)),
+            title: format!(
+                "{} nodes, {ranks} ranks\nat most: adapter out {}, in {}\nmemory {}",
+                nodes.len(),
+                said(load[0]),
+                said(load[1]),
+                said(load[2])
+            ),
+            load,
+        }
+    }
 }
 
 /// The nodes below one switch, side by side.
@@ -92,8 +123,14 @@ pub(super) fn picture(picture: &LoadPicture, name: &str) -> String {
     if picture.nodes.is_empty() {
         return absent("No node has a rank.");
     }
-    let mut groups = groups(picture);
     let mut notes = Vec::new();
+    if picture.links.is_empty() && picture.switches.len() > 1 {
+        notes.push("No link between switches is drawn: nobody says what they carry.".to_owned());
+    }
+    if super::loads_grid::has(picture) {
+        return super::loads_grid::draw(picture, name) + &noted(&notes);
+    }
+    let mut groups = groups(picture);
     if picture.nodes.len() > MOST_NODES {
         notes.push(format!(
             "{} nodes are too many to draw: each box is all nodes of a switch, with their number, coloured by the busiest of them.",
@@ -115,11 +152,12 @@ pub(super) fn picture(picture: &LoadPicture, name: &str) -> String {
     if left_out > 0 {
         notes.push(format!("{left_out} less busy links are left out."));
     }
-    let notes: String = notes
-        .iter()
-        .map(|n| format!("<p class=\"note\">{n}</p>\n"))
-        .collect();
-    svg + &notes
+    svg + &noted(&notes)
+}
+
+fn noted(notes: &[String]) -> String {
+    let note = |note: &String| format!("<p class=\"note\">{note}</p>\n");
+    notes.iter().map(note).collect()
 }
 
 fn node_title(node: &NodeLoad) -> String {
@@ -153,29 +191,8 @@ fn groups(picture: &LoadPicture) -> Vec<Group> {
             |load: fn(&NodeLoad) -> f64| nodes.iter().map(|n| known(load(n))).fold(0.0, f64::max);
         let busiest = most(|n| known(n.out).max(known(n.into)));
         let boxes = match apart {
-            true => nodes
-                .iter()
-                .map(|n| Drawn {
-                    name: text(&n.name),
-                    title: node_title(n),
-                    load: [n.out, n.into, n.memory],
-                })
-                .collect(),
-            false => {
-                let load = [most(|n| n.out), most(|n| n.into), most(|n| n.memory)];
-                let ranks: usize = nodes.iter().map(|n| n.ranks.len()).sum();
-                vec![Drawn {
-                    name: format!("x {}", short(nodes.len() as u64)),
-                    title: format!(
-                        "{} nodes, {ranks} ranks\nat most: adapter out {}, in {}\nmemory {}",
-                        nodes.len(),
-                        said(load[0]),
-                        said(load[1]),
-                        said(load[2])
-                    ),
-                    load,
-                }]
-            }
+            true => nodes.iter().map(|n| Drawn::of(&[n])).collect(),
+            false => vec![Drawn::of(&nodes)],
         };
         Group {
             leaf: (leaf != usize::MAX).then_some(leaf),
@@ -278,7 +295,7 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
 }
 
 /// A name that fits its box.
-fn cut(name: &str, most: usize) -> String {
+pub(super) fn cut(name: &str, most: usize) -> String {
     // Escapes are not cut in two.
     match name.len() <= most || name.contains('&') {
         true => name.to_owned(),
@@ -336,7 +353,10 @@ fn links(picture: &LoadPicture, at: &BTreeMap<usize, (f64, f64)>) -> (String, us
     // The busiest lie on top.
     drawn.sort_by(|a, b| known(a.0.utilisation).total_cmp(&known(b.0.utilisation)));
     let shown = &drawn[drawn.len().saturating_sub(MOST_LINKS)..];
-    let left_out = picture.links.len() - shown.len();
+    // What carries nothing is not missed.
+    let busy = |link: &&crate::placement::LinkLoad| link.from != link.to && link.bytes > 0.0;
+    let drawn_busy = shown.iter().filter(|(link, ..)| busy(link)).count();
+    let left_out = picture.links.iter().filter(busy).count() - drawn_busy;
     let line = |(link, a, b): &(&crate::placement::LinkLoad, (f64, f64), (f64, f64))| {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let length = dx.hypot(dy).max(1.0);
@@ -370,7 +390,7 @@ fn links(picture: &LoadPicture, at: &BTreeMap<usize, (f64, f64)>) -> (String, us
     (shown.iter().map(line).collect(), left_out)
 }
 
-fn bytes(bytes: f64) -> String {
+pub(super) fn bytes(bytes: f64) -> String {
     match bytes.is_finite() && bytes >= 0.0 {
         true => idlewave_units::Bytes::new(bytes as u64).to_string(),
         false => "bytes not known".to_owned(),

@@ -141,7 +141,7 @@ fn verdict(sheet: &PlacementSheet) -> String {
     ));
     body.push_str("</div>\n");
     body.push_str(&alarms(&sheet.warnings));
-    if !sheet.files.is_empty() {
+    if !sheet.files.is_empty() && best.memory != MemoryFit::Exceeds {
         let names: Vec<String> = sheet.files.iter().map(|f| text(&f.name)).collect();
         body.push_str(&format!(
             "<p>To run it so: <a href=\"#files\">{}</a>.</p>\n",
@@ -205,6 +205,7 @@ fn cheapest(sheet: &PlacementSheet, best: &PlacementRow) -> String {
             row.ranks_per_node,
             three_digits(row.node_seconds)
         ),
+        _ if best.memory == MemoryFit::Exceeds => "time times nodes".to_owned(),
         _ => "time times nodes; no other placement costs less".to_owned(),
     }
 }
@@ -368,7 +369,17 @@ fn picture(sheet: &PlacementSheet) -> String {
     let mut body = caption(
         "The stronger the colour, the longer in full use: the upper half of a box is the node's adapter outwards, the lower half inwards, the strip \
          below it its memory. Lines are the links between switches, one for each direction. Point at anything for its numbers.",
-    ) + &loads::legend();
+    );
+    if pictures
+        .iter()
+        .any(|(_, p)| p.as_ref().is_some_and(super::loads_grid::has))
+    {
+        body.push_str(&caption(
+            "Each box is a switch with its nodes, at its place in the torus, mesh or dragonfly; further dimensions are further planes. The mark in a \
+             corner has the links to switches that are not beside it in the picture: round the end, to another plane, or to another group.",
+        ));
+    }
+    body.push_str(&loads::legend());
     for (name, picture) in pictures {
         if let Some(picture) = picture {
             body.push_str(&format!(

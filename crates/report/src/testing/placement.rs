@@ -117,6 +117,7 @@ fn loads(ranks: u32, per_node: u32, leaf: u32) -> LoadPicture {
         move |s: u32| SwitchSheet {
             name: format!("{}{}", if level == 0 { "leaf" } else { "core" }, s + 1),
             level,
+            at: Vec::new(),
         }
     };
     let mut switches: Vec<SwitchSheet> = (0..leaves).map(switch(0)).collect();

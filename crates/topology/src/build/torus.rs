@@ -118,6 +118,12 @@ fn coordinates(dims: &[u32], switch: usize) -> impl Iterator<Item = (usize, usiz
 }
 
 impl Torus {
+    pub(crate) fn coordinates(&self, switch: SwitchIndex) -> Vec<u32> {
+        coordinates(&self.dims, switch.get())
+            .map(|(_, _, x)| x)
+            .collect()
+    }
+
     fn switch(&self, node: NodeIndex) -> usize {
         node.get() / self.nodes_per_switch as usize
     }
