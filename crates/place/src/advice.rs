@@ -285,6 +285,57 @@ mod tests {
     }
 
     #[test]
+    fn times_are_of_all_runs_and_nodes_are_paid_for_each() {
+        let network = network(4, 4);
+        let ring: Vec<_> = (0..8).map(|r| (r, (r + 1) % 8, 1_000_000)).collect();
+        let program = program_of(8, &ring, 1_000_000);
+        let job = Job::default();
+        let of = |times| {
+            let subject = Subject {
+                network: &network,
+                program: &program,
+                times,
+            };
+            let found = candidates(&network, &program, &job).unwrap();
+            advise(&subject, &job, found).unwrap()
+        };
+        let (one, three) = (of(1.0), of(3.0));
+        for (one, three) in one.rows.iter().zip(&three.rows) {
+            let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+            let seconds = one.estimate.seconds.value;
+            assert!(near(three.estimate.seconds.value, 3.0 * seconds));
+            assert!(near(
+                three.lower_bound_seconds,
+                3.0 * one.lower_bound_seconds
+            ));
+            let nodes = one.candidate.nodes.len() as f64;
+            assert!(nodes > 1.0 && near(one.node_seconds, nodes * seconds));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_taken_where_nothing_fits_alone() {
+        let program = program_of(4, &[(0, 1, 50_000_000), (2, 3, 50_000_000)], 0);
+        let taken = |memory: u64| {
+            let topology = Topology::star(4).unwrap().with_cores(4);
+            let topology = topology.with_memory(idlewave_units::Bytes::new(memory));
+            let parameters = NetworkParameters::assumed("test", 1e9);
+            let network = Network::new(topology, parameters, Routing::Deterministic).unwrap();
+            let job = Job {
+                memory_per_rank: Some(idlewave_units::Bytes::new(2)),
+                ..Job::default()
+            };
+            let advice = advised(&network, &program, &job);
+            let best = &advice.rows[advice.best].candidate;
+            (best.ranks_per_node, fits(best))
+        };
+        // Pairs on a node are fastest.
+        assert_eq!(taken(4), (2, true));
+        assert_eq!(taken(3), (1, true));
+        assert_eq!(taken(1), (4, false));
+    }
+
+    #[test]
     fn of_many_placements_the_default_that_fits_into_memory_is_played() {
         let mut topology = Topology::star(12).unwrap().with_cores(12);
         topology = topology.with_memory(idlewave_units::Bytes::new(5));

@@ -158,6 +158,14 @@ fn of_parts_that_nothing_joins_the_largest_is_taken() {
         cores: 12,
     };
     assert_eq!(error, parts);
+    // Of two that are as large it is the first.
+    let even = Job {
+        nodes: Some([0, 1, 3, 4].map(NodeIndex::new).to_vec()),
+        ..Job::default()
+    };
+    for candidate in candidates(&network, &ring(8), &even).unwrap() {
+        assert!(candidate.nodes.iter().all(|n| n.get() < 2), "{candidate:?}");
+    }
     // Where only one of the parts may be had it is all there is.
     let first = Job {
         nodes: Some(vec![NodeIndex::new(0), NodeIndex::new(1)]),
@@ -274,6 +282,36 @@ fn ranks_that_were_numbered_at_random_are_brought_together() {
     let mapped = found.iter().find(|c| c.how.order == Order::Mapped).unwrap();
     let node = |number| mapped.places[rank(number) as usize].node;
     assert!((0..32).all(|number| node(number) == node(number / 4 * 4)));
+}
+
+#[test]
+fn ranks_that_talk_to_each_other_are_mapped_to_one_leaf() {
+    // Nodes of the two leaves take turns in the order of the topology.
+    let nodes: Vec<Node> = (0..6).map(|i| Node::new(format!("n{i}"))).collect();
+    let vertex = |switch| Vertex::Switch(SwitchIndex::new(switch));
+    let mut cables: Vec<Cable> = (0..6)
+        .map(|n| Cable::new(Vertex::Node(NodeIndex::new(n)), vertex(n % 2)))
+        .collect();
+    cables.push(Cable::new(vertex(0), vertex(1)));
+    let switches = ["a", "b"].map(Switch::new).to_vec();
+    let topology = Topology::from_cables(nodes, switches, &cables).unwrap();
+    // Three nodes of two ranks on each leaf; ranks of one parity talk to each other.
+    let pairs = (0..12).flat_map(|a| (0..12).map(move |b| (a, b)));
+    let messages: Vec<_> = pairs
+        .filter(|(a, b)| a != b && a % 2 == b % 2)
+        .map(|(a, b)| (a, b, 100_000))
+        .collect();
+    let network = on(topology.with_cores(2));
+    let ways = Ways::new(&network, 1.0, 12, 1);
+    let layout = Layout {
+        nodes: (0..6).map(NodeIndex::new).collect(),
+        counts: vec![2; 6],
+    };
+    let program = program_of(12, &messages, 0);
+    let at = map(&Traffic::new(&program), &ways, &layout);
+    let leaf = |rank: usize| ways.node(at[rank]) % 2;
+    assert!((0..12).all(|rank| leaf(rank) == leaf(rank % 2)), "{at:?}");
+    assert_ne!(leaf(0), leaf(1));
 }
 
 #[test]

@@ -71,3 +71,41 @@ fn a_large_halo_in_random_order_is_brought_together() {
     // At random nearly all of the 60 or so neighbours of a node's ranks are outside; of squares of 4 x 4 it would be 16.
     assert!(5 * end.peak < 3 * start.peak, "{start:?} {end:?}");
 }
+
+#[test]
+fn a_node_whose_domains_are_smaller_takes_no_ranks_of_another_one() {
+    let mut topology = Topology::star(2).unwrap().with_cores(4);
+    topology.update_nodes(|n, node| {
+        let cores = if n.get() == 0 { [2, 2] } else { [1, 3] };
+        node.domains = cores
+            .map(|cores| idlewave_topology::MemoryDomain {
+                cores,
+                memory: None,
+            })
+            .to_vec();
+    });
+    let parameters = NetworkParameters::assumed("test", 1e9);
+    let network = Network::new(topology, parameters, Routing::Deterministic).unwrap();
+    let (first, second) = (NodeIndex::new(0), NodeIndex::new(1));
+    let program = halo(Shape::plane(4), 1_000_000, 0);
+    let traffic = Traffic::new(&program);
+    let mut ways = Ways::new(&network, unit(&network, &traffic), 4, 1);
+    let at = [0, 1, 0, 1].map(|domain| {
+        ways.site(Place {
+            node: first,
+            domain,
+        })
+    });
+    let mut loads = Loads::new(&traffic, &mut ways, at.to_vec()).unwrap();
+    let mut slots = Slots::new(&loads, &[first], &[second], 4);
+    let mut random = Random::new(1);
+    let mut search = Search {
+        slots: &mut slots,
+        random: &mut random,
+        trials: 0,
+    };
+    let ranks: Vec<u32> = (0..4).collect();
+    let tried = search.exchange(&mut loads, (0, 0), &ranks, WORST);
+    assert_eq!(tried.unwrap(), WORST);
+    assert_eq!(slots.nodes(), [first]);
+}

@@ -42,6 +42,16 @@ fn all_but_the_heaviest_partners_are_left_to_the_cables() {
     assert!((volume(1, 4) - 3e-3).abs() < 1e-8);
     assert!((volume(2, 2) - 4e-3).abs() < 1e-8);
     assert_eq!(volume(4, 1), 0.0);
+    // Two of three nodes: the third one's cable helps nobody.
+    let network = Network::new(
+        Topology::star(3).unwrap(),
+        parameters(),
+        Routing::Deterministic,
+    )
+    .unwrap();
+    let all: Vec<NodeIndex> = network.topology().node_indices().collect();
+    let two = lower_bound(&network, &program, &all, 2, 2, 1).volume_seconds;
+    assert!((two - 4e-3).abs() < 1e-8);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use idlewave_network::{NetworkParameters, Quantity};
-use idlewave_topology::{FatTree, Routing, Topology};
+use idlewave_topology::{Cable, FatTree, Node, Routing, Switch, Topology};
 use idlewave_units::BytesPerSecond;
 use proptest::prelude::*;
 
@@ -15,7 +15,19 @@ fn topologies() -> Vec<Topology> {
         pods: None,
     };
     let rate = |rate| BytesPerSecond::new(rate).unwrap();
+    // Cables of two speeds below one switch.
+    let node = |n: usize| Vertex::Node(NodeIndex::new(n));
+    let switch = Vertex::Switch(idlewave_topology::SwitchIndex::new(0));
+    let cables: Vec<Cable> = (0..5)
+        .map(|n| Cable {
+            capacity: Some(rate(if n % 2 == 0 { 0.2e9 } else { 2e9 })),
+            ..Cable::new(node(n), switch)
+        })
+        .collect();
+    let nodes = (0..5).map(|n| Node::new(format!("n{n}"))).collect();
+    let mixed = Topology::from_cables(nodes, vec![Switch::new("s")], &cables);
     vec![
+        mixed.unwrap(),
         Topology::star(5).unwrap(),
         Topology::fat_tree(tree).unwrap().with_capacity(rate(1e9)),
         Topology::torus_of(&[3, 3], true, 2)
@@ -27,7 +39,7 @@ fn topologies() -> Vec<Topology> {
 proptest! {
     #[test]
     fn a_way_is_what_the_network_says_with_loads_switches_and_shared_adapters(
-        which in 0usize..3, multipath: bool, both: bool, switch: bool,
+        which in 0usize..4, multipath: bool, both: bool, switch: bool,
         load in (0usize..5, 0usize..5, 0.0f64..2e9), pairs in prop::collection::vec((0usize..5, 0usize..5), 1..20),
     ) {
         let mut parameters = NetworkParameters::assumed("test", 1e9);

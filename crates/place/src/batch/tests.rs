@@ -210,12 +210,12 @@ fn pbs_gets_a_chunk_for_each_node_and_the_tail() {
         core,
         domain: 0,
     };
-    let a = Assignment::new(nodes, vec![slot(0, 0), slot(0, 5), slot(1, 0)]).unwrap();
+    let a = Assignment::new(nodes, vec![slot(0, 0), slot(0, 5), slot(1, 0), slot(1, 1)]).unwrap();
     assert_eq!(
         pbs_select(&a),
-        "1:ncpus=8:mpiprocs=2:host=n1+1:ncpus=1:mpiprocs=1:host=n2"
+        "1:ncpus=8:mpiprocs=2:host=n1+1:ncpus=2:mpiprocs=2:host=n2"
     );
-    assert_eq!(pbs_nodes(&a), "n1:ppn=2+n2:ppn=1");
+    assert_eq!(pbs_nodes(&a), "n1:ppn=2+n2:ppn=2");
     let words = |w: &[&str]| -> Vec<String> { w.iter().map(|w| (*w).to_owned()).collect() };
     let script = pbs_script(
         &a,
