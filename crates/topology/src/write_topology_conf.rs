@@ -56,12 +56,16 @@ pub fn write_topology_conf(topology: &Topology) -> Result<String, NoTree> {
     let name = |v| topology.name(v).to_owned();
     let level = |s: SwitchIndex| topology.switches()[s.get()].level;
     for link in topology.links() {
-        let (a, b) = (name(link.from), name(link.to));
+        let ends = || (name(link.from), name(link.to));
         match (link.from, link.to) {
-            (Vertex::Node(_), Vertex::Node(_)) => return Err(NoTree::NoSwitch { a, b }),
+            (Vertex::Node(_), Vertex::Node(_)) => {
+                let (a, b) = ends();
+                return Err(NoTree::NoSwitch { a, b });
+            }
             (Vertex::Switch(s), Vertex::Switch(t))
                 if level(s) == level(t) && level(s).is_some() =>
             {
+                let (a, b) = ends();
                 return Err(NoTree::SameLevel { a, b });
             }
             _ => {}
