@@ -163,7 +163,11 @@ fn a_study_says_how_much_the_layout_matters() {
         assert!(said.contains(part), "{said}");
     }
     sheet.rows.truncate(1);
-    assert!(words(&sheet).contains("No other layout was measured."));
+    assert!(
+        words(&sheet).contains(
+            "4 ranks ran on 1 node with 4 on each: 14.1 s. No other layout was measured."
+        )
+    );
 }
 
 /// Heights of the parts of each bar are shares of the bar.

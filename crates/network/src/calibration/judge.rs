@@ -88,7 +88,7 @@ pub fn warnings(samples: &CalibrationSamples, found: &Numbers, points: &[PointFi
     let least = samples.points.iter().map(|p| p.seconds.len()).min();
     if let Some(least) = least.filter(|&n| n < FEW) {
         said.push(format!(
-            "some points have only {least} repetitions: intervals are too narrow"
+            "some points have only {least} repetitions: intervals are too narrow; measure for longer"
         ));
     }
     said.extend(unfair(samples));

@@ -72,7 +72,8 @@ fn verdict(sheet: &StudySheet) -> String {
         let worst = worst.fold(1.0, f64::max);
         let path = |field: &str| format!("rows.{i}.{field}");
         body.push_str(&format!(
-            "<p>{p} ranks are fastest on {} node{} with {} on each: {}. {}</p>\n",
+            "<p>{p} ranks {} on {} node{} with {} on each: {}. {}</p>\n",
+            if layouts == 1 { "ran" } else { "are fastest" },
             number(&path("nodes"), best.nodes, &best.nodes.to_string()),
             if best.nodes == 1 { "" } else { "s" },
             number(
