@@ -9,7 +9,7 @@
 //! a node, and not nodes x nodes.
 
 use crate::peaks::Peaks;
-use crate::select::pack;
+use crate::select::{farthest_last, pack};
 use crate::traffic::Traffic;
 use crate::ways::{Cost, Ways};
 use idlewave_network::{NetworkError, Place};
@@ -168,7 +168,8 @@ impl Greedy<'_, '_, '_> {
         if left.len() > FEW_NODES {
             left.sort_by_cached_key(|&g| {
                 let (place, node) = groups[g].front().copied().unwrap_or((0, NodeIndex::new(0)));
-                (near.map_or(0, |near| topology.hops(near, node)), place)
+                let distance = near.map_or(Some(0), |near| topology.distance(near, node));
+                (farthest_last(distance), place)
             });
             left.truncate(MOST_TRIED);
         }

@@ -34,6 +34,11 @@ pub(crate) fn leaves(topology: &Topology, nodes: &[NodeIndex]) -> Vec<Vec<NodeIn
     leaves
 }
 
+/// A key that sorts what nothing joins behind everything else.
+pub(crate) fn farthest_last(distance: Option<u32>) -> (bool, u32) {
+    (distance.is_none(), distance.unwrap_or_default())
+}
+
 /// So many of these nodes, which are at least as many, on the fewest leaf switches: the one with the fewest nodes that are enough,
 /// and where no leaf has enough, whole ones from the largest on and for the rest again the one that fits best. That is what Slurm's
 /// `topology/tree` does (slurm.schedmd.com, "Topology Guide"). Of leaves with as many nodes the one nearest to the first is taken.
@@ -43,8 +48,8 @@ pub(crate) fn pack(topology: &Topology, nodes: &[NodeIndex], count: usize) -> Ve
     while taken.len() < count && !leaves.is_empty() {
         let left = count - taken.len();
         let distance = |leaf: &[NodeIndex]| match (taken.first(), leaf.first()) {
-            (Some(&first), Some(&node)) => topology.hops(first, node),
-            _ => 0,
+            (Some(&first), Some(&node)) => farthest_last(topology.distance(first, node)),
+            _ => (false, 0),
         };
         // Leaves that are enough come first, the smallest of them foremost; then the largest.
         let rank = |leaf: &[NodeIndex]| match leaf.len() >= left {

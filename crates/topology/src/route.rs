@@ -56,13 +56,7 @@ impl Topology {
         })
     }
 
-    /// Switches on a shortest way: 0 within a node, 1 below one leaf. `u32::MAX`, farther than any other, where
-    /// nothing joins the two; [`Topology::distance`] tells these apart.
-    pub fn hops(&self, from: NodeIndex, to: NodeIndex) -> u32 {
-        self.distance(from, to).unwrap_or(u32::MAX)
-    }
-
-    /// Switches on a shortest way; `None` where nothing joins the two, and for an index of another topology.
+    /// Switches on a shortest way: 0 within a node, 1 below one leaf; `None` where nothing joins the two, and for an index of another topology.
     pub fn distance(&self, from: NodeIndex, to: NodeIndex) -> Option<u32> {
         self.check(Vertex::Node(from)).ok()?;
         self.check(Vertex::Node(to)).ok()?;

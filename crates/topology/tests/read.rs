@@ -472,8 +472,8 @@ fn contradictions_of_other_forms_are_refused_with_their_place() {
             "fat-tree needs the key pods",
         ),
         (
-            "kind = \"star\"\nnodes = 2\ncores = 3\n[[node]]\nname = \"n2\"\ndomains = [{ cores = 2 }, { cores = 2 }]\n",
-            "the domains of node \"n2\" have 4 cores together",
+            "kind = \"star\"\nnodes = 2\ncores = 3\n[[node]]\nname = \"n2\"\ndomains = [{ cores = 0 }, { cores = 0 }]\n",
+            "node \"n2\" has 3 cores, and 0 in its domains",
         ),
         ("kind = \"star\"\nnodes = 0\n", "take 0 nodes"),
         (

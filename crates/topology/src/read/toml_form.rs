@@ -40,16 +40,12 @@ pub(super) fn read(text: &str) -> Result<Read, ReadError> {
         topology.update_nodes(|_, node| node.memory = node.memory.or(memory));
     }
     for node in topology.nodes().iter().filter(|n| !n.domains.is_empty()) {
-        let of_domains = node.cores_of_domains();
-        if node
-            .cores
-            .is_some_and(|cores| u64::from(cores) != of_domains)
-        {
-            let why = format!(
-                "the domains of node {:?} have {of_domains} cores together, and the node another number",
+        let in_domains = node.cores_of_domains();
+        if let Some(cores) = node.cores.filter(|&c| u64::from(c) != in_domains) {
+            return Err(structure(format!(
+                "node {:?} has {cores} cores, and {in_domains} in its domains",
                 node.name
-            );
-            return Err(structure(why));
+            )));
         }
     }
     Ok(Read {
@@ -150,17 +146,9 @@ fn node(table: &NodeForm, name: String) -> Result<Node, ReadError> {
         )));
     }
     let in_domains: u64 = table.domains.iter().map(|d| u64::from(d.cores)).sum();
-    let cores = match (table.cores, u32::try_from(in_domains)) {
-        (None, Ok(1..)) => Some(in_domains as u32),
-        (Some(cores), _) if in_domains > 0 && in_domains != u64::from(cores) => {
-            return Err(structure(format!(
-                "node {name:?} has {cores} cores, and {in_domains} in its domains"
-            )));
-        }
-        (cores, _) => cores,
-    };
+    let of_domains = u32::try_from(in_domains).ok().filter(|&cores| cores > 0);
     Ok(Node {
-        cores,
+        cores: table.cores.or(of_domains),
         memory: amount(table.memory.as_ref())?,
         domains: table.domains.iter().map(domain).collect::<Result<_, _>>()?,
         free: table.free.unwrap_or(true),
