@@ -19,7 +19,7 @@ mod resources;
 mod text;
 
 pub use calibration::{
-    Calibration, CalibrationSamples, Distance, PointFit, Probe, SamplePoint, fit,
+    Calibration, CalibrationSamples, Deviations, Distance, PointFit, Probe, SamplePoint, fit,
 };
 pub use described::{Description, Part, described, operations_of};
 pub use error::NetworkError;
@@ -29,7 +29,7 @@ pub use least::Least;
 pub use maxmin::{Limit, Sharing, Use};
 pub use parameters::{Adapter, Misfit, NetworkParameters, PathCosts, SlowDown};
 pub use path::{Held, Parts};
-pub use play::{Played, Stage, Way, play};
+pub use play::{Played, Stage, Way, play, play_from};
 pub use program::{Message, Program};
 pub use quantity::{Origin, Quantity};
 pub use resources::{Network, Parameter, Place, Resource};

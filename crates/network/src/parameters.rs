@@ -4,7 +4,7 @@
 //! "Versatile, scalable, and accurate simulation of distributed applications and platforms", JPDC 2014 (shared ones: max-min fair flows).
 
 use crate::error::NetworkError;
-use crate::quantity::Quantity;
+use crate::quantity::{Origin, Quantity};
 use serde::{Deserialize, Serialize};
 
 /// What one message alone costs.
@@ -40,7 +40,7 @@ pub struct SlowDown {
     pub factor: Quantity,
 }
 
-/// How far the model is from what was measured: standard deviations of the relative residuals, each from 0 on. 0 where nothing was measured.
+/// How far the model is from what was measured: standard deviations of the relative residuals, each from 0 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Misfit {
@@ -84,10 +84,24 @@ pub struct NetworkParameters {
     pub slow_down: Vec<SlowDown>,
 }
 
+impl Misfit {
+    /// Where nothing was measured: 10 %.
+    pub const ASSUMED: Misfit = Misfit {
+        short: 0.1,
+        inside: 0.1,
+        outside: 0.1,
+    };
+}
+
 /// How far assumed numbers may be off, either way.
 const GUESS: f64 = 1.5;
 
 impl NetworkParameters {
+    /// Whether nobody measured what lies between nodes.
+    pub fn between_nodes_is_assumed(&self) -> bool {
+        self.outside.bandwidth.origin == Origin::Assumed
+    }
+
     /// Nodes with adapters of this many bytes per second, full duplex, and for everything else the usual of such a network, as a guess.
     pub fn assumed(about: impl Into<String>, adapter: f64) -> Self {
         let guess = |value| Quantity::assumed(value, GUESS);
@@ -103,11 +117,7 @@ impl NetworkParameters {
             eager_limit: 64 << 10,
             hop_ns: guess(hop),
             memory: guess(10e9),
-            misfit: Misfit {
-                short: 0.1,
-                inside: 0.1,
-                outside: 0.1,
-            },
+            misfit: Misfit::ASSUMED,
             inside: PathCosts {
                 latency_ns: guess(500.0),
                 bandwidth: guess(4e9),

@@ -154,6 +154,15 @@ struct Player<'a> {
 /// # Panics
 /// If the stage is not of this program: fewer ways of messages or ranks than it has.
 pub fn play(program: &Program, stage: &Stage) -> Played {
+    play_from(program, stage, &vec![0; program.ranks() as usize])
+}
+
+/// Plays a program whose ranks begin at these nanoseconds each. Ranks that begin together and have alike work stay in step for ever, as
+/// they do on no machine: a little apart, messages of different steps meet, and may take far longer.
+///
+/// # Panics
+/// As [`play`], and where there is not one moment for each rank.
+pub fn play_from(program: &Program, stage: &Stage, begin_ns: &[u64]) -> Played {
     let steps = program.steps.len();
     let messages = program.messages.len();
     let mut flows = Flows::new(stage.capacity.clone()).with_slack(stage.slack);
@@ -187,6 +196,12 @@ pub fn play(program: &Program, stage: &Stage) -> Played {
             posted: vec![None; messages],
         },
     };
+    for (rank, &begin) in begin_ns.iter().enumerate() {
+        let steps = program.ranks[rank] as usize..program.ranks[rank + 1] as usize;
+        for step in &program.steps[steps] {
+            player.free_ns[step.cpu as usize] = begin;
+        }
+    }
     player.run();
     let stuck = (0..steps as u32).find(|&step| !player.is_done(step));
     let mut played = player.played;

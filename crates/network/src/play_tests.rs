@@ -76,6 +76,17 @@ fn calc(ns: u64) -> Operation {
 }
 
 #[test]
+fn ranks_begin_when_they_are_told_to() {
+    // Rank 0 sends 100 bytes, from 500 on: overhead 10, a latency of 100, 100 bytes, overhead 10.
+    let schedule = in_order(&[&[Operation::send(100, 1)], &[Operation::recv(100, 0)]]);
+    let program = Program::new(&schedule).unwrap();
+    let stage = nodes(&program);
+    assert_eq!(play_from(&program, &stage, &[500, 0]).finish_ns, [510, 720]);
+    assert_eq!(play_from(&program, &stage, &[0, 900]).finish_ns, [10, 910]);
+    assert_eq!(play(&program, &stage).finish_ns, [10, 220]);
+}
+
+#[test]
 fn a_short_message_takes_overhead_transfer_latency_overhead() {
     let (program, stage, played) =
         played(&[&[calc(1_000), send(500, 1), calc(7)], &[recv(500, 0)]]);

@@ -173,6 +173,11 @@ impl Program {
         self.steps.len() as u64
     }
 
+    /// Whether it has so many messages that those which end shortly after each other end together: see [`Stage::slack`](crate::Stage).
+    pub fn is_played_with_slack(&self) -> bool {
+        self.messages.len() > crate::resources::MANY
+    }
+
     /// All messages, by sender, receiver and tag.
     pub fn messages(&self) -> &[Message] {
         &self.messages

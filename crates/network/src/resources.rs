@@ -84,7 +84,7 @@ pub struct Network {
 
 /// Above so many messages, those that end shortly after each other end together: a hundredth of a message is far below what is known of any
 /// bandwidth, and irregular placements of thousands of ranks are played twenty times as fast.
-const MANY: usize = 10_000;
+pub(crate) const MANY: usize = 10_000;
 const SLACK: f64 = 0.01;
 
 /// Others never take all of a resource: a new flow gets its share.
@@ -315,9 +315,9 @@ impl Network {
             measured_with: measured_with.max(1),
             overhead_ns: self.parameters.overhead_ns.value.round() as u64,
             eager_limit: self.parameters.eager_limit,
-            slack: match program.messages().len() {
-                n if n > MANY => SLACK,
-                _ => 0.0,
+            slack: match program.is_played_with_slack() {
+                true => SLACK,
+                false => 0.0,
             },
         })
     }

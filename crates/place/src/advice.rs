@@ -7,8 +7,9 @@ use crate::error::PlaceError;
 use crate::job::{Candidate, Job, MemoryVerdict};
 use crate::lower::lower_bound;
 use crate::order::Order;
+use crate::random::Random;
 use crate::select::Selection;
-use idlewave_network::{Estimate, Network, NetworkError, Played, Program, Stage, play};
+use idlewave_network::{Estimate, Network, NetworkError, Played, Program, Stage, play, play_from};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ const MOST_PLAYED: u64 = 5_000_000;
 const LEAST_PLAYED: usize = 8;
 /// Operations that are played at the same time, whatever the number of cores: a play keeps some 85 bytes of each.
 const MOST_AT_ONCE: u64 = 20_000_000;
+
+/// How far apart ranks begin, of the time that is played, to see whether it rests on their being in step.
+const APART: f64 = 0.01;
 
 /// Times as long as this count as the same: half a percent is no reason for another order of ranks.
 const SAME: f64 = 1.005;
@@ -29,6 +33,8 @@ pub struct Advised {
     pub candidate: Candidate,
     /// Its time with interval, and what limits it.
     pub estimate: Estimate,
+    /// Its time where ranks begin up to a hundredth of it apart, seconds; only of the fastest one and of the default.
+    pub apart_seconds: Option<f64>,
     /// No placement with as many ranks per node on as many nodes takes less, seconds.
     pub lower_bound_seconds: f64,
     /// Time on all of its nodes together, seconds.
@@ -132,8 +138,24 @@ impl Subject<'_> {
             node_seconds: estimate.seconds.value * candidate.nodes.len() as f64,
             estimate,
             candidate,
+            apart_seconds: None,
             same_as_best: false,
         })
+    }
+
+    /// The time of a placement where ranks begin up to [`APART`] of it apart.
+    fn apart(&self, advised: &Advised, job: &Job) -> Result<f64, PlaceError> {
+        let stage =
+            self.network
+                .stage(self.program, &advised.candidate.places, job.measured_with)?;
+        let seconds = advised.estimate.seconds.value / self.times;
+        let most = (seconds * APART * 1e9) as usize;
+        let mut random = Random::new(job.seed);
+        let begin: Vec<u64> = (0..self.program.ranks())
+            .map(|_| random.below(most + 1) as u64)
+            .collect();
+        let played = play_from(self.program, &stage, &begin);
+        Ok(played.makespan_ns() as f64 * 1e-9 * self.times)
     }
 }
 
@@ -192,8 +214,17 @@ pub fn advise(
     for row in &mut rows {
         row.same_as_best = !row.estimate.differs_from(&fastest);
     }
+    let default = default.unwrap_or(best);
+    let both = [best, default];
+    let apart: Result<Vec<f64>, PlaceError> = both
+        .par_iter()
+        .map(|&at| subject.apart(&rows[at], job))
+        .collect();
+    for (at, seconds) in both.into_iter().zip(apart?) {
+        rows[at].apart_seconds = Some(seconds);
+    }
     Ok(Advice {
-        default: default.unwrap_or(best),
+        default,
         rows,
         best,
         left_out,
@@ -243,7 +274,8 @@ mod tests {
     use super::*;
     use crate::candidates;
     use crate::testing::program_of;
-    use idlewave_network::NetworkParameters;
+    use idlewave_network::{Description, NetworkParameters, Part, described};
+    use idlewave_simulate::collectives::{Algorithms, Kind, Library};
     use idlewave_topology::{Routing, Topology};
 
     fn network(nodes: usize, cores: u32) -> Network {
@@ -260,6 +292,30 @@ mod tests {
         };
         let found = candidates(network, program, job).unwrap();
         advise(&subject, job, found).unwrap()
+    }
+
+    #[test]
+    fn what_rests_on_ranks_in_step_is_told_by_how_long_it_takes_without() {
+        let network = network(8, 8);
+        let job = Job {
+            ranks_per_node: vec![8],
+            trials: 0,
+            ..Job::default()
+        };
+        let all_to_all = |library: Library| {
+            let round = Description {
+                ranks: 64,
+                phases: vec![Part::Collective(Kind::Alltoall, 64 << 10)],
+            };
+            let schedule = described(&round, 1, &Algorithms::of_library(library)).unwrap();
+            let advice = advised(&network, &Program::new(&schedule).unwrap(), &job);
+            let row = &advice.rows[advice.default];
+            row.apart_seconds.unwrap() / row.estimate.seconds.value
+        };
+        // In pairs, step after step: ranks that are ahead meet the messages of those behind.
+        assert!(all_to_all(Library::Mpich) > 1.1);
+        // All at once: it ends when the adapters have moved everything.
+        assert!((all_to_all(Library::OpenMpi) - 1.0).abs() < 0.05);
     }
 
     #[test]

@@ -20,8 +20,9 @@ pub struct CalibrationSheet {
     pub idlewave: String,
     /// Seed of the intervals.
     pub seed: u64,
-    /// How far the model is off, typically: standard deviation of the relative residuals.
-    pub misfit: f64,
+    /// How far the model is off, typically: standard deviation of the relative residuals of long messages. `None` where none was
+    /// measured.
+    pub misfit: Option<TypicalMisfit>,
     /// What was fitted.
     pub parameters: Vec<CalibratedParameter>,
     /// Messages back and forth.
@@ -46,6 +47,15 @@ pub enum ParameterUnit {
     Bytes,
     /// A factor.
     Factor,
+}
+
+/// How far the model is off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TypicalMisfit {
+    /// Of which messages, as in `between nodes`.
+    pub of: String,
+    /// As a share of the time, from 0.
+    pub value: f64,
 }
 
 /// A parameter of the model.

@@ -18,7 +18,7 @@ mod text;
 
 pub use calibration::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
-    SlowDownPoint, StreamPoint,
+    SlowDownPoint, StreamPoint, TypicalMisfit,
 };
 pub use error::ReportError;
 

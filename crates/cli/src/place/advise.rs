@@ -163,7 +163,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         job: &job,
         advice: &advice,
         notes: [&prepared.notes[..], &subject.notes].concat(),
-        warnings: [&prepared.warnings[..], &subject.warnings].concat(),
+        warnings: [&prepared.warnings[..], &subject.warnings, &apart(&advice)].concat(),
         files,
         seed: args.seed,
         scotch: scotch.is_some(),
@@ -186,6 +186,27 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         ),
     };
     crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// Times that rest on ranks being in step, as they are on no machine, longer or shorter by more than a twentieth without.
+fn apart(advice: &Advice) -> Vec<String> {
+    const MUCH: f64 = 0.05;
+    let said = |(name, at): (&str, usize)| {
+        let row = &advice.rows[at];
+        let (together, apart) = (row.estimate.seconds.value, row.apart_seconds?);
+        let factor = apart / together;
+        ((factor - 1.0).abs() > MUCH && factor.is_finite()).then(|| {
+            format!(
+                "{name} takes x{factor:.2} as long where ranks begin up to 1 % of its time apart: messages of different steps then share links"
+            )
+        })
+    };
+    let both = [
+        ("the placement to take", advice.best),
+        ("the default", advice.default),
+    ];
+    let count = if advice.best == advice.default { 1 } else { 2 };
+    both.into_iter().take(count).filter_map(said).collect()
 }
 
 /// What the search or the play cannot do.

@@ -91,7 +91,16 @@ impl NetworkArgs {
             topology = topology.with_uplink_capacity(rate);
         }
         let parameters = match &self.network {
-            Some(path) => read_parameters(path)?,
+            Some(path) => {
+                let read = read_parameters(path)?;
+                if read.between_nodes_is_assumed() && topology.nodes().len() > 1 {
+                    warnings.push(format!(
+                        "{} has nothing measured between nodes, it is assumed: run `idlewave place calibrate` on two nodes or more",
+                        path.display()
+                    ));
+                }
+                read
+            }
             None => {
                 let stated = node_link(&topology);
                 let rate = self

@@ -4,7 +4,7 @@
 //! what [`Resampler::TIMES`] draws of whole rounds of measurements give (B. Efron, R. Tibshirani, "An Introduction to the Bootstrap",
 //! 1993, chapter 13): points that were measured in the same round are drawn together, as a disturbed moment disturbs them all.
 
-use super::judge;
+use super::judge::{self, Deviations};
 use super::model::{Numbers, WayNumbers, numbers};
 use super::samples::{CalibrationSamples, Distance, Probe, SamplePoint};
 use crate::{NetworkError, NetworkParameters, Quantity, SlowDown};
@@ -66,6 +66,8 @@ pub struct Calibration {
     pub stream_inside: Option<Quantity>,
     /// Both directions of an adapter together over one of them; 2 where they are separate. `None` where it was not measured.
     pub both_over_one: Option<Quantity>,
+    /// How far the model is from the points.
+    pub deviations: Deviations,
     /// All points, in the order of the samples.
     pub points: Vec<PointFit>,
     /// Index of the point that the model is furthest from.
@@ -118,7 +120,8 @@ pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, Netwo
         .collect();
     let both_over_one = with_interval(&both_over_one);
     let mut parameters = parameters(samples, &found, &with_interval);
-    parameters.misfit = judge::misfit(&points);
+    let deviations = judge::deviations(&points);
+    parameters.misfit = deviations.misfit();
     let worst = judge::worst(&points);
     let warnings = judge::warnings(samples, &found, &points);
     Ok(Calibration {
@@ -126,6 +129,7 @@ pub fn fit(samples: &CalibrationSamples, seed: u64) -> Result<Calibration, Netwo
         stream_outside: with_interval(&|n| Some(n.outside?.filling?.each)),
         stream_inside: with_interval(&|n| Some(n.inside?.filling?.each)),
         both_over_one,
+        deviations,
         points,
         worst,
         warnings,

@@ -4,6 +4,7 @@ use super::fit::{PointFit, has};
 use super::model::{LONG, Numbers};
 use super::samples::{CalibrationSamples, Distance, Probe};
 use crate::parameters::Misfit;
+use serde::{Deserialize, Serialize};
 
 /// Points further off than this factor are told.
 const FAR: f64 = 1.5;
@@ -14,21 +15,44 @@ const FEW: usize = 5;
 /// Pairs of which the slowest takes so many times as long as the fastest do not share fairly.
 const UNFAIR: f64 = 1.5;
 
-/// Root of the mean squared residual of the points of a kind that the model has a time for; 0 of none.
-fn deviation(points: &[PointFit], of_kind: impl Fn(&Probe) -> bool) -> f64 {
+/// How far the model is from what was measured, typically: roots of mean squared residuals (natural logarithms). `None` where nothing
+/// of the kind was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Deviations {
+    /// Of messages shorter than 32 KiB.
+    pub short: Option<f64>,
+    /// Of longer ones within a node.
+    pub inside: Option<f64>,
+    /// Of longer ones between nodes.
+    pub outside: Option<f64>,
+}
+
+impl Deviations {
+    /// The misfit of parameters: assumed where nothing was measured, as the parameters are then.
+    pub(super) fn misfit(&self) -> Misfit {
+        Misfit {
+            short: self.short.unwrap_or(Misfit::ASSUMED.short),
+            inside: self.inside.unwrap_or(Misfit::ASSUMED.inside),
+            outside: self.outside.unwrap_or(Misfit::ASSUMED.outside),
+        }
+    }
+}
+
+/// Root of the mean squared residual of the points of a kind that the model has a time for; `None` of none.
+fn deviation(points: &[PointFit], of_kind: impl Fn(&Probe) -> bool) -> Option<f64> {
     let residuals = points
         .iter()
         .filter(|p| of_kind(&p.probe))
         .filter_map(PointFit::residual);
     let squares: Vec<f64> = residuals.map(|r| r * r).collect();
     match squares.len() {
-        0 => 0.0,
-        n => (squares.iter().sum::<f64>() / n as f64).sqrt(),
+        0 => None,
+        n => Some((squares.iter().sum::<f64>() / n as f64).sqrt()),
     }
 }
 
 /// How far the model is from the points, by what decides their time.
-pub fn misfit(points: &[PointFit]) -> Misfit {
+pub fn deviations(points: &[PointFit]) -> Deviations {
     let long = |probe: &Probe| probe.bytes() >= LONG;
     let inside = |probe: &Probe| match probe {
         Probe::PingPong { way, .. } | Probe::Stream { way, .. } => *way == Distance::Inside,
@@ -36,7 +60,7 @@ pub fn misfit(points: &[PointFit]) -> Misfit {
         Probe::Memory { .. } => false,
     };
     let message = |probe: &Probe| !matches!(probe, Probe::Memory { .. });
-    Misfit {
+    Deviations {
         short: deviation(points, |p| message(p) && !long(p)),
         inside: deviation(points, |p| message(p) && long(p) && inside(p)),
         outside: deviation(points, |p| message(p) && long(p) && !inside(p)),
@@ -96,7 +120,7 @@ pub fn warnings(samples: &CalibrationSamples, found: &Numbers, points: &[PointFi
 }
 
 fn unexplained(points: &[PointFit]) -> Option<String> {
-    let misfit = deviation(points, |_| true);
+    let misfit = deviation(points, |_| true)?;
     let point = &points[worst(points)?];
     let factor = point.residual()?.exp();
     if misfit <= MUCH && (1.0 / FAR..=FAR).contains(&factor) {
@@ -159,11 +183,25 @@ mod tests {
             point(Distance::Outside, LONG, -0.2),
             point(Distance::Across, 2 * LONG, 0.2),
         ];
-        let found = misfit(&points);
+        let found = deviations(&points);
+        let near = |found: Option<f64>, value: f64| (found.unwrap() - value).abs() < 1e-12;
         // The root of the mean of 0.09 and 0.16.
-        assert!((found.short - 0.125_f64.sqrt()).abs() < 1e-12);
-        assert!((found.inside - 0.7).abs() < 1e-12);
-        assert!((found.outside - 0.2).abs() < 1e-12);
-        assert_eq!(misfit(&[]), Misfit::default());
+        assert!(near(found.short, 0.125_f64.sqrt()));
+        assert!(near(found.inside, 0.7));
+        assert!(near(found.outside, 0.2));
+        assert_eq!(deviations(&[]), Deviations::default());
+    }
+
+    #[test]
+    fn what_was_not_measured_has_the_misfit_of_what_is_assumed() {
+        let measured = Deviations {
+            inside: Some(0.3),
+            ..Deviations::default()
+        };
+        let misfit = measured.misfit();
+        assert_eq!(
+            (misfit.short, misfit.inside, misfit.outside),
+            (0.1, 0.3, 0.1)
+        );
     }
 }

@@ -12,4 +12,5 @@ mod samples;
 mod tests;
 
 pub use fit::{Calibration, PointFit, fit};
+pub use judge::Deviations;
 pub use samples::{CalibrationSamples, Distance, Probe, SamplePoint};

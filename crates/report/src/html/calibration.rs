@@ -135,12 +135,13 @@ fn verdict(sheet: &CalibrationSheet) -> String {
             ),
         ));
     }
-    let off = value("misfit", sheet.misfit, percent);
-    body.push_str(&tile(
-        "The model is off by",
-        &off,
-        "typically: long messages between nodes",
-    ));
+    if let Some(misfit) = &sheet.misfit {
+        body.push_str(&tile(
+            "The model is off by",
+            &value("misfit.value", misfit.value, percent),
+            &format!("typically: long messages {}", misfit.of),
+        ));
+    }
     body.push_str("</div>\n");
     body.push_str(&alarms(&sheet.warnings));
     body.push_str("<p>To place a program with these numbers: <code>idlewave place --network FILE</code>, with the file of <code>-o</code>.</p>\n");

@@ -2,7 +2,7 @@
 
 use crate::calibration::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
-    SlowDownPoint, StreamPoint,
+    SlowDownPoint, StreamPoint, TypicalMisfit,
 };
 use idlewave_run::findings::Estimate;
 
@@ -80,7 +80,10 @@ pub fn calibration_sheet(ranks: u32) -> CalibrationSheet {
             .to_vec(),
         idlewave: "0.1.0".to_owned(),
         seed: 1,
-        misfit: 0.08,
+        misfit: Some(TypicalMisfit {
+            of: "between nodes".to_owned(),
+            value: 0.08,
+        }),
         parameters: vec![CalibratedParameter {
             name: "adapter.out".to_owned(),
             unit: ParameterUnit::BytesPerSecond,

@@ -4,7 +4,7 @@ use super::text::quantities;
 use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity};
 use idlewave_report::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
-    SlowDownPoint, StreamPoint,
+    SlowDownPoint, StreamPoint, TypicalMisfit,
 };
 use idlewave_run::findings::Estimate;
 
@@ -22,8 +22,7 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
             .collect(),
         idlewave: samples.idlewave.clone(),
         seed: found.seed,
-        // Of logarithms; people read shares.
-        misfit: found.parameters.misfit.outside.exp_m1(),
+        misfit: misfit(found),
         parameters: parameters(found),
         ping_pongs: Vec::new(),
         streams: Vec::new(),
@@ -34,6 +33,17 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
         add(&mut sheet, samples, point, raw.seconds.len() as u64);
     }
     sheet
+}
+
+/// Of what was measured, between nodes where it was.
+fn misfit(found: &Calibration) -> Option<TypicalMisfit> {
+    let outside = found.deviations.outside.map(|d| ("between nodes", d));
+    let inside = found.deviations.inside.map(|d| ("within a node", d));
+    // Of logarithms; people read shares.
+    outside.or(inside).map(|(of, deviation)| TypicalMisfit {
+        of: of.to_owned(),
+        value: deviation.exp_m1(),
+    })
 }
 
 fn add(sheet: &mut CalibrationSheet, samples: &CalibrationSamples, point: &PointFit, n: u64) {

@@ -253,13 +253,19 @@ fn parameters(found: &Calibration) -> String {
         }
     }
     out.push_str(&format!(
-        "eager limit {}; the model is typically off by {:.0} % between nodes, {:.0} %\ninside, {:.0} % of messages below 32 KiB\n\n",
+        "eager limit {}; the model is typically off by {} between nodes,\n{} inside, {} of messages below 32 KiB\n\n",
         size(found.parameters.eager_limit),
-        100.0 * found.parameters.misfit.outside.exp_m1(),
-        100.0 * found.parameters.misfit.inside.exp_m1(),
-        100.0 * found.parameters.misfit.short.exp_m1(),
+        off_by(found.deviations.outside),
+        off_by(found.deviations.inside),
+        off_by(found.deviations.short),
     ));
     out
+}
+
+fn off_by(deviation: Option<f64>) -> String {
+    deviation.map_or("(not measured)".to_owned(), |d| {
+        format!("{:.0} %", 100.0 * d.exp_m1())
+    })
 }
 
 #[cfg(test)]
