@@ -172,7 +172,7 @@ fn parameters(
         Some(n.outside?.latency * 1e9)
     });
     set(&mut out.outside.bandwidth, &|n| Some(n.outside?.bandwidth));
-    set(&mut out.memory, &|n| Some(n.inside?.filling?.full));
+    set(&mut out.memory, &|n| n.inside?.most());
     // One way tells of the sender's and of the receiver's adapter together: the nodes are alike.
     set(&mut out.adapter.out, &full);
     set(&mut out.adapter.into, &full);

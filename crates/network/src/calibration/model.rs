@@ -37,6 +37,12 @@ impl WayNumbers {
         both.map_or(one, |both| one.min(both.each / 2.0))
     }
 
+    /// The most that all together were seen to move, in one direction or in both; `None` without streams.
+    pub fn most(&self) -> Option<f64> {
+        let full = [self.filling, self.both].into_iter().flatten();
+        full.map(|f| f.full).reduce(f64::max)
+    }
+
     /// What each of `flows` in one direction gets of what they share. What was never seen to be full does not limit.
     fn shared(&self, flows: f64, both_ways: bool) -> f64 {
         let part = |filling: Option<Filling>, flows: f64| match filling {
@@ -321,5 +327,40 @@ impl Numbers {
             part(self.inside.as_ref()?, k - 1.0);
         }
         Some(latency + 2.0 * self.overhead * peers + longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::curves::Line;
+
+    #[test]
+    fn what_both_directions_move_together_was_moved() {
+        let line = Line {
+            at: 1e-6,
+            per: 1e-9,
+        };
+        let filling = |full| Filling {
+            each: full,
+            full,
+            seen: false,
+        };
+        let mut way = WayNumbers {
+            ping_pong: Pieces {
+                short: line,
+                long: line,
+                last_short: None,
+            },
+            latency: 1e-6,
+            bandwidth: 1e9,
+            filling: Some(filling(5e9)),
+            both: Some(filling(10e9)),
+        };
+        assert_eq!(way.most(), Some(10e9));
+        way.both = Some(filling(4e9));
+        assert_eq!(way.most(), Some(5e9));
+        (way.filling, way.both) = (None, None);
+        assert_eq!(way.most(), None);
     }
 }
