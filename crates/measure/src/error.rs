@@ -51,7 +51,7 @@ impl MeasureError {
                 "start with the mpirun of that library, or name the library of this launcher with --mpi-lib"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NoLibrary(_) | MpiError::Unusable { .. })) => {
-                "name the library with --mpi-lib FILE or a program of it with --mpi-of PROGRAM, or measure with --fabric threads"
+                "name the library with --mpi-lib FILE or a program of it with --mpi-of PROGRAM, or measure between threads: without launcher and these options"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NotNeeded { .. })) => {
                 "name a program that is linked with MPI, or the library itself with --mpi-lib FILE"
@@ -63,7 +63,7 @@ impl MeasureError {
                 "load the modules with which that program runs, or name the library itself with --mpi-lib FILE"
             }
             Self::Benchmark(WorkloadError::NotVerified { .. }) => {
-                "run it again; if it is wrong again, on other nodes, with another MPI library, or with --fabric threads"
+                "run it again; if it is wrong again, on other nodes, with another MPI library, or between threads"
             }
             Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
             _ => return None,

@@ -40,7 +40,7 @@ pub fn measure(
     if matches!(options.what, What::Detour | What::FixedWork) {
         return local::measure(options, &cpus, stop, progress).map(Some);
     }
-    match fabric_of(options.fabric, &options.mpi)? {
+    match fabric_of(options.fabric, "--fabric threads", &options.mpi)? {
         FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
         FabricChoice::Mpi => over_mpi(options, &cpus, stop, progress),
     }

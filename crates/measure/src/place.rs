@@ -1,26 +1,37 @@
 //! Where the ranks are: threads of this process, or processes of an MPI job.
 
-use crate::{FabricChoice, MeasureError, MeasureOptions};
+use crate::{FabricChoice, MeasureError, MeasureOptions, gather};
 use idlewave_capture::host::allowed_cpus;
+use idlewave_fabric::{Fabric, Nodes};
 use idlewave_mpi::{Launch, Search};
 use idlewave_recording::RecordingError;
-use idlewave_units::{Cpu, CpuSet};
+use idlewave_units::{Cpu, CpuSet, NodeId};
+
+/// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
+const WORDS: usize = 16;
 
 /// Who carries the messages: what the user says, or MPI where a launcher started this process
-/// or the user says which MPI library.
+/// or the user says which MPI library. `asked` is the option by which threads are asked for, with its value.
 ///
 /// # Errors
 /// Threads are asked for in a process that is one of many.
-pub fn fabric_of(choice: Option<FabricChoice>, mpi: &Search) -> Result<FabricChoice, MeasureError> {
+pub fn fabric_of(
+    choice: Option<FabricChoice>,
+    asked: &str,
+    mpi: &Search,
+) -> Result<FabricChoice, MeasureError> {
     let launch = Launch::of_this_process();
     let several = launch
         .as_ref()
         .is_some_and(|l| l.size.is_none_or(|size| size > 1));
     match (choice, launch) {
         (Some(FabricChoice::Threads), Some(launch)) if several => Err(MeasureError::option(
-            "--fabric threads",
+            asked,
             format!("{} started several processes", launch.launcher.name()),
-            "start it without the launcher, or leave --fabric out",
+            format!(
+                "start it without the launcher, or leave {} out",
+                asked.split(' ').next().unwrap_or(asked)
+            ),
         )),
         (Some(choice), _) => Ok(choice),
         (None, Some(_)) => Ok(FabricChoice::Mpi),
@@ -54,6 +65,30 @@ pub fn cpus_of(options: &MeasureOptions) -> Result<Vec<Cpu>, MeasureError> {
 pub fn cpu_of(cpus: &[Cpu], local: u32) -> Option<Cpu> {
     let place = (local as usize).checked_rem(cpus.len())?;
     cpus.get(place).copied()
+}
+
+/// CPUs that the ranks of a node may use together, of the node with the fewest. Every rank calls it.
+///
+/// # Errors
+/// The ranks cannot communicate.
+pub fn cpus_of_nodes<F: Fabric>(fabric: &mut F, nodes: &Nodes) -> Result<u32, MeasureError> {
+    let own = allowed_cpus().unwrap_or_else(|_| CpuSet::default());
+    let mut words = [0_u64; WORDS];
+    for cpu in own.iter() {
+        if let Some(word) = words.get_mut(cpu.get() as usize / 64) {
+            *word |= 1 << (cpu.get() % 64);
+        }
+    }
+    let all = gather::of_all(fabric, words)?;
+    let of_node = |node: u32| {
+        let mut together = [0_u64; WORDS];
+        for rank in nodes.ranks_of(NodeId::new(node)) {
+            let ranks = all.get(rank.get() as usize).unwrap_or(&words);
+            together.iter_mut().zip(ranks).for_each(|(t, r)| *t |= r);
+        }
+        together.iter().map(|word| word.count_ones()).sum::<u32>()
+    };
+    Ok((0..nodes.count()).map(of_node).min().unwrap_or(1).max(1))
 }
 
 #[cfg(test)]

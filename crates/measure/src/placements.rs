@@ -4,6 +4,7 @@
 //! layouts, so that what drifts strikes them alike. Place in the flow: beside the prediction, which rank 0 makes of the same layouts.
 
 use crate::benchmark::is_agreed;
+use crate::place::cpus_of_nodes;
 use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{FabricChoice, MeasureError, gather};
 use idlewave_capture::host::available_memory;
@@ -72,6 +73,8 @@ pub struct PlacementOutcome {
     pub fabric: String,
     /// Host names of all nodes.
     pub nodes: Vec<String>,
+    /// CPUs that the ranks of a node may use together, of the node with the fewest.
+    pub cpus_per_node: u32,
     /// By ranks, then ranks per node.
     pub layouts: Vec<PlacedRuns>,
     /// Iterations of each run.
@@ -80,6 +83,13 @@ pub struct PlacementOutcome {
     pub interrupted: bool,
     /// What was left out, one line each.
     pub notes: Vec<String>,
+}
+
+fn counted(count: u32, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
 }
 
 /// Which ranks of the job make a run.
@@ -155,7 +165,7 @@ pub fn placements(
         &work,
         options.fabric,
         &options.mpi,
-        options.threads,
+        ("--threads", options.threads),
         progress,
     )
 }
@@ -186,6 +196,7 @@ fn rank<F: Fabric>(
     progress: &dyn Progress,
 ) -> Result<Option<PlacementOutcome>, MeasureError> {
     let nodes = fabric.nodes()?;
+    let cpus_per_node = cpus_of_nodes(fabric, &nodes)?;
     let benchmark = &options.benchmark;
     let most = fabric.size().min(benchmark.most_ranks());
     let numbers = match options.ranks.is_empty() {
@@ -214,12 +225,19 @@ fn rank<F: Fabric>(
     });
     if all.is_empty() {
         let reason = format!(
-            "{} ranks on {} nodes give no layout of it",
-            fabric.size(),
-            nodes.count()
+            "there is no layout of it with {} on {}",
+            counted(fabric.size(), "rank"),
+            counted(nodes.count(), "node")
         );
-        let next = "start more ranks, or give other --ranks";
-        return Err(MeasureError::option("--ranks", reason, next));
+        let (option, next) = match (options.ranks.is_empty(), options.threads) {
+            (false, _) => (
+                "--ranks".to_owned(),
+                "start more ranks, or give other --ranks",
+            ),
+            (true, Some(n)) => (format!("--threads {n}"), "give more of them"),
+            (true, None) => ("these ranks".to_owned(), "start more of them"),
+        };
+        return Err(MeasureError::option(option, reason, next));
     }
     let mut runs: Vec<Vec<PlacedRun>> = vec![Vec::new(); all.len()];
     let total = (options.repeats as usize * all.len()) as f64;
@@ -257,6 +275,7 @@ fn rank<F: Fabric>(
         benchmark: benchmark.to_string(),
         fabric: carrier.to_owned(),
         nodes: nodes.names().to_vec(),
+        cpus_per_node,
         layouts: measured.collect(),
         iterations: benchmark.iterations(),
         interrupted: stop.is_requested(),
@@ -386,12 +405,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_refused_by_name() {
-        let refused = |ranks: Vec<u32>, repeats| {
+        let refused = |ranks: Vec<u32>, repeats, threads| {
             let options = PlacementOptions {
                 benchmark: "is:S".parse().unwrap(),
                 ranks,
                 repeats,
-                threads: Some(2),
+                threads: Some(threads),
                 fabric: Some(FabricChoice::Threads),
                 mpi: Search::default(),
             };
@@ -399,9 +418,16 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(refused(vec![0], 1).contains("--ranks 0"));
-        assert!(refused(vec![100_000], 1).contains("--ranks 100000"));
-        assert!(refused(vec![2], 0).contains("--repeats 0"));
-        assert!(refused(vec![3], 1).contains("no layout"));
+        assert!(refused(vec![0], 1, 2).contains("--ranks 0"));
+        assert!(refused(vec![100_000], 1, 2).contains("--ranks 100000"));
+        assert!(refused(vec![2], 0, 2).contains("--repeats 0"));
+        let uneven = refused(vec![3], 1, 2);
+        assert!(
+            uneven.contains("--ranks") && uneven.contains("no layout of it with 2 ranks on 1 node"),
+            "{uneven}"
+        );
+        // What is named is what was given.
+        assert!(refused(Vec::new(), 1, 1).contains("--threads 1"));
+        assert!(refused(Vec::new(), 1, 257).contains("--threads 257"));
     }
 }

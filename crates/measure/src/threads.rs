@@ -106,15 +106,16 @@ pub trait OfEveryRank: Sync {
 }
 
 /// Does it on all ranks of an MPI job, which all call it, or on `threads` ranks of this process (one per CPU if `None`), which no CPU is
-/// bound to.
+/// bound to. `option` is the one by which the user says how many.
 pub fn on_every_rank<W: OfEveryRank>(
     work: &W,
     fabric: Option<FabricChoice>,
     mpi: &Search,
-    threads: Option<u32>,
+    (option, threads): (&str, Option<u32>),
     progress: &dyn Progress,
 ) -> Result<Option<W::Outcome>, MeasureError> {
-    match fabric_of(fabric, mpi)? {
+    let asked = threads.map_or(option.to_owned(), |n| format!("{option} {n}"));
+    match fabric_of(fabric, &asked, mpi)? {
         FabricChoice::Threads => {
             let allowed = idlewave_capture::host::allowed_cpus();
             let cpus = allowed
@@ -124,9 +125,9 @@ pub fn on_every_rank<W: OfEveryRank>(
             let size = threads.unwrap_or(cpus.clamp(2, MOST_THREADS));
             if !(1..=MOST_THREADS).contains(&size) {
                 return Err(MeasureError::option(
-                    format!("{size} ranks"),
+                    asked,
                     format!("as threads of one process there are 1 to {MOST_THREADS}"),
-                    "give another number",
+                    format!("give such a number with {option}"),
                 ));
             }
             let waiting = match size > cpus {

@@ -3,18 +3,17 @@
 use super::layout::Layout;
 use super::options::CalibrateOptions;
 use super::rounds::Rounds;
+use crate::place::cpus_of_nodes;
 use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{MeasureError, gather};
-use idlewave_capture::host::{allowed_cpus, available_memory};
-use idlewave_fabric::{Fabric, Nodes, Waits};
+use idlewave_capture::host::available_memory;
+use idlewave_fabric::{Fabric, Waits};
 use idlewave_network::CalibrationSamples;
 use idlewave_recording::{Progress, RecordingError, Stop};
-use idlewave_units::{Bytes, CpuSet, NodeId};
+use idlewave_units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
-const WORDS: usize = 16;
 /// Share of the free memory of a node that its ranks may use together.
 const MEMORY_SHARE: u64 = 4;
 /// Free memory where the system does not tell.
@@ -32,7 +31,8 @@ pub fn calibrate(
 ) -> Result<Option<CalibrationSamples>, MeasureError> {
     options.check()?;
     let work = Work { options, stop };
-    on_every_rank(&work, options.fabric, &options.mpi, options.ranks, progress)
+    let threads = ("--ranks", options.ranks);
+    on_every_rank(&work, options.fabric, &options.mpi, threads, progress)
 }
 
 struct Work<'a> {
@@ -102,27 +102,6 @@ fn rank<F: Fabric>(
         points: measured.points,
         notes: measured.notes,
     }))
-}
-
-/// CPUs that the ranks of a node may use together, of the node with the fewest.
-fn cpus_of_nodes<F: Fabric>(fabric: &mut F, nodes: &Nodes) -> Result<u32, MeasureError> {
-    let own = allowed_cpus().unwrap_or_else(|_| CpuSet::default());
-    let mut words = [0_u64; WORDS];
-    for cpu in own.iter() {
-        if let Some(word) = words.get_mut(cpu.get() as usize / 64) {
-            *word |= 1 << (cpu.get() % 64);
-        }
-    }
-    let all = gather::of_all(fabric, words)?;
-    let of_node = |node: u32| {
-        let mut together = [0_u64; WORDS];
-        for rank in nodes.ranks_of(NodeId::new(node)) {
-            let ranks = all.get(rank.get() as usize).unwrap_or(&words);
-            together.iter_mut().zip(ranks).for_each(|(t, r)| *t |= r);
-        }
-        together.iter().map(|word| word.count_ones()).sum::<u32>()
-    };
-    Ok((0..nodes.count()).map(of_node).min().unwrap_or(1).max(1))
 }
 
 #[cfg(test)]
