@@ -20,7 +20,7 @@ use idlewave_stats::quantiles::median_of;
 use idlewave_workloads::Benchmark;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -93,7 +93,8 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let Some(outcome) = measure::of_job(done, launched)? else {
         return Ok(());
     };
-    let (mut notes, mut warnings) = (outcome.notes.clone(), Vec::new());
+    let mut notes = outcome.notes.clone();
+    let mut warnings: Vec<String> = shared(&outcome).into_iter().collect();
     let predicted = match model {
         None => {
             notes.push("not predicted: give --network from `idlewave place calibrate`".to_owned());
@@ -116,9 +117,25 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     }
     let shown = match args.json {
         true => json(&sheet, &outcome)?,
-        false => text(&sheet, args),
+        false => text(&sheet, args.network.as_deref(), args.html.as_deref()),
     };
     crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+}
+
+/// A warning where ranks of a layout that was run take turns on CPUs.
+fn shared(outcome: &PlacementOutcome) -> Option<String> {
+    let measured = outcome.layouts.iter().filter(|l| !l.runs.is_empty());
+    let (most, cpus) = (
+        measured.map(|l| l.ranks_per_node).max()?,
+        outcome.cpus_per_node,
+    );
+    (most > cpus).then(|| {
+        format!(
+            "{most} ranks shared {} of a node: times with more than {cpus} per node hold waits for a CPU, \
+             of which predictions know nothing",
+            counted(cpus, "CPU")
+        )
+    })
 }
 
 /// Median of one part of all runs.
@@ -188,11 +205,33 @@ fn json(sheet: &StudySheet, outcome: &PlacementOutcome) -> Result<String, Failur
     Ok(format!("{value:#}\n"))
 }
 
-fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
+fn text(sheet: &StudySheet, network: Option<&Path>, page: Option<&Path>) -> String {
     let mut out = format!("{}\n", sheet.what);
     for line in &sheet.details {
         wrapped(&mut out, line);
     }
+    table(&mut out, sheet);
+    out.push('\n');
+    out.push_str(&order(sheet));
+    for warning in &sheet.warnings {
+        wrapped(&mut out, &format!("! {warning}"));
+    }
+    for note in &sheet.notes {
+        wrapped(&mut out, note);
+    }
+    let next = match (network, page) {
+        (None, _) => {
+            "NEXT\n  calibrate on the same nodes, then: --network network.toml\n".to_owned()
+        }
+        (_, None) => "NEXT\n  a page with table and chart: add --html FILE\n".to_owned(),
+        (_, Some(page)) => format!("page: {}\n", page.display()),
+    };
+    out.push_str(&next);
+    out
+}
+
+/// Measured times of each layout, beside predicted ones.
+fn table(out: &mut String, sheet: &StudySheet) {
     let least = sheet
         .rows
         .iter()
@@ -204,10 +243,18 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
         out,
         "\nTimes in {name}: median (least..most); > the minimum of as many ranks"
     );
-    out.push_str(
-        "  ranks  nodes  per      total                   collec-  point-to-  predicted\n",
-    );
-    out.push_str("                node                             tives    point         error\n");
+    let head = |words: [&str; 8]| line(' ', words);
+    out.push_str(&head([
+        "ranks",
+        "nodes",
+        "per",
+        "total",
+        "",
+        "collec-",
+        "point to",
+        "predicted       ",
+    ]));
+    out.push_str(&head(["", "", "node", "", "", "tives", "point", "error"]));
     let mut before = None;
     for row in &sheet.rows {
         if before.is_some_and(|ranks| ranks != row.ranks) {
@@ -216,49 +263,49 @@ fn text(sheet: &StudySheet, args: &StudyArgs) -> String {
         before = Some(row.ranks);
         let part =
             |part: &Option<Estimate>| part.as_ref().map_or("-".to_owned(), |e| digits(e.value));
-        let predicted = row
-            .predicted
-            .as_ref()
-            .map_or(("-".to_owned(), String::new()), |p| {
-                let error = 100.0 * (p.value / row.total.value - 1.0);
-                (digits(p.value), format!("{error:+.0} %"))
-            });
+        let predicted = row.predicted.as_ref().map_or(format!("-{:8}", ""), |p| {
+            let error = 100.0 * (p.value / row.total.value - 1.0);
+            format!("{} {:>7}", digits(p.value), format!("{error:+.0} %"))
+        });
         let mark = if row.is_minimum { '>' } else { ' ' };
         let range = match row.total.n {
             1 => "one run".to_owned(),
             _ => format!("{}..{}", digits(row.total.low), digits(row.total.high)),
         };
-        let _ = writeln!(
-            out,
-            "{mark} {:5} {:6} {:4} {:>10} {:<18} {:>10} {:>9} {:>8} {:>6}",
-            row.ranks,
-            row.nodes,
-            row.ranks_per_node,
-            digits(row.total.value),
-            format!("({range})"),
-            part(&row.collective),
-            part(&row.point_to_point),
-            predicted.0,
-            predicted.1,
-        );
+        out.push_str(&line(
+            mark,
+            [
+                &row.ranks.to_string(),
+                &row.nodes.to_string(),
+                &row.ranks_per_node.to_string(),
+                &digits(row.total.value),
+                &format!("({range})"),
+                &part(&row.collective),
+                &part(&row.point_to_point),
+                &predicted,
+            ],
+        ));
     }
-    out.push('\n');
-    out.push_str(&order(sheet));
-    for warning in &sheet.warnings {
-        wrapped(&mut out, &format!("! {warning}"));
-    }
-    for note in &sheet.notes {
-        wrapped(&mut out, note);
-    }
-    let next = match (&args.network, &args.html) {
-        (None, _) => {
-            "NEXT\n  calibrate on the same nodes, then: --network network.toml\n".to_owned()
-        }
-        (_, None) => "NEXT\n  a page with table and chart: add --html FILE\n".to_owned(),
-        (_, Some(page)) => format!("page: {}\n", page.display()),
-    };
-    out.push_str(&next);
-    out
+}
+
+/// One line of the table, of 80 columns at most.
+fn line(
+    mark: char,
+    [
+        ranks,
+        nodes,
+        per,
+        total,
+        range,
+        collective,
+        point,
+        predicted,
+    ]: [&str; 8],
+) -> String {
+    let line = format!(
+        "{mark} {ranks:>5} {nodes:>5} {per:>4} {total:>7} {range:<16} {collective:>8} {point:>8} {predicted:>16}"
+    );
+    format!("{}\n", line.trim_end())
 }
 
 /// Whether measurement and prediction agree on the best number of ranks per node, and on the order of all.
@@ -312,4 +359,94 @@ fn wrapped(out: &mut String, line: &str) {
         .subsequent_indent("    ");
     out.push_str(&textwrap::fill(line, options));
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, n: u64) -> Estimate {
+        Estimate {
+            value,
+            low: 0.5 * value,
+            high: 2.0 * value,
+            n,
+            method: String::new(),
+        }
+    }
+
+    fn row(ranks: u32, seconds: f64, runs: u64, predicted: Option<f64>) -> StudyRow {
+        StudyRow {
+            ranks,
+            nodes: ranks,
+            ranks_per_node: 1,
+            total: estimate(seconds, runs),
+            collective: Some(estimate(seconds, runs)),
+            point_to_point: Some(estimate(seconds, runs)),
+            is_minimum: true,
+            predicted: predicted.map(|s| estimate(s, 1)),
+        }
+    }
+
+    #[test]
+    fn no_line_of_a_sheet_is_wider_than_a_terminal_or_ends_in_blanks() {
+        let long = "a word and another one ".repeat(20);
+        let sheet = StudySheet {
+            what: "is:S on 1 node".to_owned(),
+            details: vec![long.clone()],
+            command: Vec::new(),
+            idlewave: String::new(),
+            rows: vec![
+                row(4_096, 0.12345, 1, None),
+                row(65_536, 0.11, 3, Some(12.345)),
+                row(2, 99_999.0, 3, Some(11_111.1)),
+                row(2, 99_999.0, 3, Some(0.1)),
+            ],
+            notes: vec![long.clone()],
+            warnings: vec![long],
+        };
+        let page = std::path::Path::new("page.html");
+        for (network, page) in [(None, None), (Some(page), None), (Some(page), Some(page))] {
+            let text = text(&sheet, network, page);
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line:?}");
+                assert_eq!(line, line.trim_end());
+            }
+            let row = text.lines().find(|l| l.starts_with("> 65536")).unwrap();
+            assert!(row.ends_with(" 12.3 +11123 %"), "{row}");
+        }
+    }
+
+    #[test]
+    fn ranks_that_share_cpus_are_told_of_the_fullest_layout_that_ran() {
+        let run = PlacedRun {
+            total: 1.0,
+            collective: 0.0,
+            point_to_point: 0.0,
+            computation: 1.0,
+        };
+        let layout = |per: u32, runs: Vec<PlacedRun>| idlewave_measure::PlacedRuns {
+            ranks: 8,
+            nodes: 8 / per,
+            ranks_per_node: per,
+            runs,
+        };
+        let mut outcome = PlacementOutcome {
+            benchmark: String::new(),
+            fabric: String::new(),
+            nodes: Vec::new(),
+            cpus_per_node: 2,
+            layouts: vec![layout(2, vec![run]), layout(8, Vec::new())],
+            iterations: 1,
+            interrupted: false,
+            notes: Vec::new(),
+        };
+        assert_eq!(shared(&outcome), None);
+        outcome.layouts.push(layout(4, vec![run]));
+        let said = shared(&outcome).unwrap();
+        assert!(
+            said.starts_with("4 ranks shared 2 CPUs of a node:"),
+            "{said}"
+        );
+    }
 }
