@@ -154,7 +154,9 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     };
     let advice = advise(&on, &job, found).map_err(failed)?;
     bars.finish();
-    let files = files::of(&prepared.network, &advice.rows[advice.best].candidate)?;
+    let remark = args.network.about_names();
+    let best = &advice.rows[advice.best].candidate;
+    let files = files::of(&prepared.network, best, remark.as_deref())?;
     let answer = Answer {
         what: &subject.what,
         network_in_words: &prepared.what,
@@ -185,7 +187,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
             args.html.as_deref(),
         ),
     };
-    crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&shown)
 }
 
 /// Times that rest on ranks being in step, as they are on no machine, longer or shorter by more than a twentieth without.

@@ -12,8 +12,15 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// All files of a placement by their names.
-pub fn of(network: &Network, candidate: &Candidate) -> Result<Vec<(String, String)>, Failure> {
+/// One name per rank and nothing else: its form has no comments.
+const HOST_FILE: &str = "slurm_hostfile";
+
+/// All files of a placement by their names. `remark` is a line that stands first in those whose form has comments.
+pub fn of(
+    network: &Network,
+    candidate: &Candidate,
+    remark: Option<&str>,
+) -> Result<Vec<(String, String)>, Failure> {
     let assignment = assignment(network, candidate)?;
     let command = vec!["./app".to_owned()];
     let leaves = leaves(network, candidate);
@@ -21,7 +28,7 @@ pub fn of(network: &Network, candidate: &Candidate) -> Result<Vec<(String, Strin
         // With one switch there is nothing to ask for.
         switches: (network.topology().switches().len() > 1 && leaves > 0).then_some(leaves),
         exclusive: true,
-        host_file: "slurm_hostfile".to_owned(),
+        host_file: HOST_FILE.to_owned(),
         command: command.clone(),
     };
     let flux = FluxOptions {
@@ -35,7 +42,7 @@ pub fn of(network: &Network, candidate: &Candidate) -> Result<Vec<(String, Strin
         ("hostfile", open_mpi_host_file(&assignment)),
         ("hostfile.mpich", mpich_host_file(&assignment)),
         ("job.sbatch", slurm_script(&assignment, &slurm)),
-        ("slurm_hostfile", slurm_host_file(&assignment)),
+        (HOST_FILE, slurm_host_file(&assignment)),
         (
             "job.flux",
             format!("#!/bin/sh\n{}\n", flux_command(&assignment, &flux)),
@@ -43,8 +50,20 @@ pub fn of(network: &Network, candidate: &Candidate) -> Result<Vec<(String, Strin
         ("job.pbs", pbs_script(&assignment, &launcher, &command)),
     ];
     Ok(named
-        .map(|(name, content)| (name.to_owned(), content))
+        .map(|(name, content)| match remark {
+            Some(remark) if name != HOST_FILE => (name.to_owned(), remarked(&content, remark)),
+            _ => (name.to_owned(), content),
+        })
         .to_vec())
+}
+
+/// With a comment in front, of scripts behind the line that names their shell.
+fn remarked(content: &str, remark: &str) -> String {
+    let first = content.split_inclusive('\n').next().unwrap_or_default();
+    match content.strip_prefix("#!").and(content.strip_prefix(first)) {
+        Some(rest) => format!("{first}# {remark}\n{rest}"),
+        None => format!("# {remark}\n{content}"),
+    }
 }
 
 /// Cores by their numbers: the memory domains of a node have theirs one after the other.

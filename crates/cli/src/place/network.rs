@@ -80,6 +80,15 @@ struct Load {
 }
 
 impl NetworkArgs {
+    /// A remark for files that have names of nodes which nobody gave; `None` where the names are of files.
+    pub fn about_names(&self) -> Option<String> {
+        let nodes = self.nodes.filter(|_| self.topology.is_empty())?;
+        Some(format!(
+            "{}: put the names of yours in their place",
+            invented_names(nodes)
+        ))
+    }
+
     /// Reads everything.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
         let (mut topology, name, mut notes) = self.topology()?;
@@ -176,7 +185,17 @@ impl NetworkArgs {
             Failure::new(Exit::Usage, format!("make {nodes} nodes: {error}"))
                 .with_next("give fewer --nodes")
         })?;
-        Ok((topology, "one switch".to_owned(), Vec::new()))
+        let named = invented_names(nodes);
+        let note = format!("{named}: give --topology for the names that your batch system knows");
+        Ok((topology, "one switch".to_owned(), vec![note]))
+    }
+}
+
+/// How nodes of which only the number is given are called.
+fn invented_names(nodes: u32) -> String {
+    match nodes {
+        1 => "the node is called n1".to_owned(),
+        _ => format!("nodes are called n1 to n{nodes}"),
     }
 }
 

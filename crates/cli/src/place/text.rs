@@ -243,12 +243,13 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
                 "  ",
                 &format!("files in {directory}: {}", all.join(", ")),
             );
-            wrap(
-                out,
-                "  ",
-                "put your program instead of ./app, then: sbatch job.sbatch, qsub job.pbs, sh job.flux, \
-                 or mpirun --hostfile hostfile --rankfile rankfile",
-            );
+            let steps = "put the whole path of your program in place of ./app, then, as the files name each other \
+                         without a directory:";
+            wrap(out, "  ", steps);
+            out.push_str(&format!("  cd {directory}\n"));
+            let start = "sbatch job.sbatch, qsub job.pbs, sh job.flux, or \
+                         mpirun --hostfile hostfile --rankfile rankfile ./app";
+            wrap(out, "  ", start);
         }
         None => {
             let script = sheet.files.iter().find(|f| f.name == "job.sbatch");
