@@ -94,6 +94,12 @@ pub fn refuse_existing(target: &Path, option: &str) -> Result<(), Failure> {
 
 /// What is there already, and places to which nothing can be written: better said before much work than after it.
 pub fn refuse_place(target: &Path, option: &str) -> Result<(), Failure> {
+    // Where it stands for standard output, that was seen before.
+    if target.as_os_str() == "-" {
+        let what = format!("write {option} to standard output");
+        let next = format!("give the name of something new with {option}");
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    }
     refuse_existing(target, option)?;
     if fs::metadata(target).is_ok() {
         return Ok(());

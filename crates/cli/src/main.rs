@@ -95,7 +95,7 @@ fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
         return Ok(());
     }
     let page = analysis.run.path().join("report.html");
-    print(&format!("report: {}\n", page.display()))
+    print_of_bundle(&format!("report: {}\n", page.display()))
 }
 
 fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
@@ -111,11 +111,17 @@ fn run_report(args: &ReportArgs, stop: &Stop) -> Result<(), Failure> {
     let joined = idlewave_record::join_left(&args.run, &stop.flag, &bars);
     let page = joined.and_then(|_| render(&args.run, args.output.as_deref(), &stop.flag, &bars));
     bars.finish();
-    print(&format!("{}\n", page?.display()))
+    print_of_bundle(&format!("{}\n", page?.display()))
 }
 
 fn print_findings(analysis: &Analysis, json: bool, color: bool) -> Result<(), Failure> {
-    print(&summary(analysis, json, terminal_width(), color)?)
+    print_of_bundle(&summary(analysis, json, terminal_width(), color)?)
+}
+
+/// Writes to standard output what a bundle has too.
+fn print_of_bundle(text: &str) -> Result<(), Failure> {
+    let next = "send the output elsewhere; the bundle is not affected";
+    print(text).map_err(|failure| failure.with_next(next))
 }
 
 /// Writes to standard output. A reader that closes the pipe early has what it wanted.
@@ -124,7 +130,7 @@ fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
             let failure = Failure::new(Exit::Io, format!("write to standard output: {e}"));
-            Err(failure.with_next("send the output elsewhere; the bundle is not affected"))
+            Err(failure.with_next("send the output elsewhere"))
         }
         _ => Ok(()),
     }

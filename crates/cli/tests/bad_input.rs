@@ -290,20 +290,28 @@ fn output_that_goes_nowhere_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join("run");
     copy(bundle(), &here);
-    for options in [&["explain"][..], &["explain", "--json"], &["report"]] {
+    let topology = dir.path().join("topology.conf");
+    fs::write(&topology, "SwitchName=s Nodes=n1\n").unwrap();
+    for (options, file, in_bundle) in [
+        (&["explain"][..], &here, true),
+        (&["explain", "--json"], &here, true),
+        (&["report"], &here, true),
+        (&["place", "topology"], &topology, false),
+    ] {
         let full = fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")
             .unwrap();
         let child = idlewave()
             .args(options)
-            .arg(&here)
+            .arg(file)
             .stdout(full)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let [what, _] = common::wait(child).failed(4);
+        let [what, next] = common::wait(child).failed(4);
         assert!(what.contains("standard output"), "{what}");
+        assert_eq!(next.contains("bundle is not affected"), in_bundle, "{next}");
     }
     let full = fs::OpenOptions::new()
         .write(true)

@@ -167,9 +167,21 @@ fn files_are_those_of_the_answer() {
     let at = nodes_of_ranks(&answer);
     let hosts: Vec<String> = read("slurm_hostfile").lines().map(str::to_owned).collect();
     assert_eq!(hosts, at);
+    // Nobody gave the names of the nodes; which form has comments is in the manuals of their readers.
+    let remark = "# nodes are called n1 to n9: put the names of yours in their place";
+    for (name, line) in [
+        ("rankfile", 0),
+        ("hostfile", 0),
+        ("hostfile.mpich", 0),
+        ("job.sbatch", 1),
+        ("job.flux", 1),
+        ("job.pbs", 1),
+    ] {
+        assert_eq!(read(name).lines().nth(line), Some(remark), "{name}");
+    }
     // rank 3=n1 slot=2: each core of a node once.
     let mut cores = BTreeSet::new();
-    for (rank, line) in read("rankfile").lines().enumerate() {
+    for (rank, line) in read("rankfile").lines().skip(1).enumerate() {
         let (begin, place) = line.split_once('=').unwrap();
         assert_eq!(begin, format!("rank {rank}"));
         let (node, core) = place.split_once(" slot=").unwrap();
@@ -179,6 +191,7 @@ fn files_are_those_of_the_answer() {
     }
     let slots: u64 = read("hostfile")
         .lines()
+        .skip(1)
         .map(|l| l.rsplit('=').next().unwrap().parse::<u64>().unwrap())
         .sum();
     assert_eq!(slots, 27);
@@ -306,6 +319,14 @@ fn a_thousand_nodes_are_placed() {
     sound(&json(&dir, options), 2_048);
 }
 
+/// What a calibration would write that measured these points.
+fn samples(points: &str) -> String {
+    format!(
+        r#"{{"idlewave": "0", "fabric": "test", "nodes": ["n1"], "ranks_per_node": 2, "cpus_per_node": 2,
+            "budget_seconds": 1.0, "seconds": 1.0, "interrupted": false, "points": [{points}], "notes": []}}"#
+    )
+}
+
 #[test]
 fn nonsense_is_refused_with_the_next_step() {
     let dir = directory();
@@ -343,7 +364,45 @@ fn nonsense_is_refused_with_the_next_step() {
         assert!(what.contains(expected), "{what}");
         assert!(next.contains("[[load]]"), "{next}");
     }
+    for (name, samples, expected) in [
+        ("list", "[]".to_owned(), "no samples of a calibration"),
+        ("empty", samples(""), "no two ranks exchanged"),
+        (
+            "negative",
+            samples(
+                r#"{"probe": {"kind": "ping_pong", "way": "inside", "bytes": 8, "rounds": 1},
+                    "seconds": [-1.0], "fastest_seconds": [-1.0]}"#,
+            ),
+            "point 0 has",
+        ),
+    ] {
+        written(&dir, name, &samples);
+        let [what, next] = place(&dir, &format!("calibrate --from {name}")).failed(5);
+        assert!(
+            what.contains(&format!("read {name}: ")) && what.contains(expected),
+            "{what}"
+        );
+        assert!(next.contains("calibrate --samples"), "{next}");
+    }
     for (options, code, expected, then) in [
+        (
+            "calibrate --from list --duration 5s",
+            2,
+            "--duration",
+            "--from",
+        ),
+        (
+            "--goal . --nodes 2 --cores 2",
+            4,
+            "directory",
+            "a file that",
+        ),
+        (
+            "topology tree.toml --name moon",
+            2,
+            "--name moon",
+            "leave out --name",
+        ),
         ("", 2, "no program", "--pattern"),
         ("--pattern halo -n 4", 2, "no network", "--topology"),
         (
@@ -393,6 +452,24 @@ fn nonsense_is_refused_with_the_next_step() {
             2,
             "one place",
             "different",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 -o -",
+            2,
+            "-o to standard output",
+            "-o",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --html -",
+            2,
+            "--html to standard output",
+            "--html",
+        ),
+        (
+            "calibrate --ranks 2 --samples -",
+            2,
+            "--samples to standard output",
+            "--samples",
         ),
         (
             "--pattern halo -n 4 --nodes 4 --cores 4 -o no/x",

@@ -119,7 +119,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         true => json(&sheet, &outcome)?,
         false => text(&sheet, args.network.as_deref(), args.html.as_deref()),
     };
-    crate::print(&shown).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&shown)
 }
 
 /// A warning where ranks of a layout that was run take turns on CPUs.

@@ -7,15 +7,17 @@ use crate::files::open_complete;
 use clap::{Args, ValueEnum};
 use idlewave_fabric::{Waiting, world};
 use idlewave_network::{NetworkError, Part, Program};
-use idlewave_recording::Stop;
+use idlewave_recording::{RecordingError, Stop};
 use idlewave_replay::{ReplayError, ReplayOptions, schedule_of};
 use idlewave_run::RunReader;
 use idlewave_simulate::collectives::{Algorithms, Kind, Library};
-use idlewave_simulate::goal::Schedule;
+use idlewave_simulate::goal::{ReadError, Schedule};
 use idlewave_simulate::{Shape, Stencil};
 use idlewave_units::{Bytes, Nanos};
 use idlewave_workloads::{Benchmark, is};
+use std::fmt::Display;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -148,8 +150,16 @@ impl SubjectArgs {
         };
         let failed = |error: ReplayError| {
             let what = format!("place {}: {error}", path.display());
-            let next = "give a run of an MPI program that `idlewave record` made";
-            Failure::new(Exit::Bundle, what).with_next(next)
+            let failure = match error {
+                ReplayError::Run(error) => RecordingError::from(error).into(),
+                ReplayError::NoProgram(_) => Failure::new(Exit::Bundle, "").with_next(
+                    "record a program that is linked with its MPI library; those of `idlewave measure`, which loads it \
+                     later, are placed with --workload or --pattern",
+                ),
+                _ => Failure::new(Exit::Bundle, "")
+                    .with_next("give a run of an MPI program that `idlewave record` made"),
+            };
+            Failure { what, ..failure }
         };
         let replay = schedule_of(&run, &options).map_err(failed)?;
         let notes = vec![
@@ -174,13 +184,18 @@ impl SubjectArgs {
 
     fn schedule(&self, path: &Path) -> Result<Subject, Failure> {
         self.no_ranks("--goal")?;
-        let file = File::open(path).map_err(|error| {
-            let next = "give a file that you may read";
-            Failure::new(Exit::Io, format!("read {}: {error}", path.display())).with_next(next)
-        })?;
-        let schedule = Schedule::read(file).map_err(|error| {
-            let next = "correct it; docs/simulate.md has the form";
-            Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(next)
+        let failed = |exit, error: &dyn Display, next: &str| {
+            Failure::new(exit, format!("read {}: {error}", path.display())).with_next(next)
+        };
+        let io = |error: io::Error| failed(Exit::Io, &error, "give a file that you may read");
+        let file = File::open(path).map_err(io)?;
+        let schedule = Schedule::read(file).map_err(|error| match error {
+            ReadError::Io(error) => io(error),
+            error => failed(
+                Exit::Bundle,
+                &error,
+                "correct it; docs/simulate.md has the form",
+            ),
         })?;
         let ranks = counted(schedule.ranks(), "rank");
         let what = format!("schedule {}, {ranks}", path.display());

@@ -81,7 +81,12 @@ fn is_dash(path: &Path) -> bool {
 pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Failure> {
     let mut read = Vec::new();
     for file in files {
-        read.push(read_file(file, name, files.len())?);
+        read.push(read_file(file, name)?);
+    }
+    if let Some(name) = name.filter(|_| read.iter().all(|r| r.format != Format::TopologyYaml)) {
+        let what =
+            format!("take the topology --name {name}: only those of a topology.yaml have names");
+        return Err(Failure::new(Exit::Usage, what).with_next("leave out --name"));
     }
     combine(read).map_err(|error| {
         let next = match &error {
@@ -95,13 +100,13 @@ pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Fai
 /// Longest file that is read, 1 GiB.
 const MOST_BYTES: usize = 1 << 30;
 
-fn read_file(file: &Path, name: Option<&str>, files: usize) -> Result<Read, Failure> {
+fn read_file(file: &Path, name: Option<&str>) -> Result<Read, Failure> {
     let next =
         "give a text file that you may read; docs/topologies.md says how to save each of these";
     let text = read_text(file, MOST_BYTES, next, None)?;
     // A name is one of a topology.yaml; the other files have none.
     let yaml = Format::guess(&text) == Some(Format::TopologyYaml);
-    let name = name.filter(|_| yaml || files == 1);
+    let name = name.filter(|_| yaml);
     read_as(text.as_bytes(), None, name).map_err(|error| {
         let next = match &error {
             ReadError::NoFormat => "docs/topologies.md says how to save each of these",

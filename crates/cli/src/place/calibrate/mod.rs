@@ -10,7 +10,7 @@ use crate::progress::Bars;
 use clap::Args;
 use idlewave_measure::{CalibrateOptions, FabricChoice, calibrate};
 use idlewave_mpi::{Launch, Search};
-use idlewave_network::{Calibration, CalibrationSamples, fit};
+use idlewave_network::{Calibration, CalibrationSamples, NetworkError, fit};
 use idlewave_recording::Stop;
 use idlewave_report::calibration_page;
 use idlewave_units::Nanos;
@@ -40,7 +40,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "FILE.json")]
     samples: Option<PathBuf>,
     /// Measure nothing: fit samples that were written before
-    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["samples", "ranks", "leaf"])]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["samples", "ranks", "leaf", "duration"])]
     from: Option<PathBuf>,
     /// Write a page with curves over message lengths and ranks
     #[arg(long, value_name = "FILE.html")]
@@ -125,9 +125,10 @@ pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
         write_new(path, "--samples", |out| out.write_all(text.as_bytes()))?;
         wrote(path, "samples");
     }
-    let found = fit(&samples, args.seed).map_err(|error| {
-        Failure::new(Exit::Other, error.to_string())
-            .with_next("measure again with more time (--duration), on two ranks at least")
+    let found = fit(&samples, args.seed).map_err(|error| match (&args.from, error) {
+        (Some(path), NetworkError::Samples(why)) => unfit(path, why),
+        (_, error) => Failure::new(Exit::Other, error.to_string())
+            .with_next("measure again with more time (--duration), on two ranks at least"),
     })?;
     if let Some(path) = &args.output {
         let text = found.parameters.write();
@@ -159,11 +160,19 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
+/// What to give in place of a file that has no samples.
+const GIVE: &str = "give a file that `idlewave place calibrate --samples` wrote";
+
+/// A file of samples to which nothing can be fitted.
+fn unfit(path: &Path, why: String) -> Failure {
+    Failure::new(Exit::Bundle, format!("read {}: {why}", name(path))).with_next(GIVE)
+}
+
 fn read(path: &Path, stop: &Stop) -> Result<CalibrationSamples, Failure> {
-    let next = "give a file that `idlewave place calibrate --samples` wrote";
-    let text = read_text(path, MOST_BYTES, next, Some(stop))?;
-    serde_json::from_str(&text).map_err(|error| {
-        let what = format!("read {}: {error}", name(path));
-        Failure::new(Exit::Bundle, what).with_next(next)
-    })
+    let text = read_text(path, MOST_BYTES, GIVE, Some(stop))?;
+    // A list would be taken as the values of the fields in their order.
+    if text.trim_start().starts_with('[') {
+        return Err(unfit(path, "it has no samples of a calibration".to_owned()));
+    }
+    serde_json::from_str(&text).map_err(|error| unfit(path, error.to_string()))
 }

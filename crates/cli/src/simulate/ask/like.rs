@@ -83,7 +83,7 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
         true => as_json(args, &compared, &scaled),
         false => as_text(args, &compared, &scaled),
     };
-    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&text)
 }
 
 fn is_program(run: &RunReader) -> bool {

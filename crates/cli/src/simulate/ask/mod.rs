@@ -287,7 +287,7 @@ fn show(subject: &Subject<'_>, outcome: &Outcome) -> Result<(), Failure> {
         true => output::json(subject, outcome),
         false => output::text(subject, outcome),
     };
-    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&text)
 }
 
 /// Sources that are named at most where one is not found.

@@ -117,7 +117,7 @@ pub fn run_goal(args: &GoalArgs, stop: &Stop) -> Result<(), Failure> {
         true => output::json(&played, &parameters, &outcome, &disturbed),
         false => output::summary(&args.file, &played, &parameters, &outcome, &disturbed),
     };
-    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&text)
 }
 
 /// What disturbed, and what the makespan would have been without it.

@@ -80,7 +80,7 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
         (false, [one]) => output::one(one),
         (false, all) => output::series(all),
     };
-    crate::print(&text).map_err(|failure| failure.with_next("send the output elsewhere"))
+    crate::print(&text)
 }
 
 fn options_of(
