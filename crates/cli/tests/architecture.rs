@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -26,6 +26,7 @@ const ORDER: [&str; 26] = [
     "idlewave-replay",
     "idlewave-network",
     "idlewave-place",
+    "idlewave-gang",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",

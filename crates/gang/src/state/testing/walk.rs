@@ -1,0 +1,35 @@
+//! A run in a random order of steps, in which ranks are stopped at random.
+
+use super::machine::{Machine, Step};
+use super::program::Program;
+use super::random::SplitMix;
+
+/// Runs a program until nothing can come next, and shows the machine before each step and at the end. Now and then a rank is stopped for a while, as gang
+/// switching and busy CPUs do; a stopped rank goes on when nobody else can.
+pub fn walk<'a>(
+    program: &'a Program,
+    random: &mut SplitMix,
+    mut visit: impl FnMut(&Machine<'a>, &mut SplitMix),
+) -> Machine<'a> {
+    let mut machine = Machine::new(program);
+    let mut stopped = vec![false; program.ranks.len()];
+    loop {
+        visit(&machine, random);
+        if random.one_in(8) {
+            let rank = random.below(stopped.len());
+            stopped[rank] = !stopped[rank];
+        }
+        let mut steps = machine.steps();
+        let runs = |step: &Step| match step {
+            Step::Begin(rank) | Step::End(rank, _) => !stopped[*rank],
+            Step::Arrive(..) => true,
+        };
+        if steps.iter().any(runs) {
+            steps.retain(runs);
+        }
+        if steps.is_empty() {
+            return machine;
+        }
+        machine.take(steps[random.below(steps.len())]);
+    }
+}
