@@ -1,5 +1,6 @@
 //! Gang switching, what decides: no I/O, no threads, no clock, no random numbers of its own (docs/design/0016).
 //!
-//! [`state`] says whether a gang can still move.
+//! [`matrix`] says which gangs run together, [`state`] whether a gang can still move.
 
+pub mod matrix;
 pub mod state;
