@@ -234,7 +234,11 @@ fn check(matrix: &Matrix) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig {
+        cases: 5000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn nothing_is_booked_twice_and_what_left_leaves_nothing(

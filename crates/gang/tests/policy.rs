@@ -238,7 +238,11 @@ fn settings_out_of_range_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn of_two_rows_that_stay_active_none_gets_ahead_by_more_than_a_turn_each(

@@ -15,7 +15,7 @@
 //!
 //! - messages that nobody will receive with that tag, where tags are not recorded;
 //! - a message that an earlier posted receive outside the wait has taken;
-//! - wildcards and exact receives in one set that compete for one message;
+//! - a message for which a wildcard in a set of several requests competes with others;
 //! - what a live rank will never do (the future of a program is not looked at).
 //!
 //! Time is linear in ranks, requests, counters and memberships (times the logarithm of a rank's counters). The search for the smallest cycle
