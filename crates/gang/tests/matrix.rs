@@ -113,6 +113,23 @@ fn compacting_moves_a_row_only_if_all_of_it_finds_room() {
 }
 
 #[test]
+fn a_free_slot_goes_to_the_next_gang_after_those_at_home_not_always_to_the_first() {
+    let mut matrix = Matrix::new(&[1; 3], 4, Packing::FirstFit);
+    let on = |nodes: &[u32]| Demand::On(nodes.iter().map(|n| (NodeId::new(*n), 1)).collect());
+    for (g, nodes) in [
+        (0, &[1][..]),
+        (3, &[0, 2]),
+        (1, &[0]),
+        (4, &[1, 2]),
+        (2, &[1]),
+    ] {
+        matrix.insert(gang(g), &on(nodes)).unwrap();
+    }
+    matrix.remove(gang(4)).unwrap();
+    assert_eq!(drawn(&matrix), ["DAD", "Bc.", "dCd"]);
+}
+
+#[test]
 fn what_cannot_be_placed_is_refused_and_changes_nothing() {
     let mut matrix = Matrix::new(&[2, 1], 1, Packing::FirstFit);
     matrix.insert(gang(0), &any(1, 2)).unwrap();

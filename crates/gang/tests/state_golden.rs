@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_gang::state::testing::{Machine, Op, Program, Seen, SplitMix, walk};
+use idlewave_gang::state::testing::{Machine, Op, Program, Seen, SplitMix, Step, walk};
 use idlewave_gang::state::{
-    Cause, Collective, Count, Deadlock, Doing, Posted, Problem, RankState, Receive, Request,
-    Snapshot, State, Verdict, Wait, judge,
+    Cause, Collective, Count, Deadlock, Doing, Entered, Posted, Problem, RankState, Receive,
+    Request, Snapshot, State, Verdict, Wait, judge,
 };
 use idlewave_units::Rank;
 
@@ -120,7 +120,7 @@ fn a_set_of_which_one_suffices_lives_by_one_live_rank_and_a_set_of_all_dies_by_o
         while let Some(step) = machine
             .steps()
             .into_iter()
-            .find(|s| !matches!(s, idlewave_gang::state::testing::Step::Begin(2)))
+            .find(|s| !matches!(s, Step::Begin(2)))
         {
             machine.take(step);
         }
@@ -325,4 +325,95 @@ fn a_send_to_a_rank_whose_posted_receives_are_not_known_is_never_dead() {
     assert_eq!(dead(&judge(&snapshot)), [0]);
     snapshot.ranks[1].posted = Posted::Unknown;
     assert_eq!(judge(&snapshot).state, State::Progressing);
+}
+
+/// From whom to whom the rank that is named waits for one that has exited.
+fn exited(verdict: &Verdict) -> (u32, u32) {
+    match &deadlock(verdict).cause {
+        Cause::Exited { waits } => (waits.from.get(), waits.to.unwrap().get()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_collective_needs_all_who_are_late_not_one_of_them() {
+    let program = Program::world(vec![
+        vec![Op::barrier(0)],
+        vec![Op::Outside, Op::barrier(0)],
+        vec![recv(0), Op::barrier(0)],
+    ]);
+    let mut machine = Machine::new(&program);
+    for rank in 0..3 {
+        machine.take(Step::Begin(rank));
+    }
+    let verdict = judge(&machine.snapshot(Seen::ALL));
+    assert_eq!(dead(&verdict), [0, 2]);
+    assert_eq!(cycle(&verdict), [(0, 2), (2, 0)]);
+}
+
+#[test]
+fn who_is_late_for_a_collective_is_late_for_all_later_ones() {
+    let to_root = Op::Collective {
+        communicator: 0,
+        kind: Collective::ToRoot {
+            which: 0,
+            root: Rank::new(1),
+        },
+    };
+    // Rank 0 leaves the first collective early; its root still waits for rank 2.
+    let with = |last: Vec<Op>| {
+        at_rest(vec![
+            vec![to_root.clone(), Op::barrier(0)],
+            vec![to_root.clone()],
+            last,
+        ])
+    };
+    let verdict = with(vec![recv(0)]);
+    assert_eq!(dead(&verdict), [0, 1, 2]);
+    assert_eq!(cycle(&verdict), [(0, 2), (2, 0)]);
+    assert_eq!(exited(&with(vec![])), (0, 2));
+}
+
+#[test]
+fn what_hangs_on_a_rank_that_is_gone_is_no_knot_and_who_waits_for_it_is_named() {
+    let any = |a, b| vec![recv(a).posted(), recv(b).posted(), Op::WaitAny(vec![0, 1])];
+    let verdict = at_rest(vec![any(1, 2), any(0, 2), vec![recv(3)], vec![]]);
+    assert_eq!(dead(&verdict), [0, 1, 2]);
+    assert_eq!(exited(&verdict), (2, 3));
+    let anyone = at_rest(vec![vec![Op::receive(None, None)], vec![recv(2)], vec![]]);
+    assert_eq!(dead(&anyone), [0, 1]);
+    assert_eq!(exited(&anyone), (1, 2));
+}
+
+#[test]
+fn a_wait_for_nothing_returns() {
+    for wait in [Wait::All(Vec::new()), Wait::Any(Vec::new())] {
+        let mut snapshot = pair();
+        snapshot.ranks[0].doing = Doing::Blocked { call: 1, wait };
+        assert_eq!(judge(&snapshot).state, State::Progressing);
+    }
+}
+
+#[test]
+fn all_lists_of_a_rank_have_to_be_in_order() {
+    let count = |peer| Count {
+        communicator: 0,
+        peer: Rank::new(peer),
+        tag: None,
+        messages: 0,
+    };
+    let entered = |communicator| Entered {
+        communicator,
+        number: 1,
+        kind: Collective::Barrier,
+    };
+    let order = |change: &dyn Fn(&mut RankState)| {
+        let mut snapshot = pair();
+        change(&mut snapshot.ranks[1]);
+        let unknown = State::Unknown(Problem::Order { rank: Rank::new(1) });
+        assert_eq!(judge(&snapshot).state, unknown);
+    };
+    order(&|rank| rank.sent = vec![count(1), count(0)]);
+    order(&|rank| rank.received = vec![count(1), count(0)]);
+    order(&|rank| rank.entered = vec![entered(0), entered(0)]);
 }

@@ -265,7 +265,7 @@ impl Matrix {
             let Some(own) = own else { continue };
             let turn = gangs.range(own..).chain(gangs.range(..own));
             for (gang, home) in turn {
-                if home.row != row.id && home.columns.iter().all(|c| row.cells[*c].is_none()) {
+                if home.columns.iter().all(|c| row.cells[*c].is_none()) {
                     for column in &home.columns {
                         row.cells[*column] = Some(Cell::Alternate(*gang));
                     }
