@@ -1,8 +1,12 @@
-//! Gang switching, what decides: no I/O, no threads, no clock, no random numbers of its own (docs/design/0016).
+//! Gang switching: several parallel jobs share nodes in time slices, each in step on all of its nodes.
 //!
-//! [`matrix`] says which gangs run together, [`policy`] which of these rows comes next and for how long, [`state`] whether a gang can
-//! still move.
+//! What decides, and nothing that acts: no I/O, no threads, no clock, no random numbers but from a seed (docs/design/0016).
+//! [`matrix`] says which gangs run together,
+//! [`policy`] which of these rows comes next and for how long,
+//! [`state`] whether a gang can still move,
+//! [`protocol`] how all nodes switch together.
 
 pub mod matrix;
 pub mod policy;
+pub mod protocol;
 pub mod state;

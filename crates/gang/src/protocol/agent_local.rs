@@ -1,0 +1,172 @@
+//! What an agent does when something is done, has failed or has happened on its node.
+
+use super::agent::{Agent, End, Plan, Stage, Step};
+use super::{Action, Notice, Report, Slot, Timer, Why};
+
+impl Agent {
+    /// The moment to stop at has come.
+    pub(super) fn stop(&mut self, step: &mut Step, plan: Plan) {
+        self.tally.phases.stop = step.now.saturating_sub(plan.stop_at);
+        self.stamps.since = step.now;
+        match plan.from {
+            Slot::Gang(gang) if plan.drain => {
+                self.stage = Stage::Draining;
+                step.act(Action::StopInjection(plan.from));
+                step.act(Action::Drain {
+                    gang,
+                    epoch: self.epoch,
+                });
+            }
+            _ => self.freeze(step, plan),
+        }
+    }
+
+    fn freeze(&mut self, step: &mut Step, plan: Plan) {
+        self.stage = Stage::Freezing;
+        self.thawing = None;
+        // Where all gangs ran until now, all are frozen.
+        let slot = if self.running == Some(plan.from) {
+            plan.from
+        } else {
+            Slot::All
+        };
+        step.act(Action::Freeze {
+            slot,
+            epoch: self.epoch,
+        });
+    }
+
+    /// Injection is let go with the processes: those that are thawed may send.
+    pub(super) fn thaw(&mut self, step: &mut Step, slot: Slot) {
+        self.thawing = Some(slot);
+        step.act(Action::Thaw {
+            slot,
+            epoch: self.epoch,
+        });
+        step.act(Action::ResumeInjection(slot));
+    }
+
+    pub(super) fn thaw_when_due(&mut self, step: &mut Step, plan: Plan) {
+        if step.now < plan.thaw_at {
+            self.stage = Stage::Timed;
+            step.timer(Timer::Thaw, self.epoch, plan.thaw_at);
+        } else {
+            self.stage = Stage::Thawing(End::Switched);
+            self.thaw(step, plan.to);
+        }
+    }
+
+    /// The epoch is over here.
+    pub(super) fn settle(&mut self, step: &mut Step, end: End) {
+        self.stage = Stage::Settled(end);
+        match (end, self.plan) {
+            (End::Switched, Some(plan)) => {
+                self.tally.phases.thaw = step.now.saturating_sub(plan.thaw_at);
+                self.tally.thawed = Some((step.now, step.now));
+                self.running = (plan.to != Slot::All).then_some(plan.to);
+            }
+            // Its answer was given already.
+            (End::Refused, _) => return,
+            _ => {}
+        }
+        let mut own = self.tally.clone();
+        own.refused.clear();
+        if self.running.is_none() {
+            own.left.insert(self.settings.node);
+            self.join(step);
+        }
+        step.report(Report::Done {
+            epoch: self.epoch,
+            tally: own.clone(),
+        });
+        self.own = Some(own);
+    }
+
+    /// This node cannot: READY was not said, so nobody can have been told to switch.
+    pub(super) fn refuse(&mut self, step: &mut Step, why: Why) {
+        let mut tally = self.tally.clone();
+        tally.refused.push((self.settings.node, why));
+        self.own = Some(tally);
+        match (self.stage, self.plan) {
+            (Stage::Draining | Stage::Freezing, Some(plan)) => self.undo(step, plan, End::Refused),
+            _ => self.stage = Stage::Settled(End::Refused),
+        }
+        self.say(step, None);
+    }
+
+    pub(super) fn local(&mut self, step: &mut Step, notice: Notice) {
+        match notice {
+            Notice::GangEnded(gang) => return self.gang_gone(step, gang, false),
+            Notice::RankDied(gang) => return self.gang_gone(step, gang, true),
+            Notice::Leave => return self.notice_leave(step),
+            Notice::Thawed { epoch } | Notice::ThawFailed { epoch } if epoch != self.epoch => {
+                // Of an epoch that is over: it counts as long as nothing was ordered since.
+                if matches!(self.stage, Stage::Waiting | Stage::Settled(_)) {
+                    self.thawed_or_not(step, notice);
+                }
+                return;
+            }
+            Notice::Drained { epoch, .. }
+            | Notice::Frozen { epoch }
+            | Notice::ContextSwitched { epoch }
+            | Notice::DrainFailed { epoch }
+            | Notice::FreezeFailed { epoch }
+            | Notice::ContextFailed { epoch }
+                if epoch != self.epoch =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        let Some(plan) = self.plan else {
+            return self.thawed_or_not(step, notice);
+        };
+        let took = step.now.saturating_sub(self.stamps.since);
+        match (notice, self.stage) {
+            (Notice::Drained { sent, received, .. }, Stage::Draining) => {
+                self.tally.sent = sent;
+                self.tally.received = received;
+                self.tally.phases.drain = took;
+                self.stamps.since = step.now;
+                self.freeze(step, plan);
+            }
+            (Notice::Frozen { .. }, Stage::Freezing) => {
+                self.tally.phases.freeze = took;
+                self.stage = Stage::Frozen;
+                self.own = Some(self.tally.clone());
+            }
+            (Notice::ContextSwitched { .. }, Stage::Context) => {
+                self.tally.phases.context = took;
+                self.thaw_when_due(step, plan);
+            }
+            (Notice::DrainFailed { .. }, Stage::Draining) => self.refuse(step, Why::Drain),
+            (Notice::FreezeFailed { .. }, Stage::Freezing) => self.refuse(step, Why::Freeze),
+            (Notice::ContextFailed { .. }, Stage::Context) => self.leave(step),
+            _ => self.thawed_or_not(step, notice),
+        }
+    }
+
+    fn thawed_or_not(&mut self, step: &mut Step, notice: Notice) {
+        match (notice, self.thawing) {
+            (Notice::Thawed { .. }, Some(_)) => {
+                self.thawing = None;
+                if let Stage::Thawing(end) = self.stage {
+                    self.settle(step, end);
+                }
+            }
+            (Notice::ThawFailed { .. }, Some(_)) => {
+                step.report(Report::StillFrozen(self.epoch));
+                step.timer(Timer::Again, self.epoch, step.now + self.settings.repeat);
+            }
+            _ => {}
+        }
+    }
+
+    fn gang_gone(&mut self, step: &mut Step, gang: super::GangId, died: bool) {
+        self.notice_gone(step, gang, died);
+        // What it had under way will never come.
+        if self.stage == Stage::Draining && self.plan.is_some_and(|p| p.from == Slot::Gang(gang)) {
+            self.refuse(step, Why::GangGone);
+        }
+    }
+}
