@@ -4,9 +4,11 @@
 //! [`matrix`] says which gangs run together,
 //! [`policy`] which of these rows comes next and for how long,
 //! [`state`] whether a gang can still move,
-//! [`protocol`] how all nodes switch together.
+//! [`protocol`] how all nodes switch together,
+//! [`wire`] what its messages are as bytes.
 
 pub mod matrix;
 pub mod policy;
 pub mod protocol;
 pub mod state;
+pub mod wire;
