@@ -6,9 +6,11 @@
 //! [`state`] whether a gang can still move,
 //! [`protocol`] how all nodes switch together,
 //! [`wire`] what its messages are as bytes.
+//! The same code is walked through by [`search`] and driven by the agents.
 
 pub mod matrix;
 pub mod policy;
 pub mod protocol;
+pub mod search;
 pub mod state;
 pub mod wire;

@@ -1,0 +1,148 @@
+//! All paths, or one at random.
+
+use super::moves::Move;
+use super::world::{Faults, Shape, World};
+use crate::protocol::{GangId, Slot};
+use idlewave_stats::random::SplitMix;
+use std::collections::HashMap;
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Different states that were visited.
+    pub states: u64,
+    /// Moves that were taken.
+    pub moves: u64,
+    /// Different states at the horizon.
+    pub ends: u64,
+    /// Switches carried out and aborted, the most on any path.
+    pub over: (u32, u32),
+    /// What is wrong, and the moves that lead there; `None` if nothing is.
+    pub wrong: Option<(String, Vec<Move>)>,
+    /// Whether the limit on states ended the search.
+    pub cut: bool,
+}
+
+/// Walks through all states of a configuration, at most `limit` of them.
+pub fn explore(shape: &Shape, limit: u64) -> Found {
+    let mut found = Found::default();
+    let first = World::new(shape);
+    // Of each state: from which it was reached first, and how.
+    let mut seen: HashMap<u64, (u64, Move)> = HashMap::new();
+    let start = first.fingerprint();
+    seen.insert(start, (start, Move::Tick));
+    let mut stack = vec![(first, start)];
+    while let Some((world, own)) = stack.pop() {
+        found.states += 1;
+        found.over = (
+            found.over.0.max(world.over.0),
+            found.over.1.max(world.over.1),
+        );
+        if found.states > limit {
+            found.cut = true;
+            break;
+        }
+        if world.now >= world.start + shape.horizon || over(&world) {
+            found.ends += 1;
+            if let Err(wrong) = end(&world) {
+                found.wrong = Some((wrong, path(&seen, own, start)));
+                break;
+            }
+            continue;
+        }
+        for step in world.moves() {
+            let mut next = world.clone();
+            let result = next.apply(step);
+            found.moves += 1;
+            let print = next.fingerprint();
+            if let Err(wrong) = result {
+                let mut steps = path(&seen, own, start);
+                steps.push(step);
+                found.wrong = Some((wrong, steps));
+                return found;
+            }
+            seen.entry(print).or_insert_with(|| {
+                stack.push((next, print));
+                (own, step)
+            });
+        }
+    }
+    found
+}
+
+fn path(seen: &HashMap<u64, (u64, Move)>, mut at: u64, start: u64) -> Vec<Move> {
+    let mut steps = Vec::new();
+    while at != start {
+        let Some((before, step)) = seen.get(&at) else {
+            break;
+        };
+        steps.push(*step);
+        at = *before;
+    }
+    steps.reverse();
+    steps
+}
+
+/// Whether nothing can happen any more but what happens for ever: beats, and nodes that ask to take part.
+fn over(world: &World) -> bool {
+    let idle = world
+        .controller
+        .as_ref()
+        .is_some_and(|c| c.idle() && !c.superseded());
+    idle && world.asked >= world.shape.requests.len()
+        && world.faults == Faults::default()
+        && world.net.is_empty()
+        && world.at_rest().is_ok()
+}
+
+/// At the horizon: all is settled, and from here two switches more reach everybody who is up.
+fn end(world: &World) -> Result<(), String> {
+    world.at_rest()?;
+    let mut world = world.clone();
+    world.faults = Faults::default();
+    world.net.retain(|f| f.due.is_some());
+    if world.controller.as_ref().is_none_or(|c| c.superseded()) {
+        return Ok(());
+    }
+    // The first takes in those that ask to; they ask every 7 ticks.
+    world.shape.requests = vec![(1, false), (0, false), (1, false)];
+    let until = world.now + 12 * world.shape.settings.lease.get();
+    world.asked = 0;
+    while world.now < until {
+        world.step_fairly();
+        world.verdict()?;
+    }
+    world.at_rest()?;
+    let somebody = world.nodes.iter().any(|n| n.agent.is_some() && !n.leaving);
+    if somebody && !world.all_run(Slot::Gang(GangId::new(1))) {
+        return Err("S4: after the faults, not everybody is in step again".to_owned());
+    }
+    Ok(())
+}
+
+/// One path at random, to the horizon: faults come with probability `fault` each time that one is possible.
+pub fn walk(shape: &Shape, seed: u64, fault: f64) -> Result<World, (String, Vec<Move>)> {
+    let mut random = SplitMix::new(seed);
+    let mut world = World::new(shape);
+    let mut steps = Vec::new();
+    while world.now < world.start + shape.horizon {
+        let wanted = random.uniform() < fault;
+        let moves = world.moves();
+        let some: Vec<Move> = moves
+            .iter()
+            .copied()
+            .filter(|m| m.fault() == wanted)
+            .collect();
+        let from = if some.is_empty() { &moves } else { &some };
+        let index = (random.uniform() * from.len() as f64) as usize;
+        let Some(step) = from.get(index) else { break };
+        steps.push(*step);
+        if let Err(wrong) = world.apply(*step) {
+            return Err((wrong, steps));
+        }
+    }
+    match end(&world) {
+        Ok(()) => Ok(world),
+        Err(wrong) => Err((wrong, steps)),
+    }
+}
