@@ -6,11 +6,12 @@
 //! [`state`] whether a gang can still move,
 //! [`protocol`] how all nodes switch together,
 //! [`wire`] what its messages are as bytes.
-//! The same code is walked through by [`search`] and driven by the agents.
+//! The same code is walked through by [`search`], played on a thousand nodes by [`sim`] and driven by the agents.
 
 pub mod matrix;
 pub mod policy;
 pub mod protocol;
 pub mod search;
+pub mod sim;
 pub mod state;
 pub mod wire;
