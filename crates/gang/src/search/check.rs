@@ -18,7 +18,10 @@ impl World {
                 .get_or_insert(format!("S2: node {node} went back from {before}"));
         }
         if agent.ready() {
-            place.ready.insert(agent.epoch(), place.drained);
+            let drained = place.drained.filter(|d| d.0 == agent.epoch());
+            place
+                .ready
+                .insert(agent.epoch(), drained.map(|d| (d.1, d.2)));
         }
         if let Some(done) = agent.carried_out() {
             let fate = self.fates.entry(agent.epoch()).or_default();
@@ -43,14 +46,17 @@ impl World {
         let unready = nodes()
             .filter(|n| !n.ready.contains_key(&order.epoch))
             .count();
-        let (sent, received) = nodes()
-            .filter_map(|n| n.ready.get(&order.epoch))
-            .fold((0, 0), |(s, r), (sent, received)| (s + sent, r + received));
-        let drained = self.drains.get(&order.epoch) != Some(&true) || sent == received;
+        let counts: Option<Vec<_>> = nodes()
+            .map(|n| n.ready.get(&order.epoch).copied().flatten())
+            .collect();
+        // `None`: somebody did not drain.
+        let sums = counts.map(|c| c.iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)));
+        let drained = self.drains.get(&order.epoch) != Some(&true)
+            || sums.is_some_and(|(sent, received)| sent == received);
         if unready > 0 || !drained {
             let epoch = order.epoch;
             self.wrong.get_or_insert(format!(
-                "S5: {epoch} is switched with {unready} nodes not ready, {sent} sent and {received} received"
+                "S5: {epoch} is switched with {unready} nodes not ready; sent and received: {sums:?}"
             ));
         }
     }

@@ -101,8 +101,8 @@ pub(super) struct Node {
     pub back: Option<u64>,
     pub leaving: bool,
     /// The epochs in which it was ready, and what it had drained then.
-    pub ready: BTreeMap<Epoch, (u64, u64)>,
-    pub drained: (u64, u64),
+    pub ready: BTreeMap<Epoch, Option<(u64, u64)>>,
+    pub drained: Option<(Epoch, u64, u64)>,
     /// A message to it is lost for good.
     pub lacks: u64,
 }
@@ -158,7 +158,7 @@ impl World {
             back: None,
             leaving: false,
             ready: BTreeMap::new(),
-            drained: (0, 0),
+            drained: None,
             lacks: 0,
         };
         let mut world = Self {
@@ -314,7 +314,7 @@ impl World {
         let notice = match (task, well) {
             (Task::Drain(epoch), true) => {
                 let (sent, received) = (10 + index as u64, 10 + index as u64 - node.lacks);
-                node.drained = (sent, received);
+                node.drained = Some((epoch, sent, received));
                 Notice::Drained {
                     epoch,
                     sent,
