@@ -124,7 +124,7 @@ fn where_messages_take_a_tick_or_none_everything_holds_too() {
     shape.delay = 1;
     shape.settings.hop = Nanos::from_nanos(2);
     shape.faults = Faults { lose: 1, ..NONE };
-    let found = explore(&shape, 100_000);
+    let found = explore(&shape, 50_000);
     println!("{} states, cut: {}", found.states, found.cut);
     assert_eq!(found.wrong, None);
 }
@@ -154,7 +154,7 @@ fn large(nodes: u32, arity: u16, offsets: Vec<u64>, faults: Faults) -> Shape {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_schedule_of_up_to_nine_nodes_ends_thawed_and_in_step(
         nodes in 1_u32..10,
@@ -172,6 +172,32 @@ proptest! {
         let end = walk(&large(nodes, arity, offsets, faults), seed, fault);
         if let Err((wrong, steps)) = end {
             return Err(TestCaseError::fail(format!("{wrong} after {} moves", steps.len())));
+        }
+    }
+}
+
+#[test]
+fn hundreds_of_random_schedules_end_thawed_and_in_step() {
+    for seed in 0..500_u64 {
+        let part = |shift: u32| (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> shift) as u8;
+        let faults = Faults {
+            lose: part(5) % 12,
+            double: part(9) % 6,
+            late: part(13) % 4,
+            agent: part(17) % 3,
+            controller: part(21) % 2,
+            fail: part(25) % 4,
+            die: part(29) % 3,
+            leave: part(33) % 2,
+        };
+        let offsets = (0..10).map(|i| u64::from(part(i * 5)) % 4).collect();
+        let (nodes, arity) = (1 + u32::from(part(40)) % 9, 1 + u16::from(part(45)) % 8);
+        let fault = f64::from(part(50)) / 1_280.0;
+        if let Err((wrong, steps)) = walk(&large(nodes, arity, offsets, faults), seed, fault) {
+            panic!(
+                "seed {seed}: {wrong} after {} moves, {faults:?}",
+                steps.len()
+            );
         }
     }
 }

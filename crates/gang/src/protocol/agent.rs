@@ -85,6 +85,8 @@ pub struct Agent {
     pub(super) tally: Tally,
     /// Ordered to be thawed and not confirmed.
     pub(super) thawing: Option<Slot>,
+    /// Orders to thaw that were neither confirmed nor failed: only the last one counts.
+    pub(super) thaws: u32,
     /// Gangs that ended here (true: a rank died), as long as the controller may not know.
     pub(super) gone: BTreeMap<GangId, bool>,
     pub(super) leaving: bool,
@@ -129,6 +131,7 @@ impl Agent {
             stamps: Stamps::default(),
             tally,
             thawing: None,
+            thaws: 0,
             gone: BTreeMap::new(),
             leaving: false,
             heard: false,

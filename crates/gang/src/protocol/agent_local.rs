@@ -39,6 +39,7 @@ impl Agent {
     /// Injection is let go with the processes: those that are thawed may send.
     pub(super) fn thaw(&mut self, step: &mut Step, slot: Slot) {
         self.thawing = Some(slot);
+        self.thaws += 1;
         step.act(Action::Thaw {
             slot,
             epoch: self.epoch,
@@ -95,6 +96,9 @@ impl Agent {
     }
 
     pub(super) fn local(&mut self, step: &mut Step, notice: Notice) {
+        if matches!(notice, Notice::Thawed { .. } | Notice::ThawFailed { .. }) {
+            self.thaws = self.thaws.saturating_sub(1);
+        }
         match notice {
             Notice::GangEnded(gang) => return self.gang_gone(step, gang, false),
             Notice::RankDied(gang) => return self.gang_gone(step, gang, true),
@@ -148,7 +152,7 @@ impl Agent {
 
     fn thawed_or_not(&mut self, step: &mut Step, notice: Notice) {
         match (notice, self.thawing) {
-            (Notice::Thawed { .. }, Some(_)) => {
+            (Notice::Thawed { .. }, Some(_)) if self.thaws == 0 => {
                 self.thawing = None;
                 if let Stage::Thawing(end) = self.stage {
                     self.settle(step, end);
