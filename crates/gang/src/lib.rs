@@ -8,6 +8,7 @@
 //! [`wire`] what its messages are as bytes.
 //! The same code is walked through by [`search`], played on a thousand nodes by [`sim`] and driven by the agents.
 
+mod ids;
 pub mod matrix;
 pub mod policy;
 pub mod protocol;
@@ -15,3 +16,5 @@ pub mod search;
 pub mod sim;
 pub mod state;
 pub mod wire;
+
+pub use ids::GangId;

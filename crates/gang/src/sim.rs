@@ -7,9 +7,10 @@
 //!
 //! Equal times are ordered by when they were set. The same seed gives the same bytes.
 
+use crate::GangId;
 use crate::protocol::{
-    Action, Agent, AgentSettings, Controller, ControllerSettings, Epoch, Event, GangId, Notice,
-    Peer, Phases, Report, Slot, Timer,
+    Action, Agent, AgentSettings, Controller, ControllerSettings, Epoch, Event, Notice, Peer,
+    Phases, Report, Slot, Timer,
 };
 use idlewave_stats::random::SplitMix;
 use idlewave_units::{Nanos, NodeId};

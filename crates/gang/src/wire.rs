@@ -4,8 +4,9 @@
 //! check sum: whoever sends it signs it, and what was not signed is not decoded. What is written is read back the
 //! same, and nothing else is: every frame that is accepted is the one that [`encode`] gives for its message.
 
+use crate::GangId;
 use crate::protocol::{
-    Command, Epoch, GangId, Message, Nodes, Order, Phases, Question, Roster, Slot, Tally, Why,
+    Command, Epoch, Message, Nodes, Order, Phases, Question, Roster, Slot, Tally, Why,
 };
 use idlewave_units::{Nanos, NodeId};
 

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_gang::matrix::{Cell, Demand, GangId, Matrix, MatrixError, Packing, RowId};
+use idlewave_gang::GangId;
+use idlewave_gang::matrix::{Cell, Demand, Matrix, MatrixError, Packing, RowId};
 use idlewave_units::NodeId;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! Fewer rows for the same gangs.
 
-use super::grid::{Cell, GangId, Matrix, RowId};
+use super::grid::{Cell, Matrix, RowId};
+use crate::GangId;
 
 /// A gang that changes its row. Its slots stay, so nothing has to be carried anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Why a gang cannot be placed.
 
-use super::grid::GangId;
+use crate::GangId;
 use idlewave_units::NodeId;
 use thiserror::Error;
 

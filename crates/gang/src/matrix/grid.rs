@@ -2,28 +2,14 @@
 
 use super::error::MatrixError;
 use super::pack::{Demand, Packing};
+use crate::GangId;
 use idlewave_units::NodeId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A gang: one parallel job under gang switching.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GangId(u32);
-
 /// A row, by a number that is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(u32);
-
-impl GangId {
-    /// Wraps the number that whoever admits jobs gave out.
-    pub const fn new(number: u32) -> GangId {
-        GangId(number)
-    }
-    /// The number itself.
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
 
 impl RowId {
     /// Wraps a number; for rows of a matrix that is not this one.
@@ -33,12 +19,6 @@ impl RowId {
     /// The number itself.
     pub const fn get(self) -> u32 {
         self.0
-    }
-}
-
-impl fmt::Display for GangId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

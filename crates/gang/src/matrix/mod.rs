@@ -16,5 +16,5 @@ mod pack;
 
 pub use compact::Move;
 pub use error::MatrixError;
-pub use grid::{Cell, GangId, Home, Matrix, RowId};
+pub use grid::{Cell, Home, Matrix, RowId};
 pub use pack::{Demand, Packing};

@@ -1,7 +1,8 @@
 //! Which row and which slots a gang gets.
 
 use super::error::MatrixError;
-use super::grid::{Cell, GangId, Matrix, Row};
+use super::grid::{Cell, Matrix, Row};
+use crate::GangId;
 use idlewave_units::NodeId;
 use std::collections::BTreeSet;
 

@@ -2,9 +2,8 @@
 //! when it hears nothing any more. Orders are in `agent_orders`, what happens on the node in `agent_local`.
 
 use super::gather::Gather;
-use super::{
-    Action, Epoch, Event, GangId, Message, Notice, Peer, Question, Report, Slot, Tally, Timer,
-};
+use super::{Action, Epoch, Event, Message, Notice, Peer, Question, Report, Slot, Tally, Timer};
+use crate::GangId;
 use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 

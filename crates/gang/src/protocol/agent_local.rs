@@ -166,7 +166,7 @@ impl Agent {
         }
     }
 
-    fn gang_gone(&mut self, step: &mut Step, gang: super::GangId, died: bool) {
+    fn gang_gone(&mut self, step: &mut Step, gang: crate::GangId, died: bool) {
         self.notice_gone(step, gang, died);
         // What it had under way will never come.
         if self.stage == Stage::Draining && self.plan.is_some_and(|p| p.from == Slot::Gang(gang)) {

@@ -3,9 +3,10 @@
 use super::agent::Step;
 use super::gather::Gather;
 use super::{
-    Action, Command, Epoch, Event, GangId, Message, Nodes, Order, Outcome, Peer, Question, Report,
-    Roster, Slot, Tally, Timer, Why,
+    Action, Command, Epoch, Event, Message, Nodes, Order, Outcome, Peer, Question, Report, Roster,
+    Slot, Tally, Timer, Why,
 };
+use crate::GangId;
 use idlewave_units::Nanos;
 use std::collections::BTreeSet;
 

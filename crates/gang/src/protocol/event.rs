@@ -1,6 +1,7 @@
 //! What comes to a state machine, and what it wants done.
 
-use super::{Epoch, GangId, Message, Nodes, Peer, Slot, Tally, Why};
+use super::{Epoch, Message, Nodes, Peer, Slot, Tally, Why};
+use crate::GangId;
 use idlewave_units::{Nanos, NodeId};
 
 /// A timer, by what it is for. A machine has at most one of each: one that is set again replaces the earlier. One that

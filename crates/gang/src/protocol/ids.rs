@@ -1,5 +1,6 @@
 //! Who and what: numbers of switches, gangs, and those that exchange messages.
 
+use crate::GangId;
 use idlewave_units::NodeId;
 use std::fmt;
 
@@ -36,27 +37,6 @@ impl Epoch {
 impl fmt::Display for Epoch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
-    }
-}
-
-/// What runs together: a gang, or all gangs of one row of the matrix where a row has several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GangId(u32);
-
-impl GangId {
-    /// Wraps a number that the caller gave out.
-    pub const fn new(number: u32) -> Self {
-        Self(number)
-    }
-    /// The number itself.
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::Display for GangId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What controller and agents say to each other. [`crate::wire`] has the bytes.
 
-use super::{Epoch, GangId, Roster, Slot, Tally};
+use super::{Epoch, Roster, Slot, Tally};
+use crate::GangId;
 use idlewave_units::{Nanos, NodeId};
 
 /// Why a switch does not take place, or a node takes no part.

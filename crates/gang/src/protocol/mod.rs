@@ -25,7 +25,7 @@ mod tally;
 pub use agent::{Agent, AgentSettings};
 pub use controller::{Controller, ControllerSettings};
 pub use event::{Action, Event, Notice, Outcome, Report, Timer};
-pub use ids::{Epoch, GangId, Peer, Slot};
+pub use ids::{Epoch, Peer, Slot};
 pub use message::{Command, Message, Order, Question, Why};
 pub use nodes::{Nodes, Roster};
 pub use tally::{Phases, Tally};

@@ -2,7 +2,8 @@
 
 use super::moves::Move;
 use super::world::{Faults, Shape, World};
-use crate::protocol::{GangId, Slot};
+use crate::GangId;
+use crate::protocol::Slot;
 use idlewave_stats::random::SplitMix;
 use std::collections::HashMap;
 

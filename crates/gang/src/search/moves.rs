@@ -1,7 +1,8 @@
 //! What can happen next.
 
 use super::world::{Faults, Task, World};
-use crate::protocol::{Controller, Epoch, Event, GangId, Notice, Peer, Timer};
+use crate::GangId;
+use crate::protocol::{Controller, Epoch, Event, Notice, Peer, Timer};
 use idlewave_units::NodeId;
 
 /// One thing that happens.

@@ -1,8 +1,9 @@
 //! What a state consists of.
 
+use crate::GangId;
 use crate::protocol::{
-    Action, Agent, AgentSettings, Command, Controller, ControllerSettings, Epoch, Event, GangId,
-    Message, Notice, Peer, Report, Slot, Timer,
+    Action, Agent, AgentSettings, Command, Controller, ControllerSettings, Epoch, Event, Message,
+    Notice, Peer, Report, Slot, Timer,
 };
 use idlewave_units::{Nanos, NodeId};
 use std::collections::{BTreeMap, VecDeque};
