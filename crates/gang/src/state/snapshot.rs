@@ -31,7 +31,7 @@ pub struct Communicator {
 /// What one rank was seen to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankState {
-    /// Its epoch before and after the read.
+    /// Its epoch before and after the read. Of a process that was killed, perhaps while it wrote, two equal even numbers.
     pub epochs: [u64; 2],
     /// Whether it waits, and for what. A rank that was stopped by gang switching counts by what it was doing.
     pub doing: Doing,
