@@ -16,6 +16,7 @@ const ORDER: [&str; 27] = [
     "idlewave-mpi",
     "idlewave-interpose",
     "idlewave-fabric",
+    "idlewave-freeze",
     "idlewave-workloads",
     "idlewave-capture",
     "idlewave-explain",

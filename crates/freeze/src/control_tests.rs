@@ -1,0 +1,154 @@
+//! Against directories of plain files, which say what no healthy kernel says.
+
+use super::*;
+use std::thread;
+use std::time::Duration;
+
+/// A group of version 2 whose answer never changes by itself.
+fn fake_v2(events: &str) -> (tempfile::TempDir, Control) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("cgroup.freeze"), "0").unwrap();
+    fs::write(dir.path().join("cgroup.events"), events).unwrap();
+    let control = Control::open(Kind::V2, dir.path()).unwrap();
+    (dir, control)
+}
+
+/// A group of version 1 whose answer lies apart from what is written, as in the kernel.
+fn fake_v1(state: &str) -> (tempfile::TempDir, Control) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("freezer.state"), "").unwrap();
+    fs::write(dir.path().join("answer"), state).unwrap();
+    let control = Control::open_files(Kind::V1, dir.path(), "freezer.state", "answer").unwrap();
+    (dir, control)
+}
+
+fn text(dir: &tempfile::TempDir, name: &str) -> String {
+    fs::read_to_string(dir.path().join(name)).unwrap()
+}
+
+#[test]
+fn a_group_that_never_says_frozen_is_an_error_at_the_limit_and_thawed() {
+    let (dir, control) = fake_v2("populated 1\nfrozen 0\n");
+    let limit = Nanos::from_millis(5);
+    let start = now();
+    let error = control.freeze(limit).unwrap_err();
+    assert!(now() >= start + limit);
+    let FreezeError::NotFrozen { after, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(*after >= limit);
+    assert_eq!(text(&dir, "cgroup.freeze"), "0");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("freeze within 5.00 ms: cgroup v2 says Thawed after "),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_group_of_version_1_that_stays_freezing_is_an_error_and_what_does_not_thaw_another() {
+    let (dir, control) = fake_v1("FREEZING\n");
+    let error = control.freeze(Nanos::from_millis(3)).unwrap_err();
+    // It does not say THAWED either: the caller has to know that it may still be stopped.
+    let FreezeError::NotThawedAgain { source, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(matches!(**source, FreezeError::NotThawed { .. }));
+    assert!(
+        error.to_string().contains("cgroup v1 says Freezing"),
+        "{error}"
+    );
+    assert_eq!(text(&dir, "freezer.state"), "THAWED");
+}
+
+#[test]
+fn a_late_group_of_version_1_that_thaws_again_is_not_frozen() {
+    let (dir, control) = fake_v1("FREEZING\n");
+    let answer = dir.path().join("answer");
+    let command = dir.path().join("freezer.state");
+    // As the kernel: it answers THAWED once that is written.
+    let kernel = thread::spawn(move || {
+        let end = now() + Nanos::from_secs(10);
+        while now() < end && !fs::read_to_string(&command).unwrap().contains("THAWED") {
+            thread::sleep(Duration::from_micros(200));
+        }
+        fs::write(&answer, "THAWED\n").unwrap();
+    });
+    let error = control.freeze(Nanos::from_millis(3)).unwrap_err();
+    kernel.join().unwrap();
+    let message = error.to_string();
+    assert!(
+        matches!(
+            error,
+            FreezeError::NotFrozen { .. } | FreezeError::NotThawedAgain { .. }
+        ),
+        "{message}"
+    );
+}
+
+#[test]
+fn freezing_is_not_frozen_and_frozen_is_confirmed_when_it_is_said() {
+    let (dir, control) = fake_v1("FREEZING\n");
+    assert_eq!(control.state().unwrap(), State::Freezing);
+    let answer = dir.path().join("answer");
+    let kernel = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        fs::write(answer, "FROZEN\n").unwrap();
+    });
+    let after = control.freeze(Nanos::from_secs(20)).unwrap();
+    kernel.join().unwrap();
+    assert!(after >= Nanos::from_millis(20), "{after}");
+    assert_eq!(text(&dir, "freezer.state"), "FROZEN");
+}
+
+#[test]
+fn a_group_that_stays_frozen_is_not_thawed() {
+    let (dir, control) = fake_v2("populated 1\nfrozen 1\n");
+    assert_eq!(
+        control
+            .freeze(Nanos::from_millis(1))
+            .ok()
+            .map(|n| n < Nanos::from_millis(1000)),
+        Some(true)
+    );
+    assert_eq!(text(&dir, "cgroup.freeze"), "1");
+    assert!(matches!(control.thaw(), Err(FreezeError::NotThawed { .. })));
+    assert_eq!(text(&dir, "cgroup.freeze"), "0");
+}
+
+#[test]
+fn answers_that_are_not_known_are_errors_with_their_text_and_leave_the_group_thawed() {
+    for (kind, text) in [
+        (Kind::V1, "frozen"),
+        (Kind::V1, ""),
+        (Kind::V2, "populated 1\n"),
+        (Kind::V2, "frozen 2\n"),
+        (Kind::V2, "unfrozen 1\n"),
+    ] {
+        assert_eq!(parse(kind, text), None, "{text}");
+    }
+    let (dir, control) = fake_v2("frozen maybe\n");
+    let error = control.freeze(Nanos::from_millis(1)).unwrap_err();
+    assert!(error.to_string().contains("`frozen maybe`"), "{error}");
+    assert_eq!(text(&dir, "cgroup.freeze"), "0");
+}
+
+#[test]
+fn members_are_numbers_and_what_is_not_a_process_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("cgroup.procs"), "12\n7\n\n").unwrap();
+    assert_eq!(members(dir.path()).unwrap(), [Pid::new(12), Pid::new(7)]);
+    fs::write(dir.path().join("cgroup.procs"), "").unwrap();
+    enter(dir.path(), Pid::new(345)).unwrap();
+    assert_eq!(text(&dir, "cgroup.procs"), "345");
+    let gone = dir.path().join("gone");
+    assert!(matches!(
+        enter(&gone, Pid::new(1)),
+        Err(FreezeError::File { .. })
+    ));
+    let homes = Homes {
+        default: dir.path().to_owned(),
+        of: BTreeMap::new(),
+    };
+    release(Kind::V2, &gone, &homes).unwrap();
+}

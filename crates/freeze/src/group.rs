@@ -1,0 +1,325 @@
+//! The processes of one job, stopped and thawed together.
+
+use crate::control::{self, Control, Homes, State};
+use crate::error::FreezeError;
+use crate::freezer::{Freezer, Kind};
+use crate::mounts;
+use crate::process::{self, Uid};
+use crate::signals::Signals;
+use crate::watchdog::{Line, Watchdog};
+use idlewave_units::{Nanos, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How often an added tree is read again for children that were born meanwhile. Only children of exempt processes, which are
+/// born outside, can keep coming.
+const MOST_READINGS: usize = 100;
+
+/// Everything of the group has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frozen {
+    /// From the order to the confirmation.
+    pub after: Nanos,
+}
+
+/// What was put into a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Processes that are in the group now and were not, ascending.
+    pub processes: BTreeSet<Pid>,
+    /// Descendants of another user, which were left alone, ascending.
+    pub others: BTreeSet<Pid>,
+}
+
+#[derive(Debug)]
+enum Means {
+    Control { control: Control, homes: Homes },
+    Signals(Signals),
+}
+
+/// Processes of one user that are stopped and thawed together. Dropped, it thaws them, sends them back to the control groups
+/// they came from, and removes its own; so does its [`Watchdog`] when this process is killed.
+#[derive(Debug)]
+pub struct Group {
+    kind: Kind,
+    user: Uid,
+    means: Means,
+    exempt: BTreeSet<Pid>,
+    line: Option<Line>,
+    given_up: bool,
+}
+
+impl Group {
+    /// An empty group for processes of that user, in a control group of a private name.
+    ///
+    /// # Errors
+    /// [`FreezeError::NotRoot`] where the user is another one and the caller is not root; a control group that cannot be made.
+    pub fn create(freezer: &Freezer, user: Uid) -> Result<Self, FreezeError> {
+        let caller = Uid::own();
+        if caller != Uid::ROOT && caller != user {
+            return Err(FreezeError::NotRoot {
+                wanted: user,
+                caller,
+            });
+        }
+        let means = match freezer {
+            Freezer::Signals => Means::Signals(Signals::new(user)),
+            Freezer::V2 { parent } | Freezer::V1 { parent } => Means::Control {
+                control: Freezer::make(freezer.kind(), parent)?,
+                homes: Homes {
+                    default: parent.clone(),
+                    of: BTreeMap::new(),
+                },
+            },
+        };
+        Ok(Group {
+            kind: freezer.kind(),
+            user,
+            means,
+            exempt: [Pid::new(std::process::id()), Pid::new(1)].into(),
+            line: None,
+            given_up: false,
+        })
+    }
+
+    /// Puts the group under the guard of a watchdog, whatever it holds already. It is then not frozen without it.
+    ///
+    /// # Errors
+    /// [`FreezeError::Unguarded`] if the watchdog has ended.
+    pub fn guard(&mut self, watchdog: &Watchdog) -> Result<(), FreezeError> {
+        let line = watchdog.line();
+        match &self.means {
+            Means::Control { control, homes } => {
+                line.group(self.kind, control.directory())?;
+                line.default_home(&homes.default)?;
+                for (pid, home) in &homes.of {
+                    line.home(*pid, home)?;
+                }
+            }
+            Means::Signals(signals) => {
+                line.group(self.kind, Path::new(""))?;
+                for (pid, start) in signals.stopped() {
+                    line.stopping(pid, start)?;
+                }
+            }
+        }
+        self.line = Some(line);
+        self.exempt(watchdog.pid());
+        Ok(())
+    }
+
+    /// Never stops this process, which is to be named before it is added with others: a launcher's daemon. Its children are
+    /// stopped; those that it has after [`Group::add`] are in a control group only when that is called again.
+    pub fn exempt(&mut self, pid: Pid) {
+        self.exempt.insert(pid);
+        if let Means::Signals(signals) = &mut self.means {
+            signals.exempt(pid);
+        }
+    }
+
+    /// Adds a process with all its descendants, those to come included. Descendants of other users are left alone, and so is
+    /// the caller. What a member starts with other rights later (a set-user-ID program) is a member of a control group.
+    ///
+    /// # Errors
+    /// [`FreezeError::OtherUser`] where the process is not wholly of the group's user, [`FreezeError::NoProcess`],
+    /// [`FreezeError::Essential`] for the caller and process 1; what the kernel refuses.
+    pub fn add(&mut self, pid: Pid) -> Result<Added, FreezeError> {
+        if pid == Pid::new(std::process::id()) || pid == Pid::new(1) {
+            return Err(FreezeError::Essential(pid));
+        }
+        process::check_user(pid, self.user)?;
+        self.add_all(&[pid].into(), &BTreeSet::new())
+    }
+
+    /// Adds all processes of a session (`setsid(2)`; a batch step is one) with their descendants. With signals, what is born
+    /// into it later is found even when its parents have gone, which [`Group::add`] alone cannot promise.
+    ///
+    /// # Errors
+    /// As [`Group::add`]; [`FreezeError::NoProcess`] where the session has no process of the user.
+    pub fn add_session(&mut self, session: Pid) -> Result<Added, FreezeError> {
+        let added = self.add_all(&BTreeSet::new(), &[session].into())?;
+        if let Means::Signals(signals) = &mut self.means {
+            signals.add_session(session);
+        }
+        match added.processes.is_empty() {
+            true => Err(FreezeError::NoProcess(session)),
+            false => Ok(added),
+        }
+    }
+
+    fn add_all(
+        &mut self,
+        roots: &BTreeSet<Pid>,
+        sessions: &BTreeSet<Pid>,
+    ) -> Result<Added, FreezeError> {
+        let mut added = Added::default();
+        let mut roots = roots.clone();
+        for _ in 0..MOST_READINGS {
+            let all = process::all()?;
+            let mut todo = process::closure(&all, &roots, sessions);
+            let inside: BTreeSet<Pid> = self.members()?.into_iter().collect();
+            todo.retain(|p| {
+                !(inside.contains(p) || self.exempt.contains(p) || added.others.contains(p))
+            });
+            // A parent may end while its children are read; they are looked for below whatever was found.
+            roots.extend(&todo);
+            let before = added.processes.len();
+            for pid in todo {
+                let start = all.get(&pid).map_or(0, |stat| stat.start);
+                match self.take(pid, start) {
+                    Ok(()) => {
+                        added.processes.insert(pid);
+                    }
+                    Err(FreezeError::OtherUser { .. }) => {
+                        added.others.insert(pid);
+                    }
+                    Err(FreezeError::NoProcess(_)) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            if added.processes.len() == before {
+                break;
+            }
+        }
+        Ok(added)
+    }
+
+    /// Takes in one process that was seen with that start.
+    fn take(&mut self, pid: Pid, start: u64) -> Result<(), FreezeError> {
+        process::check_user(pid, self.user)?;
+        let same = || process::stat(pid).is_some_and(|stat| stat.start == start);
+        let (control, homes) = match &mut self.means {
+            Means::Signals(signals) => {
+                signals.add(pid, start);
+                return Ok(());
+            }
+            Means::Control { control, homes } => (control, homes),
+        };
+        let home = home(self.kind, pid).unwrap_or_else(|| homes.default.clone());
+        // Said first: where it is to go must be known when it is in.
+        if let Some(line) = &self.line {
+            line.home(pid, &home)?;
+        }
+        control::enter(control.directory(), pid)?;
+        if !same() {
+            // The number has gone to somebody else between the look and the move: that one is none of ours.
+            let _ = control::enter(&home, pid);
+            return Err(FreezeError::NoProcess(pid));
+        }
+        if homes.of.is_empty() {
+            // What is born inside belongs where the first one came from.
+            if let Some(line) = &self.line {
+                line.default_home(&home)?;
+            }
+            homes.default = home.clone();
+        }
+        homes.of.insert(pid, home);
+        Ok(())
+    }
+
+    /// Stops all processes and waits, asleep, until all threads have. Frozen already, it is confirmed again.
+    ///
+    /// # Errors
+    /// [`FreezeError::NotFrozen`] where they have not within the limit: they were thawed. [`FreezeError::NotThawedAgain`]
+    /// where even that failed. [`FreezeError::Unguarded`] where its watchdog has ended.
+    pub fn freeze(&mut self, limit: Nanos) -> Result<Frozen, FreezeError> {
+        if let Some(line) = &self.line {
+            line.check()?;
+        }
+        let after = match &mut self.means {
+            Means::Control { control, .. } => control.freeze(limit)?,
+            Means::Signals(signals) => signals.freeze(limit, self.line.as_ref())?,
+        };
+        Ok(Frozen { after })
+    }
+
+    /// Lets them run on; how long it took until the kernel had been told and said so. When they do run is the scheduler's.
+    /// Processes that somebody else had stopped by a signal stay so.
+    ///
+    /// # Errors
+    /// [`FreezeError::NotThawed`] where a group above is frozen too.
+    pub fn thaw(&mut self) -> Result<Nanos, FreezeError> {
+        match &mut self.means {
+            Means::Control { control, .. } => control.thaw(),
+            Means::Signals(signals) => signals.thaw(self.line.as_ref()),
+        }
+    }
+
+    /// The processes in it now, ascending. With signals this reads all of /proc.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn members(&mut self) -> Result<Vec<Pid>, FreezeError> {
+        match &mut self.means {
+            Means::Control { control, .. } => {
+                let mut members = control::members(control.directory())?;
+                members.sort();
+                Ok(members)
+            }
+            Means::Signals(signals) => Ok(signals.find()?.into_keys().collect()),
+        }
+    }
+
+    /// Whether all of it has stopped. An empty control group is as it was told to be; without a process nothing runs, so that
+    /// an empty group of signals is frozen.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn is_frozen(&mut self) -> Result<bool, FreezeError> {
+        match &mut self.means {
+            Means::Control { control, .. } => Ok(control.state()? == State::Frozen),
+            Means::Signals(signals) => signals.is_frozen(),
+        }
+    }
+
+    /// Its control group; none with signals.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.means {
+            Means::Control { control, .. } => Some(control.directory()),
+            Means::Signals(_) => None,
+        }
+    }
+
+    /// Thaws, sends the processes home and removes the group, as dropping it does, and says whether that worked.
+    ///
+    /// # Errors
+    /// What stayed behind. A watchdog still knows of it, and [`crate::recover`] finds it later.
+    pub fn remove(mut self) -> Result<(), FreezeError> {
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Result<(), FreezeError> {
+        if self.given_up {
+            return Ok(());
+        }
+        self.given_up = true;
+        match &mut self.means {
+            Means::Control { control, homes } => {
+                control::release(self.kind, control.directory(), homes)?;
+            }
+            Means::Signals(signals) => {
+                signals.thaw(self.line.as_ref())?;
+            }
+        }
+        if let Some(line) = &self.line {
+            // A watchdog that has ended has nothing to forget.
+            let _ = line.forget();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.give_up();
+    }
+}
+
+/// The control group of that kind that a process is in.
+fn home(kind: Kind, pid: Pid) -> Option<PathBuf> {
+    let membership = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let place = mounts::place(kind, &membership, &mountinfo).ok()?;
+    Some(place.directory)
+}

@@ -1,0 +1,273 @@
+//! Processes of /proc (`proc_pid_stat(5)`, `proc_pid_status(5)`): who is whose child, whose they are, whether they run.
+
+use crate::error::FreezeError;
+use idlewave_units::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A user, by the kernel's number. 0 is root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(u32);
+
+impl Uid {
+    /// Who has all rights.
+    pub const ROOT: Uid = Uid(0);
+
+    /// Wraps a number of the system.
+    pub const fn new(number: u32) -> Self {
+        Uid(number)
+    }
+    /// The number itself.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+    /// The effective user of this process.
+    pub fn own() -> Self {
+        // SAFETY: the call takes nothing and cannot fail.
+        Uid(unsafe { libc::geteuid() })
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What `stat` says of a process or a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: Pid,
+    /// `R`, `S`, `D`, `T` stopped, `t` traced, `Z`, `X` ...
+    pub(crate) state: char,
+    pub(crate) parent: Pid,
+    pub(crate) session: Pid,
+    /// Clock ticks since boot: with the number, who it is, as numbers are used again.
+    pub(crate) start: u64,
+}
+
+impl Stat {
+    /// The line; `None` if it is not one. The name may hold blanks and brackets.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let (pid, rest) = line.split_once(" (")?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // The third of the line is the first here.
+        let field = |number: usize| fields.get(number - 3);
+        Some(Stat {
+            pid: Pid::new(pid.parse().ok()?),
+            state: field(3)?.chars().next()?,
+            parent: Pid::new(field(4)?.parse().ok()?),
+            session: Pid::new(field(6)?.parse().ok()?),
+            start: field(22)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it executes nothing and will not before somebody continues it: stopped, or dead.
+    pub(crate) fn rests(&self) -> bool {
+        matches!(self.state, 'T' | 't' | 'Z' | 'X' | 'x')
+    }
+}
+
+fn directory(pid: Pid) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+/// A process or a thread; `None` if there is none.
+pub(crate) fn stat(pid: Pid) -> Option<Stat> {
+    // The name is of foreign bytes, which need not be UTF-8.
+    let bytes = fs::read(directory(pid).join("stat")).ok()?;
+    Stat::parse(&String::from_utf8_lossy(&bytes))
+}
+
+/// All processes there are now. One that ends meanwhile is left out, one that begins may be.
+pub(crate) fn all() -> Result<BTreeMap<Pid, Stat>, FreezeError> {
+    let proc = Path::new("/proc");
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(proc).map_err(FreezeError::file("read", proc))? {
+        let entry = entry.map_err(FreezeError::file("read", proc))?;
+        let number = entry.file_name().to_str().and_then(|n| n.parse().ok());
+        if let Some(stat) = number.and_then(|n| stat(Pid::new(n))) {
+            found.insert(stat.pid, stat);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether no thread of the process executes anything; `None` if the process has ended.
+pub(crate) fn rests(pid: Pid) -> Option<bool> {
+    let threads = fs::read_dir(directory(pid).join("task")).ok()?;
+    // One that ended between the list and the look rests as well.
+    Some(threads.flatten().all(|thread| {
+        fs::read(thread.path().join("stat"))
+            .ok()
+            .and_then(|bytes| Stat::parse(&String::from_utf8_lossy(&bytes)))
+            .is_none_or(|stat| stat.rests())
+    }))
+}
+
+/// Refuses a process that is not wholly of that user, by its real, effective and saved number.
+pub(crate) fn check_user(pid: Pid, group: Uid) -> Result<(), FreezeError> {
+    let path = directory(pid).join("status");
+    let bytes = fs::read(&path).map_err(|_| FreezeError::NoProcess(pid))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let users = users(&text).ok_or_else(|| FreezeError::Unknown {
+        path,
+        text: idlewave_units::foreign::cut(&text),
+    })?;
+    match users.into_iter().find(|user| *user != group) {
+        Some(theirs) => Err(FreezeError::OtherUser { pid, theirs, group }),
+        None => Ok(()),
+    }
+}
+
+/// Real, effective and saved user of a `status`.
+fn users(status: &str) -> Option<[Uid; 3]> {
+    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    let mut numbers = line.split_ascii_whitespace().map(str::parse);
+    let mut next = || numbers.next()?.ok().map(Uid);
+    Some([next()?, next()?, next()?])
+}
+
+/// The processes of `roots` and all their descendants, and those of `sessions`, in `all`.
+pub(crate) fn closure(
+    all: &BTreeMap<Pid, Stat>,
+    roots: &BTreeSet<Pid>,
+    sessions: &BTreeSet<Pid>,
+) -> BTreeSet<Pid> {
+    let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
+    for stat in all.values() {
+        children.entry(stat.parent).or_default().push(stat.pid);
+    }
+    let first = all.values().filter(|s| sessions.contains(&s.session));
+    let mut todo: Vec<Pid> = first.map(|s| s.pid).collect();
+    todo.extend(roots.iter().filter(|r| all.contains_key(r)));
+    let mut found = BTreeSet::new();
+    while let Some(pid) = todo.pop() {
+        if found.insert(pid) {
+            todo.extend(children.get(&pid).into_iter().flatten());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn made(pid: u32, parent: u32, session: u32) -> (Pid, Stat) {
+        let stat = Stat {
+            pid: Pid::new(pid),
+            state: 'S',
+            parent: Pid::new(parent),
+            session: Pid::new(session),
+            start: 1,
+        };
+        (stat.pid, stat)
+    }
+
+    fn pids(numbers: &[u32]) -> BTreeSet<Pid> {
+        numbers.iter().copied().map(Pid::new).collect()
+    }
+
+    #[test]
+    fn a_line_is_read_whatever_the_name_holds() {
+        let line = "17 (a) R 1 (b c) T 5 6 7 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2";
+        let stat = Stat::parse(line).unwrap();
+        let expected = Stat {
+            pid: Pid::new(17),
+            state: 'T',
+            parent: Pid::new(5),
+            session: Pid::new(7),
+            start: 987_654,
+        };
+        assert_eq!(stat, expected);
+        assert!(stat.rests());
+        assert_eq!(Stat::parse("17 (a) T 5 6 7"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn only_what_is_stopped_or_dead_rests() {
+        let rests = |state| {
+            let (_, stat) = made(1, 0, 0);
+            Stat { state, ..stat }.rests()
+        };
+        assert!("TtZXx".chars().all(rests));
+        assert!(!"RSDIKWP".chars().any(rests));
+    }
+
+    #[test]
+    fn the_own_process_is_found_and_runs() {
+        let own = Pid::new(std::process::id());
+        let stat = stat(own).unwrap();
+        assert_eq!(stat.pid, own);
+        assert!(stat.start > 0);
+        let found = all().unwrap();
+        assert_eq!(found[&own].start, stat.start);
+        assert_eq!(rests(own), Some(false));
+    }
+
+    #[test]
+    fn a_process_is_of_a_user_only_with_all_three_numbers() {
+        let [real, effective, saved] = users("Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t9\n").unwrap();
+        assert_eq!((real.get(), effective.get(), saved.get()), (1, 2, 3));
+        assert_eq!(users("Uid:\t1\t2\n"), None);
+        assert_eq!(users("Gid:\t1\t2\t3\t4\n"), None);
+        let own = Pid::new(std::process::id());
+        check_user(own, Uid::own()).unwrap();
+        let other = Uid::new(Uid::own().get() + 1);
+        assert!(matches!(
+            check_user(own, other),
+            Err(FreezeError::OtherUser { theirs, .. }) if theirs == Uid::own()
+        ));
+    }
+
+    #[test]
+    fn descendants_and_sessions_are_followed_and_strangers_are_not() {
+        let all: BTreeMap<_, _> = [
+            made(1, 0, 1),
+            made(10, 1, 10),
+            made(11, 10, 10),
+            made(12, 11, 12),
+            // An orphan of session 10, and its child in another one.
+            made(13, 1, 10),
+            made(14, 13, 14),
+            made(20, 1, 20),
+        ]
+        .into();
+        let none = BTreeSet::new();
+        assert_eq!(closure(&all, &pids(&[10]), &none), pids(&[10, 11, 12]));
+        assert_eq!(
+            closure(&all, &none, &pids(&[10])),
+            pids(&[10, 11, 12, 13, 14])
+        );
+        assert_eq!(closure(&all, &pids(&[99]), &none), none);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_line_or_none(text in "\\PC*") {
+            let _ = Stat::parse(&text);
+            let _ = users(&text);
+        }
+
+        #[test]
+        fn a_closure_ends_with_any_parents(parents in proptest::collection::vec(0_u32..20, 1..20)) {
+            let all: BTreeMap<_, _> = (0_u32..)
+                .zip(&parents)
+                .map(|(pid, parent)| made(pid, *parent, 0))
+                .collect();
+            let found = closure(&all, &pids(&[0]), &BTreeSet::new());
+            prop_assert!(found.contains(&Pid::new(0)));
+            for stat in all.values() {
+                if found.contains(&stat.parent) {
+                    prop_assert!(found.contains(&stat.pid));
+                }
+            }
+        }
+    }
+}

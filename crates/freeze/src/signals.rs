@@ -1,0 +1,253 @@
+//! Stopping with signals: every process by itself, until none runs.
+//!
+//! A process may have a child while others are being stopped. So /proc is read again until a reading that began when
+//! everything known had already stopped shows nobody new: what has stopped has no more children. That is at least two
+//! readings of all processes of the machine for a freeze, and none for a thaw.
+
+use crate::clock::{look_until, now};
+use crate::error::FreezeError;
+use crate::process::{self, Uid};
+use crate::watchdog::Line;
+use idlewave_units::{Nanos, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A process that was stopped here.
+#[derive(Debug)]
+struct Stopped {
+    start: u64,
+    /// It names the process, not its number; `None` before Linux 5.3.
+    handle: Option<OwnedFd>,
+}
+
+/// Processes that are stopped one by one.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    user: Uid,
+    sessions: BTreeSet<Pid>,
+    /// Everybody who was seen, and when they started: their children are found even when they themselves have gone meanwhile.
+    known: BTreeMap<Pid, u64>,
+    exempt: BTreeSet<Pid>,
+    /// Who is to be continued. Who had been stopped by others is not among them.
+    stopped: BTreeMap<Pid, Stopped>,
+}
+
+impl Signals {
+    pub(crate) fn new(user: Uid) -> Self {
+        Signals {
+            user,
+            sessions: BTreeSet::new(),
+            known: BTreeMap::new(),
+            exempt: [Pid::new(std::process::id()), Pid::new(1)].into(),
+            stopped: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn exempt(&mut self, pid: Pid) {
+        self.exempt.insert(pid);
+    }
+
+    pub(crate) fn add(&mut self, pid: Pid, start: u64) {
+        self.known.insert(pid, start);
+    }
+
+    pub(crate) fn add_session(&mut self, session: Pid) {
+        self.sessions.insert(session);
+    }
+
+    /// Whoever belongs to the group now, with the start of each; and remembers them.
+    pub(crate) fn find(&mut self) -> Result<BTreeMap<Pid, u64>, FreezeError> {
+        let all = process::all()?;
+        // A number that another process has got is not one of ours.
+        let roots: BTreeSet<Pid> = self
+            .known
+            .iter()
+            .filter(|(pid, start)| all.get(pid).is_some_and(|stat| stat.start == **start))
+            .map(|(pid, _)| *pid)
+            .collect();
+        let mut found = BTreeMap::new();
+        for pid in process::closure(&all, &roots, &self.sessions) {
+            let Some(stat) = all.get(&pid) else { continue };
+            let known = roots.contains(&pid);
+            if known || process::check_user(pid, self.user).is_ok() {
+                found.insert(pid, stat.start);
+            }
+        }
+        self.known = found.clone();
+        found.retain(|pid, _| !self.exempt.contains(pid));
+        Ok(found)
+    }
+
+    /// Stops whoever runs; whether nobody new was there and everybody rests.
+    fn round(&mut self, line: Option<&Line>) -> Result<Round, FreezeError> {
+        let before = self.known.clone();
+        let found = self.find()?;
+        let mut round = Round {
+            new: found
+                .iter()
+                .any(|(pid, start)| before.get(pid) != Some(start)),
+            running: 0,
+            processes: found.len(),
+        };
+        for (pid, start) in found {
+            if process::rests(pid) != Some(false) {
+                continue;
+            }
+            round.running += 1;
+            if self.stopped.get(&pid).is_none_or(|s| s.start != start) {
+                // Said first: a process that is stopped without anybody's knowing stays so.
+                if let Some(line) = line {
+                    line.stopping(pid, start)?;
+                }
+                let handle = open(pid);
+                // What is behind the handle or the number still is who was found.
+                if process::stat(pid).is_none_or(|stat| stat.start != start) {
+                    continue;
+                }
+                self.stopped.insert(pid, Stopped { start, handle });
+            }
+            // Said again to whom somebody else continued.
+            if let Some(stopped) = self.stopped.get(&pid) {
+                stopped.signal(pid, libc::SIGSTOP)?;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Stops all and waits until they have; see [`crate::Group::freeze`].
+    pub(crate) fn freeze(
+        &mut self,
+        limit: Nanos,
+        line: Option<&Line>,
+    ) -> Result<Nanos, FreezeError> {
+        let start = now();
+        // Whether the reading before this one saw everybody at rest.
+        let mut rested = false;
+        let mut last = Round::default();
+        let frozen = look_until(start, limit, || {
+            loop {
+                last = self.round(line)?;
+                let rests = last.running == 0;
+                if rests && rested && !last.new {
+                    return Ok(Some(()));
+                }
+                let again_at_once = rests && !rested;
+                rested = rests;
+                if !again_at_once {
+                    return Ok(None);
+                }
+            }
+        });
+        let failed = match frozen {
+            Ok(Some(((), after))) => return Ok(after),
+            Ok(None) => FreezeError::NotFrozen {
+                limit,
+                after: now().saturating_sub(start),
+                state: format!("{} of {} processes ran", last.running, last.processes),
+            },
+            Err(e) => e,
+        };
+        match self.thaw(line) {
+            Ok(_) => Err(failed),
+            Err(e) => Err(FreezeError::NotThawedAgain {
+                limit,
+                source: Box::new(e),
+            }),
+        }
+    }
+
+    /// Continues whom it stopped; how long that took.
+    pub(crate) fn thaw(&mut self, line: Option<&Line>) -> Result<Nanos, FreezeError> {
+        let start = now();
+        let mut failed = None;
+        self.stopped
+            .retain(|pid, stopped| match stopped.signal(*pid, libc::SIGCONT) {
+                Ok(()) => false,
+                Err(e) => {
+                    failed = Some(e);
+                    true
+                }
+            });
+        let took = now().saturating_sub(start);
+        if let (Some(line), true) = (line, self.stopped.is_empty()) {
+            // A watchdog that has ended continues nobody twice.
+            let _ = line.going();
+        }
+        failed.map_or(Ok(took), Err)
+    }
+
+    /// Whether everybody rests now.
+    pub(crate) fn is_frozen(&mut self) -> Result<bool, FreezeError> {
+        let found = self.find()?;
+        Ok(found.keys().all(|pid| process::rests(*pid) != Some(false)))
+    }
+
+    /// Whom a new watchdog has to continue.
+    pub(crate) fn stopped(&self) -> impl Iterator<Item = (Pid, u64)> + '_ {
+        self.stopped.iter().map(|(pid, s)| (*pid, s.start))
+    }
+}
+
+/// What one reading of /proc showed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// Somebody was there who had not been known.
+    new: bool,
+    /// How many were found running, and told to stop.
+    running: usize,
+    processes: usize,
+}
+
+impl Stopped {
+    /// Nothing is wrong with a process that has ended.
+    fn signal(&self, pid: Pid, signal: libc::c_int) -> Result<(), FreezeError> {
+        let sent = match &self.handle {
+            // SAFETY: the descriptor is open as long as the handle; no information is passed along.
+            Some(handle) => unsafe {
+                libc::syscall(
+                    libc::SYS_pidfd_send_signal,
+                    handle.as_raw_fd(),
+                    signal,
+                    std::ptr::null::<libc::siginfo_t>(),
+                    0,
+                ) == 0
+            },
+            None => return signal_by_number(pid, self.start, signal),
+        };
+        told(sent, pid)
+    }
+}
+
+/// A signal to a process of that start; nothing where it is another one or none.
+pub(crate) fn signal_by_number(
+    pid: Pid,
+    start: u64,
+    signal: libc::c_int,
+) -> Result<(), FreezeError> {
+    let same = process::stat(pid).is_some_and(|stat| stat.start == start);
+    let (true, Ok(number)) = (same, libc::pid_t::try_from(pid.get())) else {
+        return Ok(());
+    };
+    // SAFETY: the call takes two numbers; the first is positive, so it names one process.
+    told(unsafe { libc::kill(number, signal) } == 0, pid)
+}
+
+fn told(sent: bool, pid: Pid) -> Result<(), FreezeError> {
+    let error = io::Error::last_os_error();
+    if sent || error.raw_os_error() == Some(libc::ESRCH) {
+        return Ok(());
+    }
+    let path = format!("/proc/{pid}");
+    Err(FreezeError::file("signal", path.as_ref())(error))
+}
+
+/// A handle of a process, `pidfd_open(2)`; `None` where the kernel has none or the process has gone.
+fn open(pid: Pid) -> Option<OwnedFd> {
+    let number = libc::pid_t::try_from(pid.get()).ok()?;
+    // SAFETY: the call takes two numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+    let fd = libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel just gave this descriptor, which is closed on exec, and nobody else has it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,398 @@
+//! Real processes in the control groups of this machine, or stopped by signals.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Act, Counters, LIMIT, NOBODY, await_that, cgroups, count, freezers, skip, states};
+use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid};
+use idlewave_units::{Nanos, Pid};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const STILL: Duration = Duration::from_millis(40);
+
+/// Not a test: what the children of the tests do.
+#[test]
+fn acts_in_a_child() {
+    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
+    match std::env::var(common::ACT).as_deref() {
+        Ok("count") => count(&argument),
+        Ok("signals") => stop_and_thaw_with_signals(&argument),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_frozen_busy_loop_makes_no_progress_and_a_thawed_one_does() {
+    for freezer in freezers() {
+        let counters = Counters::new(3);
+        let act = counters.busy(3);
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let before = cgroups(act.pid());
+        let added = group.add(act.pid()).unwrap();
+        assert_eq!(Vec::from_iter(added.processes), [act.pid()]);
+        assert!(group.add(act.pid()).unwrap().processes.is_empty());
+        assert_eq!(group.members().unwrap(), [act.pid()]);
+        assert_eq!(cgroups(act.pid()) == before, freezer == Freezer::Signals);
+        for _ in 0..3 {
+            assert!(!group.is_frozen().unwrap());
+            let frozen = group.freeze(LIMIT).unwrap();
+            assert!(frozen.after < LIMIT);
+            assert!(group.is_frozen().unwrap());
+            assert!(counters.stand_still(STILL), "{freezer:?}");
+            if freezer == Freezer::Signals {
+                assert!(states(act.pid()).chars().all(|s| s == 'T'));
+            }
+            // It is confirmed as often as it is asked.
+            group.freeze(LIMIT).unwrap();
+            assert!(counters.stand_still(STILL));
+            group.thaw().unwrap();
+            assert!(!group.is_frozen().unwrap());
+            counters.await_progress();
+        }
+        group.remove().unwrap();
+        counters.await_progress();
+        assert_eq!(cgroups(act.pid()), before, "{freezer:?}");
+    }
+}
+
+#[test]
+fn a_group_that_is_dropped_or_whose_owner_panics_is_thawed_and_gone() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let act = counters.busy(1);
+        let before = cgroups(act.pid());
+        let mut directory = None;
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut group = Group::create(&freezer, Uid::own()).unwrap();
+            group.add(act.pid()).unwrap();
+            group.freeze(LIMIT).unwrap();
+            directory = group.directory().map(ToOwned::to_owned);
+            assert!(counters.stand_still(STILL));
+            panic!("on purpose");
+        }));
+        assert!(caught.is_err());
+        counters.await_progress();
+        assert_eq!(cgroups(act.pid()), before);
+        assert_eq!(directory.is_some(), freezer != Freezer::Signals);
+        assert!(directory.is_none_or(|d| !d.exists()));
+    }
+}
+
+#[test]
+fn a_limit_of_nothing_is_an_error_that_leaves_all_running() {
+    for freezer in freezers() {
+        let counters = Counters::new(2);
+        let acts = [counters.busy(2), counters.busy(2)];
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        for act in &acts {
+            group.add(act.pid()).unwrap();
+        }
+        // Signals need two readings of /proc at least, and the threads the CPU; a control group may be faster.
+        for _ in 0..20 {
+            match group.freeze(Nanos::ZERO) {
+                Ok(_) => drop(group.thaw().unwrap()),
+                Err(FreezeError::NotFrozen { limit, .. }) => assert_eq!(limit, Nanos::ZERO),
+                Err(e) => panic!("{e}"),
+            }
+            assert!(!group.is_frozen().unwrap());
+        }
+        counters.await_progress();
+    }
+}
+
+/// A shell that keeps starting shells for some seconds, and its end.
+fn forks() -> Act {
+    let script = "echo ready; e=$(($(date +%s)+15)); \
+        f() { while [ $(date +%s) -lt $e ]; do (:) & (sleep 0.01) & wait; done; }; \
+        f & f & f & setsid sh -c 'while [ $(date +%s) -lt '$e' ]; do sleep 0.005; done' & wait";
+    let mut command = Command::new("sh");
+    Act::start(command.args(["-c", script]).stderr(Stdio::null()))
+}
+
+#[test]
+fn processes_that_fork_while_they_are_frozen_all_end_up_frozen() {
+    for freezer in freezers() {
+        let act = forks();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.add(act.pid()).unwrap();
+        for _ in 0..10 {
+            group.freeze(LIMIT).unwrap();
+            let members = group.members().unwrap();
+            assert!(members.len() >= 4, "{members:?}");
+            std::thread::sleep(Duration::from_millis(30));
+            // Nobody was born and nobody has ended.
+            assert_eq!(group.members().unwrap(), members, "{freezer:?}");
+            assert!(group.is_frozen().unwrap());
+            group.thaw().unwrap();
+            std::thread::sleep(Duration::from_millis(7));
+        }
+        let last = group.members().unwrap();
+        for pid in last {
+            end(pid);
+        }
+    }
+}
+
+/// Ends a process that this test started.
+fn end(pid: Pid) {
+    let _ = Command::new("kill")
+        .args(["-KILL", &pid.to_string()])
+        .stderr(Stdio::null())
+        .status();
+}
+
+#[test]
+fn an_exempt_process_runs_on_while_its_children_are_frozen() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let mut command = Command::new("sh");
+        let child = counters.command(1);
+        let child_program = child.get_program().to_str().unwrap().to_owned();
+        let arguments: Vec<_> = child.get_args().map(|a| a.to_str().unwrap()).collect();
+        let script = format!(
+            "{child_program} {} & c=$!; trap 'kill -9 $c' EXIT; while read x; do echo heard $x; done",
+            arguments.join(" ")
+        );
+        for (name, value) in child.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        let mut launcher = command
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = launcher.stdin.take().unwrap();
+        counters.await_progress();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let launcher_pid = Pid::new(launcher.id());
+        group.exempt(launcher_pid);
+        let added = group.add(launcher_pid).unwrap();
+        assert_eq!(added.processes.len(), 1);
+        assert!(!added.processes.contains(&launcher_pid));
+        group.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL));
+        assert!(!states(launcher_pid).contains('T'));
+        use std::io::{BufRead, Write};
+        writeln!(input, "you").unwrap();
+        let mut said = std::io::BufReader::new(launcher.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "heard you"), "{freezer:?}");
+        assert!(counters.stand_still(STILL));
+        drop(group);
+        counters.await_progress();
+        drop(input);
+        launcher.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_process_that_the_user_had_stopped_stays_so() {
+    let counters = Counters::new(1);
+    let act = counters.busy(1);
+    let signal = |name: &str| {
+        let pid = act.pid().to_string();
+        assert!(
+            Command::new("kill")
+                .args([name, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    signal("-STOP");
+    await_that("it stops", || states(act.pid()).chars().all(|s| s == 'T'));
+    let mut group = Group::create(&Freezer::Signals, Uid::own()).unwrap();
+    group.add(act.pid()).unwrap();
+    group.freeze(LIMIT).unwrap();
+    group.thaw().unwrap();
+    drop(group);
+    assert!(counters.stand_still(STILL));
+    signal("-CONT");
+    counters.await_progress();
+}
+
+#[test]
+fn who_was_continued_by_another_is_stopped_again() {
+    let counters = Counters::new(1);
+    let act = counters.busy(1);
+    let mut group = Group::create(&Freezer::Signals, Uid::own()).unwrap();
+    group.add(act.pid()).unwrap();
+    group.freeze(LIMIT).unwrap();
+    let pid = act.pid().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-CONT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    counters.await_progress();
+    assert!(!group.is_frozen().unwrap());
+    group.freeze(LIMIT).unwrap();
+    assert!(counters.stand_still(STILL));
+    group.thaw().unwrap();
+    counters.await_progress();
+}
+
+#[test]
+fn a_session_is_found_with_its_orphans() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let child = counters.command(1);
+        let arguments: Vec<_> = child.get_args().map(|a| a.to_str().unwrap()).collect();
+        let program = child.get_program().to_str().unwrap();
+        // The counting process is an orphan: the shell between has ended.
+        let script = format!(
+            "({program} {} >/dev/null &) ; echo ready; sleep 30",
+            arguments.join(" ")
+        );
+        let mut command = Command::new("setsid");
+        for (name, value) in child.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        let leader = Act::start(command.args(["sh", "-c", &script]));
+        counters.await_progress();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let added = group.add_session(leader.pid()).unwrap();
+        assert!(added.processes.len() >= 2, "{added:?}");
+        group.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL), "{freezer:?}");
+        let members = group.members().unwrap();
+        drop(group);
+        counters.await_progress();
+        for pid in members {
+            end(pid);
+        }
+        let none = Group::create(&freezer, Uid::own())
+            .unwrap()
+            .add_session(Pid::new(1 << 30));
+        assert!(matches!(none, Err(FreezeError::NoProcess(_))));
+    }
+}
+
+#[test]
+fn what_must_not_be_stopped_is_refused() {
+    for freezer in freezers() {
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let own = Pid::new(std::process::id());
+        for essential in [own, Pid::new(1)] {
+            assert!(matches!(
+                group.add(essential),
+                Err(FreezeError::Essential(pid)) if pid == essential
+            ));
+        }
+        let free = Pid::new(1 << 30);
+        assert!(matches!(group.add(free), Err(FreezeError::NoProcess(pid)) if pid == free));
+        assert!(group.members().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn processes_of_another_user_are_not_touched() {
+    if !common::is_root() {
+        return skip("changing the user needs root");
+    }
+    let counters = Counters::new(1);
+    let as_nobody = |inner: &Command| {
+        let mut command = Command::new("setpriv");
+        command
+            .args([
+                "--reuid",
+                "65534",
+                "--regid",
+                "65534",
+                "--clear-groups",
+                "--inh-caps=-all",
+            ])
+            .arg(inner.get_program())
+            .args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            command.env(name, value.unwrap());
+        }
+        command
+    };
+    let theirs = Act::start(&mut as_nobody(&counters.command(1)));
+    for freezer in freezers() {
+        // A job of root holds no processes of others ...
+        let mut group = Group::create(&freezer, Uid::ROOT).unwrap();
+        assert!(matches!(
+            group.add(theirs.pid()),
+            Err(FreezeError::OtherUser { theirs, group, .. }) if theirs == Uid::new(NOBODY) && group == Uid::ROOT
+        ));
+        // ... nor when they are children of its own.
+        let mut shell = Command::new("sh");
+        let inner = as_nobody(&counters.command(1));
+        let words: Vec<_> = std::iter::once(inner.get_program())
+            .chain(inner.get_args())
+            .collect();
+        let words: Vec<_> = words.iter().map(|w| w.to_str().unwrap()).collect();
+        for (name, value) in inner.get_envs() {
+            shell.env(name, value.unwrap());
+        }
+        let mut family = Act::start(shell.args(["-c", &format!("{} & wait", words.join(" "))]));
+        let added = group.add(family.pid()).unwrap();
+        assert_eq!(Vec::from_iter(added.processes), [family.pid()]);
+        assert_eq!(added.others.len(), 1);
+        group.freeze(LIMIT).unwrap();
+        counters.await_progress();
+        drop(group);
+        for pid in added.others {
+            end(pid);
+        }
+        family.kill();
+        // On behalf of the user root does.
+        let mut group = Group::create(&freezer, Uid::new(NOBODY)).unwrap();
+        group.add(theirs.pid()).unwrap();
+        group.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL));
+        drop(group);
+        counters.await_progress();
+    }
+    // The same user without rights: signals work, another's processes and control groups do not.
+    let mut own = Act::start(&mut as_nobody(&common::command(
+        "signals",
+        &format!("{} {}", theirs.pid(), counters.path().display()),
+    )));
+    let refused = own.hear("refused:");
+    assert!(
+        refused.contains("of user 0") || refused.contains("user 65534"),
+        "{refused}"
+    );
+    assert_eq!(own.hear("still:"), "true");
+    assert!(own.ended_well());
+    counters.await_progress();
+}
+
+/// As a user without rights: the process and the counters of the argument are of the same user.
+fn stop_and_thaw_with_signals(argument: &str) {
+    println!("\nready");
+    let (pid, path) = argument.split_once(' ').unwrap();
+    let choice = Freezer::choose();
+    assert_eq!(choice.freezer.kind(), Kind::Signals, "{choice:?}");
+    assert_eq!(choice.refused.len(), 2);
+    for why in &choice.refused {
+        assert!(why.to_string().starts_with("freeze with cgroup v"), "{why}");
+    }
+    assert!(matches!(
+        Group::create(&Freezer::Signals, Uid::ROOT),
+        Err(FreezeError::NotRoot { .. })
+    ));
+    let mut group = Group::create(&Freezer::Signals, Uid::own()).unwrap();
+    let parent = Pid::new(std::os::unix::process::parent_id());
+    println!("\nrefused: {}", group.add(parent).unwrap_err());
+    group.add(Pid::new(pid.parse().unwrap())).unwrap();
+    group.freeze(LIMIT).unwrap();
+    let before = std::fs::read(path).unwrap();
+    std::thread::sleep(STILL);
+    println!("still: {}", std::fs::read(path).unwrap() == before);
+    group.thaw().unwrap();
+    let refused = idlewave_freeze::become_realtime(50)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("ulimit -r, LimitRTPRIO=) of 50, which is 0"),
+        "{refused}"
+    );
+}
