@@ -98,13 +98,20 @@ pub(crate) fn all() -> Result<BTreeMap<Pid, Stat>, FreezeError> {
 
 /// Whether no thread of the process executes anything; `None` if the process has ended.
 pub(crate) fn rests(pid: Pid) -> Option<bool> {
-    let threads = fs::read_dir(directory(pid).join("task")).ok()?;
-    // One that ended between the list and the look rests as well.
-    Some(threads.flatten().all(|thread| {
-        fs::read(thread.path().join("stat"))
-            .ok()
-            .and_then(|bytes| Stat::parse(&String::from_utf8_lossy(&bytes)))
-            .is_none_or(|stat| stat.rests())
+    // A thread that ended between the list and the look rests as well.
+    Some(threads(pid)?.all(|stat| stat.rests()))
+}
+
+/// Whether a thread of the process waits for something that signals do not interrupt.
+pub(crate) fn waits(pid: Pid) -> bool {
+    threads(pid).is_some_and(|mut threads| threads.any(|stat| stat.state == 'D'))
+}
+
+fn threads(pid: Pid) -> Option<impl Iterator<Item = Stat>> {
+    let tasks = fs::read_dir(directory(pid).join("task")).ok()?;
+    Some(tasks.flatten().filter_map(|thread| {
+        let bytes = fs::read(thread.path().join("stat")).ok()?;
+        Stat::parse(&String::from_utf8_lossy(&bytes))
     }))
 }
 

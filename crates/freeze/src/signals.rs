@@ -3,10 +3,13 @@
 //! A process may have a child while others are being stopped. So /proc is read again until a reading that began when
 //! everything known had already stopped shows nobody new: what has stopped has no more children. That is at least two
 //! readings of all processes of the machine for a freeze, and none for a thaw.
+//!
+//! A parent waits uninterruptibly until the child that it had with `vfork(2)`, as `posix_spawn(3)` does, executes its program. Such a
+//! child that was stopped before is let go until its parent stops.
 
 use crate::clock::{look_until, now};
 use crate::error::FreezeError;
-use crate::process::{self, Uid};
+use crate::process::{self, Stat, Uid};
 use crate::watchdog::Line;
 use idlewave_units::{Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,8 +59,8 @@ impl Signals {
         self.sessions.insert(session);
     }
 
-    /// Whoever belongs to the group now, with the start of each; and remembers them.
-    pub(crate) fn find(&mut self) -> Result<BTreeMap<Pid, u64>, FreezeError> {
+    /// Whoever belongs to the group now; and remembers them.
+    pub(crate) fn find(&mut self) -> Result<BTreeMap<Pid, Stat>, FreezeError> {
         let all = process::all()?;
         // A number that another process has got is not one of ours.
         let roots: BTreeSet<Pid> = self
@@ -71,10 +74,10 @@ impl Signals {
             let Some(stat) = all.get(&pid) else { continue };
             let known = roots.contains(&pid);
             if known || process::check_user(pid, self.user).is_ok() {
-                found.insert(pid, stat.start);
+                found.insert(pid, *stat);
             }
         }
-        self.known = found.clone();
+        self.known = found.iter().map(|(pid, stat)| (*pid, stat.start)).collect();
         found.retain(|pid, _| !self.exempt.contains(pid));
         Ok(found)
     }
@@ -86,11 +89,20 @@ impl Signals {
         let mut round = Round {
             new: found
                 .iter()
-                .any(|(pid, start)| before.get(pid) != Some(start)),
+                .any(|(pid, stat)| before.get(pid) != Some(&stat.start)),
             running: 0,
             processes: found.len(),
         };
-        for (pid, start) in found {
+        let waits = |pid: &Pid| self.stopped.contains_key(pid) && process::waits(*pid);
+        let waiting: BTreeSet<Pid> = found.keys().copied().filter(waits).collect();
+        for (pid, Stat { start, parent, .. }) in found {
+            if waiting.contains(&parent) {
+                round.running += 1;
+                if let Some(stopped) = self.stopped.get(&pid) {
+                    stopped.signal(pid, libc::SIGCONT)?;
+                }
+                continue;
+            }
             if process::rests(pid) != Some(false) {
                 continue;
             }

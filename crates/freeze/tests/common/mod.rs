@@ -69,11 +69,15 @@ pub fn command(act: &str, argument: &str) -> Command {
 impl Act {
     /// Starts it and waits until it says `ready`.
     pub fn start(command: &mut Command) -> Self {
+        Self::start_saying(command, "ready").1
+    }
+
+    /// Starts it and waits until it says this word; what came behind it.
+    pub fn start_saying(command: &mut Command, word: &str) -> (String, Self) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut act = Act { child, said };
-        act.hear("ready");
-        act
+        (act.hear(word), act)
     }
 
     /// What it says behind this word, in a line of its own or behind what the test harness says.

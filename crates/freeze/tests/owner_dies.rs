@@ -1,0 +1,253 @@
+//! The owner of a frozen group is killed: its watchdog, or the next one that looks, thaws the group.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Act, Counters, LIMIT, await_that, cgroups, count, freezers, left_behind, watchdog};
+use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid, Watchdog, recover};
+use idlewave_units::Pid;
+use std::process::Command;
+use std::time::Duration;
+
+const STILL: Duration = Duration::from_millis(40);
+
+/// Not a test: what the children of the tests do.
+#[test]
+fn acts_in_a_child() {
+    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
+    match std::env::var(common::ACT).as_deref() {
+        Ok("count") => count(&argument),
+        Ok("watch") => {
+            Watchdog::serve(Some(51)).unwrap();
+            // The test harness would say more, to nobody.
+            std::process::exit(0);
+        }
+        Ok("own") => own(&argument),
+        _ => {}
+    }
+}
+
+/// Freezes a process and waits to be killed: `KIND PID guarded|alone`.
+fn own(argument: &str) {
+    let words: Vec<&str> = argument.split(' ').collect();
+    let [kind, pid, guarded] = words.as_slice() else {
+        panic!("{argument}");
+    };
+    let mut group = Group::create(&freezer(kind), Uid::own()).unwrap();
+    // Whatever comes first, the watchdog knows all.
+    let watchdog = (*guarded != "alone").then(|| watchdog().unwrap());
+    let pid = Pid::new(pid.parse().unwrap());
+    if *guarded == "added" {
+        group.add(pid).unwrap();
+    }
+    if *guarded == "frozen" {
+        group.add(pid).unwrap();
+        group.freeze(LIMIT).unwrap();
+    }
+    if let Some(watchdog) = &watchdog {
+        group.guard(watchdog).unwrap();
+    }
+    group.add(pid).unwrap();
+    group.freeze(LIMIT).unwrap();
+    if *guarded == "heir" {
+        // A child that inherits the write end of the pipe, so that its end does not come.
+        let mut heir = Command::new("sh");
+        heir.args(["-c", "exec sleep 20"]);
+        // SAFETY: only fcntl is called between fork and exec, on descriptors that may be closed.
+        unsafe {
+            use std::os::unix::process::CommandExt;
+            heir.pre_exec(|| {
+                for fd in 3..40 {
+                    libc::fcntl(fd, libc::F_SETFD, 0);
+                }
+                Ok(())
+            });
+        }
+        let heir = heir.spawn().unwrap();
+        println!("\nheir: {}", heir.id());
+    }
+    println!("\nready");
+    std::thread::sleep(Duration::from_secs(60));
+    drop((group, watchdog));
+}
+
+fn name(freezer: &Freezer) -> &'static str {
+    match freezer.kind() {
+        Kind::V2 => "v2",
+        Kind::V1 => "v1",
+        Kind::Signals => "signals",
+    }
+}
+
+fn freezer(name: &str) -> Freezer {
+    let kinds = [
+        ("v2", Kind::V2),
+        ("v1", Kind::V1),
+        ("signals", Kind::Signals),
+    ];
+    let (_, kind) = kinds.into_iter().find(|(n, _)| *n == name).unwrap();
+    Freezer::of_kind(kind).unwrap()
+}
+
+fn owner(freezer: &Freezer, pid: Pid, guarded: &str) -> Act {
+    Act::start(&mut common::command(
+        "own",
+        &format!("{} {pid} {guarded}", name(freezer)),
+    ))
+}
+
+#[test]
+fn the_watchdog_thaws_what_a_killed_owner_had_frozen() {
+    for freezer in freezers() {
+        for guarded in ["first", "added", "frozen"] {
+            let counters = Counters::new(2);
+            let act = counters.busy(2);
+            let before = cgroups(act.pid());
+            let mut owner = owner(&freezer, act.pid(), guarded);
+            assert!(counters.stand_still(STILL), "{freezer:?} {guarded}");
+            owner.kill();
+            counters.await_progress();
+            await_that("the group is removed", || {
+                left_behind(&freezer, owner.pid()).is_empty()
+            });
+            assert_eq!(cgroups(act.pid()), before, "{freezer:?} {guarded}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_that_another_process_inherited_does_not_keep_the_watchdog_waiting() {
+    let counters = Counters::new(1);
+    let act = counters.busy(1);
+    let mut command = common::command("own", &format!("signals {} heir", act.pid()));
+    // `ready` comes behind the heir's number.
+    let mut owner = Act::start_saying(&mut command, "heir:");
+    let heir = owner.0;
+    owner.1.hear("ready");
+    assert!(counters.stand_still(STILL));
+    owner.1.kill();
+    counters.await_progress();
+    assert!(std::path::Path::new("/proc").join(&heir).exists());
+    Command::new("kill")
+        .args(["-KILL", &heir])
+        .status()
+        .unwrap();
+}
+
+#[test]
+fn what_an_owner_without_a_watchdog_left_is_found_by_its_name() {
+    for freezer in freezers() {
+        if freezer == Freezer::Signals {
+            assert!(recover(&freezer).unwrap().is_empty());
+            continue;
+        }
+        let counters = Counters::new(1);
+        let act = counters.busy(1);
+        let mut owner = owner(&freezer, act.pid(), "alone");
+        // As long as it lives nobody takes its group away.
+        recover(&freezer).unwrap();
+        assert!(counters.stand_still(STILL));
+        owner.kill();
+        assert!(counters.stand_still(STILL));
+        assert_eq!(left_behind(&freezer, owner.pid()).len(), 1);
+        // Another test may have been quicker.
+        recover(&freezer).unwrap();
+        counters.await_progress();
+        await_that("the group is removed", || {
+            left_behind(&freezer, owner.pid()).is_empty()
+        });
+        assert!(!cgroups(act.pid()).contains("idlewave"));
+    }
+}
+
+#[test]
+fn without_its_watchdog_a_guarded_group_is_not_frozen() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let act = counters.busy(1);
+        let dog = watchdog().unwrap();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.guard(&dog).unwrap();
+        group.add(act.pid()).unwrap();
+        group.freeze(LIMIT).unwrap();
+        group.thaw().unwrap();
+        let pid = dog.pid().to_string();
+        // Whatever ends a session or a service is not for it.
+        for signal in ["-TERM", "-HUP", "-INT"] {
+            assert!(
+                Command::new("kill")
+                    .args([signal, &pid])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        std::thread::sleep(STILL);
+        group.freeze(LIMIT).unwrap();
+        group.thaw().unwrap();
+        assert!(
+            Command::new("kill")
+                .args(["-KILL", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        await_that("the watchdog's end is seen", || match group.freeze(LIMIT) {
+            Err(FreezeError::Unguarded) => true,
+            Ok(_) => {
+                group.thaw().unwrap();
+                false
+            }
+            Err(e) => panic!("{e}"),
+        });
+        counters.await_progress();
+        group.remove().unwrap();
+        counters.await_progress();
+    }
+}
+
+#[test]
+fn a_watchdog_leaves_without_touching_anything_when_it_is_dropped() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let act = counters.busy(1);
+        let dog = watchdog().unwrap();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.guard(&dog).unwrap();
+        group.add(act.pid()).unwrap();
+        group.freeze(LIMIT).unwrap();
+        let path = std::path::Path::new("/proc").join(dog.pid().to_string());
+        assert!(path.exists());
+        drop(dog);
+        assert!(!path.exists());
+        assert!(counters.stand_still(STILL));
+        group.remove().unwrap();
+        counters.await_progress();
+    }
+}
+
+#[test]
+fn a_program_that_does_not_serve_is_no_watchdog() {
+    let told = |command: &mut Command| Watchdog::start(command).unwrap_err().to_string();
+    assert!(told(&mut Command::new("true")).contains("it ended before it served"));
+    assert!(told(&mut Command::new("/nowhere/at/all")).contains("No such file"));
+}
+
+#[test]
+fn nothing_is_left_by_a_whole_life() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let act = counters.busy(1);
+        let dog = watchdog().unwrap();
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let directory = group.directory().map(ToOwned::to_owned);
+        assert!(directory.as_ref().is_none_or(|d| d.exists()));
+        group.guard(&dog).unwrap();
+        group.add(act.pid()).unwrap();
+        group.freeze(LIMIT).unwrap();
+        group.remove().unwrap();
+        counters.await_progress();
+        assert!(directory.is_none_or(|d| !d.exists()));
+    }
+}
