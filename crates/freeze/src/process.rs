@@ -138,6 +138,31 @@ fn users(status: &str) -> Option<[Uid; 3]> {
     Some([next()?, next()?, next()?])
 }
 
+/// The processes of `roots` and all their descendants, from their own lists of children: some readings of /proc instead of one for
+/// every process of the machine. A list is exact when its threads have stopped (Documentation/filesystems/proc.rst); `None`
+/// where the kernel has none (`CONFIG_PROC_CHILDREN`).
+pub(crate) fn descendants(roots: &BTreeMap<Pid, u64>) -> Option<BTreeMap<Pid, Stat>> {
+    if !Path::new("/proc/thread-self/children").exists() {
+        return None;
+    }
+    let mut todo: Vec<(Pid, Option<u64>)> = roots.iter().map(|(p, s)| (*p, Some(*s))).collect();
+    let mut found = BTreeMap::new();
+    while let Some((pid, start)) = todo.pop() {
+        let Some(stat) = stat(pid).filter(|stat| start.is_none_or(|s| s == stat.start)) else {
+            continue;
+        };
+        if found.insert(pid, stat).is_none() {
+            let tasks = fs::read_dir(directory(pid).join("task"));
+            for task in tasks.into_iter().flatten().flatten() {
+                let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                let numbers = text.split_ascii_whitespace().filter_map(|n| n.parse().ok());
+                todo.extend(numbers.map(|n| (Pid::new(n), None)));
+            }
+        }
+    }
+    Some(found)
+}
+
 /// The processes of `roots` and all their descendants, and those of `sessions`, in `all`.
 pub(crate) fn closure(
     all: &BTreeMap<Pid, Stat>,
@@ -253,6 +278,39 @@ mod tests {
             pids(&[10, 11, 12, 13, 14])
         );
         assert_eq!(closure(&all, &pids(&[99]), &none), none);
+    }
+
+    #[test]
+    fn children_are_found_by_their_parents_lists_as_among_all() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sh -c 'sleep 20 & wait' & wait"])
+            .spawn()
+            .unwrap();
+        let pid = Pid::new(shell.id());
+        let start = stat(pid).unwrap().start;
+        let mut lists = None;
+        for _ in 0..5_000 {
+            lists = descendants(&[(pid, start)].into());
+            if lists.as_ref().is_none_or(|l| l.len() == 3) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let among_all = closure(&all().unwrap(), &[pid].into(), &BTreeSet::new());
+        let another = descendants(&[(pid, start + 1)].into());
+        for child in among_all.iter().skip(1) {
+            let number = child.get().to_string();
+            let mut kill = std::process::Command::new("kill");
+            assert!(kill.args(["-KILL", &number]).status().unwrap().success());
+        }
+        shell.wait().unwrap();
+        let Some(lists) = lists else {
+            println!("skipped: this kernel has no lists of children");
+            return;
+        };
+        assert_eq!(among_all.len(), 3);
+        assert_eq!(lists.into_keys().collect::<BTreeSet<_>>(), among_all);
+        assert!(another.unwrap().is_empty());
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! Stopping with signals: every process by itself, until none runs.
 //!
-//! A process may have a child while others are being stopped. So /proc is read again until a reading that began when
-//! everything known had already stopped shows nobody new: what has stopped has no more children. That is at least two
-//! readings of all processes of the machine for a freeze, and none for a thaw.
+//! A process may have a child while others are being stopped. So they are read again until a reading that began when
+//! everything known had already stopped shows nobody new: what has stopped has no more children. A freeze is at least two
+//! readings, of the members with their lists of children, or of all processes of the machine where the members are those of a session
+//! or the kernel has no such lists. A thaw is one signal for each, and no reading.
 //!
 //! A parent waits uninterruptibly until the child that it had with `vfork(2)`, as `posix_spawn(3)` does, executes its program. Such a
 //! child that was stopped before is let go until its parent stops.
@@ -61,25 +62,32 @@ impl Signals {
 
     /// Whoever belongs to the group now; and remembers them.
     pub(crate) fn find(&mut self) -> Result<BTreeMap<Pid, Stat>, FreezeError> {
-        let all = process::all()?;
-        // A number that another process has got is not one of ours.
-        let roots: BTreeSet<Pid> = self
-            .known
-            .iter()
-            .filter(|(pid, start)| all.get(pid).is_some_and(|stat| stat.start == **start))
-            .map(|(pid, _)| *pid)
-            .collect();
-        let mut found = BTreeMap::new();
-        for pid in process::closure(&all, &roots, &self.sessions) {
-            let Some(stat) = all.get(&pid) else { continue };
-            let known = roots.contains(&pid);
-            if known || process::check_user(pid, self.user).is_ok() {
-                found.insert(pid, *stat);
-            }
-        }
+        let of_lists = match self.sessions.is_empty() {
+            true => process::descendants(&self.known),
+            false => None,
+        };
+        let mut found = match of_lists {
+            Some(found) => found,
+            None => self.find_among_all()?,
+        };
+        let known = &self.known;
+        found.retain(|pid, stat| {
+            known.get(pid) == Some(&stat.start) || process::check_user(*pid, self.user).is_ok()
+        });
         self.known = found.iter().map(|(pid, stat)| (*pid, stat.start)).collect();
         found.retain(|pid, _| !self.exempt.contains(pid));
         Ok(found)
+    }
+
+    fn find_among_all(&self) -> Result<BTreeMap<Pid, Stat>, FreezeError> {
+        let mut all = process::all()?;
+        // A number that another process has got is not one of ours.
+        let same = |pid: &Pid, start: u64| all.get(pid).is_some_and(|stat| stat.start == start);
+        let roots = self.known.iter().filter(|(pid, start)| same(pid, **start));
+        let roots: BTreeSet<Pid> = roots.map(|(pid, _)| *pid).collect();
+        let found = process::closure(&all, &roots, &self.sessions);
+        all.retain(|pid, _| found.contains(pid));
+        Ok(all)
     }
 
     /// Stops whoever runs; whether nobody new was there and everybody rests.

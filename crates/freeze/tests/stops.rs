@@ -18,6 +18,7 @@ fn acts_in_a_child() {
     let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
     match std::env::var(common::ACT).as_deref() {
         Ok("count") => count(&argument),
+        Ok("vfork") => have_children_that_are_waited_for(),
         Ok("signals") => stop_and_thaw_with_signals(&argument),
         _ => {}
     }
@@ -104,9 +105,9 @@ fn a_limit_of_nothing_is_an_error_that_leaves_all_running() {
 
 /// A shell that keeps starting shells for some seconds, and its end.
 fn forks() -> Act {
-    let script = "echo ready; e=$(($(date +%s)+15)); \
+    let script = "e=$(($(date +%s)+15)); \
         f() { while [ $(date +%s) -lt $e ]; do (:) & (sleep 0.01) & wait; done; }; \
-        f & f & f & setsid sh -c 'while [ $(date +%s) -lt '$e' ]; do sleep 0.005; done' & wait";
+        f & f & f & setsid sh -c 'while [ $(date +%s) -lt '$e' ]; do sleep 0.005; done' & echo ready; wait";
     let mut command = Command::new("sh");
     Act::start(command.args(["-c", script]).stderr(Stdio::null()))
 }
@@ -141,6 +142,40 @@ fn end(pid: Pid) {
         .args(["-KILL", &pid.to_string()])
         .stderr(Stdio::null())
         .status();
+}
+
+/// Waits for one child after the other as `vfork` does, for 20 s at most.
+fn have_children_that_are_waited_for() {
+    println!("\nready");
+    for _ in 0..1_000 {
+        // SAFETY: without CLONE_VM the child has its own memory, and it only sleeps and exits.
+        unsafe {
+            let flags = libc::CLONE_VFORK | libc::SIGCHLD;
+            let child = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
+            if child == 0 {
+                libc::usleep(20_000);
+                libc::_exit(0);
+            }
+            libc::waitpid(-1, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_parent_that_waits_for_its_child_to_execute_is_stopped_too() {
+    for freezer in freezers() {
+        let act = Act::start(&mut common::command("vfork", ""));
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.add(act.pid()).unwrap();
+        for _ in 0..5 {
+            await_that("it waits", || states(act.pid()).contains('D'));
+            group.freeze(LIMIT).unwrap();
+            let members = group.members().unwrap();
+            std::thread::sleep(STILL);
+            assert_eq!(group.members().unwrap(), members);
+            group.thaw().unwrap();
+        }
+    }
 }
 
 #[test]
