@@ -118,6 +118,10 @@ impl Control {
         let frozen = self.order(names(self.kind).freeze).and_then(|()| {
             look_until(start, limit, || {
                 state = self.state()?;
+                if state == State::Freezing {
+                    // A process that forked in the meantime may not have been told (freezer-subsystem.rst asks for this).
+                    self.order(names(self.kind).freeze)?;
+                }
                 Ok((state == State::Frozen).then_some(()))
             })
         });

@@ -102,6 +102,31 @@ fn freezing_is_not_frozen_and_frozen_is_confirmed_when_it_is_said() {
 }
 
 #[test]
+fn a_group_that_stays_freezing_is_told_again() {
+    let (dir, control) = fake_v1("FREEZING\n");
+    let (command, answer) = (dir.path().join("freezer.state"), dir.path().join("answer"));
+    // It forgets the first order, as a process that forked in the meantime does.
+    let kernel = thread::spawn(move || {
+        let ordered = || fs::read_to_string(&command).unwrap() == "FROZEN";
+        let end = now() + Nanos::from_secs(10);
+        for _ in 0..2 {
+            while now() < end && !ordered() {
+                thread::sleep(Duration::from_micros(200));
+            }
+            if now() < end {
+                fs::write(&command, "").unwrap();
+            }
+        }
+        if now() < end {
+            fs::write(answer, "FROZEN\n").unwrap();
+        }
+    });
+    let frozen = control.freeze(Nanos::from_secs(12));
+    kernel.join().unwrap();
+    frozen.unwrap();
+}
+
+#[test]
 fn a_group_that_stays_frozen_is_not_thawed() {
     let (dir, control) = fake_v2("populated 1\nfrozen 1\n");
     assert_eq!(
