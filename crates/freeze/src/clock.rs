@@ -80,6 +80,28 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_does_not_shorten_a_sleep() {
+        extern "C" fn heard(_: libc::c_int) {}
+        let handler = heard as extern "C" fn(libc::c_int);
+        // SAFETY: the handler does nothing; no other test of this program uses the signal.
+        let (thread, process) = unsafe {
+            libc::signal(libc::SIGUSR1, handler as libc::sighandler_t);
+            (libc::gettid(), libc::getpid())
+        };
+        let interrupts = std::thread::spawn(move || {
+            for _ in 0..5 {
+                std::thread::sleep(Duration::from_millis(2));
+                // SAFETY: numbers only, of a thread that waits for this one to end.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
+            }
+        });
+        let moment = now() + Nanos::from_millis(30);
+        sleep_until(moment);
+        assert!(now() >= moment);
+        interrupts.join().unwrap();
+    }
+
+    #[test]
     fn the_clock_counts_as_that_of_the_standard_library_does() {
         let (start, ours) = (std::time::Instant::now(), now());
         std::thread::sleep(Duration::from_millis(2));

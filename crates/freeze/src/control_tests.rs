@@ -22,6 +22,12 @@ fn fake_v1(state: &str) -> (tempfile::TempDir, Control) {
     (dir, control)
 }
 
+/// Another answer of the same length: a reader sees the one or the other.
+fn say(answer: &Path, text: &str) {
+    let file = OpenOptions::new().write(true).open(answer).unwrap();
+    assert_eq!(file.write_at(text.as_bytes(), 0).unwrap(), 9);
+}
+
 fn text(dir: &tempfile::TempDir, name: &str) -> String {
     fs::read_to_string(dir.path().join(name)).unwrap()
 }
@@ -72,7 +78,7 @@ fn a_late_group_of_version_1_that_thaws_again_is_not_frozen() {
         while now() < end && !fs::read_to_string(&command).unwrap().contains("THAWED") {
             thread::sleep(Duration::from_micros(200));
         }
-        fs::write(&answer, "THAWED\n").unwrap();
+        say(&answer, "THAWED\n\n\n");
     });
     let error = control.freeze(Nanos::from_millis(3)).unwrap_err();
     kernel.join().unwrap();
@@ -93,7 +99,7 @@ fn freezing_is_not_frozen_and_frozen_is_confirmed_when_it_is_said() {
     let answer = dir.path().join("answer");
     let kernel = thread::spawn(move || {
         thread::sleep(Duration::from_millis(20));
-        fs::write(answer, "FROZEN\n").unwrap();
+        say(&answer, "FROZEN\n\n\n");
     });
     let after = control.freeze(Nanos::from_secs(20)).unwrap();
     kernel.join().unwrap();
@@ -118,7 +124,7 @@ fn a_group_that_stays_freezing_is_told_again() {
             }
         }
         if now() < end {
-            fs::write(answer, "FROZEN\n").unwrap();
+            say(&answer, "FROZEN\n\n\n");
         }
     });
     let frozen = control.freeze(Nanos::from_secs(12));
@@ -176,4 +182,17 @@ fn members_are_numbers_and_what_is_not_a_process_is_told() {
         of: BTreeMap::new(),
     };
     release(Kind::V2, &gone, &homes).unwrap();
+}
+
+#[test]
+fn a_group_that_cannot_be_removed_is_thawed_all_the_same() {
+    let (dir, _) = fake_v2("frozen 0\n");
+    fs::write(dir.path().join("cgroup.freeze"), "1").unwrap();
+    let homes = Homes {
+        default: dir.path().join("gone"),
+        of: BTreeMap::new(),
+    };
+    let error = release(Kind::V2, dir.path(), &homes).unwrap_err();
+    assert!(error.to_string().starts_with("remove "), "{error}");
+    assert_eq!(text(&dir, "cgroup.freeze"), "0");
 }

@@ -258,4 +258,27 @@ mod tests {
         assert_eq!(choice.refused.len(), better);
         assert_eq!(Freezer::of_kind(Kind::Signals).unwrap(), Freezer::Signals);
     }
+
+    #[test]
+    fn a_process_that_has_ended_does_not_enter_a_group() {
+        for kind in [Kind::V2, Kind::V1] {
+            let made = Freezer::of_kind(kind).and_then(|f| {
+                let parent = f.parent().unwrap().to_owned();
+                Ok((Freezer::make(kind, &parent)?, parent))
+            });
+            let (control, default) = match made {
+                Ok(made) => made,
+                Err(e) => {
+                    println!("skipped: {e}");
+                    continue;
+                }
+            };
+            // Numbers end at 2^22.
+            let free = idlewave_units::Pid::new(1 << 30);
+            let entered = control::enter(control.directory(), free);
+            let of = BTreeMap::new();
+            control::release(kind, control.directory(), &Homes { default, of }).unwrap();
+            assert!(matches!(entered, Err(FreezeError::NoProcess(p)) if p == free));
+        }
+    }
 }

@@ -114,6 +114,44 @@ fn the_watchdog_thaws_what_a_killed_owner_had_frozen() {
 }
 
 #[test]
+fn the_watchdog_sends_every_process_back_to_where_it_came_from() {
+    for freezer in freezers() {
+        let Some(parent) = freezer.parent() else {
+            continue;
+        };
+        // The first process of the tree is at home here, its child there.
+        let (given, other) = (
+            common::Given::new(parent, "a"),
+            common::Given::new(parent, "b"),
+        );
+        let mut shell = Command::new("sh");
+        let mut shell = Act::start(shell.args(["-c", "sleep 20 & echo ready; wait"]));
+        let children = || {
+            let path = format!("/proc/{0}/task/{0}/children", shell.pid());
+            std::fs::read_to_string(path).unwrap()
+        };
+        let child = Pid::new(children().trim().parse().unwrap());
+        given.enter(shell.pid());
+        other.enter(child);
+        let before = [cgroups(shell.pid()), cgroups(child)];
+        assert_ne!(before[0], before[1]);
+        let mut owner = owner(&freezer, shell.pid(), "first");
+        let inside = [cgroups(shell.pid()), cgroups(child)];
+        assert!(inside.iter().all(|text| text.contains("idlewave-freeze.")));
+        owner.kill();
+        await_that("the group is removed", || {
+            left_behind(&freezer, owner.pid()).is_empty()
+        });
+        assert_eq!([cgroups(shell.pid()), cgroups(child)], before);
+        Command::new("kill")
+            .args(["-KILL", &child.to_string()])
+            .status()
+            .unwrap();
+        shell.kill();
+    }
+}
+
+#[test]
 fn a_pipe_that_another_process_inherited_does_not_keep_the_watchdog_waiting() {
     let counters = Counters::new(1);
     let act = counters.busy(1);

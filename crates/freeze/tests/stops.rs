@@ -59,6 +59,52 @@ fn a_frozen_busy_loop_makes_no_progress_and_a_thawed_one_does() {
 }
 
 #[test]
+fn every_process_goes_back_to_where_it_came_from() {
+    for freezer in freezers() {
+        let Some(parent) = freezer.parent() else {
+            continue;
+        };
+        let given = common::Given::new(parent, "home");
+        let (counters, others) = (Counters::new(1), Counters::new(1));
+        let (first, second) = (counters.busy(1), others.busy(1));
+        given.enter(second.pid());
+        let before = [cgroups(first.pid()), cgroups(second.pid())];
+        assert_ne!(before[0], before[1]);
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.add(first.pid()).unwrap();
+        group.add(second.pid()).unwrap();
+        group.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL) && others.stand_still(STILL));
+        group.remove().unwrap();
+        assert_eq!([cgroups(first.pid()), cgroups(second.pid())], before);
+        others.await_progress();
+        // What is born in the group goes where the first one came from.
+        let shell =
+            Act::start(Command::new("sh").args(["-c", "echo ready; sleep 1; sleep 20 & wait"]));
+        given.enter(shell.pid());
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.add(shell.pid()).unwrap();
+        let mut born = Vec::new();
+        await_that("a child is born", || {
+            born = group.members().unwrap();
+            born.retain(|pid| *pid != shell.pid() && commanded(*pid).contains("20"));
+            !born.is_empty()
+        });
+        group.remove().unwrap();
+        assert_eq!(cgroups(born[0]), cgroups(shell.pid()));
+        assert!(cgroups(born[0]).contains("idlewave-test-home"));
+        end(born[0]);
+        drop((first, second, shell));
+    }
+}
+
+/// What a process was started with.
+fn commanded(pid: Pid) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
 fn a_group_that_is_dropped_or_whose_owner_panics_is_thawed_and_gone() {
     for freezer in freezers() {
         let counters = Counters::new(1);

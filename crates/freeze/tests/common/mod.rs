@@ -232,3 +232,28 @@ pub fn left_behind(freezer: &Freezer, owner: Pid) -> Vec<String> {
 pub fn cgroups(pid: Pid) -> String {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("cgroup")).unwrap()
 }
+
+/// A control group that a test made, removed at its end.
+pub struct Given(pub PathBuf);
+
+impl Given {
+    pub fn new(parent: &Path, what: &str) -> Self {
+        let directory = parent.join(format!("idlewave-test-{what}.{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        Given(directory)
+    }
+    pub fn enter(&self, pid: Pid) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        for _ in 0..1_000 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
