@@ -87,7 +87,7 @@ fn every_process_goes_back_to_where_it_came_from() {
         let mut born = Vec::new();
         await_that("a child is born", || {
             born = group.members().unwrap();
-            born.retain(|pid| *pid != shell.pid() && commanded(*pid).contains("20"));
+            born.retain(|pid| *pid != shell.pid() && commanded(*pid) == "sleep\u{0}20\u{0}");
             !born.is_empty()
         });
         group.remove().unwrap();
