@@ -49,7 +49,9 @@ fn own(argument: &str) {
         group.guard(watchdog).unwrap();
     }
     group.add(pid).unwrap();
-    group.freeze(LIMIT).unwrap();
+    if *guarded != "running" {
+        group.freeze(LIMIT).unwrap();
+    }
     let mut heirs = Vec::new();
     if *guarded == "heir" {
         // A child that inherits the write end of the pipe, so that its end does not come.
@@ -145,6 +147,48 @@ fn the_watchdog_sends_every_process_back_to_where_it_came_from() {
         assert_eq!([cgroups(shell.pid()), cgroups(child)], before);
         Command::new("kill")
             .args(["-KILL", &child.to_string()])
+            .status()
+            .unwrap();
+        shell.kill();
+    }
+}
+
+#[test]
+fn the_watchdog_sends_what_was_born_in_the_group_to_where_its_first_process_came_from() {
+    for freezer in freezers() {
+        let Some(parent) = freezer.parent() else {
+            continue;
+        };
+        let given = common::Given::new(parent, "born");
+        let directory = tempfile::tempdir().unwrap();
+        let flag = directory.path().join("go");
+        let script = format!(
+            "echo ready; while [ ! -e {} ]; do sleep 0.01; done; sleep 33 & wait",
+            flag.display()
+        );
+        let mut shell = Act::start(Command::new("sh").args(["-c", &script]));
+        given.enter(shell.pid());
+        let mut owner = owner(&freezer, shell.pid(), "running");
+        std::fs::write(&flag, "").unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", shell.pid());
+        let mut born = None;
+        await_that("a child is born", || {
+            let pids = std::fs::read_to_string(&children).unwrap();
+            born = pids.split_whitespace().find_map(|pid| {
+                let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+                (command == b"sleep\x0033\x00").then(|| Pid::new(pid.parse().unwrap()))
+            });
+            born.is_some()
+        });
+        let born = born.unwrap();
+        assert!(cgroups(born).contains("idlewave-freeze."));
+        owner.kill();
+        await_that("the group is removed", || {
+            left_behind(&freezer, owner.pid()).is_empty()
+        });
+        assert!(cgroups(born).contains("idlewave-test-born."));
+        Command::new("kill")
+            .args(["-KILL", &born.to_string()])
             .status()
             .unwrap();
         shell.kill();
