@@ -258,8 +258,12 @@ fn an_exempt_process_runs_on_while_its_children_are_frozen() {
         assert!(!states(launcher_pid).contains('T'));
         use std::io::{BufRead, Write};
         writeln!(input, "you").unwrap();
+        // It may stand behind what its child had begun to say when that was frozen.
         let mut said = std::io::BufReader::new(launcher.stdout.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap() == "heard you"), "{freezer:?}");
+        assert!(
+            said.any(|line| line.unwrap().ends_with("heard you")),
+            "{freezer:?}"
+        );
         assert!(counters.stand_still(STILL));
         drop(group);
         counters.await_progress();
