@@ -110,7 +110,8 @@ impl Group {
     }
 
     /// Never stops this process, which is to be named before it is added with others: a launcher's daemon. Its children are
-    /// stopped; those that it has after [`Group::add`] are in a control group only when that is called again.
+    /// stopped; those that it has after [`Group::add`] are found when that is called again, or at once with signals by
+    /// [`Group::add_session`]: one that keeps having children keeps such a group from being confirmed.
     pub fn exempt(&mut self, pid: Pid) {
         self.exempt.insert(pid);
         if let Means::Signals(signals) = &mut self.means {

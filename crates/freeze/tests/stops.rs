@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{Act, Counters, LIMIT, NOBODY, await_that, cgroups, count, freezers, skip, states};
-use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid};
+use common::{Act, Counters, LIMIT, await_that, cgroups, count, end, freezers, states};
+use idlewave_freeze::{FreezeError, Freezer, Group, Uid};
 use idlewave_units::{Nanos, Pid};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,7 +19,6 @@ fn acts_in_a_child() {
     match std::env::var(common::ACT).as_deref() {
         Ok("count") => count(&argument),
         Ok("vfork") => have_children_that_are_waited_for(),
-        Ok("signals") => stop_and_thaw_with_signals(&argument),
         _ => {}
     }
 }
@@ -182,14 +181,6 @@ fn processes_that_fork_while_they_are_frozen_all_end_up_frozen() {
     }
 }
 
-/// Ends a process that this test started.
-fn end(pid: Pid) {
-    let _ = Command::new("kill")
-        .args(["-KILL", &pid.to_string()])
-        .stderr(Stdio::null())
-        .status();
-}
-
 /// Waits for one child after the other as `vfork` does, for 20 s at most.
 fn have_children_that_are_waited_for() {
     println!("\nready");
@@ -321,39 +312,74 @@ fn who_was_continued_by_another_is_stopped_again() {
     counters.await_progress();
 }
 
+/// A session whose leader starts a counting process as an orphan, then goes on with this.
+fn session(counters: &Counters, then: &str) -> Act {
+    let child = counters.command(1);
+    let arguments: Vec<_> = child.get_args().map(|a| a.to_str().unwrap()).collect();
+    let program = child.get_program().to_str().unwrap();
+    let script = format!("({program} {} >/dev/null &); {then}", arguments.join(" "));
+    let mut command = Command::new("setsid");
+    for (name, value) in child.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let leader = Act::start(command.args(["sh", "-c", &script]));
+    counters.await_progress();
+    leader
+}
+
 #[test]
-fn a_session_is_found_with_its_orphans() {
+fn a_session_is_found_with_its_orphans_and_with_those_to_come() {
     for freezer in freezers() {
         let counters = Counters::new(1);
-        let child = counters.command(1);
-        let arguments: Vec<_> = child.get_args().map(|a| a.to_str().unwrap()).collect();
-        let program = child.get_program().to_str().unwrap();
-        // The counting process is an orphan: the shell between has ended.
-        let script = format!(
-            "({program} {} >/dev/null &) ; echo ready; sleep 30",
-            arguments.join(" ")
+        let directory = tempfile::tempdir().unwrap();
+        let flag = directory.path().join("go");
+        // It has one more orphan when the file is there, and removes the file when it has.
+        let leader = session(
+            &counters,
+            &format!(
+                "echo ready; while [ ! -e {0} ]; do sleep 0.01; done; (sleep 44 >/dev/null &); rm {0}; exec sleep 44",
+                flag.display()
+            ),
         );
-        let mut command = Command::new("setsid");
-        for (name, value) in child.get_envs() {
-            command.env(name, value.unwrap());
-        }
-        let leader = Act::start(command.args(["sh", "-c", &script]));
-        counters.await_progress();
         let mut group = Group::create(&freezer, Uid::own()).unwrap();
         let added = group.add_session(leader.pid()).unwrap();
         assert!(added.processes.len() >= 2, "{added:?}");
+        std::fs::write(&flag, "").unwrap();
+        await_that("an orphan is born", || !flag.exists());
         group.freeze(LIMIT).unwrap();
         assert!(counters.stand_still(STILL), "{freezer:?}");
         let members = group.members().unwrap();
+        assert!(members.len() >= 3, "{members:?}");
         drop(group);
         counters.await_progress();
         for pid in members {
             end(pid);
         }
-        let none = Group::create(&freezer, Uid::own())
-            .unwrap()
-            .add_session(Pid::new(1 << 30));
+        let mut none = Group::create(&freezer, Uid::own()).unwrap();
+        let none = none.add_session(Pid::new(1 << 30));
         assert!(matches!(none, Err(FreezeError::NoProcess(_))));
+    }
+}
+
+#[test]
+fn an_exempt_leader_of_a_session_runs_on() {
+    for freezer in freezers() {
+        let counters = Counters::new(1);
+        let leader = session(&counters, "echo ready; exec sleep 45");
+        await_that("it sleeps", || commanded(leader.pid()).starts_with("sleep"));
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.exempt(leader.pid());
+        let added = group.add_session(leader.pid()).unwrap();
+        assert!(!added.processes.contains(&leader.pid()));
+        group.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL), "{freezer:?}");
+        assert_eq!(states(leader.pid()), "S");
+        let members = group.members().unwrap();
+        assert!(!members.contains(&leader.pid()));
+        drop(group);
+        for pid in members {
+            end(pid);
+        }
     }
 }
 
@@ -372,112 +398,4 @@ fn what_must_not_be_stopped_is_refused() {
         assert!(matches!(group.add(free), Err(FreezeError::NoProcess(pid)) if pid == free));
         assert!(group.members().unwrap().is_empty());
     }
-}
-
-#[test]
-fn processes_of_another_user_are_not_touched() {
-    if !common::is_root() {
-        return skip("changing the user needs root");
-    }
-    let counters = Counters::new(1);
-    let as_nobody = |inner: &Command| {
-        let mut command = Command::new("setpriv");
-        command
-            .args([
-                "--reuid",
-                "65534",
-                "--regid",
-                "65534",
-                "--clear-groups",
-                "--inh-caps=-all",
-            ])
-            .arg(inner.get_program())
-            .args(inner.get_args());
-        for (name, value) in inner.get_envs() {
-            command.env(name, value.unwrap());
-        }
-        command
-    };
-    let theirs = Act::start(&mut as_nobody(&counters.command(1)));
-    for freezer in freezers() {
-        // A job of root holds no processes of others ...
-        let mut group = Group::create(&freezer, Uid::ROOT).unwrap();
-        assert!(matches!(
-            group.add(theirs.pid()),
-            Err(FreezeError::OtherUser { theirs, group, .. }) if theirs == Uid::new(NOBODY) && group == Uid::ROOT
-        ));
-        // ... nor when they are children of its own.
-        let mut shell = Command::new("sh");
-        let inner = as_nobody(&counters.command(1));
-        let words: Vec<_> = std::iter::once(inner.get_program())
-            .chain(inner.get_args())
-            .collect();
-        let words: Vec<_> = words.iter().map(|w| w.to_str().unwrap()).collect();
-        for (name, value) in inner.get_envs() {
-            shell.env(name, value.unwrap());
-        }
-        let mut family = Act::start(shell.args(["-c", &format!("{} & wait", words.join(" "))]));
-        let added = group.add(family.pid()).unwrap();
-        assert_eq!(Vec::from_iter(added.processes), [family.pid()]);
-        assert_eq!(added.others.len(), 1);
-        group.freeze(LIMIT).unwrap();
-        counters.await_progress();
-        drop(group);
-        for pid in added.others {
-            end(pid);
-        }
-        family.kill();
-        // On behalf of the user root does.
-        let mut group = Group::create(&freezer, Uid::new(NOBODY)).unwrap();
-        group.add(theirs.pid()).unwrap();
-        group.freeze(LIMIT).unwrap();
-        assert!(counters.stand_still(STILL));
-        drop(group);
-        counters.await_progress();
-    }
-    // The same user without rights: signals work, another's processes and control groups do not.
-    let mut own = Act::start(&mut as_nobody(&common::command(
-        "signals",
-        &format!("{} {}", theirs.pid(), counters.path().display()),
-    )));
-    let refused = own.hear("refused:");
-    assert!(
-        refused.contains("of user 0") || refused.contains("user 65534"),
-        "{refused}"
-    );
-    assert_eq!(own.hear("still:"), "true");
-    assert!(own.ended_well());
-    counters.await_progress();
-}
-
-/// As a user without rights: the process and the counters of the argument are of the same user.
-fn stop_and_thaw_with_signals(argument: &str) {
-    println!("\nready");
-    let (pid, path) = argument.split_once(' ').unwrap();
-    let choice = Freezer::choose();
-    assert_eq!(choice.freezer.kind(), Kind::Signals, "{choice:?}");
-    assert_eq!(choice.refused.len(), 2);
-    for why in &choice.refused {
-        assert!(why.to_string().starts_with("freeze with cgroup v"), "{why}");
-    }
-    assert!(matches!(
-        Group::create(&Freezer::Signals, Uid::ROOT),
-        Err(FreezeError::NotRoot { .. })
-    ));
-    let mut group = Group::create(&Freezer::Signals, Uid::own()).unwrap();
-    let parent = Pid::new(std::os::unix::process::parent_id());
-    println!("\nrefused: {}", group.add(parent).unwrap_err());
-    group.add(Pid::new(pid.parse().unwrap())).unwrap();
-    group.freeze(LIMIT).unwrap();
-    let before = std::fs::read(path).unwrap();
-    std::thread::sleep(STILL);
-    println!("still: {}", std::fs::read(path).unwrap() == before);
-    group.thaw().unwrap();
-    let refused = idlewave_freeze::become_realtime(50)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refused.contains("ulimit -r, LimitRTPRIO=) of 50, which is 0"),
-        "{refused}"
-    );
 }

@@ -257,3 +257,11 @@ impl Drop for Given {
         }
     }
 }
+
+/// Ends a process that this test started.
+pub fn end(pid: Pid) {
+    let _ = Command::new("kill")
+        .args(["-KILL", &pid.to_string()])
+        .stderr(Stdio::null())
+        .status();
+}
