@@ -135,13 +135,7 @@ fn a_group_that_stays_freezing_is_told_again() {
 #[test]
 fn a_group_that_stays_frozen_is_not_thawed() {
     let (dir, control) = fake_v2("populated 1\nfrozen 1\n");
-    assert_eq!(
-        control
-            .freeze(Nanos::from_millis(1))
-            .ok()
-            .map(|n| n < Nanos::from_millis(1000)),
-        Some(true)
-    );
+    control.freeze(Nanos::from_millis(1)).unwrap();
     assert_eq!(text(&dir, "cgroup.freeze"), "1");
     assert!(matches!(control.thaw(), Err(FreezeError::NotThawed { .. })));
     assert_eq!(text(&dir, "cgroup.freeze"), "0");
