@@ -50,7 +50,8 @@ fn processes_of_another_user_are_not_touched() {
     let theirs = Act::start(&mut as_nobody(&counters.command(1)));
     for freezer in freezers() {
         let mut shell = Command::new("sh");
-        let inner = as_nobody(&counters.command(1));
+        let children = Counters::new(1);
+        let inner = as_nobody(&children.command(1));
         let words: Vec<_> = std::iter::once(inner.get_program())
             .chain(inner.get_args())
             .collect();
@@ -70,7 +71,7 @@ fn processes_of_another_user_are_not_touched() {
         assert_eq!(Vec::from_iter(added.processes), [family.pid()]);
         assert_eq!(added.others.len(), 1);
         group.freeze(LIMIT).unwrap();
-        counters.await_progress();
+        children.await_progress();
         drop(group);
         for pid in added.others {
             end(pid);
