@@ -13,6 +13,7 @@ mod matching;
 mod meeting;
 mod members;
 pub mod mpi;
+pub mod netctx;
 mod nodes;
 pub mod threads;
 

@@ -1,0 +1,58 @@
+//! One direction between two contexts as a state machine without I/O and without a clock.
+//!
+//! Frames are numbered, repeated from the oldest unanswered one when a timer outside says so, and answered cumulatively
+//! (go back N; Bertsekas and Gallager, *Data Networks*, section 2.4.2). A frame is sent only if the receiver has granted
+//! space for it before: what is on the network always finds room, so a drain waits for the network alone and never for the
+//! application. A drain ends an epoch: the sender stops, says where (flush), and the receiver answers once it has all up
+//! to there. Then nothing of this epoch is under way that could be delivered, on either end.
+//!
+//! A frame is taken only in its own epoch. Frames of the last one that are still somewhere on the network are thereby
+//! harmless, and so is a frame of the next one that comes before its receiver was resumed: it is sent again. Numbers go on
+//! over epochs, so nothing is lost or doubled when a drain is given up halfway. A frame that stays on the network while
+//! 2^31 others are sent in the same epoch could be taken for a new one; slices end long before.
+
+mod receive;
+mod ring;
+mod send;
+
+pub use receive::{ReceiveState, Receiver};
+pub use ring::Ring;
+pub use send::{SendState, Sender};
+
+/// Where an end of a channel stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Messages go.
+    Running,
+    /// The sender has stopped; not everything that it sent has been received.
+    Flushing,
+    /// Everything sent was received, and this end knows it.
+    Drained,
+}
+
+/// What an end of a channel refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelError {
+    /// An epoch that is not later than the own one.
+    #[error("resume in epoch {asked}: epoch {own} has begun")]
+    Epoch {
+        /// The own one.
+        own: u32,
+        /// The one asked for.
+        asked: u32,
+    },
+}
+
+impl ChannelError {
+    fn check(own: u32, asked: u32) -> Result<(), Self> {
+        if asked > own {
+            return Ok(());
+        }
+        Err(Self::Epoch { own, asked })
+    }
+}
+
+/// Whether `a` comes before `b` among numbers that wrap around and are less than 2^31 apart.
+fn before(a: u32, b: u32) -> bool {
+    (b.wrapping_sub(a) as i32) > 0
+}

@@ -1,0 +1,12 @@
+//! User-level messages with network contexts, as gang switching needs them: what the network knows of a rank is one
+//! region of memory that can be put aside while another gang runs, after its channels were drained.
+//!
+//! A new implementation, over shared memory and UDP, of the idea of PM and SCore-D (Hori, Tezuka and Ishikawa 1998, "Highly
+//! Efficient Gang Scheduling Implementation", SC'98); written from the papers. [`channel`] is one direction between two
+//! ranks, pure; [`frame`] is what it says over the wire.
+
+pub mod channel;
+pub mod frame;
+
+pub use channel::{ChannelError, Phase};
+pub use frame::{FrameError, Header, Kind, Link};
