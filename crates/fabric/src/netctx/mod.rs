@@ -3,10 +3,14 @@
 //!
 //! A new implementation, over shared memory and UDP, of the idea of PM and SCore-D (Hori, Tezuka and Ishikawa 1998, "Highly
 //! Efficient Gang Scheduling Implementation", SC'98); written from the papers. [`channel`] is one direction between two
-//! ranks, pure; [`frame`] is what it says over the wire.
+//! ranks, pure; [`frame`] is what it says over the wire. [`context`] is the region, [`policy`] how several gangs share a network.
 
 pub mod channel;
+pub mod context;
 pub mod frame;
+pub mod policy;
 
 pub use channel::{ChannelError, Phase};
+pub use context::{Context, ContextError, Counts, Layout};
 pub use frame::{FrameError, Header, Kind, Link};
+pub use policy::{Contexts, Policy};

@@ -1,0 +1,372 @@
+//! A context that was put aside and taken back is the same in everything that can be observed, in whatever state it was
+//! and whatever others did to the network meanwhile.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_fabric::netctx::{
+    ChannelError, Context, ContextError, Contexts, Counts, Header, Layout, Phase, Policy,
+};
+use proptest::prelude::*;
+
+const RANKS: u32 = 2;
+const GANGS: [u32; 3] = [40, 41, 42];
+const PAYLOAD: usize = 100;
+
+fn layout() -> Layout {
+    Layout::fit(16 << 10, RANKS, PAYLOAD).unwrap()
+}
+
+/// Two ranks of three gangs, on one network or on a network for each gang.
+struct Site {
+    /// With one network: of each rank. Otherwise of each rank and gang.
+    contexts: Vec<Contexts>,
+    shared: bool,
+    gang: usize,
+    /// By gang: frames under way.
+    network: Vec<Vec<Vec<u8>>>,
+}
+
+impl Site {
+    fn new(policy: Option<Policy>) -> Self {
+        let own = |gangs: &[u32], rank| {
+            Contexts::new(policy.unwrap_or(Policy::Resident), layout(), gangs, rank).unwrap()
+        };
+        let contexts = match policy {
+            Some(_) => (0..RANKS).map(|rank| own(&GANGS, rank)).collect(),
+            None => (0..RANKS)
+                .flat_map(|rank| GANGS.map(|gang| own(&[gang], rank)))
+                .collect(),
+        };
+        let mut site = Self {
+            contexts,
+            shared: policy.is_some(),
+            gang: 0,
+            network: vec![Vec::new(); GANGS.len()],
+        };
+        for gang in [1, 2, 0] {
+            site.switch(gang);
+            site.resume();
+        }
+        site
+    }
+
+    fn at(&mut self, rank: u32) -> Context<'_> {
+        let place = match self.shared {
+            true => rank as usize,
+            false => rank as usize * GANGS.len() + self.gang,
+        };
+        self.contexts[place].current()
+    }
+
+    fn switch(&mut self, gang: usize) {
+        if self.shared {
+            for contexts in &mut self.contexts {
+                contexts.switch(gang as u32).unwrap();
+            }
+        }
+        self.gang = gang;
+    }
+
+    fn resume(&mut self) {
+        for rank in 0..RANKS {
+            let epoch = self.at(rank).epoch() + 1;
+            self.at(rank).resume(epoch).unwrap();
+        }
+    }
+
+    /// Does something and gives what could be observed of it.
+    fn act(&mut self, step: Step) -> Vec<u8> {
+        let Step {
+            what,
+            rank,
+            peer,
+            n,
+        } = step;
+        let mut seen = Vec::new();
+        match what {
+            0 => self.switch(n % GANGS.len()),
+            1 => self.resume(),
+            2 => self.at(rank).stop(),
+            3..=7 => {
+                let message: Vec<u8> = (0..n).map(|i| (i + n) as u8).collect();
+                let mut offset = 0;
+                let done = self
+                    .at(rank)
+                    .sender(peer)
+                    .unwrap()
+                    .push_message(&message, &mut offset);
+                seen.extend([u8::from(done), offset as u8]);
+            }
+            8..=14 => {
+                let mut context = self.at(rank);
+                let mut frame = Vec::new();
+                let mut sender = context.sender(peer).unwrap();
+                if let Some((header, payload)) = sender.poll() {
+                    header.encode(payload, &mut frame);
+                } else if let Some(header) = context.receiver(peer).unwrap().poll() {
+                    header.encode(&[], &mut frame);
+                }
+                if !frame.is_empty() {
+                    self.network[self.gang].push(frame.clone());
+                }
+                seen = frame;
+            }
+            15..=22 => {
+                let network = &mut self.network[self.gang];
+                if network.is_empty() {
+                    return seen;
+                }
+                let frame = network.remove(if what == 15 { n % network.len() } else { 0 });
+                let (header, payload) = Header::decode(&frame).unwrap();
+                let taken = if header.kind.is_answer() {
+                    let mut context = self.at(header.link.source);
+                    let mut sender = context.sender(header.link.destination).unwrap();
+                    sender.hear(&header)
+                } else {
+                    let mut context = self.at(header.link.destination);
+                    let mut receiver = context.receiver(header.link.source).unwrap();
+                    receiver.hear(&header, payload)
+                };
+                seen.push(u8::from(taken));
+            }
+            23..=26 => {
+                let mut context = self.at(rank);
+                let mut receiver = context.receiver(peer).unwrap();
+                if let Some((content, end)) = receiver.front() {
+                    seen.extend_from_slice(content);
+                    seen.push(u8::from(end));
+                }
+                receiver.release();
+            }
+            _ => self.at(rank).sender(peer).unwrap().time_out(),
+        }
+        seen
+    }
+
+    /// Everything of the current gang: its ends, and the frames in its rings by draining copies of them.
+    fn observe(&mut self) -> Vec<String> {
+        let mut seen = Vec::new();
+        for rank in 0..RANKS {
+            let mut context = self.at(rank);
+            seen.push(format!(
+                "{} {} {}",
+                context.gang(),
+                context.epoch(),
+                context.rank()
+            ));
+            seen.push(format!("{:?}", context.counts()));
+            for peer in 0..RANKS {
+                seen.push(format!("{:?}", context.sender(peer).unwrap().state()));
+                let receiver = context.receiver(peer).unwrap();
+                seen.push(format!("{:?} {:?}", receiver.state(), receiver.front()));
+            }
+        }
+        seen
+    }
+
+    /// The content of all rings comes out: what was sent is said again, what was received is taken.
+    fn drain_out(&mut self) -> Vec<Vec<u8>> {
+        let mut seen = Vec::new();
+        for gang in 0..GANGS.len() {
+            self.switch(gang);
+            self.resume();
+            for rank in 0..RANKS {
+                for peer in 0..RANKS {
+                    let mut context = self.at(rank);
+                    let mut sender = context.sender(peer).unwrap();
+                    while let Some((header, payload)) = sender.poll() {
+                        let mut frame = Vec::new();
+                        header.encode(payload, &mut frame);
+                        seen.push(frame);
+                    }
+                    let mut receiver = context.receiver(peer).unwrap();
+                    while let Some((content, _)) = receiver.front() {
+                        seen.push(content.to_vec());
+                        receiver.release();
+                    }
+                }
+            }
+        }
+        seen
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    what: u32,
+    rank: u32,
+    peer: u32,
+    n: usize,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0_u32..28, 0..RANKS, 0..RANKS, 0_usize..2_000);
+    let step = step.prop_map(|(what, rank, peer, n)| Step {
+        what,
+        rank,
+        peer,
+        n,
+    });
+    proptest::collection::vec(step, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn switched_contexts_are_as_contexts_that_were_never_switched(steps in steps()) {
+        for policy in Policy::ALL {
+            let (mut alone, mut shared) = (Site::new(None), Site::new(Some(policy)));
+            for &step in &steps {
+                prop_assert_eq!(alone.act(step), shared.act(step), "{:?}", step);
+                if step.what < 3 {
+                    prop_assert_eq!(alone.observe(), shared.observe(), "{:?}", step);
+                }
+            }
+            prop_assert_eq!(alone.drain_out(), shared.drain_out());
+        }
+    }
+
+    #[test]
+    fn a_layout_uses_its_region_and_no_more(
+        bytes in 16_usize << 10..16 << 20, peers in 1_u32..40, payload in 1_usize..3_000,
+    ) {
+        match Layout::fit(bytes, peers, payload) {
+            Ok(layout) => {
+                prop_assert!(layout.used() <= layout.bytes() && layout.bytes() <= bytes);
+                prop_assert!(layout.slots().is_power_of_two());
+                // Twice the slots would not fit, unless there are as many as there may be.
+                let slots = layout.slots() as usize;
+                let rings = 2 * peers as usize * slots * (8 + payload.next_multiple_of(8));
+                prop_assert!(layout.used() + rings > bytes || slots == 1 << 15);
+                let mut region = vec![u64::MAX; layout.bytes() / 8];
+                let mut context = Context::begin(layout, &mut region, 1, 0);
+                for peer in 0..peers {
+                    prop_assert_eq!(context.sender(peer).unwrap().room(), layout.slots());
+                    prop_assert_eq!(context.receiver(peer).unwrap().waiting(), 0);
+                }
+                prop_assert!(context.sender(peers).is_none() && context.receiver(peers).is_none());
+            }
+            Err(error) => {
+                let small = matches!(error, ContextError::TooSmall { needed, .. } if needed > bytes);
+                prop_assert!(small, "{}", error);
+            }
+        }
+    }
+}
+
+#[test]
+fn impossible_layouts_and_contexts_are_refused() {
+    assert_eq!(Layout::fit(1 << 20, 2, 0), Err(ContextError::Payload(0)));
+    assert_eq!(
+        Layout::fit(1 << 20, 2, 65_001),
+        Err(ContextError::Payload(65_001))
+    );
+    for bytes in [(16 << 10) - 1, (16 << 20) + 1] {
+        assert_eq!(Layout::fit(bytes, 2, 64), Err(ContextError::Size(bytes)));
+    }
+    let many = Layout::fit(16 << 20, u32::MAX, 64);
+    assert!(
+        matches!(many, Err(ContextError::TooSmall { .. })),
+        "{many:?}"
+    );
+    for policy in Policy::ALL {
+        let (asked, contexts) = (0, 0);
+        let none = Contexts::new(policy, layout(), &[], 0).err();
+        assert_eq!(none, Some(ContextError::NoSuchContext { asked, contexts }));
+        let mut two = Contexts::new(policy, layout(), &[5, 6], 0).unwrap();
+        let (asked, contexts) = (2, 2);
+        let refused = Err(ContextError::NoSuchContext { asked, contexts });
+        assert_eq!(two.switch(2), refused);
+        assert_eq!((two.active(), two.current().gang()), (0, 5));
+    }
+}
+
+#[test]
+fn each_policy_copies_what_its_name_says() {
+    let layout = layout();
+    // Head and ends: 16 bytes, and 104 of each peer.
+    let ends = 16 + 104 * RANKS as usize;
+    for (policy, empty, with_one) in [
+        (Policy::Whole, 2 * layout.bytes(), 2 * layout.bytes()),
+        // One frame of 3 bytes: a head of 8, and a word.
+        (Policy::Valid, 2 * ends, 2 * ends + 16),
+        (Policy::Resident, 0, 0),
+    ] {
+        let mut contexts = Contexts::new(policy, layout, &[5, 6], 0).unwrap();
+        assert_eq!(contexts.switch(1), Ok(empty), "{policy:?}");
+        assert!(contexts.current().sender(1).unwrap().push(b"abc", true));
+        assert_eq!(contexts.switch(1), Ok(0), "it is active already");
+        assert_eq!(contexts.switch(0), Ok(with_one), "{policy:?}");
+        assert_eq!(contexts.current().sender(1).unwrap().waiting(), 0);
+        contexts.switch(1).unwrap();
+        assert_eq!(contexts.current().sender(1).unwrap().waiting(), 1);
+    }
+}
+
+/// All frames of the two ranks until nothing more is said.
+fn settle(site: &mut Site) {
+    for round in 0.. {
+        assert!(round < 1_000, "they never settle");
+        let mut quiet = true;
+        for rank in 0..RANKS {
+            for peer in 0..RANKS {
+                for what in [8, 8, 8, 15, 15, 15] {
+                    let n = 0;
+                    quiet &= site
+                        .act(Step {
+                            what,
+                            rank,
+                            peer,
+                            n,
+                        })
+                        .is_empty();
+                }
+            }
+        }
+        if quiet {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_gang_is_drained_when_all_its_channels_are_and_then_its_counts_are_equal() {
+    for policy in Policy::ALL {
+        let mut site = Site::new(Some(policy));
+        for (rank, n) in [(0, 1_999), (1, 5)] {
+            let (what, peer) = (3, 1 - rank);
+            site.act(Step {
+                what,
+                rank,
+                peer,
+                n,
+            });
+        }
+        let (what, n) = (8, 0);
+        site.act(Step {
+            what,
+            rank: 0,
+            peer: 1,
+            n,
+        });
+        site.at(0).stop();
+        settle(&mut site);
+        assert!(!site.at(0).is_drained(), "the other one still sends");
+        site.at(1).stop();
+        settle(&mut site);
+        for rank in 0..RANKS {
+            assert!(site.at(rank).is_drained(), "rank {rank}");
+            assert_eq!(
+                site.at(rank).sender(1 - rank).unwrap().phase(),
+                Phase::Drained
+            );
+        }
+        let counts = [0, 1].map(|rank| site.at(rank).counts());
+        let (sent, received) = (1, 1);
+        assert_eq!(counts, [Counts { sent, received }; 2]);
+        let refused = Err(ChannelError::Epoch { own: 1, asked: 1 });
+        assert_eq!(site.at(0).resume(1), refused);
+        assert_eq!(site.at(0).epoch(), 1);
+    }
+}
