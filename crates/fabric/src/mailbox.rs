@@ -1,8 +1,9 @@
 //! A lock-free mailbox from one rank to one other: single producer, single consumer.
 
+use crate::matching::Pieces;
 use std::cell::UnsafeCell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes that one slot carries; longer messages take several.
 pub const SLOT_BYTES: usize = 2_048;
@@ -41,7 +42,7 @@ pub struct Mailbox {
 // state is even and belongs to the producer's turn, the consumer while it is odd and of the consumer's
 // turn. The state is stored with Release after the access and loaded with Acquire before the next, so
 // accesses of the two sides are ordered. That there is one producer and one consumer is kept by
-// `matching`: rank `s` alone puts into mailboxes from `s`, rank `d` alone takes from those to `d`.
+// [`Ends`]: rank `s` alone puts into mailboxes from `s`, rank `d` alone takes from those to `d`.
 unsafe impl Sync for Mailbox {}
 
 impl Mailbox {
@@ -138,6 +139,52 @@ impl Mailboxes {
     /// The mailbox from one rank to another if it was ever used.
     pub fn get(&self, from: u32, to: u32) -> Option<&Mailbox> {
         self.boxes[self.place(from, to)].get()
+    }
+}
+
+/// One rank's ends of all mailboxes.
+pub struct Ends {
+    rank: u32,
+    mailboxes: Arc<Mailboxes>,
+    /// Per destination: pieces put.
+    put: Vec<u64>,
+    /// Per source: pieces taken.
+    taken: Vec<u64>,
+}
+
+impl Ends {
+    /// Of `rank`, which has no others: each mailbox has one producer and one consumer.
+    pub fn new(rank: u32, mailboxes: &Arc<Mailboxes>) -> Self {
+        let n = mailboxes.size() as usize;
+        Self {
+            rank,
+            mailboxes: Arc::clone(mailboxes),
+            put: vec![0; n],
+            taken: vec![0; n],
+        }
+    }
+}
+
+impl Pieces for Ends {
+    fn size(&self) -> u32 {
+        self.mailboxes.size()
+    }
+
+    fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize> {
+        let turn = &mut self.put[to as usize];
+        let mailbox = self.mailboxes.of(self.rank, to);
+        mailbox.put(*turn, tag, message, rest).then(|| {
+            *turn += 1;
+            rest.len().min(SLOT_BYTES)
+        })
+    }
+
+    fn take<T>(&mut self, from: u32, read: impl FnOnce(Header, &[u8]) -> T) -> Option<T> {
+        let turn = &mut self.taken[from as usize];
+        let mailbox = self.mailboxes.get(from, self.rank)?;
+        let taken = mailbox.take(*turn, read)?;
+        *turn += 1;
+        Some(taken)
     }
 }
 

@@ -1,14 +1,27 @@
 //! One rank's messages: what is being sent, what is awaited, what came early.
 
-use crate::mailbox::{Mailboxes, SLOT_BYTES};
+use crate::mailbox::Header;
 use crate::{Delivery, FabricError, Tag};
 use idlewave_units::Rank;
 use std::collections::VecDeque;
 
+/// What carries pieces of messages between the own rank and the others, in order of each pair.
+pub trait Pieces {
+    /// Ranks of the world.
+    fn size(&self) -> u32;
+
+    /// Takes the first bytes of `rest`, the end of a message of `message` bytes, and gives their number; `None` if there is
+    /// no room. A message of no bytes is a piece as well.
+    fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize>;
+
+    /// Gives the next piece from a rank to `read`, if one has come.
+    fn take<T>(&mut self, from: u32, read: impl FnOnce(Header, &[u8]) -> T) -> Option<T>;
+}
+
 /// State of one operation; its place in the list is what a request holds.
 #[derive(Debug)]
 enum Operation {
-    /// A send: `sent` bytes of the message are in mailboxes.
+    /// A send: `sent` bytes of the message have been put into pieces.
     Send {
         to: u32,
         tag: u32,
@@ -46,7 +59,6 @@ struct Incoming {
 /// The messages of one rank.
 #[derive(Debug)]
 pub struct Messages {
-    rank: u32,
     operations: Vec<Operation>,
     free: Vec<usize>,
     /// Sends under way, oldest first.
@@ -55,26 +67,20 @@ pub struct Messages {
     posted: VecDeque<usize>,
     /// Messages that came before their receive, oldest first, with their source.
     early: VecDeque<(u32, u32, Vec<u8>)>,
-    /// Per source: pieces taken, and the message that is coming in.
-    taken: Vec<u64>,
+    /// Per source: the message that is coming in.
     incoming: Vec<Option<Incoming>>,
-    /// Per destination: pieces put.
-    put: Vec<u64>,
 }
 
 impl Messages {
-    pub fn new(rank: u32, size: u32) -> Self {
-        let n = size as usize;
+    /// Of a rank among `size`.
+    pub fn new(size: u32) -> Self {
         Self {
-            rank,
             operations: Vec::new(),
             free: Vec::new(),
             sends: VecDeque::new(),
             posted: VecDeque::new(),
             early: VecDeque::new(),
-            taken: vec![0; n],
-            incoming: (0..n).map(|_| None).collect(),
-            put: vec![0; n],
+            incoming: (0..size).map(|_| None).collect(),
         }
     }
 
@@ -92,7 +98,7 @@ impl Messages {
         std::mem::replace(&mut self.operations[index], Operation::Free)
     }
 
-    pub fn send(&mut self, mailboxes: &Mailboxes, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
+    pub fn send(&mut self, pieces: &mut impl Pieces, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
         let index = self.add(Operation::Send {
             to: to.get(),
             tag: tag.0,
@@ -101,7 +107,7 @@ impl Messages {
             begun: false,
         });
         self.sends.push_back(index);
-        self.push_sends(mailboxes);
+        self.push_sends(pieces);
         index
     }
 
@@ -149,17 +155,17 @@ impl Messages {
     }
 
     /// Moves every message on as far as it goes without waiting.
-    pub fn progress(&mut self, mailboxes: &Mailboxes) {
+    pub fn progress(&mut self, pieces: &mut impl Pieces) {
         if !self.sends.is_empty() {
-            self.push_sends(mailboxes);
+            self.push_sends(pieces);
         }
         let any = self
             .posted
             .iter()
             .any(|&p| matches!(self.operations[p], Operation::Posted { from: None, .. }));
         if any {
-            for source in 0..mailboxes.size() {
-                self.pull(mailboxes, source);
+            for source in 0..pieces.size() {
+                self.pull(pieces, source);
             }
             return;
         }
@@ -169,7 +175,7 @@ impl Messages {
                 from: Some(source), ..
             } = self.operations[index]
             {
-                self.pull(mailboxes, source);
+                self.pull(pieces, source);
             }
             // If this one met its message, the next one has moved into its place.
             if self.posted.get(next) == Some(&index) {
@@ -178,13 +184,13 @@ impl Messages {
         }
         for source in 0..self.incoming.len() {
             if self.incoming[source].is_some() {
-                self.pull(mailboxes, source as u32);
+                self.pull(pieces, source as u32);
             }
         }
     }
 
-    /// Puts pieces of the sends under way into their mailboxes, per destination in order.
-    fn push_sends(&mut self, mailboxes: &Mailboxes) {
+    /// Puts pieces of the sends under way where they are carried from, per destination in order.
+    fn push_sends(&mut self, pieces: &mut impl Pieces) {
         let mut blocked: Vec<u32> = Vec::new();
         let mut next = 0;
         while let Some(&index) = self.sends.get(next) {
@@ -201,17 +207,12 @@ impl Messages {
             };
             let mut whole = *begun && *sent == data.len();
             while !whole && !blocked.contains(to) {
-                let turn = &mut self.put[*to as usize];
-                if !mailboxes
-                    .of(self.rank, *to)
-                    .put(*turn, *tag, data.len() as u64, &data[*sent..])
-                {
+                let Some(taken) = pieces.put(*to, *tag, data.len() as u64, &data[*sent..]) else {
                     blocked.push(*to);
                     break;
-                }
-                *turn += 1;
+                };
                 *begun = true;
-                *sent += (data.len() - *sent).min(SLOT_BYTES);
+                *sent += taken;
                 whole = *sent == data.len();
             }
             if whole {
@@ -225,20 +226,16 @@ impl Messages {
     }
 
     /// Takes the pieces out that one source has put in.
-    fn pull(&mut self, mailboxes: &Mailboxes, source: u32) {
+    fn pull(&mut self, pieces: &mut impl Pieces, source: u32) {
         let s = source as usize;
-        let Some(mailbox) = mailboxes.get(source, self.rank) else {
-            return;
-        };
         loop {
-            let turn = self.taken[s];
             let Messages {
                 incoming,
                 operations,
                 posted,
                 ..
             } = self;
-            let whole = mailbox.take(turn, |header, bytes| {
+            let whole = pieces.take(source, |header, bytes| {
                 let message =
                     incoming[s].get_or_insert_with(|| begin(operations, posted, source, header));
                 message.data.extend_from_slice(bytes);
@@ -246,12 +243,8 @@ impl Messages {
             });
             match whole {
                 None => return,
-                Some(whole) => {
-                    self.taken[s] += 1;
-                    if whole {
-                        self.complete(source);
-                    }
-                }
+                Some(true) => self.complete(source),
+                Some(false) => {}
             }
         }
     }
@@ -305,7 +298,7 @@ fn begin(
     operations: &mut [Operation],
     posted: &mut VecDeque<usize>,
     source: u32,
-    header: crate::mailbox::Header,
+    header: Header,
 ) -> Incoming {
     let matches = |index: &usize| match &operations[*index] {
         Operation::Posted { from, tag, .. } => {

@@ -1,9 +1,9 @@
 //! Ranks as threads of one process, with mailboxes in shared memory.
 
-use crate::mailbox::Mailboxes;
+use crate::mailbox::{Ends, Mailboxes};
 use crate::matching::Messages;
 use crate::meeting::Meeting;
-use crate::members::place_among;
+use crate::members::{Chosen, place_among};
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
 use idlewave_units::Rank;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Flag(AtomicU64);
 struct Shared {
     waiting: Waiting,
     failed: AtomicBool,
-    mailboxes: Mailboxes,
+    mailboxes: Arc<Mailboxes>,
     /// Barrier: of rank `r` in round `k` at `r * rounds + k`, the number of the last barrier signalled to it.
     flags: Box<[Flag]>,
     rounds: u32,
@@ -44,27 +44,12 @@ struct Shared {
 pub struct Endpoint {
     rank: u32,
     shared: Arc<Shared>,
+    ends: Ends,
     messages: Messages,
     barriers: u64,
     /// The ranks that take part where not all do.
     chosen: Option<Chosen>,
     meetings: u64,
-}
-
-/// A world within the world.
-struct Chosen {
-    /// The own rank in it.
-    place: u32,
-    /// Its ranks, as ranks of the whole world.
-    members: Vec<Rank>,
-}
-
-impl Chosen {
-    /// Its rank for one of the whole world; only members send.
-    fn within(&self, rank: Rank) -> Rank {
-        let place = self.members.iter().position(|&member| member == rank);
-        place.map_or(rank, |place| Rank::new(place as u32))
-    }
 }
 
 /// The ends of `size` ranks, to be moved into their threads.
@@ -74,7 +59,7 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
     let shared = Arc::new(Shared {
         waiting,
         failed: AtomicBool::new(false),
-        mailboxes: Mailboxes::new(size),
+        mailboxes: Arc::new(Mailboxes::new(size)),
         flags: (0..n * rounds as usize).map(|_| Flag::default()).collect(),
         rounds,
         meeting: Meeting::default(),
@@ -82,7 +67,8 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
     let end = |rank| Endpoint {
         rank,
         shared: Arc::clone(&shared),
-        messages: Messages::new(rank, size),
+        ends: Ends::new(rank, &shared.mailboxes),
+        messages: Messages::new(size),
         barriers: 0,
         chosen: None,
         meetings: 0,
@@ -91,7 +77,7 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
 }
 
 /// Rounds of a barrier.
-fn rounds_of(size: u32) -> u32 {
+pub(crate) fn rounds_of(size: u32) -> u32 {
     size.max(1).next_power_of_two().trailing_zeros()
 }
 
@@ -119,35 +105,12 @@ impl Endpoint {
 
     /// The rank of the whole world for one of those that take part.
     fn resolve(&self, rank: Rank) -> Result<Rank, FabricError> {
-        let size = self.active();
-        let found = match &self.chosen {
-            Some(chosen) => chosen.members.get(rank.get() as usize).copied(),
-            None => (rank.get() < size).then_some(rank),
-        };
-        found.ok_or(FabricError::NoSuchRank { rank, size })
+        Chosen::resolve(self.chosen.as_ref(), rank, self.shared.mailboxes.size())
     }
 
     /// The result of a receive with the sender's rank among those that take part.
     fn heard(&self, result: Result<Delivery, FabricError>) -> Result<Delivery, FabricError> {
-        let Some(chosen) = &self.chosen else {
-            return result;
-        };
-        match result {
-            Ok(Delivery { from, data }) => Ok(Delivery {
-                from: chosen.within(from),
-                data,
-            }),
-            Err(FabricError::TooLong {
-                from,
-                length,
-                capacity,
-            }) => Err(FabricError::TooLong {
-                from: chosen.within(from),
-                length,
-                capacity,
-            }),
-            other => other,
-        }
+        Chosen::heard(self.chosen.as_ref(), result)
     }
 
     /// Meets all ranks of the world asleep; gives the highest number of barriers that a rank has passed.
@@ -228,12 +191,7 @@ impl Fabric for Endpoint {
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
         let to = self.resolve(to)?;
-        Ok(Sending(self.messages.send(
-            &self.shared.mailboxes,
-            to,
-            tag,
-            data,
-        )))
+        Ok(Sending(self.messages.send(&mut self.ends, to, tag, data)))
     }
 
     fn start_receive(
@@ -251,13 +209,13 @@ impl Fabric for Endpoint {
 
     fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
         self.look()?;
-        self.messages.progress(&self.shared.mailboxes);
+        self.messages.progress(&mut self.ends);
         Ok(self.messages.is_sent(sending.0))
     }
 
     fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
         self.look()?;
-        self.messages.progress(&self.shared.mailboxes);
+        self.messages.progress(&mut self.ends);
         Ok(self.messages.is_received(receiving.0))
     }
 
@@ -271,7 +229,7 @@ impl Fabric for Endpoint {
             if let Some(data) = self.messages.finish_send(sending.0) {
                 return Ok(data);
             }
-            self.messages.progress(&self.shared.mailboxes);
+            self.messages.progress(&mut self.ends);
             hook();
             self.relax(&mut turn)?;
         }
@@ -287,7 +245,7 @@ impl Fabric for Endpoint {
             if let Some(delivery) = self.messages.finish_receive(receiving.0) {
                 return self.heard(delivery);
             }
-            self.messages.progress(&self.shared.mailboxes);
+            self.messages.progress(&mut self.ends);
             hook();
             self.relax(&mut turn)?;
         }
