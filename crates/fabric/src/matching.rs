@@ -5,6 +5,9 @@ use crate::{Delivery, FabricError, Tag};
 use idlewave_units::Rank;
 use std::collections::VecDeque;
 
+/// Bytes of memory that the announced length of a message may claim before they have come.
+const AHEAD: usize = 1 << 20;
+
 /// What carries pieces of messages between the own rank and the others, in order of each pair.
 pub trait Pieces {
     /// Ranks of the world.
@@ -322,7 +325,10 @@ fn begin(
     });
     let (receive, data) = match receive {
         Some((index, capacity, buffer)) => (Some((index, capacity)), buffer),
-        None => (None, Vec::with_capacity(header.message as usize)),
+        None => (
+            None,
+            Vec::with_capacity((header.message as usize).min(AHEAD)),
+        ),
     };
     Incoming {
         tag: header.tag,

@@ -198,6 +198,12 @@ impl<'a> Sender<'a> {
         true
     }
 
+    /// What answers have told so far: the oldest frame without one, the first without a credit, and the phase. A timer begins
+    /// anew when it changes.
+    pub fn heard(&self) -> (u32, u32, Phase) {
+        (self.state.acked, self.state.limit, self.phase())
+    }
+
     /// Whether something was said that must be said again if no answer comes.
     pub fn wants_timer(&self) -> bool {
         self.in_flight() > 0 || self.phase() == Phase::Flushing || self.is_starved()
