@@ -384,3 +384,115 @@ fn answers_to_what_was_never_sent_are_refused() {
         assert_eq!(channel.sender().hear(&header), taken, "{sequence}");
     }
 }
+
+fn answer(kind: Kind, sequence: u32, limit: u32) -> Header {
+    Header {
+        kind,
+        link: LINK,
+        sequence,
+        limit,
+    }
+}
+
+fn flush(sequence: u32) -> Header {
+    answer(Kind::Flush, sequence, 0)
+}
+
+/// Numbers and kinds of all frames that the sender says now.
+fn said(channel: &mut Channel) -> Vec<(Kind, u32)> {
+    let mut said = Vec::new();
+    while let Some((header, _)) = channel.sender().poll() {
+        said.push((header.kind, header.sequence));
+    }
+    said
+}
+
+#[test]
+fn what_is_repeated_begins_with_the_oldest_unanswered_frame() {
+    let mut channel = Channel::new(0, 4, 4);
+    for i in 0..3 {
+        assert!(channel.sender().push(&[i], true));
+    }
+    let all = [(Kind::End, 0), (Kind::End, 1), (Kind::End, 2)];
+    assert_eq!(said(&mut channel), all);
+    channel.sender().time_out();
+    // The answer comes after all: what it tells of is not repeated.
+    assert!(channel.sender().hear(&answer(Kind::Ack, 2, 6)));
+    assert_eq!(said(&mut channel), all[2..]);
+    // In another epoch without a timer: nobody takes what is under way.
+    channel.resume();
+    assert_eq!(said(&mut channel), all[2..]);
+}
+
+#[test]
+fn an_overtaken_answer_takes_no_credit_back() {
+    let mut channel = Channel::new(0, 4, 1);
+    assert!(channel.sender().push(&[0], true) && channel.sender().push(&[1], true));
+    assert_eq!(said(&mut channel), [(Kind::End, 0)]);
+    assert!(channel.sender().hear(&answer(Kind::Ack, 1, 2)));
+    assert!(channel.sender().hear(&answer(Kind::Ack, 1, 1)));
+    assert_eq!(said(&mut channel), [(Kind::End, 1)]);
+}
+
+#[test]
+fn a_channel_is_drained_only_by_an_answer_to_its_flush_at_its_end() {
+    let mut channel = Channel::new(0, 4, 4);
+    assert!(channel.sender().push(&[0], true) && channel.sender().push(&[1], true));
+    assert_eq!(said(&mut channel).len(), 2);
+    channel.sender().stop();
+    for (kind, sequence) in [(Kind::FlushAck, 1), (Kind::Ack, 2)] {
+        assert!(channel.sender().hear(&answer(kind, sequence, 6)));
+        assert_eq!(channel.sender().phase(), Phase::Flushing);
+    }
+    channel.sender().time_out();
+    assert!(channel.sender().hear(&answer(Kind::FlushAck, 2, 6)));
+    assert_eq!(channel.sender().phase(), Phase::Drained);
+    assert_eq!(said(&mut channel), [], "not even the flush again");
+    assert!(!channel.sender().wants_timer());
+}
+
+#[test]
+fn a_flush_that_overtakes_data_is_answered_when_they_have_come() {
+    let mut channel = Channel::new(0, 4, 4);
+    let data = |sequence| answer(Kind::End, sequence, 0);
+    assert!(channel.receiver().hear(&flush(2), &[]));
+    for sequence in 0..2 {
+        assert_eq!(channel.receiver().phase(), Phase::Flushing);
+        let told = Some(answer(Kind::Ack, sequence, 4));
+        assert_eq!(channel.receiver().poll(), told);
+        assert!(channel.receiver().hear(&data(sequence), &[]));
+    }
+    assert_eq!(channel.receiver().phase(), Phase::Drained);
+    let told = Some(answer(Kind::FlushAck, 2, 4));
+    assert_eq!(channel.receiver().poll(), told);
+    // Asked again, because the answer was lost.
+    assert!(channel.receiver().hear(&flush(2), &[]));
+    assert_eq!(channel.receiver().poll(), told);
+    // In the next epoch it tells where it is by itself.
+    channel.resume();
+    let told = channel.receiver().poll().unwrap();
+    assert_eq!((told.kind, told.sequence, told.limit), (Kind::Ack, 2, 4));
+    assert_eq!(channel.receiver().poll(), None);
+}
+
+#[test]
+fn space_is_told_of_by_halves() {
+    let mut channel = Channel::new(0, 4, 4);
+    for sequence in 0..4 {
+        assert!(
+            channel
+                .receiver()
+                .hear(&answer(Kind::End, sequence, 0), &[])
+        );
+    }
+    assert_eq!(channel.receiver().poll(), Some(answer(Kind::Ack, 4, 4)));
+    for limit in [6, 8] {
+        channel.receiver().release();
+        assert_eq!(channel.receiver().poll(), None, "half of the half");
+        channel.receiver().release();
+        let told = Some(answer(Kind::Ack, 4, limit));
+        assert_eq!(channel.receiver().poll(), told);
+    }
+    channel.receiver().release();
+    assert_eq!(channel.receiver().poll(), None, "none was left");
+}

@@ -229,7 +229,6 @@ impl<'a> Sender<'a> {
         if self.state.phase == RUNNING {
             self.state.phase = FLUSHING;
             self.state.flush_due = 1;
-            self.state.probe_due = 0;
         }
     }
 
