@@ -10,6 +10,7 @@ use idlewave_fabric::netctx::{
 };
 use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
 use idlewave_units::{Nanos, Rank};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -166,14 +167,17 @@ fn a_switch_that_cannot_drain_is_given_up_and_loses_nothing() {
         );
     }
     cut.store(false, Ordering::Relaxed);
+    // It runs again: what is new goes as well.
+    send(&mut first[0], 4);
     assert_eq!(receive(&mut first[1]), [1; 10]);
+    assert_eq!(receive(&mut first[1]), [4; 10]);
     let refused = world.switch(2, LIMIT);
     assert!(
         matches!(refused, Err(NetctxError::Context(_))),
         "{refused:?}"
     );
     let switched = world.switch(1, LIMIT).unwrap();
-    assert_eq!((switched.copied, switched.counts.sent), (0, 1));
+    assert_eq!((switched.copied, switched.counts.sent), (0, 2));
     // What was sent while the other gang ran was kept back until now.
     let kept = std::thread::scope(|scope| {
         let mut sender = second.remove(0);
@@ -231,4 +235,21 @@ fn frames_too_long_or_too_short_for_their_transport_are_refused() {
         let made = Node::new(Narrow(longest), layout, Policy::Whole, &[0], 0, timeout);
         assert_eq!(made.is_ok(), works, "{longest}");
     }
+}
+
+#[test]
+fn frames_from_addresses_of_no_node_are_dropped() {
+    let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (own, known, stranger) = (bind(), bind(), bind());
+    let address = own.local_addr().unwrap();
+    let nodes = vec![address, known.local_addr().unwrap()];
+    let mut udp = Udp::new(own, nodes).unwrap();
+    stranger.send_to(b"strange", address).unwrap();
+    known.send_to(b"known", address).unwrap();
+    let mut frame = b"old".to_vec();
+    while !udp.receive(&mut frame) {
+        std::thread::yield_now();
+    }
+    assert_eq!(frame, b"known");
+    assert!(!udp.receive(&mut frame), "nothing more");
 }

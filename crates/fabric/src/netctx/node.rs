@@ -108,9 +108,7 @@ impl<T: Transport> Node<T> {
     /// # Errors
     /// There is no such context.
     pub fn switch(&mut self, to: u32) -> Result<usize, ContextError> {
-        let copied = self.contexts.switch(to)?;
-        self.timers.fill(None);
-        Ok(copied)
+        self.contexts.switch(to)
     }
 
     /// Goes on in a later epoch.
