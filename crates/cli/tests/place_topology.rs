@@ -159,6 +159,13 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
         what.ends_with("line 2: n1 is a child of b and of a, and the form is a tree"),
         "{what}"
     );
+    let circle = "SwitchName=l Nodes=n1\nSwitchName=a Switches=b\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n\
+                  SwitchName=up Switches=l\n";
+    let [what, _] = place(&dir, &[file("circle", circle)], &[]).failed(5);
+    assert!(
+        what.ends_with("line 2: a is above b is above c is above a, which is a circle"),
+        "{what}"
+    );
     // Names of others may hold anything, and a terminal obeys some of it.
     let odd = file("c", "SwitchName=a Switches=b\u{1b}c\n");
     let [what, _] = place(&dir, &[odd], &[]).failed(5);

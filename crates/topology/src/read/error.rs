@@ -88,6 +88,14 @@ pub enum ReadError {
         /// The switch.
         name: String,
     },
+    /// Switches above each other.
+    #[error("read line {line}: {}, which is a circle", circle.join(" is above "))]
+    Circle {
+        /// The first line that defines one of them.
+        line: usize,
+        /// Their names from the top down; the first one comes again at the end.
+        circle: Vec<String>,
+    },
     /// Text that is no YAML, XML or TOML, or has another structure than the format.
     #[error("read {format}: {why}")]
     Structure {

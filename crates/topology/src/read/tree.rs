@@ -5,7 +5,11 @@ use crate::model::{Cable, Node, NodeIndex, Switch, SwitchIndex, Vertex};
 use crate::read::ReadError;
 use crate::topology::{MAX_NODES, MAX_SWITCHES, Topology, count};
 use idlewave_units::BytesPerSecond;
+use idlewave_units::foreign::cut;
 use std::collections::HashMap;
+
+/// Most names of a circle that are told.
+const MOST_NAMES: usize = 8;
 
 /// A switch with the lists of its children.
 #[derive(Clone, Debug, Default)]
@@ -134,9 +138,31 @@ fn heights(parents: &[Parent], above: &[Option<usize>]) -> Result<Vec<u32>, Read
         .filter(|_| done < parents.len())
     {
         None => Ok(levels),
-        Some(first) => Err(ReadError::Ancestor {
-            line: parents[first].line,
-            name: parents[first].name.clone(),
-        }),
+        Some(first) => Err(circle(parents, above, first)),
     }
+}
+
+/// The circle that is above a switch of which the way up has no end.
+fn circle(parents: &[Parent], above: &[Option<usize>], from: usize) -> ReadError {
+    let up = |switch: usize| above[switch].unwrap_or(switch);
+    // After as many steps as there are switches it is reached.
+    let inside = (0..parents.len()).fold(from, |switch, _| up(switch));
+    let mut all = vec![inside];
+    let mut next = up(inside);
+    while next != inside {
+        all.push(next);
+        next = up(next);
+    }
+    // From the top down, beginning with the one that the file defines first.
+    all.reverse();
+    let first = (0..all.len()).min_by_key(|&at| all[at]).unwrap_or(0);
+    all.rotate_left(first);
+    let name = |&switch: &usize| cut(&parents[switch].name);
+    let mut circle: Vec<String> = all.iter().take(MOST_NAMES).map(name).collect();
+    if all.len() > MOST_NAMES {
+        circle.push("...".to_owned());
+    }
+    circle.push(name(&all[0]));
+    let line = parents[all[0]].line;
+    ReadError::Circle { line, circle }
 }
