@@ -149,6 +149,7 @@ fn tried(network: &Network, program: &Program, job: &Job) -> Result<Vec<Tried>, 
             ranks,
             per_node,
             nodes,
+            parts: network.topology().parts(),
         });
     }
     let tried = |&per_node: &u32| Tried {

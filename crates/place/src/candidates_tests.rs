@@ -158,6 +158,18 @@ fn of_parts_that_nothing_joins_the_largest_is_taken() {
         cores: 12,
     };
     assert_eq!(error, parts);
+    // Six fit on the one part that is used, two per node, although there are ten places in all.
+    let two = Job {
+        ranks_per_node: vec![2],
+        ..Job::default()
+    };
+    let error = candidates(&network, &ring(8), &two).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("at most 3 nodes, as only one of the 2 parts"),
+        "{error}"
+    );
     // Of two that are as large it is the first.
     let even = Job {
         nodes: Some([0, 1, 3, 4].map(NodeIndex::new).to_vec()),

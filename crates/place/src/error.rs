@@ -42,8 +42,9 @@ pub enum PlaceError {
     },
     /// No number of ranks per node fits, although there are cores enough.
     #[error(
-        "place {ranks} ranks with at most {per_node} of them per node on at most {nodes} nodes: \
-         allow more ranks per node or more nodes"
+        "place {ranks} ranks with at most {per_node} of them per node on at most {nodes} nodes{}: \
+         allow more ranks per node or more nodes",
+        of_one(*parts)
     )]
     TooFewNodes {
         /// Ranks of the program.
@@ -52,6 +53,8 @@ pub enum PlaceError {
         per_node: u32,
         /// Nodes with that many cores, or as many as may be used.
         nodes: usize,
+        /// Parts of the network that nothing joins; the nodes are of one of them.
+        parts: usize,
     },
     /// No such node.
     #[error("find node {index}: there are {count}")]
@@ -112,4 +115,13 @@ pub enum PlaceError {
     /// Nodes that nothing joins, or places that do not fit the program.
     #[error(transparent)]
     Network(#[from] idlewave_network::NetworkError),
+}
+
+fn of_one(parts: usize) -> String {
+    match parts {
+        0 | 1 => String::new(),
+        _ => format!(
+            ", as only one of the {parts} parts of the network is used, which nothing joins"
+        ),
+    }
 }

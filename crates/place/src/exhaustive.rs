@@ -75,6 +75,8 @@ pub fn exhaustive(
             ranks,
             per_node,
             nodes: nodes.len(),
+            // All nodes were tried, of whatever parts they are.
+            parts: 1,
         }),
     }
 }
