@@ -41,9 +41,18 @@ impl Layout {
         }
         let mut leaf_of = Vec::new();
         for name in nodes.names() {
-            let leaf = leaves
+            let mut of_node = leaves
                 .iter()
-                .position(|leaf| leaf.iter().any(|listed| same(name, listed)));
+                .enumerate()
+                .filter(|(_, leaf)| leaf.iter().any(|listed| same(name, listed)));
+            let leaf = of_node.next().map(|(at, _)| at);
+            if of_node.next().is_some() {
+                return Err(MeasureError::option(
+                    "--leaf",
+                    format!("node {name} is below two leaves"),
+                    "name every node of the job in one --leaf NODE,NODE,...",
+                ));
+            }
             if leaf.is_none() && !leaves.is_empty() {
                 return Err(MeasureError::option(
                     "--leaf",
@@ -153,6 +162,18 @@ mod tests {
             [Distance::Inside, Distance::Outside, Distance::Across]
         );
         assert_eq!(super::tests::layout(false).ways().len(), 2);
+    }
+
+    #[test]
+    fn a_node_below_two_leaves_is_refused() {
+        let nodes = Nodes::from_leaders(&[0, 0], &["n0".to_owned(), "n0".to_owned()]);
+        let below = |leaves: &[&str]| {
+            let leaves: Vec<Vec<String>> = leaves.iter().map(|l| vec![(*l).to_owned()]).collect();
+            Layout::new(&nodes, &leaves).map_err(|error| error.to_string())
+        };
+        assert!(below(&["n0", "n1"]).is_ok());
+        let refused = below(&["n0", "n0.cluster"]).unwrap_err();
+        assert!(refused.contains("node n0 is below two leaves"), "{refused}");
     }
 
     #[test]
