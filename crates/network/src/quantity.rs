@@ -30,7 +30,10 @@ pub struct Quantity {
 
 /// In a file: a bare number is a stated one without a range.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "it is no number, and no table of value, low, high and origin"
+)]
 enum Form {
     Bare(f64),
     Whole {

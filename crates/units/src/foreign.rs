@@ -24,6 +24,8 @@ pub fn one_line(text: &str) -> String {
 pub fn at_line(text: &str, place: Option<Range<usize>>, wrong: &str) -> String {
     let wrong = one_line(&wrong.trim_end().replace('\n', ", "));
     match place {
+        // What the whole text lacks is in no line of it.
+        Some(bytes) if bytes.start == 0 && wrong.starts_with("missing field") => wrong,
         Some(bytes) => format!("line {}: {wrong}", line_of(text, bytes.start)),
         None => wrong,
     }
