@@ -270,6 +270,30 @@ fn what_others_send_on_a_link_moves_the_job() {
     written(&dir, "load.toml", load);
     let busy = json(&dir, &format!("{options} --load load.toml"));
     sound(&busy, 4);
+    let warned = |answer: &Value| {
+        answer["warnings"]
+            .to_string()
+            .contains("cannot send as much")
+    };
+    assert!(!warned(&busy), "{}", busy["warnings"]);
+    written(&dir, "twice.toml", &load.repeat(2));
+    let twice = json(
+        &dir,
+        &format!("{options} --load twice.toml --measured-with 2"),
+    );
+    assert!(
+        warned(&twice)
+            && twice["warnings"]
+                .to_string()
+                .contains("1.80 GB/s over adapter out of n1"),
+        "{}",
+        twice["warnings"]
+    );
+    assert!(
+        twice["assumed"]
+            .to_string()
+            .contains("--measured-with changes nothing")
+    );
     let at: BTreeSet<String> = nodes_of_ranks(&busy).into_iter().collect();
     assert!(!at.contains("n1") && !at.contains("n2"), "{at:?}");
     // The default of a batch system stays on n1, and pays for it.
@@ -332,6 +356,8 @@ fn nonsense_is_refused_with_the_next_step() {
     let dir = directory();
     written(&dir, "text", "hello\n");
     written(&dir, "tree.toml", TREE);
+    written(&dir, "lacking", "about = \"x\"\n");
+    written(&dir, "words", "about = \"x\"\nmemory = \"fast\"\n");
     fs::write(dir.path().join("bytes"), [0xff_u8; 64]).unwrap();
     let parts = "[[node]]\nname = \"a[1-2]\"\ncores = 1\n";
     written(&dir, "parts.toml", parts);
@@ -385,6 +411,24 @@ fn nonsense_is_refused_with_the_next_step() {
         assert!(next.contains("calibrate --samples"), "{next}");
     }
     for (options, code, expected, then) in [
+        (
+            "--pattern bcast -n 4 --nodes 4 --cores 4 --dims 2",
+            2,
+            "only halo",
+            "leave out --dims",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network words",
+            5,
+            "line 2: it is no number, and no table",
+            "calibrate",
+        ),
+        (
+            "--pattern halo -n 4 --nodes 4 --cores 4 --network lacking",
+            5,
+            "lacking: missing field",
+            "calibrate",
+        ),
         (
             "calibrate --from list --duration 5s",
             2,

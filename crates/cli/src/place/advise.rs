@@ -125,7 +125,11 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
             return Err(Failure::new(Exit::Usage, what).with_next(next));
         }
     }
-    let subject = args.subject.subject(&Stop::default())?;
+    let mut subject = args.subject.subject(&Stop::default())?;
+    if args.subject.measured_with.is_some() && prepared.network.parameters().slow_down.is_empty() {
+        let none = "--measured-with changes nothing: the network has no curve of slow-down";
+        subject.notes.push(none.to_owned());
+    }
     let job = Job {
         ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
         nodes: None,

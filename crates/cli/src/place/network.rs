@@ -5,7 +5,7 @@ use super::topology::read_files;
 use crate::exit::{Exit, Failure};
 use crate::files::read_text;
 use clap::Args;
-use idlewave_network::{Network, NetworkParameters};
+use idlewave_network::{Network, NetworkParameters, Place};
 use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
 use idlewave_units::BytesPerSecond;
 use idlewave_units::foreign::{at_line, line_of};
@@ -149,7 +149,9 @@ impl NetworkArgs {
             ));
         }
         if let Some(path) = &self.load {
-            notes.push(add_loads(path, &mut network)?);
+            let (note, warning) = add_loads(path, &mut network)?;
+            notes.push(note);
+            warnings.extend(warning);
         }
         let nodes = network.topology().nodes();
         let free = nodes.iter().filter(|node| node.free).count();
@@ -199,8 +201,8 @@ fn invented_names(nodes: u32) -> String {
     }
 }
 
-/// Takes away what others send, and says so.
-fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
+/// Takes away what others send, and says so; a warning where it is more than there is.
+fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<String>), Failure> {
     let wrong = |why: String| {
         Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
             .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
@@ -212,6 +214,8 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
         return Err(wrong("it has no [[load]]".to_owned()));
     }
     let count = loads.load.len() as u32;
+    let whole = network.capacity().to_vec();
+    let mut taken = vec![0.0; whole.len()];
     for load in loads.load {
         let place = line_of(&text, load.span().start);
         let wrong = |why: String| wrong(format!("[[load]] of line {place}: {why}"));
@@ -232,12 +236,28 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<String, Failure> {
         network
             .add_load(from, to, rate.get())
             .map_err(|e| wrong(e.to_string()))?;
+        let [from, to] = [from, to].map(|node| Place { node, domain: 0 });
+        let way = network.way(from, to).map_err(|e| wrong(e.to_string()))?;
+        for one in way.uses {
+            taken[one.resource as usize] += one.share * rate.get();
+        }
     }
-    Ok(format!(
+    let more = (0..whole.len()).find(|&at| taken[at] > whole[at]);
+    let warning = more.map(|at| {
+        format!(
+            "other jobs cannot send as much: {} over {}, which carries {}; correct {}",
+            BytesPerSecond::scaled_text(taken[at]),
+            network.describe(at as u32),
+            BytesPerSecond::scaled_text(whole[at]),
+            path.display()
+        )
+    });
+    let note = format!(
         "{} of other jobs from {}, taken away from what links carry, of which at least a tenth stays",
         counted(count, "load"),
         path.display()
-    ))
+    );
+    Ok((note, warning))
 }
 
 /// What files say of nodes and switches, their names, and what was assumed.

@@ -45,9 +45,9 @@ pub struct SubjectArgs {
     /// Ranks of a workload or pattern
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub ranks: Option<u32>,
-    /// Dimensions of a halo pattern, 1 to 3
-    #[arg(long, default_value_t = 3, conflicts_with_all = NO_PATTERN, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
-    pub dims: u8,
+    /// Dimensions of a halo pattern, 1 to 3 [default: 3]
+    #[arg(long, conflicts_with_all = NO_PATTERN, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub dims: Option<u8>,
     /// Bytes of each message of a pattern, as in 64KiB
     #[arg(long, default_value = "64KiB", conflicts_with_all = NO_PATTERN, value_name = "SIZE")]
     pub bytes: Bytes,
@@ -221,13 +221,17 @@ impl SubjectArgs {
     }
 
     fn pattern(&self, pattern: PatternChoice) -> Result<Subject, Failure> {
+        if let (Some(dims), true) = (self.dims, pattern != PatternChoice::Halo) {
+            let what = format!("place a pattern with --dims {dims}: only halo has dimensions");
+            return Err(Failure::new(Exit::Usage, what).with_next("leave out --dims"));
+        }
         let ranks = self.ranks()?;
         let (count, each) = (ranks as usize, self.bytes.get());
         let (name, part) = match pattern {
             PatternChoice::Halo => {
                 let shape = match self.dims {
-                    1 => Shape::line(count),
-                    2 => Shape::plane(count),
+                    Some(1) => Shape::line(count),
+                    Some(2) => Shape::plane(count),
                     _ => Shape::cuboid(count),
                 };
                 let sides: Vec<String> = shape.sides().iter().map(u32::to_string).collect();
