@@ -286,6 +286,21 @@ fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[test]
+fn a_run_without_a_program_is_not_placed_and_the_next_step_is_another_one() {
+    let nodes = ["--nodes", "2", "--cores", "2"];
+    let ended = run(idlewave()
+        .args(["place", "--run"])
+        .arg(bundle())
+        .args(nodes));
+    let [what, next] = ended.failed(5);
+    assert!(
+        what.contains("no calls of a recorded MPI program"),
+        "{what}"
+    );
+    assert!(next.contains("linked with its MPI library"), "{next}");
+}
+
+#[test]
 fn output_that_goes_nowhere_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join("run");

@@ -152,6 +152,7 @@ impl SubjectArgs {
             let what = format!("place {}: {error}", path.display());
             let failure = match error {
                 ReplayError::Run(error) => RecordingError::from(error).into(),
+                ReplayError::Explain(error) => RecordingError::from(error).into(),
                 ReplayError::NoProgram(_) => Failure::new(Exit::Bundle, "").with_next(
                     "record a program that is linked with its MPI library; those of `idlewave measure`, which loads it \
                      later, are placed with --workload or --pattern",
