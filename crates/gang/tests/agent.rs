@@ -1,5 +1,6 @@
 //! An agent alone, told what no controller that is as built would say.
 
+use idlewave_gang::GangId;
 use idlewave_gang::protocol::*;
 use idlewave_units::{Nanos, NodeId};
 
