@@ -370,7 +370,7 @@ fn contradictions_of_a_tree_name_the_line_and_the_node_or_switch() {
         ),
         (
             "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a\n",
-            "switch a is above itself",
+            "line 1: a is above b is above a, which is a circle",
         ),
         (
             "SwitchName=a Switches=b\n",
