@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -28,6 +28,7 @@ const ORDER: [&str; 28] = [
     "idlewave-network",
     "idlewave-place",
     "idlewave-gang",
+    "idlewave-agent",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",

@@ -1,0 +1,537 @@
+//! The controller: carries events and actions between the protocol's state machine, the desk, the agents and whoever asks.
+//! One thread, which sleeps in one place.
+
+use crate::clients::{ClientId, Clients, Word};
+use crate::control::{NodeStatus, Reply, Request, RowStatus, Stage, Status};
+use crate::courier::Courier;
+use crate::desk::{Desk, DeskError, DeskSettings, Job, NodeFacts};
+use crate::fault::{self, Phase};
+use crate::parcel::{Parcel, Place, State};
+use crate::tallies::{Tallies, reason};
+use crate::wait::{Timers, wait};
+use idlewave_freeze::clock;
+use idlewave_gang::GangId;
+use idlewave_gang::matrix::{Cell, RowId};
+use idlewave_gang::policy::{Class, Decision};
+use idlewave_gang::protocol::{
+    Action, Command, Controller, ControllerSettings, Epoch, Event, Message, Outcome, Peer, Report,
+    Slot,
+};
+use idlewave_units::{Nanos, NodeId};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often admission, early ends of turns, and what agents know are looked at.
+const LOOK: Nanos = Nanos::from_millis(20);
+/// How often agents are told all gangs, though nothing changed.
+const SAY_AGAIN: Nanos = Nanos::from_millis(250);
+/// How long it is waited for agents that have not carried out the present state of the gangs.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+
+/// What the controller is told.
+#[derive(Clone, Debug)]
+pub struct CenterSettings {
+    /// Of the protocol.
+    pub protocol: ControllerSettings,
+    /// Of admission and policy.
+    pub desk: DeskSettings,
+    /// Switches at the end of every slice, also when only one row wants the CPUs: to measure what switching costs one program.
+    pub always: bool,
+    /// The user that the service is of: it and root may stop it.
+    pub owner: u32,
+    /// When this controller starts, in seconds since 1970: its epochs are above those of earlier ones.
+    pub start: u32,
+}
+
+/// What people may want to read in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A node greeted.
+    Node(String),
+    /// Something changed with a gang.
+    Gang(u32, Stage),
+    /// A switch was aborted.
+    Aborted(String),
+    /// Nodes did not acknowledge.
+    Missing(Vec<NodeId>),
+    /// Another controller took over.
+    Superseded,
+}
+
+/// The turn under way.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    since: Nanos,
+    until: Nanos,
+}
+
+/// The controller with all it talks to.
+pub struct Center<C> {
+    settings: CenterSettings,
+    protocol: Controller,
+    desk: Desk,
+    courier: C,
+    clients: Clients,
+    timers: Timers,
+    tallies: Tallies,
+    turn: Turn,
+    /// Length of the turn after the switch under way, and whose turn it ends.
+    slice: Nanos,
+    left: Slot,
+    began: Nanos,
+    look_at: Nanos,
+    say_at: Nanos,
+    said: u64,
+    changed_at: Nanos,
+    places: BTreeMap<NodeId, Place>,
+    /// Gangs whose end is that of a connection.
+    tied: BTreeMap<ClientId, Vec<GangId>>,
+    told: BTreeMap<GangId, (Stage, bool)>,
+    stop: bool,
+    notes: Vec<Note>,
+}
+
+impl<C: Courier> Center<C> {
+    /// A controller that knows nobody yet.
+    ///
+    /// # Errors
+    /// Settings out of range.
+    pub fn new(settings: CenterSettings, courier: C, clients: Clients) -> Result<Self, DeskError> {
+        let base = Epoch::of_start(settings.start);
+        let now = clock::now();
+        Ok(Self {
+            protocol: Controller::new(settings.protocol.clone(), base),
+            desk: Desk::new(settings.desk)?,
+            courier,
+            clients,
+            timers: Timers::default(),
+            tallies: Tallies::default(),
+            turn: Turn {
+                since: now,
+                until: now,
+            },
+            slice: settings.desk.policy.longest,
+            left: Slot::All,
+            began: now,
+            look_at: now,
+            say_at: now,
+            said: 0,
+            changed_at: now,
+            places: BTreeMap::new(),
+            tied: BTreeMap::new(),
+            told: BTreeMap::new(),
+            stop: false,
+            notes: Vec::new(),
+            settings,
+        })
+    }
+
+    /// Serves until `stop` is set, somebody who may says so, or another controller takes over; then all nodes are told to let
+    /// everything run. `log` gets what people may want to know.
+    ///
+    /// # Errors
+    /// Waiting fails.
+    pub fn run(&mut self, stop: &AtomicBool, mut log: impl FnMut(&Note)) -> io::Result<()> {
+        self.event(Event::Start);
+        while !self.stop && !stop.load(Ordering::Relaxed) && !self.protocol.superseded() {
+            self.turn()?;
+            for note in self.notes.drain(..) {
+                log(&note);
+            }
+        }
+        // Twice: a message may be lost. Without it leases end what is frozen.
+        for _ in 0..2 {
+            for node in self.desk.nodes().keys() {
+                let bytes = Parcel::State(State::Farewell).encode();
+                self.courier.send(clock::now(), Peer::Agent(*node), &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let mut until = self.look_at.min(self.say_at);
+        if let Some(timer) = self.timers.next() {
+            until = until.min(timer);
+        }
+        if self.protocol.idle() && self.protocol.running() != Slot::All {
+            until = until.min(self.turn.until);
+        }
+        if self.clients.behind() {
+            until = until.min(clock::now() + Nanos::from_millis(2));
+        }
+        let mut sockets = vec![self.courier.socket()];
+        sockets.extend(self.clients.sockets());
+        let ready = wait(&sockets, Some(until))?;
+        while let Some((name, epoch)) = self.timers.due(clock::now()) {
+            self.event(Event::Timer { name, epoch });
+        }
+        while let Some((from, bytes)) = self.courier.receive(clock::now()) {
+            self.receive(from, &bytes);
+        }
+        if ready.iter().skip(1).any(|ready| *ready) || self.clients.behind() {
+            for (client, word) in self.clients.take() {
+                self.word(client, word);
+            }
+        }
+        let now = clock::now();
+        if now >= self.look_at {
+            self.look(now);
+        }
+        if now >= self.say_at || self.said != self.desk.version() {
+            self.tell_agents(now);
+        }
+        self.steer(now);
+        Ok(())
+    }
+
+    /// Gives the state machine an event, and carries out what it wants.
+    fn event(&mut self, event: Event) {
+        for action in self.protocol.handle(clock::now(), event) {
+            match action {
+                Action::Send { to, message } => {
+                    let phase = phase(&message);
+                    let bytes = Parcel::Protocol(message).encode();
+                    self.courier.send(clock::now(), to, &bytes);
+                    if let Some(phase) = phase {
+                        fault::die_at(phase);
+                    }
+                }
+                Action::SetTimer { name, epoch, at } => self.timers.set(name, epoch, at),
+                Action::Report(report) => self.report(&report),
+                // These are for agents.
+                _ => {}
+            }
+        }
+    }
+
+    fn report(&mut self, report: &Report) {
+        let cost = self.tallies.add(report);
+        match report {
+            Report::Over {
+                outcome,
+                stop_at,
+                thaw_at,
+                missing,
+                ..
+            } => {
+                let now = clock::now();
+                if !missing.is_empty() {
+                    self.notes.push(Note::Missing(missing.iter().collect()));
+                }
+                match (outcome, thaw_at) {
+                    (Outcome::Switched, Some(thaw_at)) => {
+                        self.account(self.left, *stop_at);
+                        if let Some(cost) = cost {
+                            self.desk.switched(cost);
+                        }
+                        self.turn = Turn {
+                            since: *thaw_at,
+                            until: *thaw_at + self.slice,
+                        };
+                    }
+                    (Outcome::Aborted(why), _) => {
+                        self.notes.push(Note::Aborted(reason(*why).to_owned()));
+                        self.turn.until = now + self.settings.desk.policy.shortest;
+                    }
+                    _ => {}
+                }
+            }
+            Report::Superseded(_) => self.notes.push(Note::Superseded),
+            _ => {}
+        }
+    }
+
+    /// A turn ended at that moment.
+    fn account(&mut self, of: Slot, end: Nanos) {
+        if let Slot::Gang(row) = of {
+            let time = end.saturating_sub(self.turn.since);
+            self.desk.ran(RowId::new(row.get()), time, end);
+        }
+        self.turn.since = end;
+    }
+
+    /// Whose turn is next, if one is over or has lost its sense.
+    fn steer(&mut self, now: Nanos) {
+        let waits = !self.desk.settled() && now < self.changed_at + PATIENCE;
+        if !self.protocol.idle() || waits || self.protocol.members().is_empty() {
+            return;
+        }
+        let running = self.protocol.running();
+        let there = self.desk.has(running);
+        if let Slot::Gang(row) = running {
+            let early = || self.desk.policy().ends_early(RowId::new(row.get()));
+            if there && now < self.turn.until && !self.desk.draining() && early().is_none() {
+                return;
+            }
+        } else if now < self.turn.until {
+            return;
+        }
+        self.account(running, now);
+        let (to, slice) = match self.desk.decide(now) {
+            None => (Slot::All, self.settings.desk.policy.shortest),
+            Some(Decision::Run { row, slice, .. }) => {
+                (Slot::Gang(GangId::new(row.get())), slice.length)
+            }
+            // Nobody has a use for a turn: who has the CPUs keeps them.
+            Some(Decision::Rest { until }) => {
+                let soon = now + self.settings.desk.policy.longest;
+                self.turn.until = until.map_or(soon, |until| until.clamp(now + LOOK, soon));
+                return;
+            }
+        };
+        let again = to == running && !(self.settings.always && to != Slot::All);
+        if again {
+            self.turn.until = now + slice;
+            return;
+        }
+        (self.slice, self.left) = (slice, running);
+        self.event(Event::Switch { to, drain: false });
+    }
+
+    /// Admits, notes ends, tells who submitted.
+    fn look(&mut self, now: Nanos) {
+        self.look_at = now + LOOK;
+        self.desk.advance(now);
+        for gang in self.desk.gangs(now) {
+            let id = GangId::new(gang.gang);
+            let state = (gang.stage, gang.ending);
+            if self.told.insert(id, state) == Some(state) {
+                continue;
+            }
+            self.notes.push(Note::Gang(gang.gang, gang.stage));
+            let of: Vec<ClientId> = self
+                .tied
+                .iter()
+                .filter(|(_, g)| g.contains(&id))
+                .map(|(c, _)| *c)
+                .collect();
+            for client in of {
+                let (stage, ending) = state;
+                self.clients.say(client, &Reply::Changed { stage, ending });
+            }
+            let tied = self.tied.values().any(|gangs| gangs.contains(&id));
+            if gang.stage == Stage::Ended && !tied {
+                self.told.remove(&id);
+                self.desk.over(id);
+            }
+        }
+    }
+
+    fn tell_agents(&mut self, now: Nanos) {
+        let version = self.desk.version();
+        if self.said != version {
+            self.changed_at = now;
+        }
+        let state = State::Gangs {
+            version,
+            gangs: self.desk.specs(),
+            eager: self.desk.eager(),
+        };
+        let bytes = Parcel::State(state).encode();
+        for node in self.desk.nodes().keys() {
+            self.courier.send(now, Peer::Agent(*node), &bytes);
+        }
+        self.said = version;
+        self.say_at = now + SAY_AGAIN;
+    }
+
+    fn receive(&mut self, from: Peer, bytes: &[u8]) {
+        match (Parcel::decode(bytes), from) {
+            (Ok(Parcel::Protocol(message)), _) => self.event(Event::Message { from, message }),
+            (Ok(Parcel::State(state)), Peer::Agent(node)) => self.state(node, state),
+            // Nobody but agents says anything else; what is no parcel is of another version.
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, from: NodeId, state: State) {
+        match state {
+            State::Hello {
+                node,
+                host,
+                cpus,
+                freezer,
+                limits,
+            } if node == from => {
+                let text = format!("node {node}, {host}: {cpus} CPUs, {freezer}");
+                let facts = NodeFacts {
+                    host,
+                    cpus,
+                    freezer,
+                    limits,
+                    version: 0,
+                };
+                if self.desk.hello(node, facts) {
+                    self.notes.push(Note::Node(text));
+                    self.directory();
+                    self.said = 0;
+                }
+            }
+            State::Sight {
+                node,
+                version,
+                seen,
+            } if node == from => self.desk.sight(node, version, seen),
+            _ => {}
+        }
+    }
+
+    /// Tells all nodes where the others are: orders go down a tree of them.
+    fn directory(&mut self) {
+        for node in self.desk.nodes().keys() {
+            if let Some(place) = self.courier.place(Peer::Agent(*node)) {
+                self.places.insert(*node, place);
+            }
+        }
+        let places = self
+            .places
+            .iter()
+            .map(|(node, place)| (*node, place.clone()));
+        let bytes = Parcel::State(State::Directory(places.collect())).encode();
+        for node in self.desk.nodes().keys() {
+            self.courier.send(clock::now(), Peer::Agent(*node), &bytes);
+        }
+    }
+
+    fn word(&mut self, client: ClientId, word: Word) {
+        let (request, user) = match word {
+            Word::Asked(request, user) => (request, user),
+            Word::Gone => {
+                // Who brought these gangs has ended, and they with it, or they go on as any programs do.
+                for gang in self.tied.remove(&client).unwrap_or_default() {
+                    self.told.remove(&gang);
+                    self.desk.over(gang);
+                }
+                return;
+            }
+        };
+        let reply = self
+            .answer(client, request, user)
+            .unwrap_or_else(Reply::Failed);
+        self.clients.say(client, &reply);
+    }
+
+    fn answer(&mut self, client: ClientId, request: Request, user: u32) -> Result<Reply, String> {
+        let now = clock::now();
+        let may = user == 0 || user == self.settings.owner;
+        let refused = |what: &str| {
+            Err(format!(
+                "{what} as user {user}: only root and the user of the service (user {}) may",
+                self.settings.owner
+            ))
+        };
+        match request {
+            Request::Submit {
+                name,
+                mark,
+                user: of,
+                interactive,
+                weight,
+                keep,
+            } => {
+                if of != user && !may {
+                    return refused(&format!("submit processes of user {of}"));
+                }
+                let class = if interactive {
+                    Class::Interactive
+                } else {
+                    Class::Production
+                };
+                let job = Job {
+                    name,
+                    user: of,
+                    mark,
+                    class,
+                    weight,
+                };
+                let gang = self.desk.submit(job, now).map_err(|e| e.to_string())?;
+                if !keep {
+                    self.tied.entry(client).or_default().push(gang);
+                }
+                Ok(Reply::Submitted { gang: gang.get() })
+            }
+            Request::Cancel { gang } => {
+                let asked = if may { 0 } else { user };
+                self.desk.cancel(gang, asked).map_err(|e| e.to_string())?;
+                Ok(Reply::Done)
+            }
+            Request::Drain { on } if may => {
+                self.desk.drain(on);
+                Ok(Reply::Done)
+            }
+            Request::Drain { .. } => refused("drain"),
+            Request::Status => Ok(Reply::Status(Box::new(self.status(now)))),
+            Request::Stop if may => {
+                self.stop = true;
+                Ok(Reply::Done)
+            }
+            Request::Stop => refused("stop the service"),
+        }
+    }
+
+    fn status(&self, now: Nanos) -> Status {
+        let members = self.protocol.members();
+        let policy = self.desk.policy();
+        let slice = policy.costs().slice(policy.settings());
+        let node = |(id, facts): (&NodeId, &NodeFacts)| NodeStatus {
+            node: *id,
+            host: facts.host.clone(),
+            cpus: facts.cpus,
+            freezer: facts.freezer.clone(),
+            coordinated: members.contains(*id),
+            limits: facts.limits.clone(),
+        };
+        Status {
+            age: now.saturating_sub(self.began),
+            open: self.protocol.idle() || self.protocol.running() != Slot::All,
+            draining: self.desk.draining(),
+            running: match self.protocol.running() {
+                Slot::All => None,
+                Slot::Gang(row) => Some(row.get()),
+            },
+            slice: slice.length,
+            slice_for: slice.cost,
+            overhead: policy.settings().overhead,
+            nodes: self.desk.nodes().iter().map(node).collect(),
+            rows: self.desk.matrix().rows().map(|row| self.row(row)).collect(),
+            gangs: self.desk.gangs(now),
+            switches: self.tallies.status(),
+            epoch: self.protocol.epoch().to_string(),
+        }
+    }
+
+    fn row(&self, row: RowId) -> RowStatus {
+        let matrix = self.desk.matrix();
+        let cell = |node, slot| {
+            matrix.cell(row, node, slot).map(|cell| match cell {
+                Cell::Home(gang) => (gang.get(), true),
+                Cell::Alternate(gang) => (gang.get(), false),
+            })
+        };
+        let nodes = (0..matrix.nodes()).map(|node| NodeId::new(node as u32));
+        RowStatus {
+            row: row.get(),
+            cells: nodes
+                .map(|node| {
+                    (0..matrix.slots(node))
+                        .map(|slot| cell(node, slot))
+                        .collect()
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The point at which a test may have the controller die.
+fn phase(message: &Message) -> Option<Phase> {
+    match message {
+        Message::Order(order) => match order.command {
+            Command::Prepare { .. } => Some(Phase::Prepared),
+            Command::Switch { .. } => Some(Phase::Decided),
+            _ => None,
+        },
+        _ => None,
+    }
+}

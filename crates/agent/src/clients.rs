@@ -1,0 +1,368 @@
+//! The control socket: who is connected, who they are, and what they ask. It never waits for anybody.
+
+use crate::control::{Reply, Request};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A request is not longer than this.
+const LONGEST: usize = 64 << 10;
+/// What is not taken by the other end, above this, ends its connection.
+const UNREAD: usize = 4 << 20;
+/// Connections at once.
+const MOST: usize = 256;
+
+/// A connection, by number.
+pub type ClientId = u64;
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    user: u32,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// What came from a connection.
+#[derive(Debug)]
+pub enum Word {
+    /// A request, of this user.
+    Asked(Request, u32),
+    /// It is closed, by whichever end.
+    Gone,
+}
+
+/// The control socket and its connections. Its file is removed when this is dropped.
+#[derive(Debug)]
+pub struct Clients {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: BTreeMap<ClientId, Client>,
+    next: ClientId,
+}
+
+impl Clients {
+    /// Listens at `path`; a socket there that nobody serves is replaced. With `all`, every user of the machine may connect
+    /// (and is known by the kernel's word), else only the own one.
+    ///
+    /// # Errors
+    /// Somebody serves it already, or the file cannot be made.
+    pub fn listen(path: &Path, all: bool) -> io::Result<Clients> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "a gang service answers there already",
+            ));
+        }
+        if let Ok(meta) = fs::symlink_metadata(path) {
+            use std::os::unix::fs::FileTypeExt as _;
+            if !meta.file_type().is_socket() {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "there is a file that is no socket",
+                ));
+            }
+            fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        let mode = if all { 0o666 } else { 0o600 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        Ok(Clients {
+            listener,
+            path: path.to_owned(),
+            clients: BTreeMap::new(),
+            next: 0,
+        })
+    }
+
+    /// What becomes readable when somebody connects or asks.
+    pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        let streams = self.clients.values().map(|client| client.stream.as_fd());
+        std::iter::once(self.listener.as_fd())
+            .chain(streams)
+            .collect()
+    }
+
+    /// Whether somebody has not taken all that was said yet.
+    pub fn behind(&self) -> bool {
+        self.clients
+            .values()
+            .any(|client| !client.output.is_empty())
+    }
+
+    /// Takes what has come, in the order of the connections.
+    pub fn take(&mut self) -> Vec<(ClientId, Word)> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let user = user(&stream);
+            if let (true, Some(user), Ok(())) = (
+                self.clients.len() < MOST,
+                user,
+                stream.set_nonblocking(true),
+            ) {
+                let (input, output) = (Vec::new(), Vec::new());
+                let client = Client {
+                    stream,
+                    user,
+                    input,
+                    output,
+                };
+                self.clients.insert(self.next, client);
+                self.next += 1;
+            }
+        }
+        let mut words = Vec::new();
+        let mut gone = Vec::new();
+        for (id, client) in &mut self.clients {
+            let open = client.read();
+            while let Some(line) = client.line() {
+                match serde_json::from_slice(&line) {
+                    Ok(request) => words.push((*id, Word::Asked(request, client.user))),
+                    Err(error) => client.say(&Reply::Failed(format!(
+                        "understand a request: {error}; use the idlewave that started the service"
+                    ))),
+                }
+            }
+            if !client.flush() || !open || client.input.len() > LONGEST {
+                gone.push(*id);
+            }
+        }
+        for id in gone {
+            self.clients.remove(&id);
+            words.push((id, Word::Gone));
+        }
+        words
+    }
+
+    /// Says something to a connection; to one that is gone, nothing.
+    pub fn say(&mut self, to: ClientId, reply: &Reply) {
+        if let Some(client) = self.clients.get_mut(&to) {
+            client.say(reply);
+            client.flush();
+        }
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Client {
+    /// Takes what is there; false if the other end has closed.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        while self.input.len() <= LONGEST {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.input.iter().position(|byte| *byte == b'\n')?;
+        let line = self.input.drain(..=end).collect();
+        Some(line)
+    }
+
+    fn say(&mut self, reply: &Reply) {
+        // Writing to memory does not fail, and nothing in a reply does.
+        let _ = serde_json::to_writer(&mut self.output, reply);
+        self.output.push(b'\n');
+    }
+
+    /// Sends what the other end takes now; false if it takes nothing any more.
+    fn flush(&mut self) -> bool {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(0) => return false,
+                Ok(n) => drop(self.output.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return self.output.len() <= UNREAD;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Who connected, by the kernel's word.
+fn user(stream: &UnixStream) -> Option<u32> {
+    let mut credentials = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure and its length outlive the call, which writes no more than the length.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut credentials).cast(),
+            &mut length,
+        )
+    };
+    (done == 0).then_some(credentials.uid)
+}
+
+/// The asking end, for commands: it waits.
+#[derive(Debug)]
+pub struct Control {
+    stream: UnixStream,
+    input: Vec<u8>,
+}
+
+impl Control {
+    /// Connects to the service.
+    ///
+    /// # Errors
+    /// Nobody serves there.
+    pub fn connect(path: &Path) -> io::Result<Control> {
+        let stream = UnixStream::connect(path)?;
+        let input = Vec::new();
+        Ok(Control { stream, input })
+    }
+
+    /// Asks, and waits for the next thing that is said.
+    ///
+    /// # Errors
+    /// The service has gone, or is of another version.
+    pub fn ask(&mut self, request: &Request) -> io::Result<Reply> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        self.stream.write_all(&line)?;
+        self.next(None)?
+            .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
+
+    /// The next thing that is said; `None` if nothing was within `limit`.
+    ///
+    /// # Errors
+    /// The service has gone, or is of another version.
+    pub fn next(&mut self, limit: Option<std::time::Duration>) -> io::Result<Option<Reply>> {
+        self.stream.set_read_timeout(limit)?;
+        loop {
+            if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(None),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn own() -> u32 {
+        idlewave_freeze::Uid::own().get()
+    }
+
+    fn until(clients: &mut Clients, n: usize) -> Vec<(ClientId, Word)> {
+        let mut words = Vec::new();
+        for _ in 0..1000 {
+            words.extend(clients.take());
+            if words.len() >= n {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        words
+    }
+
+    #[test]
+    fn who_asks_is_known_and_answered() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut clients = Clients::listen(&path, false).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        let asking = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                Control::connect(&path)
+                    .unwrap()
+                    .ask(&Request::Cancel { gang: 3 })
+            }
+        });
+        let words = until(&mut clients, 1);
+        let [(id, Word::Asked(request, user))] = &words[..] else {
+            panic!("{words:?}");
+        };
+        assert_eq!((request, *user), (&Request::Cancel { gang: 3 }, own()));
+        clients.say(*id, &Reply::Done);
+        assert_eq!(asking.join().unwrap().unwrap(), Reply::Done);
+        let words = until(&mut clients, 1);
+        assert!(matches!(words[..], [(_, Word::Gone)]), "{words:?}");
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_and_what_never_ends_is_cut_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut clients = Clients::listen(&path, true).unwrap();
+        let mut control = Control::connect(&path).unwrap();
+        control.stream.write_all(b"{\"no\": \xff}\n").unwrap();
+        for _ in 0..1000 {
+            assert!(clients.take().is_empty());
+            if let Some(reply) = control.next(Some(Duration::from_millis(2))).unwrap() {
+                let Reply::Failed(why) = reply else {
+                    panic!("{reply:?}")
+                };
+                assert!(why.starts_with("understand a request: "), "{why}");
+                break;
+            }
+        }
+        control.stream.set_nonblocking(true).unwrap();
+        let (much, mut sent) = (vec![b'x'; 1 << 16], 0);
+        let mut words = Vec::new();
+        while words.is_empty() && sent < 64 << 20 {
+            sent += control.stream.write(&much).unwrap_or(0);
+            words = clients.take();
+        }
+        assert!(matches!(words[..], [(_, Word::Gone)]), "{words:?}");
+    }
+
+    #[test]
+    fn a_second_service_finds_the_first_and_a_dead_one_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let first = Clients::listen(&path, false).unwrap();
+        let error = Clients::listen(&path, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        assert!(!path.exists());
+        // As after SIGKILL: the file is there, and nobody behind it.
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        Clients::listen(&path, false).unwrap();
+        fs::write(&path, "precious").unwrap();
+        Clients::listen(&path, false).unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

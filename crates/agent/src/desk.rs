@@ -1,0 +1,490 @@
+//! What the controller knows of nodes and gangs: who was admitted, who waits for its ranks, who has ended, and whose turn it is.
+//! Pure: it takes what is said with its time, and is asked.
+
+use crate::control::{GangStatus, Stage};
+use crate::parcel::{Mark, Seen, Spec};
+use idlewave_gang::GangId;
+use idlewave_gang::matrix::{Demand, Matrix, MatrixError, Packing, RowId};
+use idlewave_gang::policy::{Activity, Class, Decision, Policy, PolicyError, Settings};
+use idlewave_gang::protocol::Slot;
+use idlewave_units::{Nanos, NodeId};
+use std::collections::BTreeMap;
+
+/// A gang whose processes use less than this part of its turns is idle.
+const IDLE: f64 = 0.01;
+/// Turns of this length tell whether a gang is idle.
+const EVIDENCE: Nanos = Nanos::from_millis(20);
+
+/// What a site decides about admission.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeskSettings {
+    /// About slices and shares.
+    pub policy: Settings,
+    /// Rows of the matrix, and so gangs that share a CPU.
+    pub rows: usize,
+    /// How long all ranks have to be there before the gang is switched: they may be in `MPI_Init`, which a freeze can hang for good.
+    pub settle: Nanos,
+}
+
+/// A node that greeted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its host name.
+    pub host: String,
+    /// CPUs.
+    pub cpus: u32,
+    /// How it stops processes.
+    pub freezer: String,
+    /// What does not work as well as it could.
+    pub limits: Vec<String>,
+    /// The state of the gangs that it has carried out.
+    pub version: u64,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// For people.
+    pub name: String,
+    /// Whose.
+    pub user: u32,
+    /// How its processes are known.
+    pub mark: Mark,
+    /// Who goes first.
+    pub class: Class,
+    /// Its share against others of its class, from 1.
+    pub weight: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Gang {
+    job: Job,
+    stage: Stage,
+    seen: BTreeMap<NodeId, Seen>,
+    since: Nanos,
+    end: bool,
+    trouble: Option<String>,
+    /// CPU time and turns at the last look.
+    looked: (Nanos, Nanos),
+    turns: Nanos,
+    idle: bool,
+}
+
+/// Why a request cannot be met. Fits "failed to ...".
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DeskError {
+    /// No such gang.
+    #[error("find gang {0}: there is none of that number; `idlewave gang list` shows them")]
+    NoGang(u32),
+    /// It is somebody else's.
+    #[error("cancel gang {gang} of user {theirs} as user {asked}: it is another user's")]
+    OtherUser {
+        /// Which.
+        gang: u32,
+        /// Whose.
+        theirs: u32,
+        /// Who asked.
+        asked: u32,
+    },
+    /// The service takes nothing new.
+    #[error("admit a gang: gang switching is drained; `idlewave gang drain --undo` lets it go on")]
+    Draining,
+    /// Its mark is taken.
+    #[error("admit a gang: its mark is that of gang {0}")]
+    Marked(u32),
+    /// Settings out of range.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+/// What the controller knows.
+#[derive(Debug)]
+pub struct Desk {
+    settings: DeskSettings,
+    nodes: BTreeMap<NodeId, NodeFacts>,
+    gangs: BTreeMap<GangId, Gang>,
+    matrix: Matrix,
+    policy: Policy,
+    version: u64,
+    next: u32,
+    draining: bool,
+}
+
+impl Desk {
+    /// Nobody is there yet.
+    ///
+    /// # Errors
+    /// Settings out of range.
+    pub fn new(settings: DeskSettings) -> Result<Desk, DeskError> {
+        Ok(Desk {
+            policy: Policy::new(settings.policy)?,
+            matrix: Matrix::new(&[], settings.rows, Packing::Buddy),
+            settings,
+            nodes: BTreeMap::new(),
+            gangs: BTreeMap::new(),
+            version: 1,
+            next: 1,
+            draining: false,
+        })
+    }
+
+    /// A node greets. False: it came, or has other CPUs, after gangs were placed on the others, and waits until no gang is in the matrix.
+    pub fn hello(&mut self, node: NodeId, facts: NodeFacts) -> bool {
+        let same = self.nodes.get(&node).is_some_and(|n| n.cpus == facts.cpus);
+        if !same && self.matrix.gangs().next().is_some() {
+            return false;
+        }
+        self.nodes.insert(node, facts);
+        if !same {
+            let last = self.nodes.keys().map(|n| n.index() + 1).max().unwrap_or(0);
+            let cpus = |i: usize| self.nodes.get(&NodeId::new(i as u32)).map_or(0, |n| n.cpus);
+            let slots: Vec<u32> = (0..last).map(cpus).collect();
+            self.matrix = Matrix::new(&slots, self.settings.rows, Packing::Buddy);
+        }
+        true
+    }
+
+    /// Nodes, by number.
+    pub fn nodes(&self) -> &BTreeMap<NodeId, NodeFacts> {
+        &self.nodes
+    }
+    /// The matrix.
+    pub fn matrix(&self) -> &Matrix {
+        &self.matrix
+    }
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+    /// Whether nothing new is taken.
+    pub fn draining(&self) -> bool {
+        self.draining
+    }
+    /// The state of the gangs; it rises with every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A job asks to be switched.
+    ///
+    /// # Errors
+    /// [`DeskError::Draining`], [`DeskError::Marked`], a weight of 0.
+    pub fn submit(&mut self, job: Job, now: Nanos) -> Result<GangId, DeskError> {
+        if self.draining {
+            return Err(DeskError::Draining);
+        }
+        let alive = |gang: &&Gang| !matches!(gang.stage, Stage::Ended);
+        let twin = self
+            .gangs
+            .iter()
+            .find(|(_, g)| alive(g) && g.job.mark == job.mark);
+        if let Some((gang, _)) = twin {
+            return Err(DeskError::Marked(gang.get()));
+        }
+        if job.weight == 0 {
+            return Err(PolicyError::Weight(self.next).into());
+        }
+        let id = GangId::new(self.next);
+        self.next += 1;
+        let gang = Gang {
+            job,
+            stage: Stage::Waiting,
+            seen: BTreeMap::new(),
+            since: now,
+            end: false,
+            trouble: None,
+            looked: (Nanos::ZERO, Nanos::ZERO),
+            turns: Nanos::ZERO,
+            idle: false,
+        };
+        self.gangs.insert(id, gang);
+        self.version += 1;
+        Ok(id)
+    }
+
+    /// A gang is to end, on the word of that user.
+    ///
+    /// # Errors
+    /// [`DeskError::NoGang`], [`DeskError::OtherUser`]. Root may end all.
+    pub fn cancel(&mut self, gang: u32, asked: u32) -> Result<(), DeskError> {
+        let id = GangId::new(gang);
+        let Some(entry) = self.gangs.get_mut(&id) else {
+            return Err(DeskError::NoGang(gang));
+        };
+        let theirs = entry.job.user;
+        if asked != 0 && asked != theirs {
+            return Err(DeskError::OtherUser {
+                gang,
+                theirs,
+                asked,
+            });
+        }
+        entry.end = true;
+        self.take_out(id);
+        self.version += 1;
+        Ok(())
+    }
+
+    /// Whoever brought the gang says that it is over.
+    pub fn over(&mut self, gang: GangId) {
+        if self.gangs.remove(&gang).is_some() {
+            self.leave_matrix(gang);
+            self.version += 1;
+        }
+    }
+
+    /// Takes nothing new, and switches nothing, until it is undone.
+    pub fn drain(&mut self, on: bool) {
+        self.draining = on;
+    }
+
+    /// What a node sees.
+    pub fn sight(&mut self, node: NodeId, version: u64, seen: Vec<Seen>) {
+        if let Some(facts) = self.nodes.get_mut(&node) {
+            facts.version = version;
+        }
+        for one in seen {
+            if let Some(gang) = self.gangs.get_mut(&GangId::new(one.gang)) {
+                gang.seen.insert(node, one);
+            }
+        }
+    }
+
+    /// Whether all nodes have carried out the present state of the gangs.
+    pub fn settled(&self) -> bool {
+        self.nodes.values().all(|node| node.version == self.version)
+    }
+
+    /// Whether ranks are waited for.
+    pub fn eager(&self) -> bool {
+        let waits = |gang: &Gang| matches!(gang.stage, Stage::Waiting | Stage::Starting);
+        self.gangs.values().any(waits)
+    }
+
+    /// What agents are to know.
+    pub fn specs(&self) -> Vec<Spec> {
+        let alive = self.gangs.iter().filter(|(_, g)| g.stage != Stage::Ended);
+        alive.map(|(id, gang)| self.spec(*id, gang)).collect()
+    }
+
+    fn spec(&self, id: GangId, gang: &Gang) -> Spec {
+        let rows = self
+            .matrix
+            .rows()
+            .filter(|row| self.matrix.running(*row).contains(&id));
+        Spec {
+            gang: id.get(),
+            user: gang.job.user,
+            mark: gang.job.mark.clone(),
+            rows: rows.map(RowId::get).collect(),
+            end: gang.end,
+        }
+    }
+
+    /// Admits who is complete, and notes who has ended. Gives the gangs that ended now.
+    pub fn advance(&mut self, now: Nanos) -> Vec<GangId> {
+        let mut ended = Vec::new();
+        let ids: Vec<GangId> = self.gangs.keys().copied().collect();
+        for id in ids {
+            let Some(gang) = self.gangs.get_mut(&id) else {
+                continue;
+            };
+            let processes: u32 = gang.seen.values().map(|seen| seen.processes).sum();
+            gang.trouble = gang.seen.values().find_map(|seen| seen.trouble.clone());
+            match gang.stage {
+                Stage::Waiting if processes > 0 => gang.stage = Stage::Starting,
+                Stage::Starting | Stage::Running if processes == 0 => {
+                    gang.stage = Stage::Ended;
+                    ended.push(id);
+                    self.leave_matrix(id);
+                    self.version += 1;
+                }
+                Stage::Starting if gang.complete(self.settings.settle) && !gang.end => {
+                    self.admit(id, now);
+                }
+                _ => {}
+            }
+        }
+        ended
+    }
+
+    fn admit(&mut self, id: GangId, now: Nanos) {
+        let Some(gang) = self.gangs.get_mut(&id) else {
+            return;
+        };
+        let demand = gang.demand(&self.nodes);
+        match self.matrix.insert(id, &Demand::On(demand)) {
+            Ok(_) => {
+                gang.stage = Stage::Running;
+                gang.trouble = None;
+                self.version += 1;
+                self.update_rows(now);
+            }
+            Err(error @ MatrixError::Full { .. }) => gang.trouble = Some(format!("waits: {error}")),
+            Err(error) => gang.trouble = Some(error.to_string()),
+        }
+    }
+
+    fn take_out(&mut self, gang: GangId) {
+        if let Some(entry) = self.gangs.get_mut(&gang) {
+            if entry.stage == Stage::Running {
+                entry.stage = Stage::Starting;
+            }
+        }
+        self.leave_matrix(gang);
+    }
+
+    fn leave_matrix(&mut self, gang: GangId) {
+        let before: Vec<RowId> = self.matrix.rows().collect();
+        if self.matrix.remove(gang).is_err() {
+            return;
+        }
+        self.matrix.compact();
+        let after: Vec<RowId> = self.matrix.rows().collect();
+        for row in before.into_iter().filter(|row| !after.contains(row)) {
+            self.policy.remove(row);
+        }
+    }
+
+    /// Tells the policy what the rows are.
+    fn update_rows(&mut self, now: Nanos) {
+        let rows: Vec<RowId> = self.matrix.rows().collect();
+        for row in rows {
+            let gangs = self.matrix.running(row);
+            let jobs = || {
+                gangs
+                    .iter()
+                    .filter_map(|gang| Some(&self.gangs.get(gang)?.job))
+            };
+            let weight = jobs().map(|job| job.weight).max().unwrap_or(1);
+            let class = jobs()
+                .map(|job| job.class)
+                .min()
+                .unwrap_or(Class::Production);
+            // Weights are 1 and more: `submit` saw to it.
+            let _ = self.policy.add(row, weight, class, now);
+        }
+    }
+
+    /// A row had the CPUs for so long, until now.
+    pub fn ran(&mut self, row: RowId, time: Nanos, now: Nanos) {
+        self.policy.ran(row, time, now);
+        for id in self.matrix.running(row) {
+            if let Some(gang) = self.gangs.get_mut(&id) {
+                gang.turns += time;
+            }
+        }
+    }
+
+    /// A switch took so long.
+    pub fn switched(&mut self, cost: Nanos) {
+        self.policy.switched(cost);
+    }
+
+    /// Judges which rows have a use for a turn, and says what to do now. With nobody to switch it is `None`: all run.
+    pub fn decide(&mut self, now: Nanos) -> Option<Decision> {
+        if self.draining || self.matrix.rows().next().is_none() {
+            return None;
+        }
+        for gang in self.gangs.values_mut() {
+            gang.judge();
+        }
+        for row in self.matrix.rows().collect::<Vec<_>>() {
+            let gangs = self.matrix.running(row);
+            let idle = gangs
+                .iter()
+                .all(|g| self.gangs.get(g).is_none_or(|g| g.idle));
+            let activity = if idle {
+                Activity::Idle
+            } else {
+                Activity::Active
+            };
+            self.policy.activity(row, activity);
+        }
+        Some(self.policy.next(now))
+    }
+
+    /// Whether the row that has the CPUs is still there.
+    pub fn has(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::All => true,
+            Slot::Gang(row) => self.matrix.rows().any(|r| r.get() == row.get()),
+        }
+    }
+
+    /// Gangs, for people.
+    pub fn gangs(&self, now: Nanos) -> Vec<GangStatus> {
+        let status = |(id, gang): (&GangId, &Gang)| GangStatus {
+            gang: id.get(),
+            name: gang.job.name.clone(),
+            user: gang.job.user,
+            stage: gang.stage,
+            interactive: gang.job.class == Class::Interactive,
+            weight: gang.job.weight,
+            ranks: gang.seen.values().map(|s| s.ranks).sum(),
+            size: gang.size(),
+            processes: gang.seen.values().map(|s| s.processes).sum(),
+            nodes: gang
+                .seen
+                .iter()
+                .filter(|(_, s)| s.processes > 0)
+                .map(|(n, _)| *n)
+                .collect(),
+            row: self.matrix.home(*id).map(|home| home.row.get()),
+            cpu: gang.cpu(),
+            turns: gang.turns,
+            age: now.saturating_sub(gang.since),
+            idle: gang.idle,
+            ending: gang.end,
+            trouble: gang.trouble.clone(),
+        };
+        self.gangs.iter().map(status).collect()
+    }
+}
+
+impl Gang {
+    fn size(&self) -> Option<u32> {
+        self.seen.values().filter_map(|seen| seen.size).max()
+    }
+
+    fn cpu(&self) -> Nanos {
+        Nanos::from_nanos(self.seen.values().map(|seen| seen.cpu.get()).sum())
+    }
+
+    /// Whether all ranks are there and have been for a while. A gang whose launcher tells no number of ranks is complete when its processes stay the same.
+    fn complete(&self, settle: Nanos) -> bool {
+        let here = || self.seen.values().filter(|seen| seen.processes > 0);
+        let ranks: u32 = here().map(|seen| seen.ranks).sum();
+        let all = self.size().is_none_or(|size| ranks >= size);
+        let steady = here().all(|seen| seen.steady >= settle && seen.trouble.is_none());
+        all && steady && here().next().is_some()
+    }
+
+    /// Slots on each node: one for each rank, and not more than the node has.
+    fn demand(&self, nodes: &BTreeMap<NodeId, NodeFacts>) -> Vec<(NodeId, u32)> {
+        let slots = |node: &NodeId, seen: &Seen| {
+            let wanted = if seen.ranks > 0 {
+                seen.ranks
+            } else {
+                seen.processes
+            };
+            (
+                *node,
+                wanted.clamp(1, nodes.get(node).map_or(1, |n| n.cpus.max(1))),
+            )
+        };
+        let here = self.seen.iter().filter(|(_, seen)| seen.processes > 0);
+        here.map(|(node, seen)| slots(node, seen)).collect()
+    }
+
+    /// Whether it used its turns since the last look, if they are long enough to tell.
+    fn judge(&mut self) {
+        let (cpu, turns) = (self.cpu(), self.turns);
+        let turned = turns.saturating_sub(self.looked.1);
+        let used = cpu.saturating_sub(self.looked.0);
+        if used > Nanos::ZERO || turned >= EVIDENCE {
+            self.idle = turned >= EVIDENCE && used.as_f64() < IDLE * turned.as_f64();
+            self.looked = (cpu, turns);
+        }
+    }
+}

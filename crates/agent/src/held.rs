@@ -1,0 +1,279 @@
+//! The gangs of a node: which processes they have here, and which of them run.
+
+use crate::marked::{self, Marked};
+use crate::parcel::{Seen, Spec};
+use crate::scout::Sightings;
+use idlewave_freeze::{FreezeError, Freezer, Group, Watchdog, clock};
+use idlewave_gang::GangId;
+use idlewave_gang::protocol::Slot;
+use idlewave_units::{Nanos, Pid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A gang's processes here.
+#[derive(Debug)]
+struct Held {
+    spec: Spec,
+    group: Option<Group>,
+    /// Those that were put into the group, as they were seen.
+    inside: BTreeMap<Pid, Marked>,
+    since: Nanos,
+    others: u32,
+    trouble: Option<String>,
+    /// Whether processes were ever seen here.
+    had: bool,
+    told_end: Option<Nanos>,
+}
+
+/// All gangs of a node.
+#[derive(Debug)]
+pub struct Gangs {
+    freezer: Freezer,
+    watchdog: Option<Watchdog>,
+    held: BTreeMap<GangId, Held>,
+    /// Who may run now; `None` while a switch has frozen everything.
+    runs: Option<Slot>,
+    limit: Nanos,
+}
+
+/// From being asked to end to being killed.
+const GRACE: Nanos = Nanos::from_secs(5);
+
+impl Gangs {
+    /// None yet. A freeze that is not confirmed within `limit` has failed. What `watchdog` guards thaws when this process dies.
+    pub fn new(freezer: Freezer, watchdog: Option<Watchdog>, limit: Nanos) -> Self {
+        Self {
+            freezer,
+            watchdog,
+            held: BTreeMap::new(),
+            runs: Some(Slot::All),
+            limit,
+        }
+    }
+
+    /// Takes over what gangs there are. Those that are not named any more are thawed and let go; those that are named
+    /// run, or not, as the row that has the CPUs says.
+    pub fn set(&mut self, specs: &[Spec]) {
+        let named: BTreeSet<GangId> = specs.iter().map(Spec::id).collect();
+        // Dropping a group thaws it and sends its processes home.
+        self.held.retain(|gang, _| named.contains(gang));
+        for spec in specs {
+            let held = self.held.entry(spec.id()).or_insert_with(|| Held {
+                spec: spec.clone(),
+                group: None,
+                inside: BTreeMap::new(),
+                since: clock::now(),
+                others: 0,
+                trouble: None,
+                had: false,
+                told_end: None,
+            });
+            held.spec = spec.clone();
+        }
+        self.keep();
+        self.end();
+    }
+
+    /// All gangs that are known.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.held.values().map(|held| held.spec.clone()).collect()
+    }
+
+    /// Puts what was found into the groups, and says which gangs have ended here: had processes, and have none.
+    pub fn sighted(&mut self, found: &Sightings, now: Nanos) -> Vec<GangId> {
+        let (mut ended, mut changed) = (Vec::new(), false);
+        for (gang, held) in &mut self.held {
+            let Some(marked) = found.get(gang) else {
+                continue;
+            };
+            changed |= held.take_in(marked, &self.freezer, self.watchdog.as_ref(), now);
+            if held.had && held.inside.is_empty() {
+                held.had = false;
+                ended.push(*gang);
+            }
+        }
+        if changed {
+            self.keep();
+        }
+        self.end();
+        ended
+    }
+
+    /// What is seen of each gang.
+    pub fn seen(&self, now: Nanos) -> Vec<Seen> {
+        self.held.values().map(|held| held.seen(now)).collect()
+    }
+
+    /// Freezes a row, or everything that is under control.
+    ///
+    /// # Errors
+    /// The first gang that did not freeze; some may be frozen.
+    pub fn freeze(&mut self, slot: Slot) -> Result<(), FreezeError> {
+        self.runs = None;
+        for held in self.held.values_mut().filter(|held| held.is_in(slot)) {
+            held.freeze(self.limit)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a row run, or everything.
+    ///
+    /// # Errors
+    /// The first gang that did not thaw; all others were thawed.
+    pub fn thaw(&mut self, slot: Slot) -> Result<(), FreezeError> {
+        self.runs = Some(slot);
+        let mut failed = Ok(());
+        for held in self.held.values_mut() {
+            if slot == Slot::All || held.is_in(slot) {
+                failed = failed.and(held.thaw());
+            }
+        }
+        failed
+    }
+
+    /// Makes what runs agree with who may run, after gangs have come or changed their rows.
+    fn keep(&mut self) {
+        for held in self.held.values_mut() {
+            let may = match self.runs {
+                // A row that was not frozen for this switch keeps what it has; the thaw at its end puts it right.
+                None => continue,
+                Some(Slot::All) => true,
+                Some(slot) => held.spec.rows.is_empty() || held.is_in(slot),
+            };
+            let done = if may {
+                held.thaw()
+            } else {
+                held.freeze(self.limit)
+            };
+            if let Err(error) = done {
+                held.trouble = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Ends the processes of gangs that are to end: asks them first, and kills them after a while.
+    fn end(&mut self) {
+        let now = clock::now();
+        for held in self.held.values_mut().filter(|held| held.spec.end) {
+            let signal = match held.told_end {
+                None => libc::SIGTERM,
+                Some(told) if now > told + GRACE => libc::SIGKILL,
+                Some(_) => continue,
+            };
+            held.told_end = Some(now);
+            if held.thaw().is_err() {
+                continue;
+            }
+            let members = held.group.as_mut().and_then(|group| group.members().ok());
+            for pid in members.unwrap_or_default() {
+                if let Ok(pid) = libc::pid_t::try_from(pid.get()) {
+                    // SAFETY: numbers only. They were members of the group a moment ago.
+                    unsafe { libc::kill(pid, signal) };
+                }
+            }
+        }
+    }
+}
+
+impl Held {
+    fn is_in(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::All => !self.spec.rows.is_empty(),
+            Slot::Gang(row) => self.spec.rows.contains(&row.get()),
+        }
+    }
+
+    fn freeze(&mut self, limit: Nanos) -> Result<(), FreezeError> {
+        match self.group.as_mut().filter(|_| !self.spec.end) {
+            Some(group) => group.freeze(limit).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn thaw(&mut self) -> Result<(), FreezeError> {
+        match &mut self.group {
+            Some(group) => group.thaw().map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what was found under control; true if it was not the same before.
+    fn take_in(
+        &mut self,
+        marked: &[Marked],
+        freezer: &Freezer,
+        watchdog: Option<&Watchdog>,
+        now: Nanos,
+    ) -> bool {
+        let user = self.spec.uid();
+        let (own, others): (Vec<&Marked>, Vec<&Marked>) =
+            marked.iter().partition(|process| process.user == user);
+        self.others = others.len() as u32;
+        let current: BTreeMap<Pid, Marked> = own
+            .into_iter()
+            .filter(|process| !process.launcher)
+            .map(|process| (process.pid, *process))
+            .collect();
+        if current == self.inside {
+            return false;
+        }
+        let new = current.keys().filter(|pid| !self.inside.contains_key(pid));
+        let new: Vec<Pid> = new.copied().collect();
+        if let Err(error) = self.add(&new, freezer, watchdog) {
+            self.trouble = Some(error.to_string());
+            return true;
+        }
+        self.trouble = None;
+        self.had |= !current.is_empty();
+        self.inside = current;
+        self.since = now;
+        true
+    }
+
+    fn add(
+        &mut self,
+        new: &[Pid],
+        freezer: &Freezer,
+        watchdog: Option<&Watchdog>,
+    ) -> Result<(), FreezeError> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        if self.group.is_none() {
+            let mut group = Group::create(freezer, self.spec.uid())?;
+            if let Some(watchdog) = watchdog {
+                group.guard(watchdog)?;
+            }
+            self.group = Some(group);
+        }
+        let Some(group) = &mut self.group else {
+            return Ok(());
+        };
+        for pid in new {
+            match group.add(*pid) {
+                // It has ended meanwhile: the next look will not find it.
+                Ok(_) | Err(FreezeError::NoProcess(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(&self, now: Nanos) -> Seen {
+        let ranks: BTreeSet<u32> = self.inside.values().filter_map(|p| p.rank).collect();
+        Seen {
+            gang: self.spec.gang,
+            processes: self.inside.len() as u32,
+            ranks: ranks.len() as u32,
+            size: self.inside.values().filter_map(|p| p.size).max(),
+            steady: now.saturating_sub(self.since),
+            cpu: Nanos::from_nanos(
+                self.inside
+                    .keys()
+                    .map(|pid| marked::cpu_time(*pid).get())
+                    .sum(),
+            ),
+            others: self.others,
+            trouble: self.trouble.clone(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Gang switching on real nodes: the [`Center`] (the controller with its desk and its control socket) and a [`Node`] on each node.
+//!
+//! Everything that decides is pure and elsewhere (`idlewave-gang`), or pure and in `desk`. What acts is `idlewave-freeze`. This crate carries
+//! between them: sockets, timers, processes found by their marks. Both ends are one thread that sleeps in one place, so that it may have
+//! real-time priority without keeping a CPU.
+
+mod center;
+mod clients;
+pub mod control;
+mod courier;
+mod desk;
+mod fault;
+mod held;
+pub mod marked;
+mod node;
+mod parcel;
+mod scout;
+mod tallies;
+mod wait;
+
+pub use center::{Center, CenterSettings, Note};
+pub use clients::{Clients, Control};
+pub use courier::Courier;
+pub use desk::{DeskError, DeskSettings};
+pub use held::Gangs;
+pub use node::{Node, NodeSettings};
+pub use parcel::{Mark, Place};
+pub use tallies::PHASES;

@@ -1,0 +1,337 @@
+//! The processes of gangs on this node, found by what stands in their environment (`proc_pid_environ(5)`).
+//!
+//! A launcher passes a mark on to the ranks that it starts, on every node. The launcher's own daemons are never stopped: they answer
+//! for ranks, forward output, and would take a stopped rank for a stopped job. They are known by name.
+
+use crate::parcel::{Mark, Spec};
+use idlewave_freeze::Uid;
+use idlewave_gang::GangId;
+use idlewave_units::{Nanos, Pid};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The variable that marks processes of a gang.
+pub const VARIABLE: &str = "IDLEWAVE_GANG";
+
+/// A process without a mark may still execute a program that has one, for this long after it began.
+const YOUNG: Nanos = Nanos::from_secs(10);
+
+/// Programs that start or serve ranks (as the kernel names them, cut to 15 bytes).
+const LAUNCHERS: [&str; 15] = [
+    "mpirun",
+    "mpiexec",
+    "mpirun.openmpi",
+    "mpiexec.openmpi",
+    "mpirun.mpich",
+    "mpiexec.mpich",
+    "mpiexec.hydra",
+    "orterun",
+    "orted",
+    "prterun",
+    "prte",
+    "prted",
+    "hydra_pmi_proxy",
+    "srun",
+    "slurmstepd",
+];
+
+/// Variables that tell a rank, with those that tell how many there are.
+const RANKS: [(&str, &str); 4] = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+/// A marked process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// Which.
+    pub pid: Pid,
+    /// When it began, in clock ticks since boot.
+    pub start: u64,
+    /// Whether it starts or serves ranks, and is not to be stopped.
+    pub launcher: bool,
+    /// Its rank.
+    pub rank: Option<u32>,
+    /// Ranks there are in all.
+    pub size: Option<u32>,
+    /// Its user.
+    pub user: Uid,
+}
+
+/// What the environment of a process says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Badge {
+    token: Option<String>,
+    slurm: Option<u32>,
+    rank: Option<u32>,
+    size: Option<u32>,
+}
+
+/// What is remembered of a process.
+#[derive(Clone, Debug)]
+struct Known {
+    badge: Badge,
+    since: Nanos,
+}
+
+/// Looks for marked processes, and remembers what it has read.
+#[derive(Debug)]
+pub struct Marks {
+    proc: PathBuf,
+    known: BTreeMap<(Pid, u64), Known>,
+}
+
+impl Marks {
+    /// Over the processes of this machine.
+    pub fn new() -> Self {
+        Self::under(Path::new("/proc"))
+    }
+
+    fn under(proc: &Path) -> Self {
+        Self {
+            proc: proc.to_owned(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The processes of each of these gangs in this network namespace, now. What the caller may not look into is left out.
+    pub fn find(&mut self, gangs: &[Spec], now: Nanos) -> BTreeMap<GangId, Vec<Marked>> {
+        let mut found: BTreeMap<GangId, Vec<Marked>> =
+            gangs.iter().map(|spec| (spec.id(), Vec::new())).collect();
+        let mut known = BTreeMap::new();
+        let own = fs::read_link(self.proc.join("self/ns/net")).ok();
+        for pid in processes(&self.proc) {
+            let directory = self.proc.join(pid.to_string());
+            let Some((name, start)) = name_and_start(&directory) else {
+                continue;
+            };
+            let before = self.known.remove(&(pid, start));
+            let entry = match before {
+                // What has a mark keeps it; what is old will not get one.
+                Some(known) if known.badge.marked() || now > known.since + YOUNG => known,
+                before => Known {
+                    badge: badge(&directory),
+                    since: before.map_or(now, |known| known.since),
+                },
+            };
+            let spec = gangs.iter().find(|spec| entry.badge.is_of(&spec.mark));
+            let user = fs::metadata(&directory).map(|m| Uid::new(m.uid()));
+            if let (Some(spec), Ok(user)) = (spec, user) {
+                if own.is_none() || fs::read_link(directory.join("ns/net")).ok() == own {
+                    let badge = &entry.badge;
+                    found.entry(spec.id()).or_default().push(Marked {
+                        pid,
+                        start,
+                        launcher: LAUNCHERS.contains(&name.as_str()),
+                        rank: badge.rank,
+                        size: badge.size,
+                        user,
+                    });
+                }
+            }
+            known.insert((pid, start), entry);
+        }
+        self.known = known;
+        found
+    }
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Badge {
+    fn marked(&self) -> bool {
+        self.token.is_some() || self.slurm.is_some()
+    }
+
+    fn is_of(&self, mark: &Mark) -> bool {
+        match mark {
+            Mark::Token(token) => self.token.as_ref() == Some(token),
+            Mark::Slurm(job) => self.slurm == Some(*job),
+        }
+    }
+
+    /// From the strings of an environment, each ended by a zero byte.
+    fn parse(environment: &[u8]) -> Badge {
+        let mut values: BTreeMap<&str, &str> = BTreeMap::new();
+        for variable in environment.split(|byte| *byte == 0) {
+            let text = std::str::from_utf8(variable).ok();
+            if let Some((name, value)) = text.and_then(|t| t.split_once('=')) {
+                // As getenv(3): the first counts.
+                values.entry(name).or_insert(value);
+            }
+        }
+        let number = |name: &str| values.get(name)?.parse::<u32>().ok();
+        let rank = RANKS.iter().find(|(rank, _)| number(rank).is_some());
+        Badge {
+            token: values.get(VARIABLE).map(|token| (*token).to_owned()),
+            slurm: number("SLURM_JOB_ID"),
+            rank: rank.and_then(|(rank, _)| number(rank)),
+            size: rank.and_then(|(_, size)| number(size)),
+        }
+    }
+}
+
+fn badge(directory: &Path) -> Badge {
+    fs::read(directory.join("environ")).map_or_else(|_| Badge::default(), |e| Badge::parse(&e))
+}
+
+fn processes(proc: &Path) -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::new))
+}
+
+/// Name and start of a process that has not ended; a zombie has.
+fn name_and_start(directory: &Path) -> Option<(String, u64)> {
+    let bytes = fs::read(directory.join("stat")).ok()?;
+    let line = String::from_utf8_lossy(&bytes);
+    let (_, rest) = line.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let mut fields = rest.split_ascii_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    // The state is the third field of the line, the start the twenty-second.
+    Some((name.to_owned(), fields.nth(18)?.parse().ok()?))
+}
+
+/// CPU time that a process and its threads have used; zero if it has ended.
+pub fn cpu_time(pid: Pid) -> Nanos {
+    let read = |pid| fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
+    let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();
+    let threads = of_threads.into_iter().flatten().flatten().filter_map(|t| {
+        let text = fs::read_to_string(t.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    match read(pid) {
+        Some(_) => Nanos::from_nanos(threads.sum()),
+        None => Nanos::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn start(variables: &[(&str, &str)]) -> Ended {
+        let mut command = Command::new("sleep");
+        command.arg("30").envs(variables.iter().copied());
+        Ended(command.spawn().unwrap())
+    }
+
+    fn spec(gang: u32, token: &str) -> Spec {
+        Spec {
+            gang,
+            user: Uid::own().get(),
+            mark: Mark::Token(token.to_owned()),
+            rows: Vec::new(),
+            end: false,
+        }
+    }
+
+    /// Until they have executed their program.
+    fn find(marks: &mut Marks, specs: &[Spec], wanted: usize) -> BTreeMap<GangId, Vec<Marked>> {
+        for turn in 0_u64.. {
+            let found = marks.find(specs, Nanos::from_millis(turn));
+            if found.values().map(Vec::len).sum::<usize>() >= wanted || turn == 500 {
+                return found;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn processes_are_found_by_their_mark_with_rank_and_size() {
+        let token = format!("marked-{}", std::process::id());
+        let other = format!("{token}-other");
+        let first = start(&[
+            (VARIABLE, &token),
+            ("OMPI_COMM_WORLD_RANK", "1"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+        ]);
+        let second = start(&[(VARIABLE, &other), ("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
+        let _unmarked = start(&[]);
+        let specs = [spec(1, &token), spec(2, &other), spec(3, "nobody's")];
+        let found = find(&mut Marks::new(), &specs, 2);
+        let of = |gang| &found[&GangId::new(gang)];
+        assert_eq!(of(1).len(), 1);
+        assert_eq!(of(1)[0].pid, Pid::new(first.0.id()));
+        assert_eq!((of(1)[0].rank, of(1)[0].size), (Some(1), Some(4)));
+        assert_eq!(of(1)[0].user, Uid::own());
+        assert!(!of(1)[0].launcher);
+        assert_eq!(of(2)[0].pid, Pid::new(second.0.id()));
+        assert_eq!((of(2)[0].rank, of(2)[0].size), (Some(0), Some(2)));
+        assert!(of(3).is_empty());
+    }
+
+    #[test]
+    fn what_has_ended_is_not_found() {
+        let token = format!("ended-{}", std::process::id());
+        let process = start(&[(VARIABLE, &token)]);
+        let specs = [spec(1, &token)];
+        let mut marks = Marks::new();
+        assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(1)].len(), 1);
+        // A zombie as well: its parent has not waited for it yet.
+        let mut process = process;
+        process.0.kill().unwrap();
+        for _ in 0..500 {
+            if marks.find(&specs, Nanos::ZERO)[&GangId::new(1)].is_empty() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("it is still found");
+    }
+
+    #[test]
+    fn an_environment_is_read_as_programs_read_theirs() {
+        let badge = Badge::parse(b"A\0IDLEWAVE_GANG=x=y\0IDLEWAVE_GANG=z\0\xff=1\0SLURM_JOB_ID=12\0SLURM_PROCID=3\0SLURM_NTASKS=4\0");
+        assert_eq!(badge.token.as_deref(), Some("x=y"));
+        assert_eq!(
+            (badge.slurm, badge.rank, badge.size),
+            (Some(12), Some(3), Some(4))
+        );
+        assert_eq!(
+            Badge::parse(b"SLURM_JOB_ID=\0PMI_RANK=-1"),
+            Badge::default()
+        );
+        assert!(badge.is_of(&Mark::Slurm(12)) && badge.is_of(&Mark::Token("x=y".to_owned())));
+        assert!(
+            !badge.is_of(&Mark::Slurm(1)) && !Badge::default().is_of(&Mark::Token(String::new()))
+        );
+    }
+
+    #[test]
+    fn names_of_launchers_are_as_long_as_the_kernel_keeps_them() {
+        assert!(LAUNCHERS.iter().all(|name| name.len() <= 15));
+    }
+
+    #[test]
+    fn the_cpu_time_of_this_process_rises() {
+        let own = Pid::new(std::process::id());
+        let before = cpu_time(own);
+        let end = std::time::Instant::now() + std::time::Duration::from_millis(20);
+        while std::time::Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        assert!(cpu_time(own) > before);
+        assert_eq!(cpu_time(Pid::new(u32::MAX)), Nanos::ZERO);
+    }
+}

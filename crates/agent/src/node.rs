@@ -1,0 +1,268 @@
+//! The agent of a node: carries events and actions between the protocol's state machine, the processes of the node, and the
+//! controller. One thread, which sleeps in one place.
+
+use crate::courier::Courier;
+use crate::fault::{self, Phase};
+use crate::held::Gangs;
+use crate::parcel::{Parcel, State};
+use crate::scout::Scout;
+use crate::wait::{Timers, wait};
+use idlewave_freeze::clock;
+use idlewave_gang::protocol::{Action, Agent, AgentSettings, Event, Notice, Peer, Report, Slot};
+use idlewave_units::{Nanos, NodeId};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often the controller is told what is seen here, and greeted until it answers.
+const TELL: Nanos = Nanos::from_millis(100);
+/// The same while nobody is waited for.
+const TELL_SELDOM: Nanos = Nanos::from_millis(500);
+
+/// What an agent is told about itself.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// The node's number.
+    pub node: NodeId,
+    /// Its host name.
+    pub host: String,
+    /// CPUs that gangs may have.
+    pub cpus: u32,
+    /// How it stops processes, in words.
+    pub freezer: String,
+    /// What does not work as well as it could, in words.
+    pub limits: Vec<String>,
+    /// How long after an order it is said again.
+    pub repeat: Nanos,
+    /// How often an uncoordinated node asks to take part.
+    pub join: Nanos,
+}
+
+/// The agent of a node.
+pub struct Node<C> {
+    settings: NodeSettings,
+    courier: C,
+    scout: Scout,
+    agent: Agent,
+    gangs: Gangs,
+    timers: Timers,
+    version: u64,
+    greeted: bool,
+    eager: bool,
+    tell_at: Nanos,
+    /// What the agent reported, for whoever logs it.
+    reports: Vec<Report>,
+    left: bool,
+}
+
+impl<C: Courier> Node<C> {
+    /// An agent that has heard nothing yet; everything runs on its node.
+    ///
+    /// # Errors
+    /// The thread that looks for processes cannot be started.
+    pub fn new(settings: NodeSettings, courier: C, gangs: Gangs) -> io::Result<Self> {
+        let agent = Agent::new(AgentSettings {
+            node: settings.node,
+            repeat: settings.repeat,
+            join: settings.join,
+        });
+        Ok(Self {
+            settings,
+            courier,
+            scout: Scout::start()?,
+            agent,
+            gangs,
+            timers: Timers::default(),
+            version: 0,
+            greeted: false,
+            eager: false,
+            tell_at: Nanos::ZERO,
+            reports: Vec::new(),
+            left: false,
+        })
+    }
+
+    /// Serves until `stop` is set, or the controller says farewell; then everything is thawed. `log` gets what people may
+    /// want to know.
+    ///
+    /// # Errors
+    /// Waiting fails. Everything was thawed, as far as that worked.
+    pub fn run(&mut self, stop: &AtomicBool, mut log: impl FnMut(&Report)) -> io::Result<()> {
+        self.event(Event::Start);
+        let mut result = Ok(());
+        while !stop.load(Ordering::Relaxed) && !self.left {
+            if let Err(error) = self.turn() {
+                result = Err(error);
+                break;
+            }
+            for report in self.reports.drain(..) {
+                log(&report);
+            }
+        }
+        if !self.left {
+            self.event(Event::Notice(Notice::Leave));
+        }
+        let _ = self.gangs.thaw(Slot::All);
+        result
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let until = self
+            .timers
+            .next()
+            .map_or(self.tell_at, |t| t.min(self.tell_at));
+        let ready = wait(&[self.courier.socket(), self.scout.socket()], Some(until))?;
+        while let Some((name, epoch)) = self.timers.due(clock::now()) {
+            self.event(Event::Timer { name, epoch });
+        }
+        while let Some((from, bytes)) = self.courier.receive(clock::now()) {
+            self.receive(from, &bytes);
+        }
+        if ready.get(1) == Some(&true) {
+            self.sighted();
+        }
+        if clock::now() >= self.tell_at {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, from: Peer, bytes: &[u8]) {
+        match Parcel::decode(bytes) {
+            Ok(Parcel::Protocol(message)) => self.event(Event::Message { from, message }),
+            Ok(Parcel::State(state)) if from == Peer::Controller => self.state(state),
+            // Agents say nothing else to each other; what is no parcel is of another version.
+            Ok(Parcel::State(_)) | Err(_) => {}
+        }
+    }
+
+    fn state(&mut self, state: State) {
+        match state {
+            State::Gangs {
+                version,
+                gangs,
+                eager,
+            } => {
+                self.greeted = true;
+                if version != self.version {
+                    self.gangs.set(&gangs);
+                    self.version = version;
+                    self.tell_at = clock::now();
+                    self.scout.look_for(self.gangs.specs(), eager);
+                } else if eager != self.eager {
+                    self.scout.look_for(self.gangs.specs(), eager);
+                }
+                self.eager = eager;
+            }
+            State::Directory(places) => {
+                self.greeted = true;
+                for (node, place) in places {
+                    self.courier.know(Peer::Agent(node), &place);
+                }
+            }
+            State::Farewell => {
+                self.left = true;
+                // Nobody is there who could put the gangs in step.
+                self.gangs.set(&[]);
+            }
+            State::Hello { .. } | State::Sight { .. } => {}
+        }
+    }
+
+    fn sighted(&mut self) {
+        let Some(found) = self.scout.take() else {
+            return;
+        };
+        let now = clock::now();
+        // The controller hears of an end at once: the gang's turn is somebody else's then.
+        if !self.gangs.sighted(&found, now).is_empty() {
+            self.tell_at = now;
+        }
+    }
+
+    /// Tells the controller who this is, or what is seen.
+    fn tell(&mut self) {
+        let now = clock::now();
+        let every = if self.greeted && !self.eager {
+            TELL_SELDOM
+        } else {
+            TELL
+        };
+        self.tell_at = now + every;
+        let node = self.settings.node;
+        let state = if self.greeted {
+            State::Sight {
+                node,
+                version: self.version,
+                seen: self.gangs.seen(now),
+            }
+        } else {
+            State::Hello {
+                node,
+                host: self.settings.host.clone(),
+                cpus: self.settings.cpus,
+                freezer: self.settings.freezer.clone(),
+                limits: self.settings.limits.clone(),
+            }
+        };
+        let bytes = Parcel::State(state).encode();
+        self.courier.send(now, Peer::Controller, &bytes);
+    }
+
+    /// Gives the state machine an event, carries out what it wants, and gives it what came of it.
+    fn event(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.agent.handle(clock::now(), event) {
+                // Carried out in their order; each notice comes before the actions after the next event.
+                if let Some(notice) = self.act(action) {
+                    events.push_back(Event::Notice(notice));
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Option<Notice> {
+        match action {
+            Action::Send { to, message } => {
+                let bytes = Parcel::Protocol(message).encode();
+                self.courier.send(clock::now(), to, &bytes);
+                None
+            }
+            Action::SetTimer { name, epoch, at } => {
+                self.timers.set(name, epoch, at);
+                None
+            }
+            Action::Report(report) => {
+                self.reports.push(report);
+                None
+            }
+            // The kernel's network keeps what is under way: nothing is injected, drained or changed for programs that use it.
+            Action::StopInjection(_) | Action::ResumeInjection(_) => None,
+            Action::Drain { epoch, .. } => Some(Notice::Drained {
+                epoch,
+                sent: 0,
+                received: 0,
+            }),
+            Action::SwitchContext { epoch, .. } => Some(Notice::ContextSwitched { epoch }),
+            Action::Freeze { slot, epoch } => {
+                fault::die_at(Phase::Freeze);
+                let frozen = self.gangs.freeze(slot);
+                fault::die_at(Phase::Frozen);
+                Some(match frozen {
+                    Ok(()) => Notice::Frozen { epoch },
+                    Err(_) => Notice::FreezeFailed { epoch },
+                })
+            }
+            Action::Thaw { slot, epoch } => {
+                fault::die_at(Phase::Thaw);
+                let thawed = self.gangs.thaw(slot);
+                fault::die_at(Phase::Thawed);
+                Some(match thawed {
+                    Ok(()) => Notice::Thawed { epoch },
+                    Err(_) => Notice::ThawFailed { epoch },
+                })
+            }
+        }
+    }
+}

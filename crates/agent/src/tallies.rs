@@ -1,0 +1,216 @@
+//! What switches cost: counts over all of them, times of those of late.
+
+use crate::control::{Quantiles, SwitchStatus};
+use idlewave_gang::protocol::{Outcome, Report, Why};
+use idlewave_stats::histogram::{self, LogHistogram};
+use idlewave_units::Nanos;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Switches whose times are kept.
+const WINDOW: usize = 4096;
+
+/// The phases of a switch, in order. What is left of the whole went into messages: READY up the tree and SWITCH down.
+pub const PHASES: [&str; 6] = ["stop", "drain", "freeze", "context", "thaw", "messages"];
+
+/// Times of one switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// From the moment to stop at to the last node thawed.
+    pub cost: Nanos,
+    /// Between the first and the last node thawed.
+    pub skew: Nanos,
+    /// As [`PHASES`].
+    pub phases: [Nanos; 6],
+}
+
+/// What is known of all switches.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    switched: u64,
+    aborted: BTreeMap<Why, u64>,
+    missing: u64,
+    last: VecDeque<Times>,
+    histogram: LogHistogram,
+}
+
+impl Tallies {
+    /// Takes the end of a switch, and says what it cost if it was carried out and its nodes told their times.
+    pub fn add(&mut self, report: &Report) -> Option<Nanos> {
+        let Report::Over {
+            outcome,
+            stop_at,
+            tally,
+            missing,
+            ..
+        } = report
+        else {
+            return None;
+        };
+        self.missing += missing.len() as u64;
+        if let Outcome::Aborted(why) = outcome {
+            *self.aborted.entry(*why).or_default() += 1;
+            return None;
+        }
+        self.switched += 1;
+        let (first, last) = tally.thawed?;
+        let cost = last.saturating_sub(*stop_at);
+        let p = tally.phases;
+        let named = [p.stop, p.drain, p.freeze, p.context, p.thaw];
+        let sum = Nanos::from_nanos(named.iter().map(|phase| phase.get()).sum());
+        let times = Times {
+            cost,
+            skew: last.saturating_sub(first),
+            phases: [
+                p.stop,
+                p.drain,
+                p.freeze,
+                p.context,
+                p.thaw,
+                // The longest phases of several nodes may add up to more than the whole.
+                cost.saturating_sub(sum),
+            ],
+        };
+        if self.last.len() == WINDOW {
+            self.last.pop_front();
+        }
+        self.last.push_back(times);
+        self.histogram.add(cost.get());
+        Some(cost)
+    }
+
+    /// For people and programs.
+    pub fn status(&self) -> SwitchStatus {
+        let of = |time: fn(&Times) -> Nanos| quantiles(self.last.iter().map(time).collect());
+        let phase = |i: usize| quantiles(self.last.iter().map(|t| t.phases[i]).collect());
+        let bins = self.histogram.non_empty().into_iter();
+        SwitchStatus {
+            switched: self.switched,
+            aborted: self
+                .aborted
+                .iter()
+                .map(|(why, n)| (reason(*why).to_owned(), *n))
+                .collect(),
+            missing: self.missing,
+            cost: of(|times| times.cost),
+            skew: of(|times| times.skew),
+            phases: (0..)
+                .zip(PHASES)
+                .map(|(i, name)| (name.to_owned(), phase(i)))
+                .collect(),
+            histogram: bins
+                .map(|(value, n)| {
+                    let upper = histogram::edges(value).1.unwrap_or(u64::MAX);
+                    (Nanos::from_nanos(upper), n)
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Why a switch was aborted, in words.
+pub fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Missing => "a node did not answer in time",
+        Why::Drain => "a node could not drain the network",
+        Why::Freeze => "a node could not freeze the gang",
+        Why::UnderWay => "messages were still under way",
+        Why::GangGone => "the gang had ended",
+        Why::Leaving => "a node left",
+    }
+}
+
+/// Order statistics: of n values the one of which a part `q` is not greater.
+pub fn quantiles(mut values: Vec<Nanos>) -> Quantiles {
+    values.sort_unstable();
+    let n = values.len();
+    let at = |q: f64| {
+        let rank = (q * n as f64).ceil() as usize;
+        values.get(rank.max(1) - 1).copied().unwrap_or_default()
+    };
+    Quantiles {
+        n: n as u64,
+        median: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        longest: values.last().copied().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_gang::GangId;
+    use idlewave_gang::protocol::{Epoch, Nodes, Phases, Slot, Tally};
+    use idlewave_units::NodeId;
+
+    fn us(n: u64) -> Nanos {
+        Nanos::from_micros(n)
+    }
+
+    fn over(outcome: Outcome, thawed: Option<(Nanos, Nanos)>, phases: Phases) -> Report {
+        let mut tally = Tally::of(NodeId::new(0));
+        (tally.thawed, tally.phases) = (thawed, phases);
+        Report::Over {
+            epoch: Epoch::new(1),
+            outcome,
+            running: Slot::Gang(GangId::new(0)),
+            stop_at: us(1_000),
+            thaw_at: Some(us(1_200)),
+            late: Nodes::new(),
+            missing: Nodes::one(NodeId::new(3)),
+            tally,
+        }
+    }
+
+    #[test]
+    fn the_phases_of_a_switch_and_its_messages_are_its_cost() {
+        let phases = Phases {
+            stop: us(10),
+            drain: us(20),
+            freeze: us(130),
+            context: us(1),
+            thaw: us(30),
+        };
+        let mut tallies = Tallies::default();
+        let report = over(Outcome::Switched, Some((us(1_290), us(1_300))), phases);
+        assert_eq!(tallies.add(&report), Some(us(300)));
+        let times = tallies.last[0];
+        assert_eq!(times.phases.map(|p| p.get()).iter().sum::<u64>(), 300_000);
+        assert_eq!((times.skew, times.phases[5]), (us(10), us(109)));
+        let status = tallies.status();
+        assert_eq!((status.switched, status.missing, status.cost.n), (1, 1, 1));
+        assert_eq!(
+            (status.cost.median, status.cost.longest),
+            (us(300), us(300))
+        );
+        assert_eq!(status.histogram.iter().map(|(_, n)| n).sum::<u64>(), 1);
+        assert!(status.histogram[0].0 >= us(300));
+    }
+
+    #[test]
+    fn an_aborted_switch_is_counted_by_its_reason_and_costs_nothing_known() {
+        let mut tallies = Tallies::default();
+        let phases = Phases::default();
+        for why in [Why::Freeze, Why::Missing, Why::Freeze] {
+            assert_eq!(
+                tallies.add(&over(Outcome::Aborted(why), None, phases)),
+                None
+            );
+        }
+        let status = tallies.status();
+        assert_eq!((status.switched, status.cost.n, status.missing), (0, 0, 3));
+        let counts: Vec<u64> = status.aborted.iter().map(|(_, n)| *n).collect();
+        assert_eq!(counts, [1, 2]);
+    }
+
+    #[test]
+    fn quantiles_are_order_statistics() {
+        let q = quantiles((1..=200).map(us).collect());
+        assert_eq!(
+            (q.median, q.p90, q.p99, q.longest),
+            (us(100), us(180), us(198), us(200))
+        );
+        assert_eq!(quantiles(vec![us(7)]).p99, us(7));
+        assert_eq!(quantiles(Vec::new()), Quantiles::default());
+    }
+}

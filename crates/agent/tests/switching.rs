@@ -1,0 +1,114 @@
+//! Real processes, switched on one "node" by a real controller and a real agent.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Job, Service, overlap, settings};
+use idlewave_agent::control::{Reply, Request, Stage};
+use idlewave_freeze::clock;
+use idlewave_units::Nanos;
+use std::time::Duration;
+
+fn total(stretches: &[(u64, u64)]) -> u64 {
+    stretches.iter().map(|(from, to)| to - from).sum()
+}
+
+#[test]
+fn two_gangs_run_in_turns_and_never_together() {
+    let service = Service::start(1, settings(Nanos::from_millis(40)));
+    let jobs = [Job::start(&service, "a", 2), Job::start(&service, "b", 2)];
+    let status = service.await_status(|s| s.rows.len() == 2 && s.switches.switched > 10);
+    assert_eq!(status.gangs.len(), 2);
+    assert!(
+        status
+            .gangs
+            .iter()
+            .all(|g| g.stage == Stage::Running && g.ranks == 2 && g.size == Some(2))
+    );
+    let begin = clock::now().get();
+    let before = service.status().switches.switched;
+    std::thread::sleep(Duration::from_secs(2));
+    let ran = jobs.each_ref().map(|job| job.ran(begin));
+    let status = service.status();
+    let switched = status.switches.switched - before;
+    // 50 slices of 40 ms in 2 s, and a loaded machine does fewer; whoever is switched runs.
+    assert!((2..=51).contains(&switched), "{switched}");
+    assert!(ran.iter().all(|ran| total(ran) > 0), "{ran:?}");
+    // A stretch that was written down ends at its last turn of the loop, so that it does not reach into the other's.
+    assert_eq!(overlap(&ran[0], &ran[1]), 0);
+    assert_eq!(status.switches.cost.n, status.switches.switched);
+}
+
+#[test]
+fn one_gang_alone_is_not_switched_and_an_ended_one_leaves_the_cpus_to_the_other() {
+    let service = Service::start(1, settings(Nanos::from_millis(20)));
+    let first = Job::start(&service, "c", 1);
+    service.await_status(|s| s.running.is_some());
+    let before = service.status().switches.switched;
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(service.status().switches.switched, before);
+    let second = Job::start(&service, "d", 2);
+    service.await_status(|s| s.rows.len() == 2 && s.switches.switched > before + 4);
+    drop(second);
+    let status = service.await_status(|s| s.rows.len() == 1 && s.running == Some(s.rows[0].row));
+    assert_eq!(status.gangs.len(), 1);
+    let begin = clock::now().get();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(service.status().switches.switched, status.switches.switched);
+    assert!(total(&first.ran(begin)) > 0);
+}
+
+#[test]
+fn a_cancelled_gang_is_told_to_end_and_its_processes_do() {
+    let service = Service::start(1, settings(Nanos::from_millis(20)));
+    let mut job = Job::start(&service, "e", 2);
+    let _other = Job::start(&service, "f", 2);
+    service.await_status(|s| s.switches.switched > 4);
+    let reply = service
+        .control()
+        .ask(&Request::Cancel { gang: job.gang })
+        .unwrap();
+    assert_eq!(reply, Reply::Done);
+    let status = service.await_status(|s| s.gangs.iter().any(|g| g.stage == Stage::Ended));
+    assert_eq!(status.rows.len(), 1);
+    for child in &mut job.children {
+        let ended = child.wait().unwrap();
+        assert!(!ended.success());
+    }
+    let reply = service
+        .control()
+        .ask(&Request::Cancel { gang: 99 })
+        .unwrap();
+    assert!(matches!(reply, Reply::Failed(why) if why.starts_with("find gang 99")));
+}
+
+#[test]
+fn everything_runs_when_the_service_is_drained_and_when_it_ends() {
+    let service = Service::start(1, settings(Nanos::from_millis(40)));
+    let jobs = [Job::start(&service, "g", 1), Job::start(&service, "h", 2)];
+    service.await_status(|s| s.rows.len() == 2 && s.switches.switched > 4);
+    assert_eq!(
+        service.control().ask(&Request::Drain { on: true }).unwrap(),
+        Reply::Done
+    );
+    service.await_status(|s| s.running.is_none());
+    let both_run = |when: &str| {
+        let begin = clock::now().get();
+        std::thread::sleep(Duration::from_millis(600));
+        let ran = jobs.each_ref().map(|job| total(&job.ran(begin)));
+        assert!(ran.iter().all(|ran| *ran > 0), "{when}: {ran:?}");
+    };
+    both_run("drained");
+    assert_eq!(
+        service
+            .control()
+            .ask(&Request::Drain { on: false })
+            .unwrap(),
+        Reply::Done
+    );
+    service.await_status(|s| s.running.is_some());
+    assert_eq!(service.control().ask(&Request::Stop).unwrap(), Reply::Done);
+    std::thread::sleep(Duration::from_millis(300));
+    both_run("ended");
+}
