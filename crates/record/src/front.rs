@@ -1,5 +1,6 @@
 //! `idlewave record -- COMMAND` from its begin to its end.
 
+use crate::child::{exit_code, find, send, start, when_ended};
 use crate::error::RecordError;
 use crate::merge::Front;
 use crate::node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
@@ -7,7 +8,6 @@ use crate::nodes::Nodes;
 use crate::nodes_join::{join_nodes, missing_ranks};
 use crate::signals::Signals;
 use crate::tree::descendants;
-use idlewave_interpose::Bell;
 use idlewave_interpose::ring::DIRECTORY_VARIABLE;
 use idlewave_recording::{
     Analysis, Lock, Progress, RecordingError, Utc, analyse_locked, complete_ranks, write_report,
@@ -19,9 +19,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
 /// How often the rings are drained where none is half full before. Waking costs more than what is taken then: at 100 us per
@@ -118,22 +118,15 @@ pub fn record(
     } else {
         environment
     };
-    let started = Command::new(&command[0])
-        .args(&command[1..])
-        .envs(environment)
-        .spawn();
-    let child = match started {
+    let child = match start(&command, &environment) {
         Ok(child) => child,
-        Err(source) => {
+        Err(error) => {
             recorder.abandon();
-            return Err(RecordError::NotStarted {
-                command: name.to_string_lossy().into_owned(),
-                source,
-            });
+            return Err(error);
         }
     };
     let status = watch(child, name, &mut recorder, signals);
-    let exit_code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
+    let exit_code = exit_code(status);
     let stop = signals.program_has_ended();
     let seen = recorder.seen();
     let mut recorded = Recorded {
@@ -257,7 +250,8 @@ fn watch(
     let short = Path::new(name).file_name().unwrap_or(name);
     recorder.note_program(process, &short.to_string_lossy());
     let mut bell = recorder.bell();
-    let ended = when_ended(child.id(), bell.clone());
+    let ring = bell.clone();
+    let ended = when_ended(child.id(), move || ring.ring());
     let mut killed = false;
     // Ends with the thread's word, or with the thread: then `wait` below waits by itself.
     while ended.try_recv() == Err(TryRecvError::Empty) {
@@ -298,69 +292,6 @@ fn writes_into(pid: u32, rings: &Path) -> bool {
     ]
     .concat();
     environment.split(|&byte| byte == 0).any(|word| word == own)
-}
-
-fn send(pid: u32, signal: i32) {
-    // SAFETY: takes numbers.
-    unsafe { libc::kill(pid as libc::pid_t, signal) };
-}
-
-/// Tells when a child has ended, and leaves it to be waited for.
-fn when_ended(pid: u32, bell: Bell) -> Receiver<()> {
-    let (tell, told) = channel();
-    let wait = move || {
-        loop {
-            // SAFETY: all-zero bytes are a valid `siginfo_t`.
-            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-            let flags = libc::WEXITED | libc::WNOWAIT;
-            // SAFETY: room for the answer, valid for the call.
-            let done = unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) };
-            let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
-            if done == 0 || !interrupted {
-                break;
-            }
-        }
-        // Whoever does not listen any more needs no word.
-        let _ = tell.send(());
-        bell.ring();
-    };
-    let spawned = std::thread::Builder::new()
-        .name("idlewave-wait".to_owned())
-        .spawn(wait);
-    // Without the thread the channel is closed, and the caller waits for the child at once: its rings overflow, which
-    // the ledger tells.
-    drop(spawned);
-    told
-}
-
-/// Whether a command can be started, by the rules of execvp(3).
-fn find(name: &OsStr) -> Result<(), RecordError> {
-    use std::os::unix::fs::PermissionsExt;
-    let text = || name.to_string_lossy().into_owned();
-    let look = |path: &Path| {
-        let meta = path.metadata().ok().filter(|meta| meta.is_file())?;
-        Some(meta.permissions().mode() & 0o111 != 0)
-    };
-    let denied = || RecordError::NotStarted {
-        command: text(),
-        source: io::ErrorKind::PermissionDenied.into(),
-    };
-    if name.as_bytes().contains(&b'/') {
-        return match look(Path::new(name)) {
-            Some(true) => Ok(()),
-            Some(false) => Err(denied()),
-            None => Err(RecordError::NotFound(text())),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    let found: Vec<bool> = std::env::split_paths(&path)
-        .filter_map(|directory| look(&directory.join(name)))
-        .collect();
-    match (found.contains(&true), found.is_empty()) {
-        (true, _) => Ok(()),
-        (false, false) => Err(denied()),
-        (false, true) => Err(RecordError::NotFound(text())),
-    }
 }
 
 fn as_text(environment: &[(OsString, OsString)]) -> io::Result<Vec<(String, String)>> {

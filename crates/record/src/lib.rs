@@ -2,6 +2,7 @@
 //!
 //! [`record`] is the command; [`NodeRecorder`] records the programs of one node into a bundle and knows nothing of who started them.
 
+mod child;
 mod error;
 mod front;
 mod launch;
@@ -22,6 +23,7 @@ mod nodes_join;
 mod signals;
 mod tree;
 
+pub use child::{exit_code, start, wait_for};
 pub use error::RecordError;
 pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};

@@ -1,0 +1,128 @@
+//! A command that runs in the place of this process: started as a shell would, with the signals that are meant for it.
+
+use crate::error::RecordError;
+use crate::signals::Signals;
+use crate::tree::descendants;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Starts a command with additions to its environment. Its standard streams are those of this process.
+///
+/// # Errors
+/// There is no command, or it cannot be started.
+pub fn start(
+    command: &[OsString],
+    environment: &[(OsString, OsString)],
+) -> Result<Child, RecordError> {
+    let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+    find(name)?;
+    let mut started = Command::new(name);
+    started.args(arguments);
+    started.envs(environment.iter().map(|(name, value)| (name, value)));
+    started.spawn().map_err(|source| RecordError::NotStarted {
+        command: name.to_string_lossy().into_owned(),
+        source,
+    })
+}
+
+/// Waits for the end of a command and passes signals on to it; the second one that asks it to end kills it with all its
+/// descendants. `meanwhile` is called every `period`.
+pub fn wait_for(
+    mut child: Child,
+    signals: &mut Signals,
+    period: Duration,
+    mut meanwhile: impl FnMut(),
+) -> ExitStatus {
+    let ended = when_ended(child.id(), || ());
+    let mut killed = false;
+    while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+        meanwhile();
+        for signal in signals.take_due() {
+            send(child.id(), signal);
+        }
+        if signals.asked_to_end().0 > 1 && !killed {
+            killed = true;
+            for pid in descendants(child.id()) {
+                send(pid, libc::SIGKILL);
+            }
+        }
+    }
+    // Somebody else may have waited for it: what it returned cannot be known then.
+    child
+        .wait()
+        .unwrap_or_else(|_| ExitStatus::from_raw(1 << 8))
+}
+
+/// The exit code of a command as a shell tells it: 128 and the number of the signal that ended it.
+pub fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or(128 + status.signal().unwrap_or(0))
+}
+
+pub(crate) fn send(pid: u32, signal: i32) {
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// Tells when a child has ended, and leaves it to be waited for.
+pub(crate) fn when_ended(pid: u32, ring: impl FnOnce() + Send + 'static) -> Receiver<()> {
+    let (tell, told) = channel();
+    let wait = move || {
+        loop {
+            // SAFETY: all-zero bytes are a valid `siginfo_t`.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let flags = libc::WEXITED | libc::WNOWAIT;
+            // SAFETY: room for the answer, valid for the call.
+            let done = unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, flags) };
+            let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+            if done == 0 || !interrupted {
+                break;
+            }
+        }
+        // Whoever does not listen any more needs no word.
+        let _ = tell.send(());
+        ring();
+    };
+    let spawned = std::thread::Builder::new()
+        .name("idlewave-wait".to_owned())
+        .spawn(wait);
+    // Without the thread the channel is closed, and the caller waits for the child at once: what it
+    // would do meanwhile is not done, such as draining rings, which the ledger tells.
+    drop(spawned);
+    told
+}
+
+/// Whether a command can be started, by the rules of execvp(3).
+pub(crate) fn find(name: &OsStr) -> Result<(), RecordError> {
+    use std::os::unix::fs::PermissionsExt;
+    let text = || name.to_string_lossy().into_owned();
+    let look = |path: &Path| {
+        let meta = path.metadata().ok().filter(|meta| meta.is_file())?;
+        Some(meta.permissions().mode() & 0o111 != 0)
+    };
+    let denied = || RecordError::NotStarted {
+        command: text(),
+        source: io::ErrorKind::PermissionDenied.into(),
+    };
+    if name.as_bytes().contains(&b'/') {
+        return match look(Path::new(name)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(denied()),
+            None => Err(RecordError::NotFound(text())),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let found: Vec<bool> = std::env::split_paths(&path)
+        .filter_map(|directory| look(&directory.join(name)))
+        .collect();
+    match (found.contains(&true), found.is_empty()) {
+        (true, _) => Ok(()),
+        (false, false) => Err(denied()),
+        (false, true) => Err(RecordError::NotFound(text())),
+    }
+}
