@@ -17,6 +17,7 @@ const ORDER: [&str; 29] = [
     "idlewave-interpose",
     "idlewave-fabric",
     "idlewave-freeze",
+    "idlewave-link",
     "idlewave-workloads",
     "idlewave-capture",
     "idlewave-explain",

@@ -1,0 +1,62 @@
+//! A bounded rate: a token bucket by a clock that is handed in.
+
+use idlewave_units::Nanos;
+
+/// So many at once, and one more after each interval.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    /// How many it holds at most.
+    most: u64,
+    /// After how long there is one more.
+    interval: Nanos,
+    left: u64,
+    /// Up to when intervals were counted; `None`: nothing was taken yet.
+    counted: Option<Nanos>,
+}
+
+impl Bucket {
+    /// A full one. `interval` is not zero.
+    pub(crate) const fn new(most: u64, interval: Nanos) -> Self {
+        Bucket {
+            most,
+            interval,
+            left: most,
+            counted: None,
+        }
+    }
+
+    /// Takes one, if one is left.
+    pub(crate) fn take(&mut self, now: Nanos) -> bool {
+        let counted = *self.counted.get_or_insert(now);
+        let passed = now.saturating_sub(counted).get() / self.interval.get().max(1);
+        self.counted =
+            Some(counted + Nanos::from_nanos(passed.saturating_mul(self.interval.get())));
+        self.left = self.left.saturating_add(passed).min(self.most);
+        let taken = self.left > 0;
+        self.left -= u64::from(taken);
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_followed_by_one_per_interval() {
+        let ms = Nanos::from_millis;
+        let mut bucket = Bucket::new(3, ms(10));
+        let mut taken = |at| bucket.take(ms(at));
+        assert_eq!(
+            [0, 1, 2, 3, 9].map(&mut taken),
+            [true, true, true, false, false]
+        );
+        assert_eq!([10, 19, 20, 21].map(&mut taken), [true, false, true, false]);
+        assert_eq!(
+            [500, 500, 500, 500].map(&mut taken),
+            [true, true, true, false]
+        );
+        // A clock that falls gives nothing, and takes nothing away.
+        assert_eq!([0, 510].map(&mut taken), [false, true]);
+    }
+}

@@ -1,0 +1,81 @@
+//! The keys and counters of a session that has begun.
+
+use super::handshake::Local;
+use crate::derive::{Coder, Nonce, Pair, SessionId};
+use crate::frame::{self, Frame, Speech};
+use crate::window::{Verdict, Window};
+use crate::{Peer, Reason};
+
+/// A session that has begun at this end.
+#[derive(Debug)]
+pub(super) struct Channel {
+    me: Peer,
+    peer: Peer,
+    id: SessionId,
+    /// Of what this end says.
+    outgoing: Coder,
+    /// Of what the other end says.
+    incoming: Coder,
+    /// The counter of the next frame of this end.
+    next: u64,
+    window: Window,
+    /// The other end was heard in it.
+    pub(super) proven: bool,
+    /// What this end added, to be told again where HELLO-BACK was lost.
+    pub(super) local: Local,
+    /// The nonce that the other end added.
+    pub(super) theirs: Nonce,
+    /// For telling it again.
+    pub(super) pair: Pair,
+}
+
+impl Channel {
+    pub(super) fn new(me: Peer, peer: Peer, pair: Pair, local: Local, theirs: Nonce) -> Self {
+        Channel {
+            me,
+            peer,
+            id: pair.id(),
+            outgoing: pair.frames_of(me),
+            incoming: pair.frames_of(peer),
+            next: 0,
+            window: Window::default(),
+            proven: false,
+            local,
+            theirs,
+            pair,
+        }
+    }
+
+    /// Whether a frame says that it is of this session.
+    pub(super) fn is_of(&self, speech: &Speech<'_>) -> bool {
+        self.id == speech.id
+    }
+
+    /// A frame; `None`: a note.
+    pub(super) fn seal(&mut self, payload: Option<&[u8]>) -> Vec<u8> {
+        let speech = Speech {
+            id: self.id,
+            counter: self.next,
+            opening: (!self.proven).then_some(self.local.nonce),
+            payload,
+        };
+        // 2^64 frames take longer than any machine runs.
+        self.next += 1;
+        frame::speech(&self.outgoing, self.me, self.peer, &speech)
+    }
+
+    /// Takes a frame once.
+    pub(super) fn open(&mut self, frame: &Frame<'_>, speech: &Speech<'_>) -> Result<(), Reason> {
+        if !frame.is_of(&self.incoming) {
+            return Err(Reason::Forged);
+        }
+        match self.window.note(speech.counter) {
+            Verdict::New => {
+                self.proven = true;
+                Ok(())
+            }
+            Verdict::Seen => Err(Reason::Replayed),
+            Verdict::Unknown => Err(Reason::Late),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What is said and heard in a session.
+
+use super::{Channel, ECHO, Handled, KEPT, SILENCE, SOON, Secrets, Session, WAITING};
+use crate::frame::{Frame, LONGEST, Speech};
+use crate::{LinkError, Reason};
+use idlewave_units::Nanos;
+
+impl Handled {
+    fn given(speech: &Speech<'_>) -> Self {
+        Handled {
+            payload: speech.payload.map(<[u8]>::to_vec),
+            ..Handled::default()
+        }
+    }
+}
+
+impl Session {
+    /// Says `payload`, or keeps it until there is a session; adds datagrams to send to the peer to `out`. `now` never falls
+    /// from call to call.
+    ///
+    /// # Errors
+    /// It is too long, or no credential can be made now.
+    pub fn send(
+        &mut self,
+        now: Nanos,
+        payload: &[u8],
+        secrets: &mut dyn Secrets,
+        out: &mut Vec<Vec<u8>>,
+    ) -> Result<(), LinkError> {
+        if payload.len() > LONGEST {
+            return Err(LinkError::TooLong(payload.len()));
+        }
+        if let Some(channel) = &mut self.current {
+            out.push(channel.seal(Some(payload)));
+            self.said = Some(now);
+            let (since, count) = self.unanswered.get_or_insert((now, 0));
+            *count = count.saturating_add(1);
+            if *count < SOON || now.saturating_sub(*since) < SILENCE {
+                return Ok(());
+            }
+        } else {
+            self.waiting.push_back((now, payload.to_vec()));
+            if self.waiting.len() > WAITING {
+                self.waiting.pop_front();
+            }
+        }
+        self.ask(now, secrets, out)
+    }
+
+    /// A session has begun: what waited for it is said, or a note that it has begun.
+    pub(super) fn say_what_waits(&mut self, now: Nanos, out: &mut Vec<Vec<u8>>) {
+        let Some(channel) = &mut self.current else {
+            return;
+        };
+        let before = out.len();
+        for (since, payload) in self.waiting.drain(..) {
+            if now.saturating_sub(since) <= KEPT {
+                out.push(channel.seal(Some(&payload)));
+            }
+        }
+        if out.len() == before {
+            out.push(channel.seal(None));
+        }
+        self.said = Some(now);
+    }
+
+    /// A frame of a session.
+    pub(super) fn heard_speech(
+        &mut self,
+        now: Nanos,
+        frame: &Frame<'_>,
+        speech: &Speech<'_>,
+        secrets: &mut dyn Secrets,
+    ) -> Result<Handled, Reason> {
+        if let Some(channel) = self.current.as_mut().filter(|c| c.is_of(speech)) {
+            channel.open(frame, speech)?;
+            self.old = None;
+            self.attempt = None;
+            self.unanswered = None;
+            let mut handled = Handled::given(speech);
+            self.echo(now, speech, &mut handled);
+            return Ok(handled);
+        }
+        if let Some(channel) = self.old.as_mut().filter(|c| c.is_of(speech)) {
+            channel.open(frame, speech)?;
+            return Ok(Handled::given(speech));
+        }
+        let nonce = speech.opening.ok_or(Reason::Session)?;
+        let pair = self.would_begin(&nonce, secrets).ok_or(Reason::Session)?;
+        if pair.id() != speech.id {
+            return Err(Reason::Session);
+        }
+        if !frame.is_of(&pair.frames_of(self.peer)) {
+            return Err(Reason::Forged);
+        }
+        let local = self.local.take().ok_or(Reason::Session)?;
+        let mut channel = Channel::new(self.me, self.peer, pair, local, nonce);
+        channel.open(frame, speech)?;
+        self.begin(channel, None);
+        let mut handled = Handled::given(speech);
+        handled.begun = true;
+        self.say_what_waits(now, &mut handled.answers);
+        Ok(handled)
+    }
+
+    /// Answers with a note where nothing was said for a while. Notes are answered only where the other end does not know yet
+    /// that the session has begun here: two ends do not go on like this for ever.
+    fn echo(&mut self, now: Nanos, speech: &Speech<'_>, handled: &mut Handled) {
+        let wanted = speech.payload.is_some() || speech.opening.is_some();
+        let quiet = self
+            .said
+            .is_none_or(|said| now.saturating_sub(said) >= ECHO);
+        if let Some(channel) = self.current.as_mut().filter(|_| wanted && quiet) {
+            handled.answers.push(channel.seal(None));
+            self.said = Some(now);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Two links over real sockets.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{agent, exchange, key_file, udp};
+use idlewave_link::{Address, Auth, Key, LONGEST, Link, LinkError, Peer, Reason};
+use idlewave_units::Nanos;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+#[test]
+fn two_links_of_one_key_speak_over_udp_whoever_begins() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let mut controller = udp(Peer::Controller, &file);
+    let mut node = udp(agent(7), &file);
+    controller.know(agent(7), node.address().clone());
+    assert!(!controller.is_open(agent(7)));
+
+    controller.send(MS(1), agent(7), b"one").unwrap();
+    controller.send(MS(1), agent(7), b"two").unwrap();
+    let heard = exchange(MS(2), &mut controller, &mut node);
+    assert_eq!(
+        heard.1,
+        [
+            (Peer::Controller, b"one".to_vec()),
+            (Peer::Controller, b"two".to_vec())
+        ]
+    );
+    assert!(controller.is_open(agent(7)) && node.is_open(Peer::Controller));
+
+    // Where the controller is was learnt.
+    assert_eq!(
+        node.address_of(Peer::Controller),
+        Some(controller.address())
+    );
+    node.send(MS(3), Peer::Controller, b"three").unwrap();
+    let heard = exchange(MS(4), &mut controller, &mut node);
+    assert_eq!(heard, (vec![(agent(7), b"three".to_vec())], vec![]));
+    assert_eq!(
+        controller.counters().all_refused() + node.counters().all_refused(),
+        0
+    );
+    assert_eq!(
+        (controller.counters().sessions, node.counters().sessions),
+        (1, 1)
+    );
+    assert_eq!(node.counters().given, 2);
+}
+
+#[test]
+fn the_longest_payload_passes_and_one_byte_more_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    for unix in [false, true] {
+        let at = |name: &str| match unix {
+            true => Address::Unix(directory.path().join(name)),
+            false => Address::Udp("127.0.0.1:0".parse().unwrap()),
+        };
+        let auth = || Auth::Key(Key::load(&file).unwrap());
+        let mut controller = Link::bind(Peer::Controller, auth(), &at("a")).unwrap();
+        let mut node = Link::bind(agent(0), auth(), &at("b")).unwrap();
+        controller.know(agent(0), node.address().clone());
+        let longest: Vec<u8> = (0..LONGEST).map(|k| k as u8).collect();
+        controller.send(MS(1), agent(0), &longest).unwrap();
+        let heard = exchange(MS(2), &mut controller, &mut node);
+        assert_eq!(heard.1, [(Peer::Controller, longest.clone())]);
+        // An empty one is one, too.
+        controller.send(MS(3), agent(0), b"").unwrap();
+        assert_eq!(
+            exchange(MS(4), &mut controller, &mut node).1,
+            [(Peer::Controller, vec![])]
+        );
+        let error = controller
+            .send(MS(5), agent(0), &vec![0; LONGEST + 1])
+            .unwrap_err();
+        assert_eq!(error.to_string(), "send 60001 bytes at once: 60000 fit");
+    }
+}
+
+#[test]
+fn unix_sockets_are_private_replace_stale_ones_and_go_with_the_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let path = directory.path().join("socket");
+    let address = Address::Unix(path.clone());
+    let bind = || {
+        Link::bind(
+            Peer::Controller,
+            Auth::Key(Key::load(&file).unwrap()),
+            &address,
+        )
+    };
+
+    let link = bind().unwrap();
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o600
+    );
+    let error = bind().unwrap_err().to_string();
+    assert!(error.contains("somebody listens there"), "{error}");
+    drop(link);
+    assert!(!path.exists());
+
+    // What a process leaves that is killed.
+    drop(UnixDatagram::bind(&path).unwrap());
+    assert!(path.exists());
+    let link = bind().unwrap();
+
+    // The file of another link is not removed.
+    std::fs::remove_file(&path).unwrap();
+    let other = bind().unwrap();
+    drop(link);
+    assert!(path.exists());
+    drop(other);
+    assert!(!path.exists());
+
+    std::fs::write(&path, "precious").unwrap();
+    let error = bind().unwrap_err().to_string();
+    assert!(error.contains("no socket"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+
+    let long = Address::Unix(directory.path().join("x".repeat(108)));
+    let auth = Auth::Key(Key::load(&file).unwrap());
+    let error = Link::bind(Peer::Controller, auth, &long)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("at most 107 bytes"), "{error}");
+}
+
+#[test]
+fn nothing_comes_through_with_another_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("other");
+    Key::create(&other).unwrap();
+    let mut controller = udp(Peer::Controller, &key_file(&directory));
+    let mut node = udp(agent(1), &other);
+    controller.know(agent(1), node.address().clone());
+    node.know(Peer::Controller, controller.address().clone());
+    for k in 0..50 {
+        controller
+            .send(MS(k * 50), agent(1), b"to the node")
+            .unwrap();
+        node.send(MS(k * 50), Peer::Controller, b"to the controller")
+            .unwrap();
+        assert_eq!(
+            exchange(MS(k * 50), &mut controller, &mut node),
+            (vec![], vec![])
+        );
+    }
+    assert!(!controller.is_open(agent(1)) && !node.is_open(Peer::Controller));
+    for link in [&controller, &node] {
+        let counters = link.counters();
+        assert!(counters.refused(Reason::Forged) > 5, "{counters:?}");
+        assert_eq!(counters.refused(Reason::Forged), counters.all_refused());
+    }
+}
+
+#[test]
+fn whoever_has_ended_is_missed_without_an_error_and_found_again_at_another_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let mut controller = udp(Peer::Controller, &file);
+    let mut node = udp(agent(1), &file);
+    let first = node.address().clone();
+    controller.know(agent(1), first.clone());
+    controller.send(MS(1), agent(1), b"one").unwrap();
+    exchange(MS(1), &mut controller, &mut node);
+    drop(node);
+    for k in 0..100 {
+        controller.send(MS(2 + k), agent(1), b"lost").unwrap();
+        assert_eq!(controller.receive(MS(2 + k)).unwrap(), None);
+    }
+    let mut node = udp(agent(1), &file);
+    assert_ne!(*node.address(), first);
+    node.know(Peer::Controller, controller.address().clone());
+    node.send(MS(200), Peer::Controller, b"again").unwrap();
+    let heard = exchange(MS(201), &mut controller, &mut node);
+    assert_eq!(heard, (vec![(agent(1), b"again".to_vec())], vec![]));
+    assert_eq!(controller.address_of(agent(1)), Some(node.address()));
+    controller.send(MS(202), agent(1), b"welcome").unwrap();
+    let heard = exchange(MS(203), &mut controller, &mut node);
+    assert_eq!(heard.1, [(Peer::Controller, b"welcome".to_vec())]);
+}
+
+#[test]
+fn a_hello_that_was_lost_is_said_again_when_the_link_says_it_is_due() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let path = directory.path().join("node");
+    let auth = || Auth::Key(Key::load(&file).unwrap());
+    let at = Address::Unix(directory.path().join("controller"));
+    let mut controller = Link::bind(Peer::Controller, auth(), &at).unwrap();
+    controller.know(agent(1), Address::Unix(path.clone()));
+    assert_eq!(controller.due(), None);
+    controller.send(MS(1), agent(1), b"early").unwrap();
+    assert_eq!(controller.counters().unsent, 1);
+    let due = controller.due().unwrap();
+    let mut node = Link::bind(agent(1), auth(), &Address::Unix(path)).unwrap();
+    assert_eq!(controller.receive(due).unwrap(), None);
+    let heard = exchange(due, &mut controller, &mut node);
+    assert_eq!(heard.1, [(Peer::Controller, b"early".to_vec())]);
+    assert_eq!(controller.receive(due + MS(1000)).unwrap(), None);
+    assert_eq!(controller.due(), None);
+}
+
+#[test]
+fn a_link_says_what_is_wrong_with_a_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let mut link = udp(Peer::Controller, &file);
+    let says = |result: Result<(), LinkError>| result.unwrap_err().to_string();
+    assert_eq!(
+        says(link.send(MS(1), agent(3), b"x")),
+        "send to the agent of node 3: nobody knows its address"
+    );
+    assert_eq!(
+        says(link.send(MS(1), Peer::Controller, b"x")),
+        "send to the controller: that is this end itself"
+    );
+    link.know(agent(3), Address::Unix(directory.path().join("x")));
+    let error = says(link.send(MS(1), agent(3), b"x"));
+    assert!(error.contains("does not reach a file"), "{error}");
+    let address = link.address().clone();
+    let auth = Auth::Key(Key::load(&file).unwrap());
+    let error = Link::bind(Peer::Controller, auth, &address)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with(&format!("listen at {address}: ")),
+        "{error}"
+    );
+}
