@@ -28,6 +28,9 @@ pub enum LinkError {
         /// What is wrong with it, and the next step.
         why: String,
     },
+    /// The library or the daemon of munge is missing, or refuses to work.
+    #[error("use munge: {0}")]
+    Munge(String),
     /// The kernel gave no random numbers.
     #[error("get random numbers from the kernel: {0}")]
     Random(String),
