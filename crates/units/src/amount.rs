@@ -11,7 +11,7 @@ pub(crate) fn split(text: &str) -> Option<(&str, String)> {
     Some((number, unit)).filter(|_| !number.is_empty())
 }
 
-/// Decimal and binary prefixes, in any case: k, M, G, T and Ki, Mi, Gi, Ti.
+/// Decimal and binary prefixes, in any case: k, M, G, T, P and Ki, Mi, Gi, Ti, Pi.
 pub(crate) fn prefix(text: &str) -> Option<u64> {
     Some(match text.to_ascii_lowercase().as_str() {
         "" => 1,
@@ -19,10 +19,12 @@ pub(crate) fn prefix(text: &str) -> Option<u64> {
         "m" => 1_000_000,
         "g" => 1_000_000_000,
         "t" => 1_000_000_000_000,
+        "p" => 1_000_000_000_000_000,
         "ki" => 1 << 10,
         "mi" => 1 << 20,
         "gi" => 1 << 30,
         "ti" => 1 << 40,
+        "pi" => 1 << 50,
         _ => return None,
     })
 }

@@ -40,7 +40,7 @@ impl Bytes {
 /// Text that is no amount of data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "take {0:?} for an amount of memory: write a number above 0 with a unit, like 64 GiB or 512 MB"
+    "take {0:?} for an amount of data: write a number above 0 with a unit up to PiB, like 64 GiB or 512 MB"
 )]
 pub struct ParseBytesError(String);
 
@@ -105,6 +105,8 @@ mod tests {
         assert_eq!(bytes("64gb"), 64_000_000_000);
         assert_eq!(bytes("512"), 512);
         assert_eq!(bytes("1.5 KiB"), 1536);
+        assert_eq!(bytes("3 PiB"), 3 << 50);
+        assert_eq!(bytes("2pb"), 2_000_000_000_000_000);
         assert_eq!(bytes("18446744073709551615"), u64::MAX);
         for text in [
             "",
@@ -120,6 +122,12 @@ mod tests {
             let error = text.parse::<Bytes>().unwrap_err();
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
         }
+        // It is said of messages and files too, and up to which unit.
+        let error = "1 EiB".parse::<Bytes>().unwrap_err().to_string();
+        assert!(
+            error.contains("amount of data") && error.contains("up to PiB"),
+            "{error}"
+        );
     }
 
     #[test]
