@@ -67,7 +67,7 @@ pub struct NetworkParameters {
     /// What all messages within a memory domain share, bytes per second of payload, above 0.
     pub memory: Quantity,
     /// How far the model is from what was measured.
-    #[serde(default)]
+    #[serde(default = "Misfit::assumed")]
     pub misfit: Misfit,
     /// Messages within a node.
     pub inside: PathCosts,
@@ -91,6 +91,10 @@ impl Misfit {
         inside: 0.1,
         outside: 0.1,
     };
+
+    fn assumed() -> Self {
+        Self::ASSUMED
+    }
 }
 
 /// How far assumed numbers may be off, either way.

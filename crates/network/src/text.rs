@@ -28,6 +28,7 @@ impl NetworkParameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Misfit;
     use crate::quantity::{Origin, Quantity};
 
     const BY_HAND: &str = r#"
@@ -58,6 +59,8 @@ factor = 2.5
     fn parameters_by_hand_are_read_and_written_back_the_same() {
         let network = NetworkParameters::read(BY_HAND).unwrap();
         assert_eq!(network.memory.origin, Origin::Measured);
+        // Nobody measured how far off it is.
+        assert_eq!(network.misfit, Misfit::ASSUMED);
         assert_eq!(network.adapter.out, Quantity::stated(117e6));
         assert_eq!(network.slow_down(8).value, 2.5);
         assert_eq!(NetworkParameters::read(&network.write()), Ok(network));
