@@ -71,6 +71,8 @@ pub struct Network {
     capacity: Vec<f64>,
     /// The same with what others take.
     whole: Vec<f64>,
+    /// What others send through it, bytes per second.
+    taken: Vec<f64>,
     /// Where the memory of each node is among the resources.
     memory: Vec<u32>,
     adapters: Option<u32>,
@@ -113,6 +115,7 @@ impl Network {
             resources: Vec::new(),
             capacity: Vec::new(),
             whole: Vec::new(),
+            taken: Vec::new(),
             memory: Vec::new(),
             adapters: None,
             links: Vec::new(),
@@ -121,6 +124,7 @@ impl Network {
         };
         network.add_all();
         network.whole.clone_from(&network.capacity);
+        network.taken = vec![0.0; network.whole.len()];
         Ok(network)
     }
 
@@ -216,10 +220,19 @@ impl Network {
         let place = |node| Place { node, domain: 0 };
         for one in self.way(place(from), place(to))?.uses {
             let at = one.resource as usize;
-            let least = self.whole[at] * LEAST_LEFT;
-            self.capacity[at] = (self.capacity[at] - one.share * rate).max(least);
+            self.taken[at] += one.share * rate;
+            let (whole, left) = (self.whole[at], self.whole[at] - self.taken[at]);
+            self.capacity[at] = left.max(whole * LEAST_LEFT);
         }
         Ok(())
+    }
+
+    /// The first resource through which other jobs are said to send more than it carries: its index, what they send and what it carries,
+    /// bytes per second.
+    pub fn overloaded(&self) -> Option<(u32, f64, f64)> {
+        let all = self.taken.iter().zip(&self.whole);
+        let mut more = (0..).zip(all).filter(|(_, (taken, whole))| taken > whole);
+        more.next().map(|(at, (taken, whole))| (at, *taken, *whole))
     }
 
     /// What a message from one place to another goes through.

@@ -187,6 +187,22 @@ fn what_others_send_is_taken_away_from_every_link_of_their_way() {
 }
 
 #[test]
+fn what_others_send_above_what_a_link_carries_is_found_though_it_came_in_parts() {
+    let mut network = star(3, parameters());
+    let node = NodeIndex::new;
+    // All of the adapter out of the first node, and two thirds of the one into the last.
+    network.add_load(node(0), node(1), 0.4e9).unwrap();
+    network.add_load(node(0), node(2), 0.6e9).unwrap();
+    assert_eq!(network.overloaded(), None);
+    network.add_load(node(1), node(2), 0.5e9).unwrap();
+    let into = network.way(on(1), on(2)).unwrap().uses[1].resource;
+    let (at, taken, whole) = network.overloaded().unwrap();
+    assert_eq!((at, whole), (into, 1e9));
+    assert!((taken - 1.1e9).abs() < 1.0, "{taken}");
+    assert_eq!(network.describe(at), "adapter into n3");
+}
+
+#[test]
 fn resources_have_names_and_parameters() {
     let network = star(2, parameters());
     let way = network.way(on(0), on(1)).unwrap();

@@ -5,7 +5,7 @@ use super::topology::read_files;
 use crate::exit::{Exit, Failure};
 use crate::files::read_text;
 use clap::Args;
-use idlewave_network::{Network, NetworkParameters, Place};
+use idlewave_network::{Network, NetworkParameters};
 use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
 use idlewave_units::BytesPerSecond;
 use idlewave_units::foreign::{at_line, line_of};
@@ -214,8 +214,6 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<Strin
         return Err(wrong("it has no [[load]]".to_owned()));
     }
     let count = loads.load.len() as u32;
-    let whole = network.capacity().to_vec();
-    let mut taken = vec![0.0; whole.len()];
     for load in loads.load {
         let place = line_of(&text, load.span().start);
         let wrong = |why: String| wrong(format!("[[load]] of line {place}: {why}"));
@@ -236,19 +234,13 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<Strin
         network
             .add_load(from, to, rate.get())
             .map_err(|e| wrong(e.to_string()))?;
-        let [from, to] = [from, to].map(|node| Place { node, domain: 0 });
-        let way = network.way(from, to).map_err(|e| wrong(e.to_string()))?;
-        for one in way.uses {
-            taken[one.resource as usize] += one.share * rate.get();
-        }
     }
-    let more = (0..whole.len()).find(|&at| taken[at] > whole[at]);
-    let warning = more.map(|at| {
+    let warning = network.overloaded().map(|(resource, taken, whole)| {
         format!(
             "other jobs cannot send as much: {} over {}, which carries {}; correct {}",
-            BytesPerSecond::scaled_text(taken[at]),
-            network.describe(at as u32),
-            BytesPerSecond::scaled_text(whole[at]),
+            BytesPerSecond::scaled_text(taken),
+            network.describe(resource),
+            BytesPerSecond::scaled_text(whole),
             path.display()
         )
     });
