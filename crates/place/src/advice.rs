@@ -215,12 +215,13 @@ pub fn advise(
         row.same_as_best = !row.estimate.differs_from(&fastest);
     }
     let default = default.unwrap_or(best);
-    let both = [best, default];
-    let apart: Result<Vec<f64>, PlaceError> = both
+    let mut compared = vec![best, default];
+    compared.dedup();
+    let apart: Result<Vec<f64>, PlaceError> = compared
         .par_iter()
         .map(|&at| subject.apart(&rows[at], job))
         .collect();
-    for (at, seconds) in both.into_iter().zip(apart?) {
+    for (at, seconds) in compared.into_iter().zip(apart?) {
         rows[at].apart_seconds = Some(seconds);
     }
     Ok(Advice {
@@ -338,6 +339,11 @@ mod tests {
         assert!(advice.rows[advice.best].is_baseline());
         assert_eq!(advice.rows[advice.default].candidate.ranks_per_node, 4);
         assert!(advice.rows[advice.best].same_as_best);
+        // Only what is compared is played with ranks apart as well.
+        for (at, row) in advice.rows.iter().enumerate() {
+            let compared = at == advice.best || at == advice.default;
+            assert_eq!(row.apart_seconds.is_some(), compared, "{at}");
+        }
     }
 
     #[test]
