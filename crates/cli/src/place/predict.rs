@@ -77,6 +77,7 @@ impl Model {
             });
             self.time(
                 &network,
+                workload,
                 &looped,
                 &places.collect::<Vec<_>>(),
                 reference.ranks_per_node,
@@ -89,11 +90,12 @@ impl Model {
     fn time(
         &self,
         network: &Network,
+        workload: &Benchmark,
         looped: &Loop,
         places: &[Place],
         measured_with: u32,
     ) -> Result<Predicted, String> {
-        let schedule = looped.schedule("it", self.library);
+        let schedule = looped.schedule(&workload.to_string(), self.library);
         let schedule = schedule.map_err(|failure| failure.what)?;
         let program = Program::new(&schedule).map_err(|error| error.to_string())?;
         let stage = network
@@ -144,6 +146,39 @@ mod tests {
         let text = format!("SwitchName=s Nodes={}\n", names.join(","));
         let read = idlewave_topology::read(text.as_bytes()).unwrap();
         idlewave_topology::combine(vec![read]).unwrap().topology
+    }
+
+    #[test]
+    fn what_is_too_much_to_predict_is_named() {
+        let run = idlewave_measure::PlacedRun {
+            total: 1.0,
+            collective: 0.5,
+            point_to_point: 0.0,
+            computation: 0.5,
+        };
+        let outcome = PlacementOutcome {
+            benchmark: "is:S".to_owned(),
+            fabric: String::new(),
+            nodes: vec!["n1".to_owned(), "n2".to_owned()],
+            cpus_per_node: 2_048,
+            layouts: vec![PlacedRuns {
+                ranks: 4_096,
+                nodes: 2,
+                ranks_per_node: 2_048,
+                runs: vec![run],
+            }],
+            iterations: 10,
+            interrupted: false,
+            notes: Vec::new(),
+        };
+        let model = Model {
+            parameters: NetworkParameters::assumed("test", 1e9),
+            topology: None,
+            library: Library::OpenMpi,
+        };
+        let why = model.predict(&"is:S".parse().unwrap(), &outcome);
+        let why = why.unwrap_err();
+        assert!(why.starts_with("place is:S: it has"), "{why}");
     }
 
     #[test]
