@@ -1,18 +1,20 @@
 //! The controller: carries events and actions between the protocol's state machine, the desk, the agents and whoever asks.
 //! One thread, which sleeps in one place.
 
-use crate::clients::{ClientId, Clients, Word};
-use crate::control::{NodeStatus, Reply, Request, RowStatus, Stage, Status};
+mod asked;
+
+use crate::clients::{ClientId, Clients};
+use crate::control::{Reply, Stage};
 use crate::courier::Courier;
-use crate::desk::{Desk, DeskError, DeskSettings, Job, NodeFacts};
+use crate::desk::{Desk, DeskError, DeskSettings, NodeFacts};
 use crate::fault::{self, Phase};
 use crate::parcel::{Parcel, Place, State};
 use crate::tallies::{Tallies, reason};
 use crate::wait::{Timers, wait};
 use idlewave_freeze::clock;
 use idlewave_gang::GangId;
-use idlewave_gang::matrix::{Cell, RowId};
-use idlewave_gang::policy::{Class, Decision};
+use idlewave_gang::matrix::RowId;
+use idlewave_gang::policy::Decision;
 use idlewave_gang::protocol::{
     Action, Command, Controller, ControllerSettings, Epoch, Event, Message, Outcome, Peer, Report,
     Slot,
@@ -57,6 +59,8 @@ pub enum Note {
     Missing(Vec<NodeId>),
     /// Another controller took over.
     Superseded,
+    /// Messages cannot be sent or received.
+    Trouble(String),
 }
 
 /// The turn under way.
@@ -152,8 +156,11 @@ impl<C: Courier> Center<C> {
 
     fn turn(&mut self) -> io::Result<()> {
         let mut until = self.look_at.min(self.say_at);
-        if let Some(timer) = self.timers.next() {
-            until = until.min(timer);
+        for moment in [self.timers.next(), self.courier.due()]
+            .into_iter()
+            .flatten()
+        {
+            until = until.min(moment);
         }
         if self.protocol.idle() && self.protocol.running() != Slot::All {
             until = until.min(self.turn.until);
@@ -183,6 +190,8 @@ impl<C: Courier> Center<C> {
             self.tell_agents(now);
         }
         self.steer(now);
+        let trouble = self.courier.trouble().map(Note::Trouble);
+        self.notes.extend(trouble);
         Ok(())
     }
 
@@ -392,134 +401,6 @@ impl<C: Courier> Center<C> {
         let bytes = Parcel::State(State::Directory(places.collect())).encode();
         for node in self.desk.nodes().keys() {
             self.courier.send(clock::now(), Peer::Agent(*node), &bytes);
-        }
-    }
-
-    fn word(&mut self, client: ClientId, word: Word) {
-        let (request, user) = match word {
-            Word::Asked(request, user) => (request, user),
-            Word::Gone => {
-                // Who brought these gangs has ended, and they with it, or they go on as any programs do.
-                for gang in self.tied.remove(&client).unwrap_or_default() {
-                    self.told.remove(&gang);
-                    self.desk.over(gang);
-                }
-                return;
-            }
-        };
-        let reply = self
-            .answer(client, request, user)
-            .unwrap_or_else(Reply::Failed);
-        self.clients.say(client, &reply);
-    }
-
-    fn answer(&mut self, client: ClientId, request: Request, user: u32) -> Result<Reply, String> {
-        let now = clock::now();
-        let may = user == 0 || user == self.settings.owner;
-        let refused = |what: &str| {
-            Err(format!(
-                "{what} as user {user}: only root and the user of the service (user {}) may",
-                self.settings.owner
-            ))
-        };
-        match request {
-            Request::Submit {
-                name,
-                mark,
-                user: of,
-                interactive,
-                weight,
-                keep,
-            } => {
-                if of != user && !may {
-                    return refused(&format!("submit processes of user {of}"));
-                }
-                let class = if interactive {
-                    Class::Interactive
-                } else {
-                    Class::Production
-                };
-                let job = Job {
-                    name,
-                    user: of,
-                    mark,
-                    class,
-                    weight,
-                };
-                let gang = self.desk.submit(job, now).map_err(|e| e.to_string())?;
-                if !keep {
-                    self.tied.entry(client).or_default().push(gang);
-                }
-                Ok(Reply::Submitted { gang: gang.get() })
-            }
-            Request::Cancel { gang } => {
-                let asked = if may { 0 } else { user };
-                self.desk.cancel(gang, asked).map_err(|e| e.to_string())?;
-                Ok(Reply::Done)
-            }
-            Request::Drain { on } if may => {
-                self.desk.drain(on);
-                Ok(Reply::Done)
-            }
-            Request::Drain { .. } => refused("drain"),
-            Request::Status => Ok(Reply::Status(Box::new(self.status(now)))),
-            Request::Stop if may => {
-                self.stop = true;
-                Ok(Reply::Done)
-            }
-            Request::Stop => refused("stop the service"),
-        }
-    }
-
-    fn status(&self, now: Nanos) -> Status {
-        let members = self.protocol.members();
-        let policy = self.desk.policy();
-        let slice = policy.costs().slice(policy.settings());
-        let node = |(id, facts): (&NodeId, &NodeFacts)| NodeStatus {
-            node: *id,
-            host: facts.host.clone(),
-            cpus: facts.cpus,
-            freezer: facts.freezer.clone(),
-            coordinated: members.contains(*id),
-            limits: facts.limits.clone(),
-        };
-        Status {
-            age: now.saturating_sub(self.began),
-            open: self.protocol.idle() || self.protocol.running() != Slot::All,
-            draining: self.desk.draining(),
-            running: match self.protocol.running() {
-                Slot::All => None,
-                Slot::Gang(row) => Some(row.get()),
-            },
-            slice: slice.length,
-            slice_for: slice.cost,
-            overhead: policy.settings().overhead,
-            nodes: self.desk.nodes().iter().map(node).collect(),
-            rows: self.desk.matrix().rows().map(|row| self.row(row)).collect(),
-            gangs: self.desk.gangs(now),
-            switches: self.tallies.status(),
-            epoch: self.protocol.epoch().to_string(),
-        }
-    }
-
-    fn row(&self, row: RowId) -> RowStatus {
-        let matrix = self.desk.matrix();
-        let cell = |node, slot| {
-            matrix.cell(row, node, slot).map(|cell| match cell {
-                Cell::Home(gang) => (gang.get(), true),
-                Cell::Alternate(gang) => (gang.get(), false),
-            })
-        };
-        let nodes = (0..matrix.nodes()).map(|node| NodeId::new(node as u32));
-        RowStatus {
-            row: row.get(),
-            cells: nodes
-                .map(|node| {
-                    (0..matrix.slots(node))
-                        .map(|slot| cell(node, slot))
-                        .collect()
-                })
-                .collect(),
         }
     }
 }

@@ -173,7 +173,9 @@ pub struct SwitchStatus {
     pub skew: Quantiles,
     /// By phase: its name, and the longest of all nodes.
     pub phases: Vec<(String, Quantiles)>,
-    /// Costs as a histogram: upper edges and counts of bins that are not empty.
+    /// Costs of all of them, added up.
+    pub total: Nanos,
+    /// Costs of all of them as a histogram: upper edges and counts of bins that are not empty.
     pub histogram: Vec<(Nanos, u64)>,
 }
 

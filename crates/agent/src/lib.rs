@@ -15,14 +15,18 @@ pub mod marked;
 mod node;
 mod parcel;
 mod scout;
+mod service;
 mod tallies;
 mod wait;
 
 pub use center::{Center, CenterSettings, Note};
 pub use clients::{Clients, Control};
-pub use courier::Courier;
+pub use courier::{Courier, Post};
 pub use desk::{DeskError, DeskSettings};
 pub use held::Gangs;
-pub use node::{Node, NodeSettings};
+pub use node::{Node, NodeNote, NodeSettings};
 pub use parcel::{Mark, Place};
+pub use service::{
+    CenterOptions, NodeOptions, ServiceError, Trust, own_user, serve_center, serve_node,
+};
 pub use tallies::PHASES;

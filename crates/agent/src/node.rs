@@ -8,7 +8,9 @@ use crate::parcel::{Parcel, State};
 use crate::scout::Scout;
 use crate::wait::{Timers, wait};
 use idlewave_freeze::clock;
-use idlewave_gang::protocol::{Action, Agent, AgentSettings, Event, Notice, Peer, Report, Slot};
+use idlewave_gang::protocol::{
+    Action, Agent, AgentSettings, Epoch, Event, Notice, Peer, Report, Slot,
+};
 use idlewave_units::{Nanos, NodeId};
 use std::collections::VecDeque;
 use std::io;
@@ -38,6 +40,21 @@ pub struct NodeSettings {
     pub join: Nanos,
 }
 
+/// What people may want to read in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeNote {
+    /// Nothing was heard for too long, an order came too late, or something failed: everything runs.
+    Uncoordinated(Epoch),
+    /// The controller is heard again.
+    HeardAgain(Epoch),
+    /// Thawing failed; it is tried again.
+    StillFrozen(Epoch),
+    /// An epoch was ordered to be aborted and to be carried out. Never, if all are as built.
+    Conflict(Epoch),
+    /// Messages cannot be sent or received.
+    Trouble(String),
+}
+
 /// The agent of a node.
 pub struct Node<C> {
     settings: NodeSettings,
@@ -50,8 +67,7 @@ pub struct Node<C> {
     greeted: bool,
     eager: bool,
     tell_at: Nanos,
-    /// What the agent reported, for whoever logs it.
-    reports: Vec<Report>,
+    notes: Vec<NodeNote>,
     left: bool,
 }
 
@@ -77,7 +93,7 @@ impl<C: Courier> Node<C> {
             greeted: false,
             eager: false,
             tell_at: Nanos::ZERO,
-            reports: Vec::new(),
+            notes: Vec::new(),
             left: false,
         })
     }
@@ -87,7 +103,7 @@ impl<C: Courier> Node<C> {
     ///
     /// # Errors
     /// Waiting fails. Everything was thawed, as far as that worked.
-    pub fn run(&mut self, stop: &AtomicBool, mut log: impl FnMut(&Report)) -> io::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool, mut log: impl FnMut(&NodeNote)) -> io::Result<()> {
         self.event(Event::Start);
         let mut result = Ok(());
         while !stop.load(Ordering::Relaxed) && !self.left {
@@ -95,8 +111,8 @@ impl<C: Courier> Node<C> {
                 result = Err(error);
                 break;
             }
-            for report in self.reports.drain(..) {
-                log(&report);
+            for note in self.notes.drain(..) {
+                log(&note);
             }
         }
         if !self.left {
@@ -124,6 +140,8 @@ impl<C: Courier> Node<C> {
         if clock::now() >= self.tell_at {
             self.tell();
         }
+        let trouble = self.courier.trouble().map(NodeNote::Trouble);
+        self.notes.extend(trouble);
         Ok(())
     }
 
@@ -234,7 +252,7 @@ impl<C: Courier> Node<C> {
                 None
             }
             Action::Report(report) => {
-                self.reports.push(report);
+                self.notes.extend(note(&report));
                 None
             }
             // The kernel's network keeps what is under way: nothing is injected, drained or changed for programs that use it.
@@ -264,5 +282,16 @@ impl<C: Courier> Node<C> {
                 })
             }
         }
+    }
+}
+
+/// What people may want to read; what was carried out is counted by the controller.
+fn note(report: &Report) -> Option<NodeNote> {
+    match report {
+        Report::Uncoordinated(epoch) => Some(NodeNote::Uncoordinated(*epoch)),
+        Report::HeardAgain(epoch) => Some(NodeNote::HeardAgain(*epoch)),
+        Report::StillFrozen(epoch) => Some(NodeNote::StillFrozen(*epoch)),
+        Report::Conflict(epoch) => Some(NodeNote::Conflict(*epoch)),
+        _ => None,
     }
 }

@@ -31,6 +31,7 @@ pub struct Tallies {
     missing: u64,
     last: VecDeque<Times>,
     histogram: LogHistogram,
+    total: Nanos,
 }
 
 impl Tallies {
@@ -75,6 +76,7 @@ impl Tallies {
         }
         self.last.push_back(times);
         self.histogram.add(cost.get());
+        self.total += cost;
         Some(cost)
     }
 
@@ -97,6 +99,7 @@ impl Tallies {
                 .zip(PHASES)
                 .map(|(i, name)| (name.to_owned(), phase(i)))
                 .collect(),
+            total: self.total,
             histogram: bins
                 .map(|(value, n)| {
                     let upper = histogram::edges(value).1.unwrap_or(u64::MAX);

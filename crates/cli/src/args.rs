@@ -37,6 +37,8 @@ pub enum Command {
     Simulate(crate::simulate::SimulateArgs),
     /// Choose nodes, ranks per node and their order for a program on a network that is shared
     Place(crate::place::PlaceArgs),
+    /// Run several parallel jobs on the same nodes in turns, each in step
+    Gang(crate::gang::GangArgs),
     /// Explain a recorded run again, from its bundle alone
     Explain(ExplainArgs),
     /// Write the HTML report of a run again, from its bundle alone

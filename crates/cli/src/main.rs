@@ -4,6 +4,7 @@ mod args;
 mod exit;
 mod files;
 mod fit;
+mod gang;
 mod measure;
 mod place;
 mod progress;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Record(args) => return record::run_record(args),
         Command::Simulate(args) => return simulate::run_simulate(&args),
         Command::Place(args) => return place::run_place(args),
+        Command::Gang(args) => return gang::run_gang(args),
         Command::NodeRun(args) => return record::run_node(&args),
         Command::NodeSend(args) => return record::run_node_send(&args),
         Command::NodeRecord(args) => return record::run_node_record(&args),
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Record(_)
         | Command::Simulate(_)
         | Command::Place(_)
+        | Command::Gang(_)
         | Command::NodeRun(_)
         | Command::NodeSend(_)
         | Command::NodeRecord(_) => Ok(()),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 30] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",

@@ -58,7 +58,13 @@ impl Courier for Letters {
         };
         Some((peer, bytes))
     }
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
     fn know(&mut self, _: Peer, _: &Place) {}
+    fn trouble(&mut self) -> Option<String> {
+        None
+    }
     fn place(&self, peer: Peer) -> Option<Place> {
         Some(Place::Unix(self.directory.join(name(peer))))
     }
@@ -176,7 +182,7 @@ impl Drop for Service {
 pub struct Job {
     pub children: Vec<Child>,
     pub files: Vec<PathBuf>,
-    pub control: Control,
+    pub _control: Control,
     pub gang: u32,
 }
 
@@ -224,7 +230,7 @@ impl Job {
         Self {
             children: children.collect(),
             files,
-            control,
+            _control: control,
             gang,
         }
     }

@@ -1,0 +1,142 @@
+//! What the controller is asked, and its answers.
+
+use super::Center;
+use crate::clients::{ClientId, Word};
+use crate::control::{NodeStatus, Reply, Request, RowStatus, Status};
+use crate::courier::Courier;
+use crate::desk::{Job, NodeFacts};
+use idlewave_freeze::clock;
+use idlewave_gang::matrix::{Cell, RowId};
+use idlewave_gang::policy::Class;
+use idlewave_gang::protocol::Slot;
+use idlewave_units::{Nanos, NodeId};
+
+impl<C: Courier> Center<C> {
+    pub(super) fn word(&mut self, client: ClientId, word: Word) {
+        let (request, user) = match word {
+            Word::Asked(request, user) => (request, user),
+            Word::Gone => {
+                // Who brought these gangs has ended, and they with it, or they go on as any programs do.
+                for gang in self.tied.remove(&client).unwrap_or_default() {
+                    self.told.remove(&gang);
+                    self.desk.over(gang);
+                }
+                return;
+            }
+        };
+        let reply = self
+            .answer(client, request, user)
+            .unwrap_or_else(Reply::Failed);
+        self.clients.say(client, &reply);
+    }
+
+    fn answer(&mut self, client: ClientId, request: Request, user: u32) -> Result<Reply, String> {
+        let now = clock::now();
+        let may = user == 0 || user == self.settings.owner;
+        let refused = |what: &str| {
+            Err(format!(
+                "{what} as user {user}: only root and the user of the service (user {}) may",
+                self.settings.owner
+            ))
+        };
+        match request {
+            Request::Submit {
+                name,
+                mark,
+                user: of,
+                interactive,
+                weight,
+                keep,
+            } => {
+                if of != user && !may {
+                    return refused(&format!("submit processes of user {of}"));
+                }
+                let class = if interactive {
+                    Class::Interactive
+                } else {
+                    Class::Production
+                };
+                let job = Job {
+                    name,
+                    user: of,
+                    mark,
+                    class,
+                    weight,
+                };
+                let gang = self.desk.submit(job, now).map_err(|e| e.to_string())?;
+                if !keep {
+                    self.tied.entry(client).or_default().push(gang);
+                }
+                Ok(Reply::Submitted { gang: gang.get() })
+            }
+            Request::Cancel { gang } => {
+                let asked = if may { 0 } else { user };
+                self.desk.cancel(gang, asked).map_err(|e| e.to_string())?;
+                Ok(Reply::Done)
+            }
+            Request::Drain { on } if may => {
+                self.desk.drain(on);
+                Ok(Reply::Done)
+            }
+            Request::Drain { .. } => refused("drain"),
+            Request::Status => Ok(Reply::Status(Box::new(self.status(now)))),
+            Request::Stop if may => {
+                self.stop = true;
+                Ok(Reply::Done)
+            }
+            Request::Stop => refused("stop the service"),
+        }
+    }
+
+    fn status(&self, now: Nanos) -> Status {
+        let members = self.protocol.members();
+        let policy = self.desk.policy();
+        let slice = policy.costs().slice(policy.settings());
+        let node = |(id, facts): (&NodeId, &NodeFacts)| NodeStatus {
+            node: *id,
+            host: facts.host.clone(),
+            cpus: facts.cpus,
+            freezer: facts.freezer.clone(),
+            coordinated: members.contains(*id),
+            limits: facts.limits.clone(),
+        };
+        Status {
+            age: now.saturating_sub(self.began),
+            open: self.protocol.idle() || self.protocol.running() != Slot::All,
+            draining: self.desk.draining(),
+            running: match self.protocol.running() {
+                Slot::All => None,
+                Slot::Gang(row) => Some(row.get()),
+            },
+            slice: slice.length,
+            slice_for: slice.cost,
+            overhead: policy.settings().overhead,
+            nodes: self.desk.nodes().iter().map(node).collect(),
+            rows: self.desk.matrix().rows().map(|row| self.row(row)).collect(),
+            gangs: self.desk.gangs(now),
+            switches: self.tallies.status(),
+            epoch: self.protocol.epoch().to_string(),
+        }
+    }
+
+    fn row(&self, row: RowId) -> RowStatus {
+        let matrix = self.desk.matrix();
+        let cell = |node, slot| {
+            matrix.cell(row, node, slot).map(|cell| match cell {
+                Cell::Home(gang) => (gang.get(), true),
+                Cell::Alternate(gang) => (gang.get(), false),
+            })
+        };
+        let nodes = (0..matrix.nodes()).map(|node| NodeId::new(node as u32));
+        RowStatus {
+            row: row.get(),
+            cells: nodes
+                .map(|node| {
+                    (0..matrix.slots(node))
+                        .map(|slot| cell(node, slot))
+                        .collect()
+                })
+                .collect(),
+        }
+    }
+}

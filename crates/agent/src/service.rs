@@ -1,0 +1,256 @@
+//! The two services with everything that they need on a machine: keys, sockets, freezer, watchdog, real-time priority.
+
+use crate::center::{Center, CenterSettings, Note};
+use crate::clients::Clients;
+use crate::courier::{Courier as _, Post, link_peer};
+use crate::desk::DeskError;
+use crate::held::Gangs;
+use crate::node::{Node, NodeNote, NodeSettings};
+use crate::parcel::Place;
+use idlewave_freeze::{
+    FreezeError, Freezer, Kind, Uid, Watchdog, become_realtime, lock_memory, recover,
+};
+use idlewave_gang::protocol::Peer;
+use idlewave_link::{Address, Auth, Key, Link, LinkError, Munge};
+use idlewave_units::{Nanos, NodeId};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// How long a freeze may take until it has failed. The reference measured outliers of 5 ms.
+const FREEZE_LIMIT: Nanos = Nanos::from_millis(20);
+/// The watchdog goes before the agent, and both before ranks.
+const WATCHDOG_ABOVE: u8 = 1;
+
+/// How controller and agents know each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// By the key in this file.
+    Key(PathBuf),
+    /// By munge, at its usual socket.
+    Munge,
+}
+
+impl Trust {
+    fn auth(&self) -> Result<Auth, LinkError> {
+        Ok(match self {
+            Trust::Key(path) => Auth::Key(Key::load(path)?),
+            Trust::Munge => Auth::Munge(Munge::open(None)?),
+        })
+    }
+}
+
+/// What an agent is started with.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The node's number.
+    pub node: NodeId,
+    /// Where the controller is.
+    pub controller: Place,
+    /// Where to listen; `None`: at the address of this machine that the controller is reached from, or beside its socket.
+    pub listen: Option<Place>,
+    /// How it is known.
+    pub trust: Trust,
+    /// How processes are stopped; `None`: the best way there is.
+    pub freezer: Option<Kind>,
+    /// Real-time priority; 0: none.
+    pub priority: u8,
+    /// CPUs for gangs; `None`: all that this process may use.
+    pub cpus: Option<u32>,
+    /// The program that calls [`idlewave_freeze::Watchdog::serve`], with its arguments.
+    pub watchdog: Vec<std::ffi::OsString>,
+}
+
+/// What the controller is started with.
+#[derive(Clone, Debug)]
+pub struct CenterOptions {
+    /// Where agents reach it.
+    pub listen: Place,
+    /// How they are known.
+    pub trust: Trust,
+    /// Where it is asked.
+    pub control: PathBuf,
+    /// Whether all users of the machine may ask.
+    pub all_users: bool,
+    /// Real-time priority; 0: none.
+    pub priority: u8,
+    /// Policy and protocol.
+    pub settings: CenterSettings,
+}
+
+/// Why a service cannot be started, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Keys, sockets.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Freezers.
+    #[error(transparent)]
+    Freeze(#[from] FreezeError),
+    /// Settings.
+    #[error(transparent)]
+    Desk(#[from] DeskError),
+    /// The control socket.
+    #[error("listen at {path}: {source}")]
+    Control {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The controller's address leads nowhere.
+    #[error("find a way to the controller at {to}: {source}")]
+    Way {
+        /// Where it is said to be.
+        to: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Threads or waiting.
+    #[error("serve: {0}")]
+    Serve(#[from] io::Error),
+}
+
+/// An agent, until it is to stop or its controller says farewell. `ready` is called with where it listens, and with what does not
+/// work as well as it could.
+///
+/// # Errors
+/// What hinders its start; waiting fails.
+pub fn serve_node(
+    options: &NodeOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Address, &[String]),
+    log: impl FnMut(&NodeNote),
+) -> Result<(), ServiceError> {
+    let mut limits = Vec::new();
+    let freezer = match options.freezer {
+        Some(kind) => Freezer::of_kind(kind)?,
+        None => {
+            let choice = Freezer::choose();
+            if choice.freezer.kind() == Kind::Signals {
+                limits.extend(choice.refused.iter().map(FreezeError::to_string));
+            }
+            choice.freezer
+        }
+    };
+    // What an agent before this one may have left: its watchdog was killed with it.
+    limits.extend(recover(&freezer).err().map(|error| error.to_string()));
+    let above = options.priority.saturating_add(WATCHDOG_ABOVE).min(99);
+    let watchdog = match options.watchdog.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            if options.priority > 0 {
+                command.arg(above.to_string());
+            }
+            Some(Watchdog::start(&mut command)?)
+        }
+        None => None,
+    };
+    let listen = match (&options.listen, &options.controller) {
+        (Some(listen), _) => address(listen),
+        (None, Place::Unix(path)) => {
+            Address::Unix(path.with_file_name(format!("agent{}.sock", options.node)))
+        }
+        (None, Place::Udp(to)) => Address::Udp(SocketAddr::new(way(*to)?.ip(), 0)),
+    };
+    let link = Link::bind(
+        link_peer(Peer::Agent(options.node)),
+        options.trust.auth()?,
+        &listen,
+    )?;
+    let mut post = Post::new(link);
+    post.know(Peer::Controller, &options.controller);
+    if options.priority > 0 {
+        limits.extend(realtime(options.priority));
+    }
+    ready(post.link().address(), &limits);
+    let settings = NodeSettings {
+        node: options.node,
+        host: host(),
+        cpus: options.cpus.unwrap_or_else(cpus),
+        freezer: freezer.kind().to_string(),
+        limits,
+        repeat: Nanos::from_millis(5),
+        join: Nanos::from_millis(200),
+    };
+    let gangs = Gangs::new(freezer, watchdog, FREEZE_LIMIT);
+    let mut node = Node::new(settings, post, gangs)?;
+    Ok(node.run(stop, log)?)
+}
+
+/// The controller, until it is to stop. `ready` is called when it listens, with what does not work as well as it could.
+///
+/// # Errors
+/// What hinders its start; waiting fails.
+pub fn serve_center(
+    options: &CenterOptions,
+    stop: &AtomicBool,
+    ready: impl FnOnce(&Address, &[String]),
+    log: impl FnMut(&Note),
+) -> Result<(), ServiceError> {
+    let clients = Clients::listen(&options.control, options.all_users).map_err(|source| {
+        ServiceError::Control {
+            path: options.control.clone(),
+            source,
+        }
+    })?;
+    let link = Link::bind(
+        link_peer(Peer::Controller),
+        options.trust.auth()?,
+        &address(&options.listen),
+    )?;
+    let post = Post::new(link);
+    let limits: Vec<String> = match options.priority {
+        0 => Vec::new(),
+        priority => realtime(priority).collect(),
+    };
+    ready(post.link().address(), &limits);
+    let mut center = Center::new(options.settings.clone(), post, clients)?;
+    Ok(center.run(stop, log)?)
+}
+
+/// The user of this process.
+pub fn own_user() -> u32 {
+    Uid::own().get()
+}
+
+/// Takes real-time priority and keeps memory; gives what was refused. Without it switches are late by milliseconds on a busy node.
+fn realtime(priority: u8) -> impl Iterator<Item = String> {
+    let refused = [become_realtime(priority).err(), lock_memory().err()];
+    refused.into_iter().flatten().map(|error| error.to_string())
+}
+
+fn address(place: &Place) -> Address {
+    match place {
+        Place::Unix(path) => Address::Unix(path.clone()),
+        Place::Udp(address) => Address::Udp(*address),
+    }
+}
+
+/// The address of this machine from which `to` is reached: the routing table's word, nothing is sent.
+fn way(to: SocketAddr) -> Result<SocketAddr, ServiceError> {
+    let any: SocketAddr = match to {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let find = || -> io::Result<SocketAddr> {
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(to)?;
+        socket.local_addr()
+    };
+    find().map_err(|source| ServiceError::Way { to, source })
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// CPUs that this process may use.
+fn cpus() -> u32 {
+    let n = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,108 @@
+//! `idlewave gang`: several parallel jobs on the same nodes, each in step.
+
+mod ask;
+mod serve;
+mod submit;
+mod text;
+
+use crate::exit::{Exit, Failure};
+use crate::until_stopped;
+use clap::{Args, Subcommand};
+use idlewave_agent::Control;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo idlewave gang start --background
+  idlewave gang submit -- mpirun -n 2 ./app
+  idlewave gang status --watch
+  sudo idlewave gang stop";
+
+/// Runs parallel jobs on the same nodes in turns of 10 to 100 ms: all ranks of one job, then all
+/// ranks of the next, so that none of them waits for ranks that its neighbours displaced.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GangArgs {
+    #[command(subcommand)]
+    what: Gang,
+}
+
+#[derive(Debug, Subcommand)]
+enum Gang {
+    /// Start the service that switches jobs on this node, and on others
+    Start(Box<serve::StartArgs>),
+    /// Run a command as a gang: its ranks take turns with those of other gangs
+    Submit(submit::SubmitArgs),
+    /// Say which gangs there are
+    List(ask::ListArgs),
+    /// Show the matrix of gangs, whose turn it is, and what switches cost
+    Status(ask::StatusArgs),
+    /// End the processes of a gang
+    Cancel(ask::CancelArgs),
+    /// Let everything run and take no new gangs; or undo that
+    Drain(ask::DrainArgs),
+    /// End the service; all gangs run on as any programs do
+    Stop(ask::StopArgs),
+    /// Print the service's metrics in Prometheus' text format
+    Metrics(ask::MetricsArgs),
+    /// Switch the gangs of this node, as a controller on another node says
+    Agent(serve::AgentArgs),
+    /// Thaw what an agent froze when it dies
+    #[command(hide = true)]
+    Watchdog(serve::WatchdogArgs),
+}
+
+/// Where the service is asked.
+#[derive(Debug, Args)]
+struct Place {
+    /// The service's socket [default: /run/idlewave/gang.sock, or the user's own]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Place {
+    /// The socket that was named, or the usual one.
+    fn path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(serve::usual_socket)
+    }
+
+    /// The socket to ask at: the one that was named, or root's if somebody serves there, or the user's own.
+    fn connect(&self) -> Result<Control, Failure> {
+        let mut places = vec![self.path()];
+        if self.socket.is_none() {
+            places.push(PathBuf::from(serve::ROOTS_SOCKET));
+        }
+        let mut first = None;
+        for path in places {
+            match Control::connect(&path) {
+                Ok(control) => return Ok(control),
+                Err(error) => {
+                    first.get_or_insert_with(|| (path, error));
+                }
+            }
+        }
+        let what = first.map_or_else(String::new, |(path, error)| {
+            format!("reach the gang service at {}: {error}", path.display())
+        });
+        Err(Failure::new(Exit::NotPossible, what)
+            .with_next("start it with `idlewave gang start`, or say where it is with --socket"))
+    }
+}
+
+/// Runs the command.
+pub fn run_gang(args: GangArgs) -> ExitCode {
+    match args.what {
+        Gang::Start(args) => until_stopped(|stop| serve::start(&args, stop)),
+        Gang::Agent(args) => until_stopped(|stop| serve::agent(&args, stop)),
+        Gang::Watchdog(args) => serve::watchdog(&args),
+        // Its signals are the command's own.
+        Gang::Submit(args) => submit::submit(&args),
+        Gang::List(args) => until_stopped(|_| ask::list(&args)),
+        Gang::Status(args) => until_stopped(|stop| ask::status(&args, stop)),
+        Gang::Cancel(args) => until_stopped(|_| ask::cancel(&args)),
+        Gang::Drain(args) => until_stopped(|_| ask::drain(&args)),
+        Gang::Stop(args) => until_stopped(|_| ask::stop(&args)),
+        Gang::Metrics(args) => until_stopped(|_| ask::metrics(&args)),
+    }
+}

@@ -1,0 +1,550 @@
+//! The services: the controller, the agent of a node, and the watchdog of an agent.
+
+use crate::exit::{Exit, Failure};
+use crate::report_failure;
+use clap::{Args, ValueEnum};
+use idlewave_agent::control::{Reply, Request};
+use idlewave_agent::{
+    CenterOptions, CenterSettings, Control, DeskSettings, NodeNote, NodeOptions, Note, Place,
+    ServiceError, Trust, own_user, serve_center, serve_node,
+};
+use idlewave_freeze::{Kind, Watchdog};
+use idlewave_gang::policy;
+use idlewave_gang::protocol::ControllerSettings;
+use idlewave_recording::Stop;
+use idlewave_units::{Nanos, NodeId};
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where root's service is asked.
+pub const ROOTS_SOCKET: &str = "/run/idlewave/gang.sock";
+/// How long a service in the background may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+/// How processes are stopped.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Freezer {
+    /// The freezer of cgroup v2
+    V2,
+    /// The freezer of cgroup v1
+    V1,
+    /// SIGSTOP and SIGCONT
+    Signals,
+}
+
+impl Freezer {
+    fn kind(self) -> Kind {
+        match self {
+            Freezer::V2 => Kind::V2,
+            Freezer::V1 => Kind::V1,
+            Freezer::Signals => Kind::Signals,
+        }
+    }
+    fn word(self) -> &'static str {
+        match self {
+            Freezer::V2 => "v2",
+            Freezer::V1 => "v1",
+            Freezer::Signals => "signals",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct StartArgs {
+    /// Part of the time that switches may take; slices are chosen for it
+    #[arg(long, default_value = "2%", value_name = "PART", value_parser = part)]
+    overhead: f64,
+    /// Slices of this length, whatever switches cost
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["overhead", "shortest", "longest"])]
+    slice: Option<Nanos>,
+    /// Shortest slice
+    #[arg(long, default_value = "10ms", value_name = "TIME")]
+    shortest: Nanos,
+    /// Longest slice
+    #[arg(long, default_value = "100ms", value_name = "TIME")]
+    longest: Nanos,
+    /// Most of the time that interactive gangs get while others wait
+    #[arg(long, default_value = "50%", value_name = "PART", value_parser = part)]
+    share: f64,
+    /// Rows of the matrix: gangs that take turns on a CPU
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    rows: u16,
+    /// How long all ranks have to be there before they are switched: they must be through MPI_Init
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    settle: Nanos,
+    /// UDP address for the agents of other nodes, as in 10.0.0.1:7431; needs --key or --munge
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// File of the key that controller and agents share, of mode 0600; made if it is not there
+    #[arg(long, value_name = "FILE", conflicts_with = "munge")]
+    key: Option<PathBuf>,
+    /// Know agents by munge
+    #[arg(long)]
+    munge: bool,
+    /// No gangs on this node: only the controller
+    #[arg(long)]
+    no_local: bool,
+    /// Switch at the end of every slice even when one gang is alone, to measure what it costs
+    #[arg(long)]
+    always: bool,
+    /// How processes are stopped [default: the best that works]
+    #[arg(long, value_name = "WAY")]
+    freezer: Option<Freezer>,
+    /// Real-time priority of controller and agent, 0 for none
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=98))]
+    priority: u8,
+    /// Return when it serves, with a log beside the socket
+    #[arg(long)]
+    background: bool,
+    #[command(flatten)]
+    place: super::Place,
+}
+
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Where the controller is: ADDRESS:PORT of `gang start --listen`, or its socket's path
+    #[arg(long, value_name = "WHERE")]
+    controller: String,
+    /// Number of this node, from 0; each has its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..65_536))]
+    node: u32,
+    /// File of the key that controller and agents share, of mode 0600
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "munge",
+        required_unless_present = "munge"
+    )]
+    key: Option<PathBuf>,
+    /// Know the controller by munge
+    #[arg(long)]
+    munge: bool,
+    /// UDP address to listen at [default: the one that the controller is reached from, any port]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// CPUs for gangs [default: all that this process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    cpus: Option<u32>,
+    /// How processes are stopped [default: the best that works]
+    #[arg(long, value_name = "WAY")]
+    freezer: Option<Freezer>,
+    /// Real-time priority, 0 for none
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=98))]
+    priority: u8,
+}
+
+/// A part of a whole: `2%` or `0.02`.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let value: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("`{text}` is no part of a whole, as in 2%"))?;
+    let value = value / scale;
+    if value > 0.0 && value < 1.0 {
+        Ok(value)
+    } else {
+        Err(format!("`{text}` is not above 0 and below 100%"))
+    }
+}
+
+/// Where the user's own service is asked; root's is for everybody.
+pub fn usual_socket() -> PathBuf {
+    if own_user() == 0 {
+        return PathBuf::from(ROOTS_SOCKET);
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => Path::new(&directory).join("idlewave/gang.sock"),
+        None => PathBuf::from(format!("/tmp/idlewave-{}/gang.sock", own_user())),
+    }
+}
+
+impl From<ServiceError> for Failure {
+    fn from(error: ServiceError) -> Self {
+        let what = error.to_string();
+        let next = match &error {
+            ServiceError::Control { .. } => Some(
+                "stop the other one with `idlewave gang stop`, or choose another place with --socket",
+            ),
+            ServiceError::Desk(_) => Some("choose values that the help names"),
+            ServiceError::Freeze(_) => Some("leave --freezer out to take what works here"),
+            _ => None,
+        };
+        let failure = Failure::new(Exit::NotPossible, what);
+        match next {
+            Some(next) => failure.with_next(next),
+            None => failure,
+        }
+    }
+}
+
+fn log(text: &str) {
+    // Nobody is there to be told that nobody is there.
+    let _ = std::io::stderr()
+        .lock()
+        .write_all(format!("idlewave: {text}\n").as_bytes());
+}
+
+/// `idlewave gang start`.
+pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
+    let control = args.place.path();
+    let directory = control.parent().unwrap_or(Path::new("/")).to_owned();
+    make_directory(&directory)?;
+    if args.background {
+        return background(args, &control);
+    }
+    let trust = trust(args, &control)?;
+    let listen = match args.listen {
+        Some(address) => Place::Udp(address),
+        None => Place::Unix(control.with_extension("agents")),
+    };
+    let options = CenterOptions {
+        listen,
+        trust: trust.clone(),
+        control: control.clone(),
+        all_users: own_user() == 0,
+        priority: args.priority,
+        settings: settings(args),
+    };
+    let mut local: Option<Local> = None;
+    let mut failed = None;
+    let ready = |address: &idlewave_link::Address, limits: &[String]| {
+        for limit in limits {
+            log(&format!("switches will be late at times: {limit}"));
+        }
+        log(&format!(
+            "gang switching: asked at {}, agents at {address}",
+            control.display()
+        ));
+        if !args.no_local {
+            match Local::start(args, &trust, &control, address) {
+                Ok(agent) => local = Some(agent),
+                Err(failure) => failed = Some(failure),
+            }
+        }
+    };
+    let served = serve_center(&options, &stop.flag, ready, note);
+    drop(local);
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    Ok(served?)
+}
+
+fn settings(args: &StartArgs) -> CenterSettings {
+    let (shortest, longest) = match args.slice {
+        Some(slice) => (slice, slice),
+        None => (args.shortest, args.longest),
+    };
+    let policy = policy::Settings {
+        overhead: args.overhead,
+        shortest,
+        longest,
+        share: args.share,
+        ..policy::Settings::default()
+    };
+    // Over a network moments lie ahead by what a message takes; on one node everything is at once.
+    let hop = if args.listen.is_some() {
+        Nanos::from_micros(300)
+    } else {
+        Nanos::ZERO
+    };
+    CenterSettings {
+        protocol: ControllerSettings {
+            arity: 8,
+            lease: Nanos::from_secs(1),
+            margin: Nanos::from_millis(50),
+            repeat: Nanos::from_millis(5),
+            limit: Nanos::from_millis(300),
+            hop,
+            beat: Nanos::from_millis(200),
+        },
+        desk: DeskSettings {
+            policy,
+            rows: usize::from(args.rows),
+            settle: args.settle,
+        },
+        always: args.always,
+        owner: own_user(),
+        start: SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |t| t.as_secs() as u32),
+    }
+}
+
+fn make_directory(directory: &Path) -> Result<(), Failure> {
+    let mode = if own_user() == 0 { 0o755 } else { 0o700 };
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(directory);
+    made.map_err(|error| {
+        let what = format!("create {}: {error}", directory.display());
+        Failure::new(Exit::Io, what).with_next("choose another place with --socket")
+    })
+}
+
+/// The key: the one that was named, made if need be; without other nodes one of this service's own.
+fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
+    if args.munge {
+        return Ok(Trust::Munge);
+    }
+    let path = match (&args.key, args.listen) {
+        (Some(path), _) => path.clone(),
+        (None, Some(address)) => {
+            let what = format!("listen at {address} without knowing who speaks");
+            return Err(Failure::new(Exit::Usage, what)
+                .with_next("give --key FILE, which is made if it is not there, or --munge"));
+        }
+        (None, None) => {
+            let path = control.with_extension("key");
+            // Of a service before this one.
+            let _ = fs::remove_file(&path);
+            path
+        }
+    };
+    if !path.exists() {
+        idlewave_link::Key::create(&path)
+            .map_err(|error| Failure::from(ServiceError::from(error)))?;
+        if args.key.is_some() {
+            log(&format!(
+                "made the key {}: copy it to the nodes, with mode 0600",
+                path.display()
+            ));
+        }
+    }
+    Ok(Trust::Key(path))
+}
+
+fn note(note: &Note) {
+    log(&match note {
+        Note::Node(text) => text.clone(),
+        Note::Gang(gang, stage) => format!("gang {gang}: {}", format!("{stage:?}").to_lowercase()),
+        Note::Aborted(why) => format!("a switch was aborted: {why}"),
+        Note::Missing(nodes) => {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!("not heard of: node {}", nodes.join(", "))
+        }
+        Note::Superseded => "another controller gives orders; this one ends".to_owned(),
+        Note::Trouble(why) => format!("failed to {why}"),
+    });
+}
+
+/// This node's agent, a process of its own: what it froze thaws when it dies, and the controller goes on.
+struct Local(Child);
+
+impl Local {
+    fn start(
+        args: &StartArgs,
+        trust: &Trust,
+        control: &Path,
+        address: &idlewave_link::Address,
+    ) -> Result<Local, Failure> {
+        let failed = |why: std::io::Error| {
+            Failure::new(Exit::Other, format!("start the agent of this node: {why}"))
+        };
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["gang", "agent", "--node", "0", "--controller"]);
+        match address {
+            idlewave_link::Address::Unix(path) => command.arg(path),
+            idlewave_link::Address::Udp(address) => command.arg(address.to_string()),
+        };
+        match trust {
+            Trust::Key(path) => command.arg("--key").arg(path),
+            Trust::Munge => command.arg("--munge"),
+        };
+        command.args(["--priority", &args.priority.to_string()]);
+        if let Some(freezer) = args.freezer {
+            command.args(["--freezer", freezer.word()]);
+        }
+        command
+            .stdin(Stdio::null())
+            .current_dir(control.parent().unwrap_or(Path::new("/")));
+        // A terminal's ^C is for the controller, which then ends the agent.
+        command.process_group(0);
+        let child = command.spawn().map_err(failed)?;
+        Ok(Local(child))
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        if let Ok(pid) = libc::pid_t::try_from(self.0.id()) {
+            // SAFETY: numbers only; it is our child and was not waited for.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        while Instant::now() < end {
+            match self.0.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+                _ => return,
+            }
+        }
+        // Its watchdog thaws.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the same service as a process of its own and waits until it answers.
+fn background(args: &StartArgs, control: &Path) -> Result<(), Failure> {
+    let failed =
+        |what: &str, error: std::io::Error| Failure::new(Exit::Io, format!("{what}: {error}"));
+    let path = control.with_extension("log");
+    let file =
+        fs::File::create(&path).map_err(|e| failed(&format!("create {}", path.display()), e))?;
+    let again = file.try_clone().map_err(|e| failed("write a log", e))?;
+    let program = std::env::current_exe().map_err(|e| failed("find this program", e))?;
+    let words = std::env::args_os()
+        .skip(1)
+        .filter(|word| word != "--background");
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(again);
+    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        });
+    }
+    let mut child = command
+        .spawn()
+        .map_err(|e| failed("start the service", e))?;
+    let end = Instant::now() + START_LIMIT;
+    loop {
+        if let Ok(Some(_)) = child.try_wait() {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let why = text
+                .lines()
+                .find_map(|line| line.strip_prefix("idlewave: failed to "));
+            let why = why.unwrap_or("start the service: it ended at once");
+            return Err(
+                Failure::new(Exit::NotPossible, why).with_next(format!("read {}", path.display()))
+            );
+        }
+        let nodes = usize::from(!args.no_local);
+        if let Ok(Ok(Reply::Status(status))) =
+            Control::connect(control).map(|mut c| c.ask(&Request::Status))
+        {
+            if status.nodes.len() >= nodes {
+                break;
+            }
+        }
+        if Instant::now() > end {
+            let what = format!("hear of the service within {} s", START_LIMIT.as_secs());
+            return Err(
+                Failure::new(Exit::NotPossible, what).with_next(format!("read {}", path.display()))
+            );
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    crate::print(&format!(
+        "gang switching runs (process {}), asked at {}, log in {}\n",
+        child.id(),
+        control.display(),
+        path.display()
+    ))
+}
+
+/// `idlewave gang agent`.
+pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
+    // When its controller on this node dies it is not left alone: it leaves in order.
+    let controller = match args.controller.parse::<SocketAddr>() {
+        Ok(address) => Place::Udp(address),
+        Err(_) if args.controller.contains('/') => {
+            follow_parent();
+            Place::Unix(PathBuf::from(&args.controller))
+        }
+        Err(_) => {
+            let what = format!(
+                "find a controller at `{}`: it is neither ADDRESS:PORT nor a path",
+                args.controller
+            );
+            return Err(Failure::new(Exit::Usage, what)
+                .with_next("give what `idlewave gang start` printed"));
+        }
+    };
+    let trust = match &args.key {
+        Some(path) => Trust::Key(path.clone()),
+        None => Trust::Munge,
+    };
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?;
+    let options = NodeOptions {
+        node: NodeId::new(args.node),
+        controller,
+        listen: args.listen.map(Place::Udp),
+        trust,
+        freezer: args.freezer.map(Freezer::kind),
+        priority: args.priority,
+        cpus: args.cpus,
+        watchdog: [
+            program.into_os_string(),
+            OsString::from("gang"),
+            OsString::from("watchdog"),
+        ]
+        .into(),
+    };
+    let ready = |address: &idlewave_link::Address, limits: &[String]| {
+        log(&format!(
+            "agent of node {}: listens at {address}",
+            args.node
+        ));
+        for limit in limits {
+            log(&format!("node {}: {limit}", args.node));
+        }
+    };
+    let node = args.node;
+    serve_node(&options, &stop.flag, ready, |note| {
+        log(&match note {
+            NodeNote::Uncoordinated(epoch) => {
+                format!("node {node}: not in step any more, everything runs (epoch {epoch})")
+            }
+            NodeNote::HeardAgain(epoch) => {
+                format!("node {node}: the controller is heard again (epoch {epoch})")
+            }
+            NodeNote::StillFrozen(epoch) => {
+                format!("node {node}: thawing failed and is tried again (epoch {epoch})")
+            }
+            NodeNote::Conflict(epoch) => {
+                format!("node {node}: epoch {epoch} was ordered both ways; please report this")
+            }
+            NodeNote::Trouble(why) => format!("node {node}: failed to {why}"),
+        });
+    })?;
+    Ok(())
+}
+
+/// SIGTERM when the parent ends.
+fn follow_parent() {
+    // SAFETY: numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+}
+
+/// What watches an agent.
+pub fn watchdog(args: &WatchdogArgs) -> ExitCode {
+    match Watchdog::serve(args.priority) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report_failure(&Failure::new(Exit::Other, error.to_string())),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct WatchdogArgs {
+    /// Real-time priority
+    priority: Option<u8>,
+}
