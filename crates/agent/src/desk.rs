@@ -24,6 +24,8 @@ pub struct DeskSettings {
     pub rows: usize,
     /// How long all ranks have to be there before the gang is switched: they may be in `MPI_Init`, which a freeze can hang for good.
     pub settle: Nanos,
+    /// Whether the turns of idle gangs go to others.
+    pub yielding: bool,
 }
 
 /// A node that greeted.
@@ -67,6 +69,8 @@ struct Gang {
     /// CPU time and turns at the last look.
     looked: (Nanos, Nanos),
     turns: Nanos,
+    /// Looks one after the other at which it had not used its turns.
+    unused: u8,
     idle: bool,
 }
 
@@ -195,6 +199,7 @@ impl Desk {
             trouble: None,
             looked: (Nanos::ZERO, Nanos::ZERO),
             turns: Nanos::ZERO,
+            unused: 0,
             idle: false,
         };
         self.gangs.insert(id, gang);
@@ -246,6 +251,7 @@ impl Desk {
         for one in seen {
             if let Some(gang) = self.gangs.get_mut(&GangId::new(one.gang)) {
                 gang.seen.insert(node, one);
+                gang.judge();
             }
         }
     }
@@ -386,14 +392,12 @@ impl Desk {
         if self.draining || self.matrix.rows().next().is_none() {
             return None;
         }
-        for gang in self.gangs.values_mut() {
-            gang.judge();
-        }
         for row in self.matrix.rows().collect::<Vec<_>>() {
             let gangs = self.matrix.running(row);
-            let idle = gangs
-                .iter()
-                .all(|g| self.gangs.get(g).is_none_or(|g| g.idle));
+            let idle = self.settings.yielding
+                && gangs
+                    .iter()
+                    .all(|g| self.gangs.get(g).is_none_or(|g| g.idle));
             let activity = if idle {
                 Activity::Idle
             } else {
@@ -477,14 +481,20 @@ impl Gang {
         here.map(|(node, seen)| slots(node, seen)).collect()
     }
 
-    /// Whether it used its turns since the last look, if they are long enough to tell.
+    /// Judges whether it used its turns since the last look, if they are long enough to tell. Twice without a use and it is
+    /// idle: what a turn used may have been counted in the look before.
     fn judge(&mut self) {
         let (cpu, turns) = (self.cpu(), self.turns);
         let turned = turns.saturating_sub(self.looked.1);
-        let used = cpu.saturating_sub(self.looked.0);
-        if used > Nanos::ZERO || turned >= EVIDENCE {
-            self.idle = turned >= EVIDENCE && used.as_f64() < IDLE * turned.as_f64();
-            self.looked = (cpu, turns);
+        if turned < EVIDENCE {
+            return;
         }
+        let used = cpu.saturating_sub(self.looked.0);
+        self.looked = (cpu, turns);
+        self.unused = match used.as_f64() < IDLE * turned.as_f64() {
+            true => self.unused.saturating_add(1),
+            false => 0,
+        };
+        self.idle = self.unused >= 2;
     }
 }

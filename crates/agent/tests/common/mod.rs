@@ -99,6 +99,7 @@ pub fn settings(slice: Nanos) -> CenterSettings {
             policy,
             rows: 8,
             settle: Nanos::from_millis(200),
+            yielding: true,
         },
         always: false,
         owner: Uid::own().get(),

@@ -94,6 +94,9 @@ pub struct StartArgs {
     /// Switch at the end of every slice even when one gang is alone, to measure what it costs
     #[arg(long)]
     always: bool,
+    /// Idle gangs keep their turns, instead of leaving them to others
+    #[arg(long)]
+    no_yield: bool,
     /// How processes are stopped [default: the best that works]
     #[arg(long, value_name = "WAY")]
     freezer: Option<Freezer>,
@@ -233,8 +236,13 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
             }
         }
     };
-    let served = serve_center(&options, &stop.flag, ready, note);
+    let mut lines = Log::default();
+    let served = serve_center(&options, &stop.flag, ready, |told| lines.line(note(told)));
     drop(local);
+    if args.key.is_none() && !args.munge {
+        // It was this service's own.
+        let _ = fs::remove_file(control.with_extension("key"));
+    }
     if let Some(failure) = failed {
         return Err(failure);
     }
@@ -273,6 +281,7 @@ fn settings(args: &StartArgs) -> CenterSettings {
             policy,
             rows: usize::from(args.rows),
             settle: args.settle,
+            yielding: !args.no_yield,
         },
         always: args.always,
         owner: own_user(),
@@ -326,8 +335,34 @@ fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
     Ok(Trust::Key(path))
 }
 
-fn note(note: &Note) {
-    log(&match note {
+/// What is said again and again is said once in a while, with how often it came.
+#[derive(Default)]
+struct Log {
+    last: String,
+    since: Option<Instant>,
+    again: u64,
+}
+
+/// How long the same line is not repeated.
+const SAME: Duration = Duration::from_secs(10);
+
+impl Log {
+    fn line(&mut self, text: String) {
+        let recent = self.since.is_some_and(|since| since.elapsed() < SAME);
+        if text == self.last && recent {
+            self.again += 1;
+            return;
+        }
+        if self.again > 0 {
+            log(&format!("{} (another {} times)", self.last, self.again));
+        }
+        log(&text);
+        (self.last, self.since, self.again) = (text, Some(Instant::now()), 0);
+    }
+}
+
+fn note(note: &Note) -> String {
+    match note {
         Note::Node(text) => text.clone(),
         Note::Gang(gang, stage) => format!("gang {gang}: {}", format!("{stage:?}").to_lowercase()),
         Note::Aborted(why) => format!("a switch was aborted: {why}"),
@@ -337,7 +372,7 @@ fn note(note: &Note) {
         }
         Note::Superseded => "another controller gives orders; this one ends".to_owned(),
         Note::Trouble(why) => format!("failed to {why}"),
-    });
+    }
 }
 
 /// This node's agent, a process of its own: what it froze thaws when it dies, and the controller goes on.

@@ -7,8 +7,9 @@ use clap::Args;
 use idlewave_agent::control::{Reply, Request, Stage};
 use idlewave_agent::{Control, Mark, marked};
 use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -71,12 +72,14 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         .and_then(|l| l.programs.first())
         .map_or(0, |words| words.start);
     let name = args.name.clone().unwrap_or_else(|| {
-        let words: Vec<_> = args
-            .command
-            .iter()
-            .skip(program)
-            .take(4)
-            .map(|w| w.to_string_lossy())
+        let mut words = args.command.iter().skip(program).take(4);
+        let first = words
+            .next()
+            .map(|word| Path::new(word).file_name().unwrap_or(word));
+        let words: Vec<_> = first
+            .into_iter()
+            .chain(words.map(OsString::as_os_str))
+            .map(OsStr::to_string_lossy)
             .collect();
         words.join(" ")
     });

@@ -136,7 +136,7 @@ fn matrix(text: &mut String, status: &Status) {
         return;
     }
     text.push_str(
-        "\nMATRIX (a column is a CPU, | parts nodes; * has the CPUs, small: runs there too)\n",
+        "\nMATRIX (a column per CPU, * has the CPUs now, (n) runs in that row as well)\n",
     );
     for row in &status.rows {
         let mark = if status.running == Some(row.row) {
