@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 30] = [
+const ORDER: [&str; 31] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -35,6 +35,7 @@ const ORDER: [&str; 30] = [
     "idlewave-study",
     "idlewave-measure",
     "idlewave-record",
+    "idlewave-trial",
     "idlewave",
     "idlewave-xtask",
 ];

@@ -38,6 +38,8 @@ pub struct FixedStepsOptions {
     pub values: usize,
     /// It starts when this file is there.
     pub gate: Option<PathBuf>,
+    /// A file that is made when all ranks are there and wait for the gate.
+    pub here: Option<PathBuf>,
     /// A step that takes longer than this has a gap.
     pub gap: Nanos,
 }
@@ -106,16 +108,21 @@ impl OfEveryRank for Steps<'_> {
         _: &dyn Progress,
     ) -> Result<Option<FixedSteps>, MeasureError> {
         let options = self.options;
-        while options.gate.as_ref().is_some_and(|gate| !gate.exists()) && !self.stop.is_requested()
-        {
-            std::thread::sleep(LOOK);
-        }
         // One CPU each, so that several programs meet on the same ones.
         let nodes = fabric.nodes()?;
         let allowed = allowed_cpus().map_err(RecordingError::from)?;
         let cpus: Vec<Cpu> = allowed.iter().collect();
         if let Some(cpu) = cpu_of(&cpus, nodes.local_rank(fabric.rank()).unwrap_or(0)) {
             pin(cpu)?;
+        }
+        fabric.barrier(&mut || ())?;
+        if let (0, Some(here)) = (fabric.rank().get(), &options.here) {
+            let made = std::fs::write(here, "");
+            made.map_err(RecordingError::io("write", here))?;
+        }
+        while options.gate.as_ref().is_some_and(|gate| !gate.exists()) && !self.stop.is_requested()
+        {
+            std::thread::sleep(LOOK);
         }
         fabric.barrier(&mut || ())?;
         let mut own = RankSteps::default();
@@ -182,6 +189,7 @@ mod tests {
             work: 1_000,
             values: 2,
             gate: None,
+            here: None,
             gap: Nanos::from_secs(100),
         }
     }
@@ -211,9 +219,13 @@ mod tests {
         let gate = directory.path().join("gate");
         let mut options = options();
         options.gate = Some(gate.clone());
+        let here = directory.path().join("here");
+        options.here = Some(here.clone());
         options.gap = Nanos::from_nanos(1);
         let opened = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(30));
+            while !here.exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let before = monotonic_ns();
             std::fs::write(gate, "").unwrap();
             before

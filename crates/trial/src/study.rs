@@ -1,0 +1,379 @@
+//! Runs all cases again and again, in turns, so that what drifts strikes them alike, and says what they took.
+
+use crate::bench::{Bench, Trial};
+use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
+use crate::error::TrialError;
+use idlewave_agent::control::SwitchStatus;
+use idlewave_measure::RankSteps;
+use idlewave_recording::{Progress, Stop};
+use idlewave_run::findings::Estimate;
+use idlewave_stats::quantiles;
+use idlewave_units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Ends of gaps within this time belong to one thaw.
+const ONE_THAW: u64 = 5_000_000;
+
+/// A number over the repeats: median, least, most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+    /// Of how many.
+    pub n: usize,
+}
+
+impl Spread {
+    /// Of some numbers; `None` of none.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let median = quantiles::median_of(values)?;
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let most = values.iter().copied().max_by(f64::total_cmp)?;
+        let n = values.len();
+        Some(Spread {
+            median,
+            least,
+            most,
+            n,
+        })
+    }
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// What is compared, over what it is compared with, of the same repeat: 1 is as long.
+    pub ratio: Spread,
+    /// What is compared, in seconds.
+    pub seconds: Spread,
+    /// Skew of the ranks' first steps after a thaw, ns, of all repeats: median with its interval, and the 0.99 quantile.
+    pub skew: Option<(Estimate, Estimate)>,
+    /// What switches cost in the last repeat.
+    pub switches: Option<SwitchStatus>,
+    /// Each repeat.
+    pub trials: Vec<Trial>,
+}
+
+/// A table with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Filled {
+    /// What it is of.
+    pub table: Table,
+    /// By case.
+    pub rows: Vec<Row>,
+}
+
+/// A study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The machine, in words.
+    pub machine: String,
+    /// What carried the messages of the programs.
+    pub carrier: Option<String>,
+    /// Each program alone: seconds.
+    pub alone: Vec<(Program, Spread)>,
+    /// Tables.
+    pub tables: Vec<Filled>,
+    /// Repeats that were made of those that were wanted.
+    pub repeats: (u32, u32),
+    /// Results of all runs of a program were the same, whatever was done to it.
+    pub same_results: bool,
+}
+
+/// Runs a study. Interrupted after a whole repeat, it says what it has.
+///
+/// # Errors
+/// The first repeat is not whole: something cannot be started or fails, or it was interrupted.
+pub fn study(
+    bench: &Bench,
+    tables: &[Table],
+    repeats: u32,
+    machine: String,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Study, TrialError> {
+    let mut cases = baselines(tables);
+    cases.extend(tables.iter().flat_map(|table| table.cases.iter().cloned()));
+    let total = f64::from(repeats) * cases.len() as f64;
+    let mut done: Vec<BTreeMap<usize, Trial>> = Vec::new();
+    let mut number = 0;
+    'repeats: for repeat in 0..repeats {
+        let mut of_this = BTreeMap::new();
+        for at in 0..cases.len() {
+            // Each repeat begins elsewhere, so that no case always follows the same one.
+            let at = (at + repeat as usize) % cases.len();
+            progress.part(&format!(
+                "{} of {repeats}: {}",
+                repeat + 1,
+                words(&cases[at])
+            ));
+            progress.at(number as f64 / total);
+            number += 1;
+            match bench.run(&cases[at], number, stop) {
+                Ok(trial) => drop(of_this.insert(at, trial)),
+                Err(TrialError::Interrupted) if !done.is_empty() => break 'repeats,
+                Err(error) => return Err(error),
+            }
+        }
+        done.push(of_this);
+    }
+    Ok(judge(tables, &cases, &done, repeats, machine))
+}
+
+fn judge(
+    tables: &[Table],
+    cases: &[Case],
+    done: &[BTreeMap<usize, Trial>],
+    wanted: u32,
+    machine: String,
+) -> Study {
+    let alone_at = |program: &Program| {
+        cases.iter().position(|case| {
+            case.treatment == Treatment::Alone && case.programs == [program.clone()]
+        })
+    };
+    let alone_of = |repeat: &BTreeMap<usize, Trial>, program: &Program| -> Option<f64> {
+        Some(repeat.get(&alone_at(program)?)?.makespan().as_f64())
+    };
+    let mut filled = Vec::new();
+    let mut at = baselines(tables).len();
+    for table in tables {
+        let mut rows = Vec::new();
+        for case in &table.cases {
+            let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+            for repeat in done {
+                let Some(trial) = repeat.get(&at) else {
+                    continue;
+                };
+                let compared = match table.compares {
+                    Compares::BackToBack => &case.programs[..],
+                    Compares::First => &case.programs[..1],
+                };
+                let took = match table.compares {
+                    Compares::BackToBack => trial.makespan().as_f64(),
+                    Compares::First => {
+                        let first = &trial.programs[0];
+                        first.end.saturating_sub(first.begin) as f64
+                    }
+                };
+                let alone: Option<f64> = compared.iter().map(|p| alone_of(repeat, p)).sum();
+                if let Some(alone) = alone.filter(|alone| *alone > 0.0) {
+                    ratios.push(took / alone);
+                    seconds.push(took / 1e9);
+                    trials.push(trial.clone());
+                }
+            }
+            at += 1;
+            if let (Some(ratio), Some(seconds)) = (Spread::of(&ratios), Spread::of(&seconds)) {
+                rows.push(Row {
+                    case: case.clone(),
+                    ratio,
+                    seconds,
+                    skew: skew(&trials),
+                    switches: trials.last().and_then(|trial| trial.switches.clone()),
+                    trials,
+                });
+            }
+        }
+        filled.push(Filled {
+            table: table.clone(),
+            rows,
+        });
+    }
+    let alone = baselines(tables).into_iter().filter_map(|case| {
+        let program = case.programs.first()?.clone();
+        let times: Vec<f64> = done
+            .iter()
+            .filter_map(|r| Some(alone_of(r, &program)? / 1e9))
+            .collect();
+        Some((program, Spread::of(&times)?))
+    });
+    let carriers = done
+        .iter()
+        .flat_map(BTreeMap::values)
+        .flat_map(|t| &t.programs);
+    let carrier = carriers
+        .filter_map(|p| p.steps.as_ref())
+        .map(|s| s.carrier.clone())
+        .next();
+    Study {
+        machine,
+        carrier,
+        alone: alone.collect(),
+        same_results: same_results(cases, done),
+        tables: filled,
+        repeats: (done.len() as u32, wanted),
+    }
+}
+
+/// Whether every run of a program gave the same sum.
+fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
+    let mut sums: Vec<(&Program, u64)> = Vec::new();
+    for (at, trial) in done.iter().flatten() {
+        let programs = cases.get(*at).map(|case| &case.programs);
+        for (program, seen) in programs.into_iter().flatten().zip(&trial.programs) {
+            let Some(steps) = &seen.steps else { continue };
+            let sum = steps.sum.to_bits();
+            match sums.iter().find(|(of, _)| *of == program) {
+                Some((_, first)) if *first != sum => return false,
+                Some(_) => {}
+                None => sums.push((program, sum)),
+            }
+        }
+    }
+    true
+}
+
+/// Between the first and the last rank of a program to go on after it was held up, of all thaws that all its ranks saw.
+fn skew(trials: &[Trial]) -> Option<(Estimate, Estimate)> {
+    let mut all = Vec::new();
+    for program in trials.iter().flat_map(|trial| &trial.programs) {
+        let Some(steps) = &program.steps else {
+            continue;
+        };
+        all.extend(skews(&steps.ranks));
+    }
+    (!all.is_empty()).then(|| (quantiles::median(&all), quantiles::quantile(&all, 0.99)))
+}
+
+fn skews(ranks: &[RankSteps]) -> Vec<u64> {
+    if ranks.len() < 2 {
+        return Vec::new();
+    }
+    let mut ends: Vec<(u64, usize)> = Vec::new();
+    for (rank, steps) in ranks.iter().enumerate() {
+        ends.extend(steps.gaps.iter().map(|(_, end)| (*end, rank)));
+    }
+    ends.sort_unstable();
+    let mut skews = Vec::new();
+    let mut from = 0;
+    while let Some((first, _)) = ends.get(from) {
+        let until = ends[from..]
+            .iter()
+            .position(|(end, _)| end - first > ONE_THAW);
+        let group = &ends[from..until.map_or(ends.len(), |n| from + n)];
+        let mut seen: Vec<usize> = group.iter().map(|(_, rank)| *rank).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        // A gap that not all had was no thaw; two of one rank are not told apart.
+        if seen.len() == ranks.len() && group.len() == ranks.len() {
+            skews.push(group[group.len() - 1].0 - first);
+        }
+        from += group.len();
+    }
+    skews
+}
+
+/// A case in words.
+pub fn words(case: &Case) -> String {
+    let programs: Vec<String> = case.programs.iter().map(program_words).collect();
+    format!(
+        "{}, {}",
+        programs.join(" and "),
+        treatment_words(case.treatment)
+    )
+}
+
+/// A program in words.
+pub fn program_words(program: &Program) -> String {
+    match program {
+        Program::Fine(work) => format!("allreduce every {work}"),
+        Program::Compute => "computation alone".to_owned(),
+        Program::Given(i) => format!("program {}", i + 1),
+    }
+}
+
+/// A treatment in words.
+pub fn treatment_words(treatment: Treatment) -> String {
+    match treatment {
+        Treatment::Alone => "alone".to_owned(),
+        Treatment::Switched(slice) => format!("gang switching, {slice}"),
+        Treatment::Yielding(slice) => format!("gang switching, {slice}, idle gangs yield"),
+        Treatment::Free => "no coscheduling".to_owned(),
+        Treatment::FreeYield => "no coscheduling, ranks yield".to_owned(),
+    }
+}
+
+/// The slice of a treatment.
+pub fn slice(treatment: Treatment) -> Option<Nanos> {
+    match treatment {
+        Treatment::Switched(slice) | Treatment::Yielding(slice) => Some(slice),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Seen;
+    use idlewave_measure::FixedSteps;
+
+    fn rank(gaps: &[(u64, u64)]) -> RankSteps {
+        RankSteps {
+            gaps: gaps.to_vec(),
+            ..RankSteps::default()
+        }
+    }
+
+    #[test]
+    fn a_thaw_is_what_all_ranks_saw_within_a_short_time() {
+        let ms = 1_000_000;
+        let first = rank(&[(0, 100 * ms), (200 * ms, 300 * ms), (350 * ms, 400 * ms)]);
+        let second = rank(&[(0, 100 * ms + 30_000), (200 * ms, 300 * ms - 70_000)]);
+        assert_eq!(skews(&[first.clone(), second]), [30_000, 70_000]);
+        assert!(skews(&[first]).is_empty());
+    }
+
+    fn trial(times: &[(u64, u64)], sum: f64) -> Trial {
+        let seen = |(begin, end): &(u64, u64)| Seen {
+            begin: *begin,
+            end: *end,
+            steps: Some(FixedSteps {
+                ranks: Vec::new(),
+                carrier: "test".to_owned(),
+                sum,
+            }),
+        };
+        Trial {
+            programs: times.iter().map(seen).collect(),
+            switches: None,
+        }
+    }
+
+    #[test]
+    fn a_pair_is_compared_with_its_programs_one_after_the_other_in_the_same_repeat() {
+        let slice = Nanos::from_millis(10);
+        let tables = crate::case::given(&[slice], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        assert_eq!(cases.len(), 4);
+        let s = 1_000_000_000;
+        let repeat = |pair: u64| {
+            BTreeMap::from([
+                (0, trial(&[(0, 2 * s)], 1.0)),
+                (1, trial(&[(5 * s, 8 * s)], 2.0)),
+                (2, trial(&[(0, pair), (s, pair + s)], 1.0)),
+                (3, trial(&[(0, 10 * s), (0, 4 * s)], 1.0)),
+            ])
+        };
+        let done = [repeat(4 * s), repeat(5 * s), repeat(9 * s)];
+        let found = judge(&tables, &cases, &done, 3, String::new());
+        let rows = &found.tables[0].rows;
+        // Alone 2 s and 3 s; together until 5, 6, 10 s.
+        assert_eq!(rows[0].ratio.median, 1.2);
+        assert_eq!(
+            (rows[0].ratio.least, rows[0].ratio.most, rows[0].ratio.n),
+            (1.0, 2.0, 3)
+        );
+        assert_eq!((rows[1].ratio.median, rows[1].seconds.median), (2.0, 10.0));
+        assert_eq!(found.alone[1].1.median, 3.0);
+        // The second program gave 2 alone, and 1 beside the other.
+        assert!(!found.same_results);
+    }
+}

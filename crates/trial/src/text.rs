@@ -1,0 +1,136 @@
+//! A study in words, 80 columns.
+
+use crate::case::Compares;
+use crate::study::{Filled, Row, Spread, Study, program_words, treatment_words};
+use idlewave_agent::control::Quantiles;
+use idlewave_units::Nanos;
+use std::fmt::Write as _;
+
+/// The study, for people.
+pub fn text(study: &Study) -> String {
+    let mut out = String::new();
+    let (made, wanted) = study.repeats;
+    let _ = writeln!(out, "STUDY OF GANG SWITCHING, {}", study.machine);
+    if let Some(carrier) = &study.carrier {
+        let _ = writeln!(out, "  programs over {carrier}");
+    }
+    let _ = writeln!(
+        out,
+        "  {made} of {wanted} repeats, cases in turns; median (least..most) of them\n"
+    );
+    out.push_str("ALONE\n");
+    for (program, time) in &study.alone {
+        let _ = writeln!(out, "  {:<42} {}", program_words(program), seconds(time));
+    }
+    for filled in &study.tables {
+        table(&mut out, filled);
+    }
+    phases(&mut out, study);
+    out.push('\n');
+    out.push_str(match study.same_results {
+        true => "Every program gave the same result whatever was done to it.\n",
+        false => "RESULTS DIFFER between runs of the same program: do not trust this machine.\n",
+    });
+    if made < 6 {
+        out.push_str(
+            "Fewer than 6 repeats bound no median at 95 %: least and most are all there is.\n",
+        );
+    }
+    out
+}
+
+fn seconds(time: &Spread) -> String {
+    format!("{:.3} s ({:.3}..{:.3})", time.median, time.least, time.most)
+}
+
+fn table(out: &mut String, filled: &Filled) {
+    let _ = writeln!(out, "\n{}", filled.table.name.to_uppercase());
+    let head = match filled.table.compares {
+        Compares::BackToBack => "over its programs one after the other",
+        Compares::First => "time of the first over its time alone",
+    };
+    let _ = writeln!(out, "  {:<42} {head}", "");
+    for row in &filled.rows {
+        let ratio = match filled.table.compares {
+            Compares::BackToBack => percent(&row.ratio),
+            Compares::First => times(&row.ratio),
+        };
+        let _ = writeln!(out, "  {:<42} {ratio}", treatment_words(row.case.treatment));
+    }
+}
+
+/// What is above 1, in percent.
+fn percent(ratio: &Spread) -> String {
+    let of = |value: f64| (value - 1.0) * 100.0;
+    format!(
+        "{:+.1} % ({:+.1}..{:+.1})",
+        of(ratio.median),
+        of(ratio.least),
+        of(ratio.most)
+    )
+}
+
+fn times(ratio: &Spread) -> String {
+    format!(
+        "{:.2} times ({:.2}..{:.2})",
+        ratio.median, ratio.least, ratio.most
+    )
+}
+
+fn phases(out: &mut String, study: &Study) {
+    let rows = study.tables.iter().flat_map(|filled| &filled.rows);
+    let switched: Vec<&Row> = rows.filter(|row| row.switches.is_some()).collect();
+    if switched.is_empty() {
+        return;
+    }
+    out.push_str("\nSWITCHES (median, p99; last repeat)\n");
+    let _ = writeln!(
+        out,
+        "  {:<26} {:>5} {:>15} {:>15} {:>13}",
+        "", "n", "whole", "freeze", "thaw"
+    );
+    for row in switched {
+        let Some(switches) = &row.switches else {
+            continue;
+        };
+        let phase = |name: &str| {
+            switches
+                .phases
+                .iter()
+                .find(|(of, _)| of == name)
+                .map(|(_, q)| *q)
+        };
+        let _ = writeln!(
+            out,
+            "  {:<26} {:>5} {:>15} {:>15} {:>13}",
+            short(row),
+            switches.cost.n,
+            two(&switches.cost),
+            two(&phase("freeze").unwrap_or_default()),
+            two(&phase("thaw").unwrap_or_default())
+        );
+        if !switches.aborted.is_empty() {
+            let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
+            let _ = writeln!(out, "    {n} aborted");
+        }
+        if let Some((median, p99)) = &row.skew {
+            let _ = writeln!(
+                out,
+                "    ranks go on within {} (median), {} (p99) of each other, {} thaws",
+                Nanos::from_nanos(median.value as u64),
+                Nanos::from_nanos(p99.value as u64),
+                median.n
+            );
+        }
+    }
+}
+
+fn short(row: &Row) -> String {
+    let slice = crate::study::slice(row.case.treatment).unwrap_or_default();
+    format!("{} program(s), {slice}", row.case.programs.len())
+}
+
+fn two(q: &Quantiles) -> String {
+    let us = |time: Nanos| time.as_f64() / 1e3;
+    format!("{:.0}, {:.0} us", us(q.median), us(q.p99))
+}
