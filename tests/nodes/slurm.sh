@@ -42,7 +42,13 @@ CONF
 for k in $(seq "$count"); do
     echo "NodeName=${names[k - 1]} NodeAddr=$(address "$k") CPUs=$slots Sockets=1 CoresPerSocket=$slots ThreadsPerCore=1 RealMemory=1 State=UNKNOWN" >>"$SLURM_CONF"
 done
-(IFS=, && echo "PartitionName=nodes Nodes=${names[*]} Default=YES State=UP OverSubscribe=YES" >>"$SLURM_CONF")
+share=YES
+if [ -n "$gang" ]; then
+    # How it switches is told in its log.
+    printf '%s\n' PreemptMode=GANG PreemptType=preempt/none "SchedulerTimeSlice=$gang" DebugFlags=Gang >>"$SLURM_CONF"
+    share=FORCE:2
+fi
+(IFS=, && echo "PartitionName=nodes Nodes=${names[*]} Default=YES State=UP OverSubscribe=$share" >>"$SLURM_CONF")
 
 munged --foreground --force --socket="$rig/munge/socket" --key-file="$rig/munge/key" --pid-file="$rig/munge/pid" \
     --log-file="$rig/munge/log" --seed-file="$rig/munge/seed" </dev/null >/dev/null 2>&1 &

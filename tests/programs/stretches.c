@@ -1,0 +1,60 @@
+/* Every rank notes when it ran: stretches of time without a gap of more than 10 ms between two looks at the clock, which it
+ * takes once in a millisecond.
+ *
+ * stretches SECONDS STOP FILE
+ *   SECONDS  how long after MPI_Init, on the clock and not of time that it ran
+ *   STOP     default, or ignore: what a SIGTSTP does
+ *   FILE     rank N writes FILE.N: per stretch begin and end in nanoseconds of CLOCK_MONOTONIC
+ * It sleeps between the looks, so that ranks which share a CPU do not keep each other from looking: a gap is a stop. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t gap = 10000000u;
+    const struct timespec pause = {0, 1000000};
+    char path[4096];
+    int rank;
+
+    if (argc != 4 || atoi(argv[1]) <= 0 || (strcmp(argv[2], "default") && strcmp(argv[2], "ignore"))) {
+        fprintf(stderr, "usage: stretches SECONDS default|ignore FILE\n");
+        return 2;
+    }
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!strcmp(argv[2], "ignore"))
+        signal(SIGTSTP, SIG_IGN);
+    snprintf(path, sizeof path, "%s.%d", argv[3], rank);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        perror(path);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    uint64_t begin = now(), last = begin, until = begin + (uint64_t)atoi(argv[1]) * 1000000000u;
+    while (last < until) {
+        nanosleep(&pause, NULL);
+        uint64_t t = now();
+        if (t - last > gap) {
+            fprintf(file, "%llu %llu\n", (unsigned long long)begin, (unsigned long long)last);
+            begin = t;
+        }
+        last = t;
+    }
+    fprintf(file, "%llu %llu\n", (unsigned long long)begin, (unsigned long long)last);
+    fclose(file);
+    MPI_Finalize();
+    return 0;
+}
