@@ -20,7 +20,7 @@ mod write_topology_conf;
 
 pub use build::{Dragonfly, FatTree, Pods};
 pub use error::TopologyError;
-pub use hostlist::{HostlistError, fold as fold_hostlist, split_number};
+pub use hostlist::{HostlistError, expand as expand_hostlist, fold as fold_hostlist, split_number};
 pub use model::{
     Cable, Link, LinkIndex, MemoryDomain, Node, NodeIndex, Switch, SwitchIndex, Vertex,
 };
