@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 31] = [
+const ORDER: [&str; 32] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -18,6 +18,7 @@ const ORDER: [&str; 31] = [
     "idlewave-fabric",
     "idlewave-freeze",
     "idlewave-link",
+    "idlewave-slurm",
     "idlewave-workloads",
     "idlewave-capture",
     "idlewave-explain",
