@@ -152,6 +152,12 @@ impl<'a> Edit<'a> {
         }
     }
 
+    /// Adds a parameter after those that the line has.
+    fn add(&mut self, key: &str, value: &str) {
+        let end = pairs(&self.now).last().map_or(0, |pair| pair.value.end);
+        self.now.insert_str(end, &format!(" {key}={value}"));
+    }
+
     fn changed(&self, what: &str, was: Option<&str>, is: &str) -> Change {
         Change {
             line: Some(self.line.number),
@@ -205,7 +211,7 @@ fn share(
         }
         if !set {
             changes.push(edit.changed("OverSubscribe", None, &value));
-            edit.now = format!("{} OverSubscribe={value}", edit.now.trim_end());
+            edit.add("OverSubscribe", &value);
         }
     }
     match wanted.partitions.iter().find(|name| !seen.contains(*name)) {
