@@ -53,7 +53,8 @@ pub enum How {
 pub struct Process {
     /// Clock ticks from boot to its start: with the number, who it is, as numbers are used again.
     pub start: u64,
-    /// The step; `None` for what runs beside the steps, as below mpirun of a salloc.
+    /// The step; `None` for what runs beside the steps, as below mpirun of a salloc, and for the script of sbatch where no group
+    /// tells of it.
     pub step: Option<Step>,
     /// SLURM_PROCID, the number of the task in its step over all nodes. It is the rank of MPI where srun started the program
     /// itself; below mpirun all ranks of a node have that of the daemon. `None` where the environment does not say.

@@ -20,7 +20,9 @@ pub struct Setup {
     pub epilog: PathBuf,
 }
 
-/// What was done to slurm.conf. Slurm follows after `scontrol reconfigure`, on every machine that has the file.
+/// What was done to slurm.conf. Slurm follows after slurmctld was started anew, and `scontrol reconfigure` on every machine that has
+/// the file: reconfigured alone, Slurm 22.05 lets jobs share CPUs and does not slice them, but calls no program that it did not
+/// know when it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// What the file says now.
@@ -86,8 +88,8 @@ impl Setup {
         Ok(Done { plan, unchanged })
     }
 
-    /// Puts slurm.conf back, and says whether there was anything to put back. The scripts stay: slurmctld calls them until
-    /// `scontrol reconfigure`, and takes jobs away when they are gone; then [`Setup::remove_scripts`].
+    /// Puts slurm.conf back, and says whether there was anything to put back. The scripts stay: slurmctld calls them until it
+    /// is started anew, and takes jobs away when they are gone; then [`Setup::remove_scripts`].
     ///
     /// # Errors
     /// Blocks that were torn apart, and files that cannot be read or written.

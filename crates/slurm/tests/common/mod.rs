@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Says why a test is left out, where it may be.
@@ -80,4 +81,35 @@ impl Proc {
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
     }
+}
+
+/// Runs a shell script on the first node of a cluster of tests/nodes/with_slurm, with ACT set to this test program as its test
+/// `acts_on_a_node`, DIR to a directory that all nodes see, and NODE to what runs a command on a node. `None`, and a line that says
+/// why, where this machine cannot have one.
+pub fn on_cluster(options: &[&str], script: &str, dir: &Path) -> Option<String> {
+    let nodes = root().join("tests/nodes");
+    let act = format!(
+        "{} --exact acts_on_a_node --ignored --nocapture --quiet",
+        std::env::current_exe().unwrap().display()
+    );
+    let out = Command::new("timeout")
+        .args(["-k", "5", "120"])
+        .arg(nodes.join("with_slurm"))
+        .args(options)
+        .args(["bash", "-euc", script])
+        .env("ACT", act)
+        .env("NODE", format!("{} --keep", nodes.join("agent").display()))
+        .env("DIR", dir)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&out.stderr);
+    if out.status.code() == Some(77) {
+        skip(words.trim());
+        return None;
+    }
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    println!("{words}{said}");
+    assert_eq!(out.status.code(), Some(0), "the script failed");
+    Some(said)
 }
