@@ -1,8 +1,8 @@
 //! Which job and step a process belongs to, by `/proc/PID/cgroup` (cgroups(7)).
 //!
-//! cgroup v1 (`cgroup/v1` of Slurm 21.08 on, `task/cgroup` and `proctrack/cgroup` before): in every hierarchy
-//! `/slurm/uid_U/job_J/step_S/task_T`, with `slurm_NODE` in builds for several slurmd on a host; slurmstepd itself is in
-//! `job_J`. cgroup v2 (Slurm 22.05 on): `/system.slice/slurmstepd.scope/job_J/step_S/user/task_T`, with
+//! cgroup v1 (`cgroup/v1` of Slurm 21.08 on, `task/cgroup` and `proctrack/cgroup` before):
+//! `/slurm/uid_U/job_J/step_S/task_T`, with `slurm_NODE` in builds for several slurmd on a host, as Debian's is; no `task_T` in the
+//! freezer's hierarchy, where slurmstepd itself is in `job_J`. cgroup v2 (Slurm 22.05 on): `/system.slice/slurmstepd.scope/job_J/step_S/user/task_T`, with
 //! `NODE_slurmstepd.scope` in such builds, `task_special` for what is of no task, and slurmstepd in `step_S/slurm`. In a
 //! container other directories may be above. Source: the page cgroup_v2 of slurm.schedmd.com, and pam_slurm_adopt(8) for v1.
 
@@ -29,7 +29,8 @@ pub struct Membership {
     pub side: Side,
     /// Whose the job is; only cgroup v1 says it.
     pub user: Option<Uid>,
-    /// The number of the group of the task; `None` where Slurm makes no groups of tasks, and for `task_special`.
+    /// The number of the task in its step over all nodes, as SLURM_PROCID; `None` where Slurm makes no groups of tasks, and for
+    /// `task_special`. That it is this number, and not one on the node, was seen with Slurm 22.05 and cgroup v1.
     pub task: Option<u32>,
     /// The group that holds all processes of the user in this step and nothing of Slurm's, as a path within its hierarchy; Slurm
     /// itself suspends by it with cgroup v2. `None` on Slurm's side.
@@ -38,24 +39,31 @@ pub struct Membership {
 
 impl Membership {
     /// Reads a `cgroup` file. `None` if the process is of no job. Where hierarchies differ, that of the freezer counts, by which
-    /// Slurm tracks processes with cgroup v1.
+    /// Slurm tracks processes with cgroup v1; it has no groups of tasks, so that their numbers come from the others.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut first = None;
-        for line in text.lines() {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-                continue;
-            };
-            let found = match controllers {
-                "" => Self::of_v2(path),
-                _ => Self::of_v1(path),
-            };
-            if found.is_some() && controllers.split(',').any(|c| c == "freezer") {
-                return found;
+        let found: Vec<(bool, Self)> = text.lines().filter_map(Self::of_line).collect();
+        let freezer = found.iter().find(|(freezer, _)| *freezer);
+        let (_, counts) = freezer.or(found.first())?;
+        let same = |m: &&Self| (m.job, m.step, m.side) == (counts.job, counts.step, counts.side);
+        let of_step = found.iter().map(|(_, m)| m).filter(same);
+        let task = of_step.filter_map(|m| m.task).next();
+        Some(Membership {
+            task,
+            ..counts.clone()
+        })
+    }
+
+    /// What a line says, and whether its hierarchy has the freezer of cgroup v1.
+    fn of_line(line: &str) -> Option<(bool, Self)> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        match controllers {
+            "" => Some((false, Self::of_v2(path)?)),
+            _ => {
+                let freezer = controllers.split(',').any(|c| c == "freezer");
+                Some((freezer, Self::of_v1(path)?))
             }
-            first = first.or(found);
         }
-        first
     }
 
     fn of_v1(path: &str) -> Option<Self> {
@@ -187,6 +195,13 @@ mod tests {
             (
                 "9:memory:/slurm/uid_5/job_42/step_0/task_0\n4:freezer:/slurm/uid_5/job_42\n0::/\n".to_owned(),
                 "42 - Slurm 5 - -".to_owned(),
+            ),
+            // Seen with Slurm 22.05.8 of Debian.
+            (
+                "6:freezer:/slurm_n2/uid_0/job_1/step_1\n5:devices:/\n4:memory:/slurm_n2/uid_0/job_1/step_1/task_3\n\
+                 2:cpuacct:/slurm_n2/uid_0/job_1/step_1/task_3\n0::/\n"
+                    .to_owned(),
+                "1 1 User 0 3 /slurm_n2/uid_0/job_1/step_1".to_owned(),
             ),
             (
                 "9:memory:/slurm/uid_5/job_42/step_0/task_0\n4:freezer:/\n0::/\n".to_owned(),

@@ -56,8 +56,8 @@ pub struct Process {
     /// The step; `None` for what runs beside the steps, as below mpirun of a salloc, and for the script of sbatch where no group
     /// tells of it.
     pub step: Option<Step>,
-    /// SLURM_PROCID, the number of the task in its step over all nodes. It is the rank of MPI where srun started the program
-    /// itself; below mpirun all ranks of a node have that of the daemon. `None` where the environment does not say.
+    /// SLURM_PROCID, or the number of the task's group: the number of the task in its step over all nodes. It is the rank of MPI where
+    /// srun started the program itself; below mpirun all ranks of a node have that of the daemon. `None` where neither is told.
     pub task: Option<Rank>,
     /// SLURM_LOCALID, the number of the task among those on this node.
     pub local: Option<u32>,
@@ -175,10 +175,12 @@ fn whose(seen: &Seen, job: JobId, variables: Option<&[u8]>) -> Whose {
     }
     // The variables of another job, which an srun from within it may carry, say nothing of this one's tasks.
     let same = of_environment == Some(job);
+    let told = number("SLURM_PROCID").filter(|_| same);
+    let task = told.or_else(|| seen.group.as_ref().and_then(|group| group.task));
     Whose::Job(Process {
         start: seen.start,
         step,
-        task: number("SLURM_PROCID").filter(|_| same).map(Rank::new),
+        task: task.map(Rank::new),
         local: number("SLURM_LOCALID").filter(|_| same),
         node: variable("SLURMD_NODENAME").map(str::to_owned),
         how,

@@ -122,7 +122,11 @@ fn a_job_has_what_is_in_its_groups_and_launchers_go_on() {
     assert_eq!(solver.node.as_deref(), Some("n3"));
     assert_eq!((solver.how, solver.start), (How::Group, 1031));
     let helper = &found.processes[&idlewave_units::Pid::new(32)];
-    assert_eq!((helper.task, helper.how), (None, How::Group));
+    assert_eq!(
+        (helper.task.map(|t| t.get()), helper.local),
+        (Some(4), None)
+    );
+    assert_eq!(helper.how, How::Group);
     let groups: Vec<&str> = found.step_groups.iter().map(String::as_str).collect();
     assert_eq!(
         groups,
@@ -226,7 +230,10 @@ fn a_group_tells_more_than_variables() {
     assert_eq!(processes(&found(&proc, 8)), []);
     let seven = found(&proc, 7);
     let process = &seven.processes[&idlewave_units::Pid::new(21)];
-    assert_eq!((process.task, process.local), (None, None));
+    assert_eq!(
+        (process.task.map(|t| t.get()), process.local),
+        (Some(0), None)
+    );
     assert_eq!(process.step, Some(Step::Number(0)));
 }
 
