@@ -106,6 +106,7 @@ mod tests {
         let job = job(&[
             ("SLURM_JOB_ID", "17"),
             ("SLURM_JOB_UID", "0"),
+            ("SLURM_JOB_NODELIST", ""),
             ("SLURM_SCRIPT_CONTEXT", "epilog_slurmd"),
         ])
         .unwrap();

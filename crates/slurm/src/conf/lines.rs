@@ -139,6 +139,14 @@ mod tests {
 
     #[test]
     fn lines_are_joined_and_comments_taken_off() {
+        let comments = [
+            ("A=\\\\#4", "A=\\\\"),
+            ("A=\\x#4", "A=\\x"),
+            ("A=\\\\\\#4", "A=\\\\\\#4"),
+        ];
+        for (line, text) in comments {
+            assert_eq!(part(line), (text, false));
+        }
         let text = "A=1 # no \\\nB=2 \\ \n  C=3\\\\\nD=\\#4 \\\r\nE=5 # six \\\n#\n\nF=7 \\";
         let found: Vec<_> = lines(text)
             .into_iter()

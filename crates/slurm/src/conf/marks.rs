@@ -105,6 +105,7 @@ mod tests {
             ("#idlewave| A\n".to_owned(), 1),
             ("#idlewave! A\n".to_owned(), 1),
             ("#idlewave^\n#idlewave>\n".to_owned(), 1),
+            (format!("{}#idlewave^\n#idlewave>\n", replaced("B", "C")), 5),
             (format!("{block}#idlewave<\n"), 5),
             (format!("#idlewave<\n{block}"), 2),
             (block.replace("#idlewave>\n", ""), 1),
