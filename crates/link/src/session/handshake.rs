@@ -1,7 +1,7 @@
 //! HELLO and HELLO-BACK.
 
 use super::{Channel, HEARD, Handled, Secret, Secrets, Session};
-use crate::derive::{Coder, Nonce, hello_coder};
+use crate::derive::{Coder, Nonce, Pair, hello_coder};
 use crate::frame::{self, Content, Frame, Greeting};
 use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
@@ -12,9 +12,12 @@ const FIRST: Nanos = Nanos::from_millis(10);
 const LAST: Nanos = Nanos::from_millis(200);
 /// HELLO is not said any more when nobody has spoken for this long.
 const GIVE_UP: Nanos = Nanos::from_secs(10);
-/// What is said in vain for this long is made anew: a credential is decoded once, maybe by a peer that has started again since.
-const FRESH: Nanos = Nanos::from_secs(2);
-/// What is answered with is made anew after this: credentials of munge are valid for five minutes.
+/// A credential that is said in vain is made anew after this, as it is decoded once, maybe by a peer that has started again
+/// since; then after half of the time for which this has been tried ...
+const FRESH: Nanos = Nanos::from_millis(500);
+/// ... up to this.
+const STALE: Nanos = Nanos::from_secs(5);
+/// Nonces and credentials are made anew after this: credentials of munge are valid for five minutes.
 const VALID: Nanos = Nanos::from_secs(60);
 
 /// What this end adds to a session.
@@ -22,8 +25,29 @@ const VALID: Nanos = Nanos::from_secs(60);
 pub(super) struct Local {
     pub(super) nonce: Nonce,
     pub(super) secret: Secret,
-    pub(super) credential: Vec<u8>,
+    /// What the secret is made of.
+    fresh: [u8; 32],
     made: Nanos,
+    /// The credential in HELLO, or, before it was said, in the first answer to one.
+    credential: Option<Credential>,
+    /// It was said in HELLO.
+    told: bool,
+}
+
+/// Tells a secret; empty where all share one.
+#[derive(Debug)]
+struct Credential {
+    bytes: Vec<u8>,
+    made: Nanos,
+}
+
+/// A nonce of the other end, where each has a secret of its own.
+#[derive(Debug)]
+pub(super) struct Heard {
+    nonce: Nonce,
+    secret: Secret,
+    /// The credential of this end that answers it: whoever has started again cannot decode one that it decoded before.
+    answer: Credential,
 }
 
 /// This end asks for a session.
@@ -35,6 +59,19 @@ pub(super) struct Attempt {
     next: Nanos,
     /// After how long again after that.
     wait: Nanos,
+}
+
+impl Local {
+    /// Whether it may still be used. It is not for ever, so that nothing of an earlier handshake is heard hours later.
+    fn is_valid(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.made) <= VALID
+    }
+
+    /// Another credential of the same secret.
+    fn another(&self, now: Nanos, secrets: &mut dyn Secrets) -> Result<Credential, LinkError> {
+        let (_, bytes) = secrets.mine(self.fresh)?;
+        Ok(Credential { bytes, made: now })
+    }
 }
 
 impl Attempt {
@@ -101,34 +138,41 @@ impl Session {
         attempt.next = now + attempt.wait;
         attempt.wait = (attempt.wait + attempt.wait).min(LAST);
         let (me, peer) = (self.me, self.peer);
-        let local = self.local(now, FRESH, secrets)?;
+        let local = self.local(now, secrets)?;
+        let tried = now.saturating_sub(local.made).get();
+        let longest = Nanos::from_nanos(tried / 2).clamp(FRESH, STALE);
+        let kept = local.credential.take();
+        let kept = kept.filter(|credential| now.saturating_sub(credential.made) <= longest);
+        let credential = match kept {
+            Some(credential) => credential,
+            None => local.another(now, secrets)?,
+        };
         let coder = hello_coder(&local.secret);
-        let hello = frame::hello(&coder, me, peer, &local.nonce, &local.credential);
+        let credential = local.credential.insert(credential);
+        local.told = true;
+        let hello = frame::hello(&coder, me, peer, &local.nonce, &credential.bytes);
         out.push(hello);
         Ok(())
     }
 
-    /// What this end adds to the next session; made anew if it is older than `longest`.
-    fn local(
-        &mut self,
-        now: Nanos,
-        longest: Nanos,
-        secrets: &mut dyn Secrets,
-    ) -> Result<&Local, LinkError> {
-        let kept = self.local.take();
-        let local = match kept.filter(|local| now.saturating_sub(local.made) <= longest) {
+    /// What this end adds to the next session.
+    fn local(&mut self, now: Nanos, secrets: &mut dyn Secrets) -> Result<&mut Local, LinkError> {
+        let kept = self.local.take().filter(|local| local.is_valid(now));
+        let local = match kept {
             Some(local) => local,
             None => {
                 let coder = Coder::new(&self.seed);
                 let count = self.derived.to_le_bytes();
                 self.derived += 1;
-                let (secret, credential) = secrets.mine(coder.whole(&[b"secret", &count]))?;
-                let nonce = coder.first(&[b"nonce", &count]);
+                let fresh = coder.whole(&[b"secret", &count]);
+                let (secret, bytes) = secrets.mine(fresh)?;
                 Local {
-                    nonce,
+                    nonce: coder.first(&[b"nonce", &count]),
                     secret,
-                    credential,
+                    fresh,
                     made: now,
+                    credential: Some(Credential { bytes, made: now }),
+                    told: false,
                 }
             }
         };
@@ -148,46 +192,31 @@ impl Session {
             return Err(Reason::Rate);
         }
         let (me, peer) = (self.me, self.peer);
-        let again = self.current.as_ref().filter(|c| c.theirs == hello.nonce);
-        let back = if let Some(channel) = again {
-            // The other end does not know yet that there is a session.
-            let coder = channel.pair.back_of(me);
-            let local = &channel.local;
-            frame::back(
-                &coder,
-                me,
-                peer,
-                &local.nonce,
-                &hello.nonce,
-                &local.credential,
-            )
-        } else {
-            if secrets.shared().is_none() {
-                // Who says HELLO with another nonce may have started anew, and cannot decode a credential that it decoded
-                // before. Credentials are valid once, so that nobody else can say this.
-                if self.answered.is_some_and(|nonce| nonce != hello.nonce) {
-                    self.local = None;
+        let (nonce, coder, credential) = match &self.current {
+            Some(channel) if channel.theirs == hello.nonce => {
+                if channel.proven {
+                    return Err(Reason::Replayed);
                 }
-                self.heard.retain(|(nonce, _)| *nonce != hello.nonce);
-                self.heard.push_back((hello.nonce, secret.clone()));
-                if self.heard.len() > HEARD {
-                    self.heard.pop_front();
-                }
+                // The other end does not know yet that there is a session.
+                let local = &channel.local;
+                let coder = channel.pair.back_of(me);
+                let credential = local.credential.as_ref();
+                let bytes = credential.map_or(&[][..], |credential| &credential.bytes);
+                (local.nonce, coder, bytes)
             }
-            self.answered = Some(hello.nonce);
-            self.local(now, VALID, secrets)
-                .map_err(|_| Reason::Unable)?;
-            let local = self.local.as_ref().ok_or(Reason::Unable)?;
-            let coder = self.pair(local, &hello.nonce, &secret).back_of(me);
-            frame::back(
-                &coder,
-                me,
-                peer,
-                &local.nonce,
-                &hello.nonce,
-                &local.credential,
-            )
+            _ => {
+                self.local(now, secrets).map_err(|_| Reason::Unable)?;
+                let local = self.local.as_ref().ok_or(Reason::Unable)?;
+                let coder = self.pair(local, &hello.nonce, &secret).back_of(me);
+                let nonce = local.nonce;
+                let credential = match secrets.shared() {
+                    Some(_) => &[],
+                    None => self.remember(now, hello.nonce, secret, secrets)?,
+                };
+                (nonce, coder, credential)
+            }
         };
+        let back = frame::back(&coder, me, peer, &nonce, &hello.nonce, credential);
         if back.len() > frame.length() {
             return Err(Reason::Amplifies);
         }
@@ -195,6 +224,46 @@ impl Session {
             answers: vec![back],
             ..Handled::default()
         })
+    }
+
+    /// Keeps a nonce of the other end with its secret; gives the credential that answers it.
+    fn remember(
+        &mut self,
+        now: Nanos,
+        nonce: Nonce,
+        secret: Secret,
+        secrets: &mut dyn Secrets,
+    ) -> Result<&[u8], Reason> {
+        let known = self.heard.iter().position(|heard| heard.nonce == nonce);
+        let known = known.and_then(|at| self.heard.remove(at));
+        let known = known.filter(|heard| now.saturating_sub(heard.answer.made) <= VALID);
+        let heard = match known {
+            Some(heard) => heard,
+            None => {
+                if !self.credentials.take(now) {
+                    return Err(Reason::Rate);
+                }
+                let local = self.local.as_mut().ok_or(Reason::Unable)?;
+                let unused = local.credential.take_if(|_| !local.told);
+                let answer = match unused {
+                    Some(credential) => credential,
+                    None => local.another(now, secrets).map_err(|_| Reason::Unable)?,
+                };
+                Heard {
+                    nonce,
+                    secret,
+                    answer,
+                }
+            }
+        };
+        if self.heard.len() == HEARD {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(heard);
+        self.heard
+            .back()
+            .map(|heard| &heard.answer.bytes[..])
+            .ok_or(Reason::Unable)
     }
 
     /// HELLO-BACK of the other end.
@@ -229,13 +298,14 @@ impl Session {
     /// The keys of the session that a frame with the other end's nonce would begin.
     pub(super) fn would_begin(
         &self,
+        now: Nanos,
         nonce: &Nonce,
         secrets: &dyn Secrets,
-    ) -> Option<crate::derive::Pair> {
-        let local = self.local.as_ref()?;
+    ) -> Option<Pair> {
+        let local = self.local.as_ref().filter(|local| local.is_valid(now))?;
         let secret = secrets.shared().or_else(|| {
-            let heard = self.heard.iter().find(|(heard, _)| heard == nonce);
-            heard.map(|(_, secret)| secret.clone())
+            let heard = self.heard.iter().find(|heard| heard.nonce == *nonce);
+            heard.map(|heard| heard.secret.clone())
         })?;
         Some(self.pair(local, nonce, &secret))
     }

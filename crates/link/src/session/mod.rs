@@ -26,7 +26,7 @@ use crate::Peer;
 use crate::bucket::Bucket;
 use crate::derive::{Nonce, Pair, Share};
 use channel::Channel;
-use handshake::{Attempt, Local};
+use handshake::{Attempt, Heard, Local};
 use idlewave_units::Nanos;
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ pub const WAITING: usize = 8;
 pub const KEPT: Nanos = Nanos::from_secs(2);
 
 /// How many nonces of the other end are remembered, where each has a secret of its own.
-const HEARD: usize = 4;
+const HEARD: usize = 16;
 
 /// The state of one pair of peers at one of them.
 #[derive(Debug)]
@@ -59,10 +59,8 @@ pub struct Session {
     derived: u64,
     /// What this end adds to the next session; `None`: not made yet.
     local: Option<Local>,
-    /// The nonce of the last HELLO, which `local` answered.
-    answered: Option<Nonce>,
-    /// Nonces of HELLOs, with the secrets that came with them. Empty where all share one secret.
-    heard: VecDeque<(Nonce, Secret)>,
+    /// Nonces of HELLOs that were answered. Empty where all share one secret.
+    heard: VecDeque<Heard>,
     current: Option<Channel>,
     /// The one before, until the other end is heard in the current one.
     old: Option<Channel>,
@@ -74,6 +72,8 @@ pub struct Session {
     /// When this end last said something in a session.
     said: Option<Nanos>,
     answers: Bucket,
+    /// Credentials that are made to answer somebody.
+    credentials: Bucket,
 }
 
 /// What came of a datagram that was not refused.
@@ -97,7 +97,6 @@ impl Session {
             seed,
             derived: 0,
             local: None,
-            answered: None,
             heard: VecDeque::new(),
             current: None,
             old: None,
@@ -107,6 +106,8 @@ impl Session {
             said: None,
             // An answer takes some 10 us: 1 % of a core when somebody says old HELLOs again as fast as possible.
             answers: Bucket::new(100, Nanos::from_millis(1)),
+            // Each takes some 0.3 ms.
+            credentials: Bucket::new(20, Nanos::from_millis(50)),
         }
     }
 
@@ -140,7 +141,6 @@ impl Session {
         self.current = Some(channel);
         self.old = old;
         self.local = None;
-        self.answered = None;
         self.heard.clear();
         self.attempt = None;
         self.unanswered = None;

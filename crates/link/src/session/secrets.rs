@@ -10,7 +10,7 @@ pub trait Secrets {
     fn shared(&self) -> Option<Secret>;
 
     /// The secret of this end and the credential that tells it to nobody but the other, of at most 2,048 bytes. `fresh` is
-    /// random; a credential is for one handshake. Where all share one secret it is that one, and the credential is empty.
+    /// random; with the same, the secret is the same in another credential. Where all share one secret it is that one, and the credential is empty.
     ///
     /// # Errors
     /// No credential can be made now.

@@ -86,7 +86,9 @@ impl Session {
             return Ok(Handled::given(speech));
         }
         let nonce = speech.opening.ok_or(Reason::Session)?;
-        let pair = self.would_begin(&nonce, secrets).ok_or(Reason::Session)?;
+        let pair = self
+            .would_begin(now, &nonce, secrets)
+            .ok_or(Reason::Session)?;
         if pair.id() != speech.id {
             return Err(Reason::Session);
         }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod vault;
+pub mod world;
+
 use idlewave_link::{Address, Auth, Key, Link, Peer};
 use idlewave_units::{Nanos, NodeId};
 use std::path::{Path, PathBuf};
