@@ -1,6 +1,6 @@
 //! The keys and counters of a session that has begun.
 
-use super::handshake::Local;
+use super::handshake::{Credential, Local};
 use crate::derive::{Coder, Nonce, Pair, SessionId};
 use crate::frame::{self, Frame, Speech};
 use crate::window::{Verdict, Window};
@@ -21,8 +21,10 @@ pub(super) struct Channel {
     window: Window,
     /// The other end was heard in it.
     pub(super) proven: bool,
-    /// What this end added, to be told again where HELLO-BACK was lost.
+    /// What this end added, to be told again where the other end says HELLO with the nonce that it added.
     pub(super) local: Local,
+    /// The credential that tells it again: the one of HELLO may have been decoded by an earlier life of the other end.
+    pub(super) answer: Option<Credential>,
     /// The nonce that the other end added.
     pub(super) theirs: Nonce,
     /// For telling it again.
@@ -41,6 +43,7 @@ impl Channel {
             window: Window::default(),
             proven: false,
             local,
+            answer: None,
             theirs,
             pair,
         }

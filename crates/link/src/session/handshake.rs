@@ -36,7 +36,7 @@ pub(super) struct Local {
 
 /// Tells a secret; empty where all share one.
 #[derive(Debug)]
-struct Credential {
+pub(super) struct Credential {
     bytes: Vec<u8>,
     made: Nanos,
 }
@@ -59,6 +59,16 @@ pub(super) struct Attempt {
     next: Nanos,
     /// After how long again after that.
     wait: Nanos,
+}
+
+impl Credential {
+    /// Where all share one secret.
+    fn none(now: Nanos) -> Self {
+        Credential {
+            bytes: Vec::new(),
+            made: now,
+        }
+    }
 }
 
 impl Local {
@@ -192,17 +202,21 @@ impl Session {
             return Err(Reason::Rate);
         }
         let (me, peer) = (self.me, self.peer);
-        let (nonce, coder, credential) = match &self.current {
+        let (nonce, coder, credential) = match &mut self.current {
             Some(channel) if channel.theirs == hello.nonce => {
                 if channel.proven {
                     return Err(Reason::Replayed);
                 }
                 // The other end does not know yet that there is a session.
-                let local = &channel.local;
                 let coder = channel.pair.back_of(me);
-                let credential = local.credential.as_ref();
-                let bytes = credential.map_or(&[][..], |credential| &credential.bytes);
-                (local.nonce, coder, bytes)
+                let local = &channel.local;
+                let answer = match (secrets.shared(), channel.answer.take()) {
+                    (Some(_), _) => Credential::none(now),
+                    (None, Some(answer)) => answer,
+                    (None, None) => local.another(now, secrets).map_err(|_| Reason::Unable)?,
+                };
+                let answer = channel.answer.insert(answer);
+                (local.nonce, coder, &answer.bytes[..])
             }
             _ => {
                 self.local(now, secrets).map_err(|_| Reason::Unable)?;
@@ -282,6 +296,16 @@ impl Session {
         let pair = self.pair(local, &back.nonce, &secret);
         if !frame.is_of(&pair.back_of(self.peer)) {
             return Err(Reason::Forged);
+        }
+        if let Some(channel) = self.current.as_mut().filter(|c| c.theirs == back.nonce) {
+            // When it answered, the other end had not begun the session that this end has: it will now.
+            self.attempt = None;
+            self.unanswered = None;
+            self.said = Some(now);
+            return Ok(Handled {
+                answers: vec![channel.seal(None)],
+                ..Handled::default()
+            });
         }
         let local = self.local.take().ok_or(Reason::Unasked)?;
         let channel = Channel::new(self.me, self.peer, pair, local, back.nonce);
