@@ -161,6 +161,117 @@ fn nothing_comes_through_with_another_key() {
 }
 
 #[test]
+fn who_says_again_from_elsewhere_what_was_recorded_gets_no_answer_for_the_peer() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let mut controller = udp(Peer::Controller, &file);
+    let mut node = udp(agent(1), &file);
+    // Somebody between them, who hands everything on.
+    let between = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    between.set_nonblocking(true).unwrap();
+    let elsewhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = Address::Udp(between.local_addr().unwrap());
+    let port = |link: &Link| match link.address() {
+        Address::Udp(address) => *address,
+        Address::Unix(_) => panic!(),
+    };
+    let (of_controller, of_node) = (port(&controller), port(&node));
+    controller.know(agent(1), address.clone());
+    let mut recorded = Vec::new();
+    let mut given = Vec::new();
+    let mut buffer = [0; 2_000];
+    for round in 0..20 {
+        let payload = format!("{round}").into_bytes();
+        controller.send(MS(round), agent(1), &payload).unwrap();
+        for _ in 0..6 {
+            while let Ok((length, from)) = between.recv_from(&mut buffer) {
+                let to = if from == of_node {
+                    of_controller
+                } else {
+                    of_node
+                };
+                between.send_to(&buffer[..length], to).unwrap();
+                recorded.push((buffer[..length].to_vec(), to));
+            }
+            while let Some((peer, payload)) = node.receive(MS(round)).unwrap() {
+                assert_eq!(peer, Peer::Controller);
+                given.push(payload);
+            }
+            assert_eq!(controller.receive(MS(round)).unwrap(), None);
+        }
+    }
+    assert_eq!(given.len(), 20);
+    let before = (controller.counters(), node.counters());
+    for (datagram, to) in recorded.iter().cycle().take(200) {
+        elsewhere.send_to(datagram, to).unwrap();
+        assert_eq!(controller.receive(MS(100)).unwrap(), None);
+        assert_eq!(node.receive(MS(100)).unwrap(), None);
+    }
+    let after = (controller.counters(), node.counters());
+    assert_eq!(after.0.all_refused() + after.1.all_refused(), 200);
+    assert_eq!((after.0.sent, after.1.sent), (before.0.sent, before.1.sent));
+    assert_eq!(controller.address_of(agent(1)), Some(&address));
+    assert_eq!(node.address_of(Peer::Controller), Some(&address));
+}
+
+#[test]
+fn strangers_leave_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = key_file(&directory);
+    let mut node = udp(agent(1), &file);
+    let Address::Udp(at) = *node.address() else {
+        panic!()
+    };
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    let frame = |version, kind, from: [u8; 5], to: [u8; 5], length: usize| {
+        let mut bytes = vec![version, kind];
+        bytes.extend(from.into_iter().chain(to));
+        bytes.resize(length, 0);
+        bytes
+    };
+    let (controller, me, other) = ([0; 5], [1, 1, 0, 0, 0], [1, 2, 0, 0, 0]);
+    let strange = [
+        (vec![], Reason::Malformed),
+        (vec![1; 27], Reason::Malformed),
+        (frame(2, 1, controller, me, 62), Reason::Version),
+        (frame(1, 0, controller, me, 62), Reason::Malformed),
+        (frame(1, 7, controller, me, 62), Reason::Malformed),
+        (frame(1, 1, controller, me, 61), Reason::Malformed),
+        (frame(1, 1, controller, me, 62), Reason::Forged),
+        (frame(1, 1, other, me, 62), Reason::Forged),
+        (frame(1, 1, controller, other, 62), Reason::Receiver),
+        (frame(1, 1, me, me, 62), Reason::Sender),
+        (frame(1, 2, controller, me, 62), Reason::Session),
+        (frame(1, 3, controller, me, 62), Reason::Session),
+        (frame(1, 5, controller, me, 62), Reason::Session),
+        (frame(1, 3, controller, me, 60_061), Reason::Long),
+        (frame(1, 3, controller, me, 65_000), Reason::Long),
+    ];
+    for (datagram, reason) in strange {
+        let before = node.counters().refused(reason);
+        stranger.send_to(&datagram, at).unwrap();
+        assert_eq!(node.receive(MS(1)).unwrap(), None);
+        assert_eq!(
+            node.counters().refused(reason),
+            before + 1,
+            "{reason} {datagram:?}"
+        );
+        assert!(stranger.recv_from(&mut [0; 100]).is_err(), "no answer");
+    }
+    assert_eq!(
+        (node.counters().all_refused(), node.counters().sent),
+        (15, 0)
+    );
+    assert_eq!(node.address_of(Peer::Controller), None);
+
+    // A flood does not hold the caller for ever.
+    (0..300).for_each(|_| drop(stranger.send_to(b"x", at)));
+    assert_eq!(node.receive(MS(2)).unwrap(), None);
+    assert_eq!(node.counters().all_refused(), 15 + 256);
+}
+
+#[test]
 fn whoever_has_ended_is_missed_without_an_error_and_found_again_at_another_port() {
     let directory = tempfile::tempdir().unwrap();
     let file = key_file(&directory);
