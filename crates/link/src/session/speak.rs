@@ -105,10 +105,9 @@ impl Session {
         Ok(handled)
     }
 
-    /// Answers with a note where nothing was said for a while. Notes are answered only where the other end does not know yet
-    /// that the session has begun here: two ends do not go on like this for ever.
+    /// Answers with a note where nothing was said for a while. Notes are not answered: two ends do not go on like this for ever.
     fn echo(&mut self, now: Nanos, speech: &Speech<'_>, handled: &mut Handled) {
-        let wanted = speech.payload.is_some() || speech.opening.is_some();
+        let wanted = speech.payload.is_some();
         let quiet = self
             .said
             .is_none_or(|said| now.saturating_sub(said) >= ECHO);
