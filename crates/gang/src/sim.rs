@@ -10,7 +10,7 @@
 use crate::GangId;
 use crate::protocol::{
     Action, Agent, AgentSettings, Controller, ControllerSettings, Epoch, Event, Notice, Peer,
-    Phases, Report, Slot, Timer,
+    Phases, Report, Roster, Slot, Timer,
 };
 use idlewave_stats::random::SplitMix;
 use idlewave_units::{Nanos, NodeId};
@@ -89,11 +89,17 @@ impl Cluster {
         }
     }
 
-    /// Waiting times that fit: a level of the tree gets what 99 of 100 messages take, and its share of the clock error.
+    /// Waiting times that fit: a level of the tree gets what 99 of 100 messages take, and its share of how far two clocks are
+    /// apart at most. A moment is said in one clock and awaited in another, however many levels lie between them.
     pub fn settings(&self) -> ControllerSettings {
         let burst = self.handling.get() * (u64::from(self.arity.min(self.nodes as u16)) + 1);
-        let error = Nanos::from_nanos(2 * self.clock_error.get());
-        let hop = self.link.p99() + self.wake.p99() + Nanos::from_nanos(burst) + error;
+        let tree = Roster {
+            members: (0..self.nodes).map(NodeId::new).collect(),
+            arity: self.arity,
+        };
+        let apart = 2 * self.clock_error.get();
+        let share = Nanos::from_nanos(apart.div_ceil(u64::from(tree.depth().max(1))));
+        let hop = self.link.p99() + self.wake.p99() + Nanos::from_nanos(burst) + share;
         ControllerSettings {
             arity: self.arity,
             lease: Nanos::from_secs(1),
@@ -434,6 +440,27 @@ mod tests {
         assert_eq!(out.cost.len(), 5);
         for skew in out.skew {
             assert!((50_000..=100_000).contains(&skew), "{skew}");
+        }
+    }
+
+    #[test]
+    fn moments_are_ahead_by_the_way_down_the_tree_and_once_by_how_far_clocks_are_apart() {
+        for (nodes, arity, depth) in [(1, 8, 1), (8, 8, 1), (14, 2, 3), (84, 4, 3)] {
+            let mut cluster = exact(nodes, arity);
+            cluster.clock_error = Nanos::from_micros(60);
+            let ahead = cluster.settings().hop.get() * depth;
+            assert_eq!(ahead, (30 * depth + 2 * 60) * 1_000, "{nodes} nodes");
+            // As without errors, but that: from the first clock's moment to stop at to the last one's, likewise for SWITCH, and
+            // how much further ahead SWITCH is.
+            cluster.clock_error = Nanos::ZERO;
+            let exact = simulate(&cluster, 1, 1).cost[0];
+            cluster.clock_error = Nanos::from_micros(60);
+            for seed in 1..9 {
+                let out = simulate(&cluster, 3, seed);
+                assert_eq!(out.cost.len(), 3);
+                let more = out.cost.iter().map(|cost| cost.saturating_sub(exact));
+                assert!(more.clone().all(|more| more <= 6 * 60_000), "{more:?}");
+            }
         }
     }
 
