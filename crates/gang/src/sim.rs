@@ -447,19 +447,24 @@ mod tests {
     fn moments_are_ahead_by_the_way_down_the_tree_and_once_by_how_far_clocks_are_apart() {
         for (nodes, arity, depth) in [(1, 8, 1), (8, 8, 1), (14, 2, 3), (84, 4, 3)] {
             let mut cluster = exact(nodes, arity);
-            cluster.clock_error = Nanos::from_micros(60);
+            cluster.clock_error = Nanos::from_micros(50);
+            // Rounded up for each level.
             let ahead = cluster.settings().hop.get() * depth;
-            assert_eq!(ahead, (30 * depth + 2 * 60) * 1_000, "{nodes} nodes");
+            let exact = (30 * depth + 2 * 50) * 1_000;
+            assert!((exact..exact + depth).contains(&ahead), "{nodes} nodes");
             // As without errors, but that: from the first clock's moment to stop at to the last one's, likewise for SWITCH, and
             // how much further ahead SWITCH is.
             cluster.clock_error = Nanos::ZERO;
             let exact = simulate(&cluster, 1, 1).cost[0];
-            cluster.clock_error = Nanos::from_micros(60);
+            cluster.clock_error = Nanos::from_micros(50);
             for seed in 1..9 {
                 let out = simulate(&cluster, 3, seed);
                 assert_eq!(out.cost.len(), 3);
                 let more = out.cost.iter().map(|cost| cost.saturating_sub(exact));
-                assert!(more.clone().all(|more| more <= 6 * 60_000), "{more:?}");
+                assert!(
+                    more.clone().all(|more| more <= 6 * 50_000 + 2 * depth),
+                    "{more:?}"
+                );
             }
         }
     }
