@@ -216,6 +216,66 @@ fn parts_of_a_bar_add_up_to_it() {
 }
 
 #[test]
+fn however_many_placements_there_are_their_bars_fit_on_the_page() {
+    let mut sheet = placement_sheet(16, 4);
+    let row = sheet.rows[0].clone();
+    for (count, per_k, drawn) in [(120, 1, 120), (121, 1, 120), (1_000, 2, 122), (300, 10, 32)] {
+        let rows = (0..count).map(|i| {
+            let mut row = row.clone();
+            row.ranks_per_node = 1 + i / per_k;
+            // The second of each number is faster than the first and the others.
+            row.seconds.value *= if i % per_k == 1 { 1.0 } else { 1.5 };
+            row
+        });
+        sheet.rows = rows.collect();
+        // Neither is the fastest one of its number, and both are drawn.
+        sheet.best = count as usize - 2;
+        sheet.baseline = Some(2);
+        let page = placement_page(&sheet);
+        let chart = between(&page, "id=\"chart-times\"", "</svg>");
+        let width: f64 = between(chart, " width=\"", "\"").parse().unwrap();
+        assert!(width <= 1_050.0, "{count}: {width}");
+        assert_eq!(chart.matches("<g data-tip>").count(), drawn, "{count}");
+        assert!(chart.contains(">best<") && chart.contains(">default<"));
+        let said = format!("; {drawn} of {count} placements");
+        assert_eq!(page.contains(&said), drawn != count as usize);
+        // One of each number of ranks per node.
+        if per_k == 10 {
+            assert_eq!(chart.matches("<title>15 per node").count(), 1);
+        }
+    }
+}
+
+#[test]
+fn however_many_layouts_were_measured_their_bars_fit_on_the_page() {
+    let mut sheet = study_sheet();
+    let row = sheet.rows[0].clone();
+    let rows = (0..90).map(|i| {
+        let mut row = row.clone();
+        (row.ranks, row.ranks_per_node) = (2 << (i / 9), 1 << (i % 9));
+        row.is_minimum = false;
+        row
+    });
+    sheet.rows = rows.collect();
+    let page = study_page(&sheet);
+    let chart = between(&page, "id=\"chart-study\"", "</svg>");
+    let width: f64 = between(chart, " width=\"", "\"").parse().unwrap();
+    assert!(width <= 1_050.0, "{width}");
+    // Names of bars stand 66 pixels apart at least, and each number of ranks is named.
+    let names = chart.split("<text class=\"tick\" x=\"").skip(1);
+    let at = names.map(|n| n[..n.find('"').unwrap()].parse::<f64>().unwrap());
+    let mut at: Vec<f64> = at.collect();
+    at.dedup();
+    assert!(
+        at.len() >= 10 && at.windows(2).all(|w| w[1] - w[0] > 65.0),
+        "{at:?}"
+    );
+    for i in 0..10 {
+        assert!(chart.contains(&format!(">{} ranks<", 2 << i)), "{i}");
+    }
+}
+
+#[test]
 fn nodes_are_drawn_one_by_one_up_to_64_and_by_leaf_above() {
     let boxes = |ranks: u32, leaf: u32| {
         let sheet = placement_sheet(ranks, leaf);

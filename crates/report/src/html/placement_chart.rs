@@ -5,6 +5,7 @@ use super::sheet::{seconds, text};
 use crate::number::percent;
 use crate::placement::{PlacementRow, StudyRow};
 use idlewave_run::findings::Estimate;
+use std::collections::BTreeMap;
 
 /// Room for the label of a bar.
 const LABEL: f64 = 66.0;
@@ -12,10 +13,12 @@ const LEFT: f64 = 64.0;
 const TOP: f64 = 14.0;
 const HEIGHT: f64 = 260.0;
 const BELOW: f64 = 46.0;
-/// Room for one bar at most, and at least.
-const STEP: (f64, f64) = (130.0, 34.0);
+/// Room for one bar at most.
+const STEP: f64 = 130.0;
 /// What a figure is wide where the page is not narrow.
 const WIDTH: f64 = 1040.0;
+/// Bars for which there is room, at 8 pixels each: of more placements some are left out.
+const MOST_BARS: usize = 120;
 
 /// Vertical scale from 0 up, with its lines.
 struct Scale {
@@ -76,15 +79,15 @@ fn svg(id: &str, label: &str, width: f64, content: &str) -> String {
 }
 
 /// A line from the low to the high end of an interval, with caps.
-fn whisker(scale: &Scale, x: f64, e: &Estimate) -> String {
+fn whisker(scale: &Scale, x: f64, wide: f64, e: &Estimate) -> String {
     if !(e.low.is_finite() && e.high.is_finite()) {
         return String::new();
     }
     let (low, high) = (scale.y(e.low), scale.y(e.high));
+    let cap = wide.min(12.0);
+    let from = x - cap / 2.0;
     format!(
-        "<path class=\"whisker\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h12M{:.1} {high:.1}h12\"/>",
-        x - 6.0,
-        x - 6.0
+        "<path class=\"whisker\" d=\"M{x:.1} {low:.1}V{high:.1}M{from:.1} {low:.1}h{cap:.1}M{from:.1} {high:.1}h{cap:.1}\"/>"
     )
 }
 
@@ -111,6 +114,34 @@ fn parts(rows: &[PlacementRow]) -> Vec<&str> {
     names
 }
 
+/// Indices of the rows that are drawn: all, or the fastest one of each number of ranks per node, the best and the default, evenly
+/// thinned where these are too many as well.
+fn drawn(rows: &[PlacementRow], best: usize, baseline: Option<usize>) -> Vec<usize> {
+    if rows.len() <= MOST_BARS {
+        return (0..rows.len()).collect();
+    }
+    let mut fastest: BTreeMap<u32, usize> = BTreeMap::new();
+    for (i, row) in rows.iter().enumerate() {
+        let least = fastest.entry(row.ranks_per_node).or_insert(i);
+        if row.seconds.value < rows[*least].seconds.value {
+            *least = i;
+        }
+    }
+    let all: Vec<usize> = fastest.into_values().collect();
+    let few = MOST_BARS.min(all.len());
+    let even = (0..few).map(|n| all[n * all.len() / few]);
+    let marked = [Some(best), baseline].into_iter().flatten();
+    let mut drawn: Vec<usize> = even.chain(marked.filter(|&i| i < rows.len())).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    drawn
+}
+
+/// Where bars are narrow not every one has room for its label: every which one has.
+fn every(step: f64) -> usize {
+    (LABEL / step).ceil().max(1.0) as usize
+}
+
 /// Time of each placement, stacked by parts.
 pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>) -> String {
     let all = rows
@@ -120,15 +151,22 @@ pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>)
         return super::markup::absent("No time is known.");
     };
     let names = parts(rows);
-    // Where bars are narrow not every one has room for its label.
-    let every = |step: f64| (LABEL / step).ceil().max(1.0) as usize;
-    let step = ((WIDTH - LEFT) / rows.len() as f64).clamp(STEP.1, STEP.0);
-    let right = LEFT + step * rows.len() as f64;
+    let drawn = drawn(rows, best, baseline);
+    let step = ((WIDTH - LEFT) / drawn.len() as f64).min(STEP);
+    let right = LEFT + step * drawn.len() as f64;
     let mut out = scale.lines(right);
-    for (i, row) in rows.iter().enumerate() {
-        let (x, wide) = (LEFT + step * (i as f64 + 0.5), step * 0.56);
+    let place = |row: usize| drawn.iter().position(|&i| i == row);
+    let marked = || {
+        [Some(best), baseline]
+            .into_iter()
+            .flatten()
+            .filter_map(place)
+    };
+    for (at, &i) in drawn.iter().enumerate() {
+        let row = &rows[i];
+        let (x, wide) = (LEFT + step * (at as f64 + 0.5), step * 0.56);
         out.push_str(&stack(row, &names, &scale, x - wide / 2.0, wide));
-        out.push_str(&whisker(&scale, x, &row.seconds));
+        out.push_str(&whisker(&scale, x, wide, &row.seconds));
         if row.lower_bound_seconds.is_finite() {
             let y = scale.y(row.lower_bound_seconds);
             out.push_str(&format!(
@@ -143,11 +181,9 @@ pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>)
             (_, true) => "default",
             _ => "",
         };
-        let marked = [Some(best), baseline].into_iter().flatten();
-        let crowded = marked
-            .clone()
-            .any(|m| m != i && m.abs_diff(i) < every(step));
-        if !mark.is_empty() || (i % every(step) == 0 && !crowded) {
+        let every = every(step);
+        let crowded = marked().any(|m| m != at && m.abs_diff(at) < every);
+        if !mark.is_empty() || (at % every == 0 && !crowded) {
             let name = format!("{} x {}", row.nodes, row.ranks_per_node);
             out.push_str(&label(x, class, &name, mark));
         }
@@ -169,7 +205,15 @@ pub(super) fn times(rows: &[PlacementRow], best: usize, baseline: Option<usize>)
         right + 10.0,
         &out,
     ) + &format!(
-        "<p class=\"legend\">{legend}<span>below the bars: nodes x processes per node</span></p>\n"
+        "<p class=\"legend\">{legend}<span>below the bars: nodes x processes per node{}</span></p>\n",
+        match drawn.len() == rows.len() {
+            true => String::new(),
+            false => format!(
+                "; {} of {} placements, the table has all",
+                drawn.len(),
+                rows.len()
+            ),
+        }
     )
 }
 
@@ -229,13 +273,16 @@ pub(super) fn measured(rows: &[StudyRow]) -> String {
         return super::markup::absent("No time was measured.");
     };
     let groups = rows.windows(2).filter(|w| w[0].ranks != w[1].ranks).count();
-    let step = ((WIDTH - LEFT) / (rows.len() + groups) as f64).clamp(STEP.1, 90.0);
+    let step = ((WIDTH - LEFT) / (rows.len() + groups) as f64).min(90.0);
     let right = LEFT + step * (rows.len() + groups) as f64;
     let mut out = scale.lines(right);
     let (mut x, mut before) = (LEFT + step / 2.0, None);
+    // Where bars are narrow not every one has room for its label.
+    let (mut unlabelled, mut named) = (0, None);
     for row in rows {
         if before.is_some_and(|b| b != row.ranks) {
             x += step;
+            unlabelled += 1;
         }
         let wide = step * 0.36;
         for (e, class, at) in [
@@ -250,7 +297,7 @@ pub(super) fn measured(rows: &[StudyRow]) -> String {
                 "<g data-tip><rect class=\"{class}\" x=\"{at:.1}\" y=\"{top:.2}\" width=\"{wide:.1}\" height=\"{:.2}\"/>{}\
                  <title>{} ranks, {} x {}\n{class}: {}</title></g>",
                 scale.y(0.0) - top,
-                whisker(&scale, at + wide / 2.0, e),
+                whisker(&scale, at + wide / 2.0, wide, e),
                 row.ranks,
                 row.nodes,
                 row.ranks_per_node,
@@ -258,17 +305,17 @@ pub(super) fn measured(rows: &[StudyRow]) -> String {
             ));
         }
         let class = if row.is_minimum { "tick best" } else { "tick" };
-        let first = if before != Some(row.ranks) {
-            format!("{} ranks", row.ranks)
-        } else {
-            String::new()
-        };
-        out.push_str(&label(
-            x,
-            class,
-            &format!("{} x {}", row.nodes, row.ranks_per_node),
-            &first,
-        ));
+        if unlabelled == 0 || unlabelled >= every(step) {
+            let first = match named == Some(row.ranks) {
+                true => String::new(),
+                false => format!("{} ranks", row.ranks),
+            };
+            let name = format!("{} x {}", row.nodes, row.ranks_per_node);
+            out.push_str(&label(x, class, &name, &first));
+            named = Some(row.ranks);
+            unlabelled = 0;
+        }
+        unlabelled += 1;
         before = Some(row.ranks);
         x += step;
     }
