@@ -11,6 +11,8 @@ use idlewave_capture::host::available_memory;
 use idlewave_fabric::{Fabric, Nodes};
 use idlewave_mpi::Search;
 use idlewave_recording::{Progress, RecordingError, Stop};
+use idlewave_run::findings::Estimate;
+use idlewave_stats::quantiles::median_of;
 use idlewave_units::{Bytes, NodeId, Rank};
 use idlewave_workloads::Benchmark;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,20 @@ pub struct PlacedRuns {
     pub ranks_per_node: u32,
     /// Runs in the order in which they were made.
     pub runs: Vec<PlacedRun>,
+}
+
+impl PlacedRuns {
+    /// Median, least and most of one part of all runs, seconds; `None` where there was no run.
+    pub fn estimate(&self, of: impl Fn(&PlacedRun) -> f64) -> Option<Estimate> {
+        let values: Vec<f64> = self.runs.iter().map(of).collect();
+        Some(Estimate {
+            value: median_of(&values)?,
+            low: values.iter().copied().reduce(f64::min)?,
+            high: values.iter().copied().reduce(f64::max)?,
+            n: values.len() as u64,
+            method: "median, least and most".to_owned(),
+        })
+    }
 }
 
 /// All that was measured.
@@ -346,6 +362,35 @@ fn run<F: Fabric>(
 mod tests {
     use super::*;
     use idlewave_recording::Quiet;
+
+    #[test]
+    fn runs_are_told_by_their_median_and_their_ends_and_none_by_nothing() {
+        let run = |total| PlacedRun {
+            total,
+            collective: 0.25 * total,
+            point_to_point: 0.0,
+            computation: 0.75 * total,
+        };
+        let layout = |runs: &[f64]| PlacedRuns {
+            ranks: 2,
+            nodes: 1,
+            ranks_per_node: 2,
+            runs: runs.iter().copied().map(run).collect(),
+        };
+        let told = |runs: &[f64], of: fn(&PlacedRun) -> f64| {
+            let e = layout(runs).estimate(of)?;
+            Some((e.value, e.low, e.high, e.n))
+        };
+        assert_eq!(
+            told(&[8.0, 2.0, 4.0], |r| r.total),
+            Some((4.0, 2.0, 8.0, 3))
+        );
+        assert_eq!(
+            told(&[8.0, 4.0], |r| r.collective),
+            Some((1.5, 1.0, 2.0, 2))
+        );
+        assert_eq!(told(&[], |r| r.total), None);
+    }
 
     #[test]
     fn every_even_layout_is_there_once() {

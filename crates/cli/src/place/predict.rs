@@ -2,7 +2,6 @@
 
 use super::looped::{Loop, looped_workload};
 use super::network::{read_parameters, read_topology};
-use super::study::median;
 use crate::exit::Failure;
 use idlewave_measure::{PlacedRuns, PlacementOutcome};
 use idlewave_network::{Network, NetworkParameters, Place, Predicted, Program, play};
@@ -56,19 +55,20 @@ impl Model {
         };
         let network = Network::new(topology, self.parameters.clone(), Routing::Deterministic);
         let network = network.map_err(|error| error.to_string())?;
-        let measured = || outcome.layouts.iter().filter(|l| !l.runs.is_empty());
+        let measured = outcome.layouts.iter().filter(|l| !l.runs.is_empty());
         let mut of_ranks: BTreeMap<u32, &PlacedRuns> = BTreeMap::new();
-        for layout in measured() {
+        for layout in measured {
             let least = of_ranks.entry(layout.ranks).or_insert(layout);
             if layout.ranks_per_node < least.ranks_per_node {
                 *least = layout;
             }
         }
         let one = |layout: &PlacedRuns| {
-            let Some(reference) = of_ranks.get(&layout.ranks) else {
+            let reference = of_ranks.get(&layout.ranks);
+            let known = reference.and_then(|r| Some((r, r.estimate(|run| run.computation)?.value)));
+            let Some((reference, compute)) = known else {
                 return Ok(None);
             };
-            let compute = median(&reference.runs, |run| run.computation);
             let work = (compute * 1e9 / outcome.iterations.max(1) as f64).round() as u64;
             let looped = looped_workload(workload, layout.ranks, work);
             let places = (0..layout.ranks).map(|rank| Place {

@@ -3,20 +3,19 @@
 use super::advise::Numbers;
 use super::predict::Model;
 use super::sheet::interval;
-use super::text::{counted, digits, unit};
+use super::text::{counted, digits, unit, wrap};
 use crate::exit::{Exit, Failure};
 use crate::files::{refuse_place, write_new};
 use crate::measure;
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_measure::{FabricChoice, PlacedRun, PlacementOptions, PlacementOutcome, placements};
+use idlewave_measure::{FabricChoice, PlacementOptions, PlacementOutcome, placements};
 use idlewave_mpi::{Launch, Search};
 use idlewave_network::Predicted;
 use idlewave_recording::Stop;
 use idlewave_report::{StudyRow, StudySheet, study_page};
 use idlewave_run::findings::Estimate;
 use idlewave_simulate::collectives::Library;
-use idlewave_stats::quantiles::median_of;
 use idlewave_workloads::Benchmark;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -138,12 +137,6 @@ fn shared(outcome: &PlacementOutcome) -> Option<String> {
     })
 }
 
-/// Median of one part of all runs.
-pub fn median(runs: &[PlacedRun], of: impl Fn(&PlacedRun) -> f64) -> f64 {
-    let values: Vec<f64> = runs.iter().map(of).collect();
-    median_of(&values).unwrap_or(f64::NAN)
-}
-
 fn sheet(
     args: &StudyArgs,
     outcome: &PlacementOutcome,
@@ -151,37 +144,31 @@ fn sheet(
     notes: Vec<String>,
     warnings: Vec<String>,
 ) -> StudySheet {
-    let measured = |runs: &[PlacedRun], of: &dyn Fn(&PlacedRun) -> f64| {
-        let values: Vec<f64> = runs.iter().map(of).collect();
-        Estimate {
-            value: median(runs, of),
-            low: values.iter().copied().fold(f64::INFINITY, f64::min),
-            high: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            n: runs.len() as u64,
-            method: "median, least and most".to_owned(),
-        }
-    };
-    let mut least: BTreeMap<u32, f64> = BTreeMap::new();
-    for layout in outcome.layouts.iter().filter(|l| !l.runs.is_empty()) {
-        let total = median(&layout.runs, |run| run.total);
-        let least = least.entry(layout.ranks).or_insert(total);
-        *least = least.min(total);
-    }
-    let rows = outcome
+    let mut rows: Vec<StudyRow> = outcome
         .layouts
         .iter()
         .zip(predicted)
-        .filter(|(l, _)| !l.runs.is_empty());
-    let rows = rows.map(|(layout, predicted)| StudyRow {
-        ranks: layout.ranks,
-        nodes: layout.nodes,
-        ranks_per_node: layout.ranks_per_node,
-        total: measured(&layout.runs, &|run| run.total),
-        collective: Some(measured(&layout.runs, &|run| run.collective)),
-        point_to_point: Some(measured(&layout.runs, &|run| run.point_to_point)),
-        is_minimum: least.get(&layout.ranks) == Some(&median(&layout.runs, |run| run.total)),
-        predicted: predicted.as_ref().map(interval),
-    });
+        .filter_map(|(layout, predicted)| {
+            Some(StudyRow {
+                ranks: layout.ranks,
+                nodes: layout.nodes,
+                ranks_per_node: layout.ranks_per_node,
+                total: layout.estimate(|run| run.total)?,
+                collective: layout.estimate(|run| run.collective),
+                point_to_point: layout.estimate(|run| run.point_to_point),
+                is_minimum: false,
+                predicted: predicted.as_ref().map(interval),
+            })
+        })
+        .collect();
+    let mut least: BTreeMap<u32, f64> = BTreeMap::new();
+    for row in &rows {
+        let least = least.entry(row.ranks).or_insert(row.total.value);
+        *least = least.min(row.total.value);
+    }
+    for row in &mut rows {
+        row.is_minimum = least.get(&row.ranks) == Some(&row.total.value);
+    }
     StudySheet {
         what: format!("{} on {}", outcome.benchmark, counted(outcome.nodes.len() as u32, "node")),
         details: vec![
@@ -192,7 +179,7 @@ fn sheet(
         ],
         command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
-        rows: rows.collect(),
+        rows,
         notes,
         warnings,
     }
@@ -208,16 +195,16 @@ fn json(sheet: &StudySheet, outcome: &PlacementOutcome) -> Result<String, Failur
 fn text(sheet: &StudySheet, network: Option<&Path>, page: Option<&Path>) -> String {
     let mut out = format!("{}\n", sheet.what);
     for line in &sheet.details {
-        wrapped(&mut out, line);
+        wrap(&mut out, "  ", line);
     }
     table(&mut out, sheet);
     out.push('\n');
     out.push_str(&order(sheet));
     for warning in &sheet.warnings {
-        wrapped(&mut out, &format!("! {warning}"));
+        wrap(&mut out, "  ", &format!("! {warning}"));
     }
     for note in &sheet.notes {
-        wrapped(&mut out, note);
+        wrap(&mut out, "  ", note);
     }
     let next = match (network, page) {
         (None, _) => {
@@ -342,8 +329,9 @@ fn order(sheet: &StudySheet) -> String {
             (false, true) => format!("predicted {}, with the same best", names(&p)),
             (false, false) => format!("predicted {}", names(&p)),
         };
-        wrapped(
+        wrap(
             &mut out,
+            "  ",
             &format!(
                 "{ranks} ranks, fastest per node first: {}; {said}",
                 names(&m)
@@ -353,17 +341,10 @@ fn order(sheet: &StudySheet) -> String {
     out
 }
 
-fn wrapped(out: &mut String, line: &str) {
-    let options = textwrap::Options::new(80)
-        .initial_indent("  ")
-        .subsequent_indent("    ");
-    out.push_str(&textwrap::fill(line, options));
-    out.push('\n');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_measure::{PlacedRun, PlacedRuns};
 
     fn estimate(value: f64, n: u64) -> Estimate {
         Estimate {
@@ -425,7 +406,7 @@ mod tests {
             point_to_point: 0.0,
             computation: 1.0,
         };
-        let layout = |per: u32, runs: Vec<PlacedRun>| idlewave_measure::PlacedRuns {
+        let layout = |per: u32, runs: Vec<PlacedRun>| PlacedRuns {
             ranks: 8,
             nodes: 8 / per,
             ranks_per_node: per,

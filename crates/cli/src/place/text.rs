@@ -295,18 +295,13 @@ fn lines(out: &mut String, title: &str, all: &[String]) {
     out.push_str(title);
     out.push('\n');
     for line in all {
-        let first = format!("- {line}");
-        let mut wrapped = textwrap::fill(
-            &first,
-            width().initial_indent("  ").subsequent_indent("    "),
-        );
-        wrapped.push('\n');
-        out.push_str(&wrapped);
+        wrap(out, "  ", &format!("- {line}"));
     }
     out.push('\n');
 }
 
-fn wrap(out: &mut String, indent: &str, text: &str) {
+/// A paragraph in lines of 80 columns, the later ones two deeper than the first.
+pub fn wrap(out: &mut String, indent: &str, text: &str) {
     let deeper = format!("{indent}  ");
     let options = width().initial_indent(indent).subsequent_indent(&deeper);
     out.push_str(&textwrap::fill(text, options));
