@@ -4,8 +4,7 @@ mod output;
 
 use super::ask::{NoiseArgs, model};
 use crate::exit::{Exit, Failure};
-use crate::files::name;
-use crate::files::{refuse_place, write_new};
+use crate::files::{name, refuse_place, write_new};
 use clap::Args;
 use idlewave_noise::{Noise, NoiseModel, Timelines};
 use idlewave_recording::Stop;
