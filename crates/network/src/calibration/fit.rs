@@ -6,7 +6,7 @@
 
 use super::judge::{self, Deviations};
 use super::model::{Numbers, WayNumbers, numbers};
-use super::samples::{CalibrationSamples, Distance, Probe, SamplePoint};
+use super::samples::{CalibrationSamples, Distance, Probe, SamplePoint, ranks};
 use crate::{NetworkError, NetworkParameters, Quantity, SlowDown};
 use idlewave_stats::quantiles::median_of;
 use idlewave_stats::resampling::{Resampler, interval};
@@ -197,14 +197,14 @@ fn parameters(
 }
 
 fn about(samples: &CalibrationSamples) -> String {
-    let ranks = samples.ranks_per_node;
+    let ranks = ranks(samples.ranks_per_node);
     match &samples.nodes[..] {
-        [only] => format!("calibrated on {only} alone, {ranks} ranks"),
+        [only] => format!("calibrated on {only} alone, {ranks}"),
         [first, second] => {
-            format!("calibrated between {first} and {second}, {ranks} ranks on each")
+            format!("calibrated between {first} and {second}, {ranks} on each")
         }
         several => format!(
-            "calibrated on {} nodes from {} on, {ranks} ranks on each",
+            "calibrated on {} nodes from {} on, {ranks} on each",
             several.len(),
             several.first().map_or("", String::as_str)
         ),

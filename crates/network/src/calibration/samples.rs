@@ -114,8 +114,18 @@ impl Probe {
                 "all-to-all of {} on {nodes} x {per_node} ranks",
                 size(bytes)
             ),
-            Probe::Memory { ranks, .. } => format!("streaming through memory by {ranks} ranks"),
+            Probe::Memory { ranks: by, .. } => {
+                format!("streaming through memory by {}", ranks(by))
+            }
         }
+    }
+}
+
+/// A number of ranks in words.
+pub(super) fn ranks(count: u32) -> String {
+    match count {
+        1 => "1 rank".to_owned(),
+        _ => format!("{count} ranks"),
     }
 }
 

@@ -333,3 +333,28 @@ fn samples_that_cannot_be_are_refused() {
         }
     }));
 }
+
+#[test]
+fn one_rank_and_one_node_are_told_as_one() {
+    let mut one = samples(TRUTH, 0.0, 3);
+    one.ranks_per_node = 1;
+    one.points.retain(|p| match p.probe {
+        Probe::PingPong { way, .. } => way == Distance::Outside,
+        _ => false,
+    });
+    let about = |samples: &CalibrationSamples| fit(samples, 1).unwrap().parameters.about;
+    assert_eq!(about(&one), "calibrated between a and b, 1 rank on each");
+    let several = samples(TRUTH, 0.0, 3);
+    let said = about(&several);
+    assert!(
+        said.ends_with(&format!(", {RANKS} ranks on each")),
+        "{said}"
+    );
+    let probe = |ranks| Probe::Memory {
+        ranks,
+        bytes: 8,
+        passes: 1,
+    };
+    assert_eq!(probe(1).words(), "streaming through memory by 1 rank");
+    assert_eq!(probe(2).words(), "streaming through memory by 2 ranks");
+}
