@@ -96,6 +96,18 @@ fn owner(freezer: &Freezer, pid: Pid, guarded: &str) -> Act {
     ))
 }
 
+/// A counting process in a group that a watchdog guards, frozen.
+fn frozen_and_guarded(freezer: &Freezer) -> (Counters, Act, Watchdog, Group) {
+    let counters = Counters::new(1);
+    let act = counters.busy(1);
+    let dog = watchdog().unwrap();
+    let mut group = Group::create(freezer, Uid::own()).unwrap();
+    group.guard(&dog).unwrap();
+    group.add(act.pid()).unwrap();
+    group.freeze(LIMIT).unwrap();
+    (counters, act, dog, group)
+}
+
 #[test]
 fn the_watchdog_thaws_what_a_killed_owner_had_frozen() {
     for freezer in freezers() {
@@ -243,13 +255,7 @@ fn what_an_owner_without_a_watchdog_left_is_found_by_its_name() {
 #[test]
 fn without_its_watchdog_a_guarded_group_is_not_frozen() {
     for freezer in freezers() {
-        let counters = Counters::new(1);
-        let act = counters.busy(1);
-        let dog = watchdog().unwrap();
-        let mut group = Group::create(&freezer, Uid::own()).unwrap();
-        group.guard(&dog).unwrap();
-        group.add(act.pid()).unwrap();
-        group.freeze(LIMIT).unwrap();
+        let (counters, _act, dog, mut group) = frozen_and_guarded(&freezer);
         group.thaw().unwrap();
         let pid = dog.pid().to_string();
         // Whatever ends a session or a service is not for it.
@@ -289,13 +295,7 @@ fn without_its_watchdog_a_guarded_group_is_not_frozen() {
 #[test]
 fn a_watchdog_leaves_without_touching_anything_when_it_is_dropped() {
     for freezer in freezers() {
-        let counters = Counters::new(1);
-        let act = counters.busy(1);
-        let dog = watchdog().unwrap();
-        let mut group = Group::create(&freezer, Uid::own()).unwrap();
-        group.guard(&dog).unwrap();
-        group.add(act.pid()).unwrap();
-        group.freeze(LIMIT).unwrap();
+        let (counters, _act, dog, group) = frozen_and_guarded(&freezer);
         let path = std::path::Path::new("/proc").join(dog.pid().to_string());
         assert!(path.exists());
         drop(dog);
@@ -316,15 +316,9 @@ fn a_program_that_does_not_serve_is_no_watchdog() {
 #[test]
 fn nothing_is_left_by_a_whole_life() {
     for freezer in freezers() {
-        let counters = Counters::new(1);
-        let act = counters.busy(1);
-        let dog = watchdog().unwrap();
-        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        let (counters, _act, _dog, group) = frozen_and_guarded(&freezer);
         let directory = group.directory().map(ToOwned::to_owned);
         assert!(directory.as_ref().is_none_or(|d| d.exists()));
-        group.guard(&dog).unwrap();
-        group.add(act.pid()).unwrap();
-        group.freeze(LIMIT).unwrap();
         group.remove().unwrap();
         counters.await_progress();
         assert!(directory.is_none_or(|d| !d.exists()));
