@@ -1,6 +1,7 @@
 //! What the page of a calibration shows.
 
 use super::text::quantities;
+use crate::place::text::counted;
 use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity};
 use idlewave_report::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
@@ -130,7 +131,7 @@ fn parameters(found: &Calibration) -> Vec<CalibratedParameter> {
     let both = |q| put("both ways over one".to_owned(), ParameterUnit::Factor, q);
     all.extend(found.both_over_one.map(both));
     for step in &found.parameters.slow_down {
-        let name = format!("slow-down by {} ranks", step.ranks);
+        let name = format!("slow-down by {}", counted(step.ranks, "rank"));
         all.push(put(name, ParameterUnit::Factor, step.factor));
     }
     all
@@ -140,14 +141,15 @@ fn details(samples: &CalibrationSamples) -> Vec<String> {
     let mut lines = vec![
         format!("nodes: {}", samples.nodes.join(", ")),
         format!(
-            "{} ranks and {} CPUs on each node",
-            samples.ranks_per_node, samples.cpus_per_node
+            "{} and {} on each node",
+            counted(samples.ranks_per_node, "rank"),
+            counted(samples.cpus_per_node, "CPU")
         ),
         format!("messages over {}", samples.fabric),
         format!(
-            "{} rounds over {} points in {:.1} s",
-            samples.repetitions(),
-            samples.points.len(),
+            "{} over {} in {:.1} s",
+            counted(samples.repetitions() as u32, "round"),
+            counted(samples.points.len() as u32, "point"),
             samples.seconds
         ),
     ];

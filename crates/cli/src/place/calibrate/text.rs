@@ -1,33 +1,19 @@
 //! A calibration on the terminal, 80 columns.
 
+use crate::place::text::{counted, digits, wrap};
 use idlewave_network::{
     Calibration, CalibrationSamples, Distance, Origin, PointFit, Probe, Quantity,
 };
 use idlewave_units::{Bytes, BytesPerSecond, Nanos};
 
-/// Three digits.
-fn digits(value: f64) -> String {
-    match value {
-        v if !v.is_finite() => "-".to_owned(),
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
-}
-
 /// Bytes per second.
 fn rate(value: f64) -> String {
-    match value.is_finite() {
-        true => BytesPerSecond::scaled_text(value),
-        false => "-".to_owned(),
-    }
+    BytesPerSecond::scaled_text(value)
 }
 
 /// Seconds.
 fn time(seconds: f64) -> String {
-    let ns = seconds * 1e9;
-    match ns {
-        ns if !ns.is_finite() => "-".to_owned(),
+    match seconds * 1e9 {
         ns if ns < 999.5 => format!("{} ns", digits(ns)),
         ns => Nanos::scaled_text(ns),
     }
@@ -47,20 +33,12 @@ pub fn render(samples: &CalibrationSamples, found: &Calibration) -> String {
     out.push_str(&memory(samples, found));
     out.push_str(&parameters(found));
     for warning in &found.warnings {
-        out.push_str(&wrapped("! ", warning));
+        wrap(&mut out, "", &format!("! {warning}"));
     }
     for note in &samples.notes {
-        out.push_str(&wrapped("  ", note));
+        wrap(&mut out, "  ", note);
     }
     out
-}
-
-/// Text with a mark of two letters before it, in lines of 80 columns: warnings have an exclamation mark.
-fn wrapped(mark: &str, text: &str) -> String {
-    let options = textwrap::Options::new(80)
-        .initial_indent(mark)
-        .subsequent_indent("  ");
-    textwrap::fill(text, options) + "\n"
 }
 
 fn head(samples: &CalibrationSamples) -> String {
@@ -78,12 +56,14 @@ fn head(samples: &CalibrationSamples) -> String {
     let first: Vec<&str> = samples.nodes.iter().take(4).map(String::as_str).collect();
     let more = if nodes > 4 { ", ..." } else { "" };
     format!(
-        "{} ranks over {}\nnodes: {}{more}; {each} ranks on each, {} CPUs{shared}\n{} rounds in {}{cut}\n",
-        nodes as u32 * each,
+        "{} over {}\n{}: {}{more}; {} on each, {}{shared}\n{} in {}{cut}\n",
+        counted(nodes as u32 * each, "rank"),
         samples.fabric,
+        if nodes == 1 { "node" } else { "nodes" },
         first.join(", "),
-        samples.cpus_per_node,
-        samples.repetitions(),
+        counted(each, "rank"),
+        counted(samples.cpus_per_node, "CPU"),
+        counted(samples.repetitions() as u32, "round"),
         time(samples.seconds),
     )
 }
@@ -118,11 +98,11 @@ fn streams(found: &Calibration, wanted: Distance) -> String {
     );
     for &(pairs, bytes, point) in one.iter().filter(|s| s.1 == longest) {
         let cells = |point: Option<&PointFit>, ways: f64| {
-            let (total, model) = point
-                .and_then(PointFit::bandwidth)
-                .unwrap_or((f64::NAN, None));
-            let each = total / ways / f64::from(pairs);
-            [rate(each), rate(total), model.map_or("-".to_owned(), rate)]
+            let found = point.and_then(PointFit::bandwidth);
+            let total = found.map(|(total, _)| total);
+            let each = total.map(|total| total / ways / f64::from(pairs));
+            let model = found.and_then(|(_, model)| model);
+            [each, total, model].map(|value| value.map_or("-".to_owned(), rate))
         };
         let other = both
             .iter()
@@ -161,8 +141,10 @@ fn all_to_all(found: &Calibration) -> String {
     let mut ranks: Vec<u32> = calls.iter().map(|c| c.1).collect();
     ranks.sort_unstable();
     ranks.dedup();
-    let noun = if nodes == 1 { "node" } else { "nodes" };
-    let mut out = format!("\nall-to-all over {nodes} {noun}\nranks of each");
+    let mut out = format!(
+        "\nall-to-all over {}\nranks of each",
+        counted(nodes, "node")
+    );
     for &bytes in &lengths {
         out.push_str(&format!("{:>14}{:>12}", size(bytes), "model"));
     }
@@ -274,17 +256,34 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_and_the_unit_that_suits_them() {
-        assert_eq!(rate(f64::NAN), "-");
         assert_eq!(time(87.3e-3), "87.3 ms");
-        assert_eq!(time(3e-10), "0.30 ns");
-        assert_eq!(time(f64::INFINITY), "-");
+        assert_eq!(time(3e-10), "0.300 ns");
         assert_eq!(time(1e-6), "1.00 us");
     }
 
     #[test]
-    fn no_line_is_wider_than_80_columns() {
-        for line in wrapped("! ", &"word ".repeat(60)).lines() {
-            assert!(line.len() <= 80, "{line}");
-        }
+    fn one_rank_on_one_node_is_told_as_one() {
+        let mut samples = CalibrationSamples {
+            idlewave: "0".to_owned(),
+            fabric: "shared memory".to_owned(),
+            nodes: vec!["n1".to_owned()],
+            ranks_per_node: 1,
+            cpus_per_node: 1,
+            budget_seconds: 1.0,
+            seconds: 0.5,
+            interrupted: false,
+            points: Vec::new(),
+            notes: Vec::new(),
+        };
+        let first =
+            "1 rank over shared memory\nnode: n1; 1 rank on each, 1 CPU\n0 rounds in 500 ms\n";
+        assert_eq!(head(&samples), first);
+        samples.nodes.push("n2".to_owned());
+        samples.ranks_per_node = 2;
+        let said = head(&samples);
+        assert!(
+            said.contains("\nnodes: n1, n2; 2 ranks on each, 1 CPU, shared\n"),
+            "{said}"
+        );
     }
 }
