@@ -22,12 +22,12 @@ fuzz_target!(|input: &[u8]| {
         rest = after;
         frame.clear();
         frame.extend_from_slice(bytes);
-        if how & 1 == 0 && frame.len() >= 32 {
-            let payload = (frame.len() - 32) as u16;
-            frame[0] = 1;
+        if how & 1 == 0 && frame.len() >= 36 {
+            let payload = (frame.len() - 36) as u16;
+            frame[0] = 2;
             frame[2..4].copy_from_slice(&payload.to_le_bytes());
-            let crc = crc32c::crc32c_append(crc32c::crc32c(&frame[..28]), &frame[32..]);
-            frame[28..32].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c::crc32c_append(crc32c::crc32c(&frame[..32]), &frame[36..]);
+            frame[32..36].copy_from_slice(&crc.to_le_bytes());
         }
         if let Ok((mut header, payload)) = Header::decode(&frame) {
             if how & 2 == 0 {

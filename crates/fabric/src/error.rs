@@ -38,6 +38,12 @@ pub enum FabricError {
         /// Its length.
         bytes: usize,
     },
+    /// Messages came that this rank does not receive, more than it keeps. None of them is lost; the rank cannot go on.
+    #[error("keep {bytes} bytes of messages that no receive has asked for")]
+    NotReceived {
+        /// What came.
+        bytes: usize,
+    },
     /// MPI cannot be used, or one of its calls failed.
     #[error(transparent)]
     Mpi(#[from] idlewave_mpi::MpiError),

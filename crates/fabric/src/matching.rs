@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 /// Bytes of memory that the announced length of a message may claim before they have come.
 const AHEAD: usize = 1 << 20;
+/// Bytes that a message which came before its receive takes beside its content, about.
+const BESIDE: usize = 64;
 
 /// What carries pieces of messages between the own rank and the others, in order of each pair.
 pub trait Pieces {
@@ -70,6 +72,8 @@ pub struct Messages {
     posted: VecDeque<usize>,
     /// Messages that came before their receive, oldest first, with their source.
     early: VecDeque<(u32, u32, Vec<u8>)>,
+    /// Bytes of these, and of the one of each source that is coming in without a receive.
+    early_bytes: usize,
     /// Per source: the message that is coming in.
     incoming: Vec<Option<Incoming>>,
 }
@@ -83,6 +87,7 @@ impl Messages {
             sends: VecDeque::new(),
             posted: VecDeque::new(),
             early: VecDeque::new(),
+            early_bytes: 0,
             incoming: (0..size).map(|_| None).collect(),
         }
     }
@@ -127,6 +132,7 @@ impl Messages {
             .iter()
             .position(|(s, t, _)| *t == tag.0 && from.is_none_or(|f| f == *s));
         if let Some(early) = early.and_then(|e| self.early.remove(e)) {
+            self.early_bytes -= early.2.len() + BESIDE;
             return self.add(Operation::Received(deliver(early.0, early.2, capacity)));
         }
         let index = self.add(Operation::Posted {
@@ -150,6 +156,7 @@ impl Messages {
         match begun.and_then(|source| self.incoming[source].as_mut()) {
             Some(incoming) => {
                 incoming.receive = Some((index, capacity));
+                self.early_bytes -= incoming.data.len() + BESIDE;
                 self.operations[index] = Operation::Receiving;
             }
             None => self.posted.push_back(index),
@@ -236,11 +243,16 @@ impl Messages {
                 incoming,
                 operations,
                 posted,
+                early_bytes,
                 ..
             } = self;
             let whole = pieces.take(source, |header, bytes| {
+                let begun = incoming[s].is_some();
                 let message =
                     incoming[s].get_or_insert_with(|| begin(operations, posted, source, header));
+                if message.receive.is_none() {
+                    *early_bytes += bytes.len() + if begun { 0 } else { BESIDE };
+                }
                 message.data.extend_from_slice(bytes);
                 message.data.len() >= message.length
             });
@@ -263,6 +275,11 @@ impl Messages {
             }
             None => self.early.push_back((source, message.tag, message.data)),
         }
+    }
+
+    /// Bytes of memory that messages without a receive take.
+    pub fn early_bytes(&self) -> usize {
+        self.early_bytes
     }
 
     pub fn is_sent(&self, index: usize) -> bool {

@@ -284,8 +284,8 @@ fn impossible_layouts_and_contexts_are_refused() {
 
 #[test]
 fn a_layout_takes_the_last_byte_that_it_needs() {
-    // A head of 16 bytes, 104 of each peer, and of each two rings of 64 slots of 8 + 104 bytes.
-    let needed = 16 + 2 * 104 + 2 * 2 * 64 * 112;
+    // A head of 24 bytes, 120 of each peer, and of each two rings of 64 slots of 8 + 104 bytes.
+    let needed = 24 + 2 * 120 + 2 * 2 * 64 * 112;
     for (bytes, slots) in [(needed - 1, 32), (needed, 64), (needed + 1, 64)] {
         let layout = Layout::fit(bytes, 2, 100).unwrap();
         assert_eq!(layout.slots(), slots, "{bytes}");
@@ -296,8 +296,8 @@ fn a_layout_takes_the_last_byte_that_it_needs() {
 #[test]
 fn each_policy_copies_what_its_name_says() {
     let layout = layout();
-    // Head and ends: 16 bytes, and 104 of each peer.
-    let ends = 16 + 104 * RANKS as usize;
+    // Head and ends: 24 bytes, and 120 of each peer.
+    let ends = 24 + 120 * RANKS as usize;
     for (policy, empty, with_one) in [
         (Policy::Whole, 2 * layout.bytes(), 2 * layout.bytes()),
         // One frame of 3 bytes: a head of 8, and a word.

@@ -5,8 +5,8 @@
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::netctx::{
-    Layout, Lossy, Memory, Misdeeds, NetctxError, NetctxFabric, Node, Options, Policy, Transport,
-    Udp, World,
+    Layout, Lossy, Memory, Misdeeds, NetctxError, NetctxFabric, Node, Options, Policy, ThreadPort,
+    Transport, Udp, World,
 };
 use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
 use idlewave_units::{Nanos, Rank};
@@ -73,7 +73,7 @@ fn two_gangs<T: Transport + 'static>(transports: Vec<T>, policy: Policy) -> u32 
         timeout: Nanos::from_millis(2),
     };
     let (mut world, gangs) = World::new(transports, options).unwrap();
-    let ranks: Vec<NetctxFabric<T>> = gangs.into_iter().flatten().collect();
+    let ranks: Vec<_> = gangs.into_iter().flatten().collect();
     let left = AtomicUsize::new(ranks.len());
     let mut switches = 0;
     std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn two_gangs<T: Transport + 'static>(transports: Vec<T>, policy: Policy) -> u32 
             let switched = world.switch((switches + 1) % 2, LIMIT).unwrap();
             assert_eq!(switched.counts.sent, switched.counts.received);
             switches += 1;
-            assert_eq!(switched.epoch, switches + 1);
+            assert_eq!(switched.epoch, u64::from(switches) + 1);
             let slice = u64::from(switches * 7 % 11) * 500;
             std::thread::sleep(Duration::from_micros(slice));
         }
@@ -148,11 +148,11 @@ fn a_switch_that_cannot_drain_is_given_up_and_loses_nothing() {
     let (mut world, mut gangs) = World::new(transports, options).unwrap();
     let mut second = gangs.pop().unwrap();
     let mut first = gangs.pop().unwrap();
-    let send = |rank: &mut NetctxFabric<_>, byte| {
+    let send = |rank: &mut NetctxFabric<ThreadPort<_>>, byte| {
         rank.start_send(Rank::new(1), Tag(3), vec![byte; 10])
             .unwrap();
     };
-    let receive = |rank: &mut NetctxFabric<_>| {
+    let receive = |rank: &mut NetctxFabric<ThreadPort<_>>| {
         let from = Some(Rank::new(0));
         let receiving = rank.start_receive(from, Tag(3), 10, Vec::new()).unwrap();
         rank.finish_receive(receiving, &mut || ()).unwrap().data
@@ -225,12 +225,12 @@ fn frames_too_long_or_too_short_for_their_transport_are_refused() {
             false
         }
     }
-    for (longest, works) in [(0, false), (32 + 12, false), (32 + 13, true)] {
+    for (longest, works) in [(0, false), (36 + 12, false), (36 + 13, true)] {
         let made = World::new(vec![Narrow(longest)], Options::default());
         assert_eq!(made.is_ok(), works, "{longest}");
     }
     let layout = Layout::fit(16 << 10, 1, 100).unwrap();
-    for (longest, works) in [(131, false), (132, true)] {
+    for (longest, works) in [(135, false), (136, true)] {
         let timeout = Nanos::from_millis(1);
         let made = Node::new(Narrow(longest), layout, Policy::Whole, &[0], 0, timeout);
         assert_eq!(made.is_ok(), works, "{longest}");

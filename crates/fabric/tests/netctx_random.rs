@@ -241,7 +241,7 @@ proptest! {
 
     #[test]
     fn frames_of_others_change_nothing(
-        gang in 0_u32..3, epoch in 0_u32..4, source in 0_u32..2, destination in 0_u32..2,
+        gang in 0_u32..3, epoch in 0_u64..4, source in 0_u32..2, destination in 0_u32..2,
         sequence in 0_u32..6, limit in 0_u32..9, code in 0_usize..6,
     ) {
         let own = Link { gang: 1, epoch: 2, source: 0, destination: 1 };
@@ -495,4 +495,13 @@ fn space_is_told_of_by_halves() {
     }
     channel.receiver().release();
     assert_eq!(channel.receiver().poll(), None, "none was left");
+}
+
+#[test]
+fn a_slot_takes_as_many_bytes_as_asked_for_and_not_its_padding() {
+    let mut bytes = vec![0; 2 * Ring::stride(13)];
+    let mut ring = Ring::new(&mut bytes, 13).unwrap();
+    assert_eq!((ring.slots(), ring.payload()), (2, 13));
+    assert!(ring.put(1, true, &[7; 13]) && !ring.put(0, true, &[7; 14]));
+    assert_eq!(ring.get(1), (&[7; 13][..], true));
 }

@@ -123,7 +123,7 @@ impl World {
     }
 
     /// The next states, each by one step.
-    fn steps(&self, bounds: Bounds, epoch: impl Fn(Link) -> u32) -> Vec<World> {
+    fn steps(&self, bounds: Bounds, epoch: impl Fn(Link) -> u64) -> Vec<World> {
         let mut next = Vec::new();
         let mut add = |step: &dyn Fn(&mut World) -> bool| {
             let mut world = self.clone();
@@ -176,7 +176,7 @@ impl World {
             runs
         });
         // Both ends are resumed one after the other, in any order, once both are drained; or at any time.
-        let last = bounds.epochs + 1;
+        let last = u64::from(bounds.epochs) + 1;
         let (ours, theirs) = (epoch(self.send.link()), epoch(self.receive.link()));
         let may = |w: &mut World| bounds.aborts || ours != theirs || w.is_drained();
         if ours < last && ours <= theirs {
@@ -249,7 +249,7 @@ impl World {
     }
 }
 
-fn key(header: &Header) -> (u32, Kind, u32, u32) {
+fn key(header: &Header) -> (u64, Kind, u32, u32) {
     let Header {
         kind,
         link,

@@ -46,7 +46,7 @@ struct Site {
     nodes: Vec<Node<Lossy<Memory>>>,
     streams: Vec<Stream>,
     gang: u32,
-    epoch: u32,
+    epoch: u64,
     now: u64,
 }
 

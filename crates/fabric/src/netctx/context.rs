@@ -9,6 +9,8 @@ use super::channel::{ReceiveState, Receiver, Ring, SendState, Sender};
 use super::frame::{Link, MAX_PAYLOAD};
 use super::{ChannelError, Phase};
 use bytemuck::{Pod, Zeroable};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// The smallest region that a layout is made for, bytes.
 pub const MIN_BYTES: usize = 16 << 10;
@@ -54,10 +56,11 @@ pub enum ContextError {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub(super) struct Head {
+    epoch: u64,
     gang: u32,
-    epoch: u32,
     rank: u32,
     peers: u32,
+    spare: u32,
 }
 
 /// Both ends that one peer's messages have here.
@@ -136,6 +139,11 @@ impl Layout {
         self.slots as usize * Ring::stride(self.payload)
     }
 
+    /// Where a ring of a peer begins: that for sending (0) or that for receiving (1).
+    pub(super) fn ring(&self, peer: u32, which: usize) -> usize {
+        self.rings() + (2 * peer as usize + which) * self.ring_bytes()
+    }
+
     /// Where the rings begin.
     pub(super) fn rings(&self) -> usize {
         size_of::<Head>() + self.peers as usize * size_of::<Pair>()
@@ -171,7 +179,8 @@ pub struct Context<'a> {
     layout: Layout,
     head: &'a mut Head,
     pairs: &'a mut [Pair],
-    rings: &'a mut [u8],
+    region: NonNull<u8>,
+    lent: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Context<'a> {
@@ -180,12 +189,32 @@ impl<'a> Context<'a> {
     /// # Panics
     /// If the region is shorter than its layout.
     pub fn of(layout: Layout, region: &'a mut [u64]) -> Self {
-        let (head, pairs, rings) = parts(layout, region);
-        Self {
-            layout,
-            head,
-            pairs,
-            rings,
+        assert!(region.len() * 8 >= layout.used(), "a region of its layout");
+        // SAFETY: lent for as long, and to nobody else.
+        unsafe { Self::at(layout, NonNull::from(region).cast()) }
+    }
+
+    /// The same in memory that others use as well.
+    ///
+    /// # Safety
+    /// The region that `layout` tells of stays mapped at `region` for `'a`. Nobody else touches what is in front of its
+    /// rings, or a slot while this context is asked about it or fills it.
+    pub(super) unsafe fn at(layout: Layout, region: NonNull<u64>) -> Self {
+        let bytes = region.cast::<u8>();
+        let peers = layout.peers as usize;
+        // SAFETY: the region has a head, `peers` pairs and their rings one behind the other; all are plain words, and
+        // a region of words is aligned for them.
+        unsafe {
+            Self {
+                layout,
+                head: bytes.cast().as_mut(),
+                pairs: std::slice::from_raw_parts_mut(
+                    bytes.add(size_of::<Head>()).cast().as_ptr(),
+                    peers,
+                ),
+                region: bytes,
+                lent: PhantomData,
+            }
         }
     }
 
@@ -200,6 +229,7 @@ impl<'a> Context<'a> {
             epoch: 0,
             rank,
             peers: layout.peers,
+            spare: 0,
         };
         for (peer, pair) in (0..layout.peers).zip(context.pairs.iter_mut()) {
             let link = |source, destination| Link {
@@ -222,7 +252,7 @@ impl<'a> Context<'a> {
     }
 
     /// The epoch that it was last resumed in; 0 before the first.
-    pub fn epoch(&self) -> u32 {
+    pub fn epoch(&self) -> u64 {
         self.head.epoch
     }
 
@@ -236,22 +266,25 @@ impl<'a> Context<'a> {
         self.layout.peers
     }
 
+    /// Both ends that a peer's messages have here, and the ring that is the `which`-th of the two.
+    fn end(&mut self, peer: u32, which: usize) -> Option<(&mut Pair, Ring<'_>)> {
+        let pair = self.pairs.get_mut(peer as usize)?;
+        let length = self.layout.ring_bytes();
+        let ring = self.layout.ring(peer, which);
+        // SAFETY: there are two rings of each peer; whoever made this context keeps others off their slots.
+        let ring = unsafe { Ring::at(self.region.add(ring), length, self.layout.payload) }?;
+        Some((pair, ring))
+    }
+
     /// The end that sends to a peer; `None` if there is no such peer.
     pub fn sender(&mut self, peer: u32) -> Option<Sender<'_>> {
-        let bytes = self.layout.ring_bytes();
-        let ring = self.rings.chunks_exact_mut(bytes).nth(2 * peer as usize)?;
-        let ring = Ring::new(ring, self.layout.payload)?;
-        let pair = self.pairs.get_mut(peer as usize)?;
+        let (pair, ring) = self.end(peer, 0)?;
         Some(Sender::new(&mut pair.send, ring))
     }
 
     /// The end that receives from a peer; `None` if there is no such peer.
     pub fn receiver(&mut self, peer: u32) -> Option<Receiver<'_>> {
-        let bytes = self.layout.ring_bytes();
-        let place = 2 * peer as usize + 1;
-        let ring = self.rings.chunks_exact_mut(bytes).nth(place)?;
-        let ring = Ring::new(ring, self.layout.payload)?;
-        let pair = self.pairs.get_mut(peer as usize)?;
+        let (pair, ring) = self.end(peer, 1)?;
         Some(Receiver::new(&mut pair.receive, ring))
     }
 
@@ -277,7 +310,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// The epoch is not later than its own; nothing is changed.
-    pub fn resume(&mut self, epoch: u32) -> Result<(), ChannelError> {
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
         for peer in 0..self.peers() {
             if let Some(mut sender) = self.sender(peer) {
                 sender.resume(epoch)?;

@@ -1,33 +1,33 @@
 //! One rank of a gang on top of its node's contexts.
 
-use super::node::Node;
-use super::transport::Transport;
-use super::world::Shared;
-use crate::mailbox::Header;
-use crate::matching::{Messages, Pieces};
+use super::port::{ASLEEP, Port};
+use crate::matching::Messages;
 use crate::members::{Chosen, place_among};
 use crate::threads::rounds_of;
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
 use idlewave_units::Rank;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Behind those of the other collectives.
 const BARRIER: Tag = Tag(Tag::RESERVED + 16);
-/// In front of each piece: tag of its message (4 bytes) and length of the message (8).
-pub(super) const PREFIX: usize = 12;
-/// Turns after which a waiting rank lets another one run.
-const TURNS_BEFORE_YIELD: u32 = 16;
-/// Between two looks of a rank whose gang does not run, or that takes no part.
-const ASLEEP: Duration = Duration::from_micros(100);
+/// Bytes of messages that came before their receive; more are taken for a program that will never receive them.
+const MOST_EARLY: usize = 1 << 30;
+/// Bytes of a host's name: Linux allows 64.
+const NAME: usize = 64;
+
+/// The name of this host, padded.
+fn own_name() -> [u8; NAME] {
+    let mut own = [0; NAME];
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    for (to, from) in own.iter_mut().zip(text.trim().bytes()) {
+        *to = from;
+    }
+    own
+}
 
 /// One rank of a gang. If it is dropped while its thread panics, the waits of the others of its gang end with
 /// [`FabricError::PeerFailed`].
-pub struct NetctxFabric<T: Transport> {
-    shared: Arc<Shared<T>>,
-    gang: u32,
-    rank: Rank,
+pub struct NetctxFabric<P: Port> {
+    port: P,
     messages: Messages,
     /// The ranks that take part where not all do.
     chosen: Option<Chosen>,
@@ -41,88 +41,30 @@ pub struct Sending(usize);
 #[derive(Debug)]
 pub struct Receiving(usize);
 
-/// A node's active context as the place of one gang's pieces: nothing goes in or out while another gang is active.
-struct Place<'a, T> {
-    node: &'a mut Node<T>,
-    gang: u32,
-    frame: Vec<u8>,
-}
-
-impl<T: Transport> Pieces for Place<'_, T> {
-    fn size(&self) -> u32 {
-        self.node.size()
-    }
-
-    fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize> {
-        if self.node.active() != self.gang {
-            return None;
-        }
-        let mut context = self.node.current();
-        let mut sender = context.sender(to)?;
-        let piece = &rest[..rest.len().min(sender.payload() - PREFIX)];
-        if sender.room() == 0 {
-            return None;
-        }
-        self.frame.clear();
-        self.frame.extend(tag.to_le_bytes());
-        self.frame.extend(message.to_le_bytes());
-        self.frame.extend_from_slice(piece);
-        let end = piece.len() == rest.len();
-        sender.push(&self.frame, end).then_some(piece.len())
-    }
-
-    fn take<R>(&mut self, from: u32, read: impl FnOnce(Header, &[u8]) -> R) -> Option<R> {
-        if self.node.active() != self.gang {
-            return None;
-        }
-        let mut context = self.node.current();
-        let mut receiver = context.receiver(from)?;
-        let (content, _) = receiver.front()?;
-        // Frames that passed the checks of their channel were put there by `put` of another rank.
-        let (prefix, piece) = content.split_first_chunk::<PREFIX>()?;
-        let [a, b, c, d, message @ ..] = *prefix;
-        let header = Header {
-            tag: u32::from_le_bytes([a, b, c, d]),
-            message: u64::from_le_bytes(message),
-            piece: piece.len() as u32,
-        };
-        let read = read(header, piece);
-        receiver.release();
-        Some(read)
-    }
-}
-
-impl<T: Transport> NetctxFabric<T> {
-    pub(super) fn new(shared: &Arc<Shared<T>>, gang: u32, rank: Rank) -> Self {
+impl<P: Port> NetctxFabric<P> {
+    pub(super) fn new(port: P) -> Self {
+        let messages = Messages::new(port.size());
         Self {
-            shared: Arc::clone(shared),
-            gang,
-            rank,
-            messages: Messages::new(shared.size()),
+            port,
+            messages,
             chosen: None,
         }
     }
 
     /// Moves messages on, and tells whether the gang runs.
     fn progress(&mut self) -> bool {
-        let mut node = self.shared.node(self.rank.get());
-        node.listen();
-        let mut place = Place {
-            node: &mut node,
-            gang: self.gang,
-            frame: Vec::new(),
-        };
-        self.messages.progress(&mut place);
-        node.speak(self.shared.now());
-        node.active() == self.gang
+        let Self { port, messages, .. } = self;
+        port.reach(|place| messages.progress(place)).1
     }
 
     fn look(&self) -> Result<(), FabricError> {
-        // Relaxed: nothing else is read because of it.
-        if self.shared.failed[self.gang as usize].load(Ordering::Relaxed) {
+        if self.port.has_failed() {
             return Err(FabricError::PeerFailed);
         }
-        Ok(())
+        match self.messages.early_bytes() {
+            bytes if bytes > MOST_EARLY => Err(FabricError::NotReceived { bytes }),
+            _ => Ok(()),
+        }
     }
 
     /// One turn of a wait.
@@ -130,44 +72,64 @@ impl<T: Transport> NetctxFabric<T> {
         let runs = self.progress();
         hook();
         self.look()?;
-        *turn = turn.wrapping_add(1);
-        if !runs {
-            std::thread::sleep(ASLEEP);
-        } else if *turn % TURNS_BEFORE_YIELD == 0 {
-            std::thread::yield_now();
-        }
+        *turn = turn.saturating_add(1);
+        self.port.rest(*turn, runs);
         Ok(())
     }
 
     fn resolve(&self, rank: Rank) -> Result<Rank, FabricError> {
-        Chosen::resolve(self.chosen.as_ref(), rank, self.shared.size())
+        Chosen::resolve(self.chosen.as_ref(), rank, self.port.size())
     }
 }
 
-impl<T: Transport> Fabric for NetctxFabric<T> {
+impl<P: Port> Fabric for NetctxFabric<P> {
     type Sending = Sending;
     type Receiving = Receiving;
 
     fn rank(&self) -> Rank {
         match &self.chosen {
             Some(chosen) => Rank::new(chosen.place),
-            None => self.rank,
+            None => Rank::new(self.port.rank()),
         }
     }
 
     fn size(&self) -> u32 {
         match &self.chosen {
             Some(chosen) => chosen.members.len() as u32,
-            None => self.shared.size(),
+            None => self.port.size(),
         }
     }
 
     fn fail(&self) {
-        self.shared.failed[self.gang as usize].store(true, Ordering::Relaxed);
+        self.port.fail();
     }
 
     fn nodes(&mut self) -> Result<Nodes, FabricError> {
-        Ok(Nodes::single(self.size()))
+        let size = self.size();
+        let node = |rank| {
+            let rank = self.resolve(Rank::new(rank))?;
+            Ok(self.port.node_of(rank.get()))
+        };
+        let nodes: Vec<u32> = (0..size).map(node).collect::<Result<_, FabricError>>()?;
+        if nodes.iter().all(|node| *node == nodes[0]) {
+            return Ok(Nodes::single(size));
+        }
+        // The first rank that is on the same node.
+        let leader = |node: &u32| nodes.iter().position(|other| other == node);
+        let leaders: Vec<u32> = nodes
+            .iter()
+            .filter_map(leader)
+            .map(|rank| rank as u32)
+            .collect();
+        let own = own_name();
+        let mut all = vec![0; own.len() * size as usize];
+        self.allgather(&own, &mut all, &mut || ())?;
+        let text = |name: &[u8]| {
+            let name = String::from_utf8_lossy(name);
+            name.trim_end_matches('\0').to_owned()
+        };
+        let names: Vec<String> = all.chunks_exact(own.len()).map(text).collect();
+        Ok(Nodes::from_leaders(&leaders, &names))
     }
 
     fn with_ranks<R>(
@@ -176,7 +138,7 @@ impl<T: Transport> Fabric for NetctxFabric<T> {
         work: impl FnOnce(&mut Self) -> R,
     ) -> Result<Option<R>, FabricError> {
         assert!(self.chosen.is_none(), "already among chosen ranks");
-        let place = place_among(members, self.rank, self.size())?;
+        let place = place_among(members, self.rank(), self.size())?;
         self.barrier(&mut || ())?;
         let Some(place) = place else {
             self.barrier(&mut || std::thread::sleep(ASLEEP))?;
@@ -192,15 +154,9 @@ impl<T: Transport> Fabric for NetctxFabric<T> {
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
         let to = self.resolve(to)?;
-        let mut node = self.shared.node(self.rank.get());
-        let mut place = Place {
-            node: &mut node,
-            gang: self.gang,
-            frame: Vec::new(),
-        };
-        let sending = Sending(self.messages.send(&mut place, to, tag, data));
-        node.speak(self.shared.now());
-        Ok(sending)
+        let Self { port, messages, .. } = self;
+        let send = |place: &mut P::Place<'_>| Sending(messages.send(place, to, tag, data));
+        Ok(port.reach(send).0)
     }
 
     fn start_receive(
@@ -270,7 +226,7 @@ impl<T: Transport> Fabric for NetctxFabric<T> {
     }
 }
 
-impl<T: Transport> Drop for NetctxFabric<T> {
+impl<P: Port> Drop for NetctxFabric<P> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.fail();

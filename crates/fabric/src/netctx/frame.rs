@@ -1,23 +1,20 @@
-//! What goes over the wire between two contexts: a header of 32 bytes, little-endian, and a payload, with one
+//! What goes over the wire between two contexts: a header of 36 bytes, little-endian, and a payload, with one
 //! CRC32C over both (Castagnoli 1993; the polynomial of iSCSI, RFC 3720 section 12.1).
 
-use bytemuck::{Pod, Zeroable};
-
 /// Version of the format; frames of any other are refused.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes before the payload.
-pub const HEADER_BYTES: usize = 32;
+pub const HEADER_BYTES: usize = 36;
 /// The longest payload, bytes: a UDP datagram carries 65,507 over IPv4.
 pub const MAX_PAYLOAD: usize = 65_000;
 
 /// The direction of a channel: from one rank of a gang to another, in one epoch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Link {
     /// The gang.
     pub gang: u32,
-    /// The slice that the gang runs in; rises with every switch and every aborted one.
-    pub epoch: u32,
+    /// The slice that the gang runs in; rises with every switch and every aborted one, and over restarts of who switches.
+    pub epoch: u64,
     /// The rank that sends messages.
     pub source: u32,
     /// The rank that receives them.
@@ -40,6 +37,8 @@ pub enum Kind {
     FlushAck,
     /// Asks for an acknowledgement: the sender has no credit left.
     Probe,
+    /// A rank of the gang failed. Of no channel: it is between nodes.
+    Fail,
 }
 
 impl Kind {
@@ -51,6 +50,7 @@ impl Kind {
             Self::Flush => 4,
             Self::FlushAck => 5,
             Self::Probe => 6,
+            Self::Fail => 7,
         }
     }
 
@@ -62,6 +62,7 @@ impl Kind {
             4 => Self::Flush,
             5 => Self::FlushAck,
             6 => Self::Probe,
+            7 => Self::Fail,
             _ => return None,
         })
     }
@@ -123,9 +124,10 @@ impl Header {
             source,
             destination,
         } = self.link;
-        for word in [gang, epoch, source, destination, self.sequence, self.limit] {
+        for word in [gang, source, destination, self.sequence, self.limit] {
             frame.extend(word.to_le_bytes());
         }
+        frame.extend(epoch.to_le_bytes());
         let crc = crc32c::crc32c_append(crc32c::crc32c(frame), payload);
         frame.extend(crc.to_le_bytes());
         frame.extend_from_slice(payload);
@@ -148,22 +150,22 @@ impl Header {
             let present = payload.len();
             return Err(FrameError::Length { told, present });
         }
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&head[..28]), payload);
-        if crc != word(28) {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&head[..HEADER_BYTES - 4]), payload);
+        if crc != word(HEADER_BYTES - 4) {
             return Err(FrameError::Checksum);
         }
         let kind = Kind::of(head[1]).ok_or(FrameError::Kind(head[1]))?;
         let link = Link {
             gang: word(4),
-            epoch: word(8),
-            source: word(12),
-            destination: word(16),
+            epoch: u64::from(word(24)) | u64::from(word(28)) << 32,
+            source: word(8),
+            destination: word(12),
         };
         let header = Self {
             kind,
             link,
-            sequence: word(20),
-            limit: word(24),
+            sequence: word(16),
+            limit: word(20),
         };
         Ok((header, payload))
     }
@@ -174,8 +176,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn header(code: u8, words: [u32; 6]) -> Header {
-        let [gang, epoch, source, destination, sequence, limit] = words;
+    fn header(code: u8, epoch: u64, words: [u32; 5]) -> Header {
+        let [gang, source, destination, sequence, limit] = words;
         Header {
             kind: Kind::of(code).unwrap(),
             link: Link {
@@ -198,32 +200,33 @@ mod tests {
     #[test]
     fn a_frame_has_its_bytes_where_the_format_says() {
         let mut frame = Vec::new();
-        header(2, [3, 4, 5, 6, 7, 8]).encode(b"ab", &mut frame);
-        let told = [1, 2, 2, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0];
-        assert_eq!(frame[..20], told);
-        assert_eq!(frame[20..28], [7, 0, 0, 0, 8, 0, 0, 0]);
-        let covered: Vec<u8> = [&frame[..28], b"ab"].concat();
-        assert_eq!(frame[28..32], crc32c::crc32c(&covered).to_le_bytes());
-        assert_eq!(frame[32..], *b"ab");
+        header(2, 9 << 32 | 4, [3, 5, 6, 7, 8]).encode(b"ab", &mut frame);
+        let told = [2, 2, 2, 0, 3, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0];
+        assert_eq!(frame[..16], told);
+        assert_eq!(frame[16..24], [7, 0, 0, 0, 8, 0, 0, 0]);
+        assert_eq!(frame[24..32], [4, 0, 0, 0, 9, 0, 0, 0]);
+        let covered: Vec<u8> = [&frame[..32], b"ab"].concat();
+        assert_eq!(frame[32..36], crc32c::crc32c(&covered).to_le_bytes());
+        assert_eq!(frame[36..], *b"ab");
     }
 
     #[test]
     fn foreign_frames_are_refused_by_name() {
         let mut frame = Vec::new();
-        header(1, [0; 6]).encode(&[], &mut frame);
-        assert_eq!(Header::decode(&frame[..31]), Err(FrameError::Short(31)));
-        frame[0] = 2;
-        assert_eq!(Header::decode(&frame), Err(FrameError::Version(2)));
+        header(1, 0, [0; 5]).encode(&[], &mut frame);
+        assert_eq!(Header::decode(&frame[..35]), Err(FrameError::Short(35)));
         frame[0] = 1;
+        assert_eq!(Header::decode(&frame), Err(FrameError::Version(1)));
+        frame[0] = 2;
         frame[2] = 1;
         let (told, present) = (1, 0);
         let wrong = FrameError::Length { told, present };
         assert_eq!(Header::decode(&frame), Err(wrong));
         frame[2] = 0;
-        for code in [0, 7, 255] {
+        for code in [0, 8, 255] {
             frame[1] = code;
-            let crc = crc32c::crc32c(&frame[..28]).to_le_bytes();
-            frame[28..32].copy_from_slice(&crc);
+            let crc = crc32c::crc32c(&frame[..32]).to_le_bytes();
+            frame[32..36].copy_from_slice(&crc);
             assert_eq!(Header::decode(&frame), Err(FrameError::Kind(code)));
         }
     }
@@ -231,24 +234,26 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_encoded_is_decoded(
-            code in 1_u8..7,
-            words: [u32; 6],
+            code in 1_u8..8,
+            epoch: u64,
+            words: [u32; 5],
             payload in proptest::collection::vec(any::<u8>(), 0..300),
         ) {
             let mut frame = vec![9; 5];
-            header(code, words).encode(&payload, &mut frame);
+            header(code, epoch, words).encode(&payload, &mut frame);
             let decoded = Header::decode(&frame);
-            prop_assert_eq!(decoded, Ok((header(code, words), &payload[..])));
+            prop_assert_eq!(decoded, Ok((header(code, epoch, words), &payload[..])));
         }
 
         #[test]
         fn up_to_three_changed_bits_are_noticed(
-            words: [u32; 6],
+            epoch: u64,
+            words: [u32; 5],
             payload in proptest::collection::vec(any::<u8>(), 0..300),
             bits in proptest::collection::vec(any::<proptest::sample::Index>(), 1..4),
         ) {
             let mut frame = Vec::new();
-            header(1, words).encode(&payload, &mut frame);
+            header(1, epoch, words).encode(&payload, &mut frame);
             let bits: std::collections::BTreeSet<usize> =
                 bits.iter().map(|bit| bit.index(frame.len() * 8)).collect();
             for bit in bits {

@@ -4,8 +4,8 @@
 //! A new implementation, over shared memory and UDP, of the idea of PM and SCore-D (Hori, Tezuka and Ishikawa 1998, "Highly
 //! Efficient Gang Scheduling Implementation", SC'98); written from the papers. [`channel`] is one direction between two
 //! ranks, pure; [`frame`] is what it says over the wire. [`context`] is the region, [`policy`] how several gangs
-//! share a network. A [`Node`] moves frames between a [`Transport`] and the active context, a [`World`] switches all nodes, and
-//! [`NetctxFabric`] is one rank of a gang on top.
+//! share a network. A [`Node`] moves frames between a [`Transport`] and the active context, a [`World`] switches all nodes of
+//! one process, and [`NetctxFabric`] is one rank of a gang on top.
 
 pub mod channel;
 pub mod context;
@@ -13,6 +13,8 @@ mod fabric;
 pub mod frame;
 pub mod node;
 pub mod policy;
+mod port;
+mod talk;
 pub mod transport;
 mod world;
 
@@ -22,5 +24,6 @@ pub use fabric::NetctxFabric;
 pub use frame::{FrameError, Header, Kind, Link};
 pub use node::{Node, Traffic};
 pub use policy::{Contexts, Policy};
+pub use port::{Port, ThreadPort};
 pub use transport::{Lossy, Memory, Misdeeds, Transport, Udp};
 pub use world::{Gangs, NetctxError, Options, Switched, World};

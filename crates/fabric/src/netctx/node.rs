@@ -1,18 +1,16 @@
 //! One node's end of the network: frames go between its transport and the active context. It waits for nothing and has no
 //! clock; whoever moves it on says what time it is.
 
+use super::ChannelError;
 use super::context::{Context, ContextError, Counts, Layout};
 use super::frame::{HEADER_BYTES, Header};
 use super::policy::{Contexts, Policy};
+use super::talk::{self, Talk};
 use super::transport::Transport;
-use super::{ChannelError, Phase};
 use idlewave_units::Nanos;
 
 /// Frames taken from the transport before others are sent again.
 const AT_ONCE: u32 = 64;
-/// A timer grows up to this many times its first length while no answer comes.
-const PATIENCE: u32 = 8;
-
 /// Frames that a node has seen since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -28,23 +26,11 @@ pub struct Traffic {
     pub timeouts: u64,
 }
 
-/// The timer of what one peer has to answer.
-#[derive(Clone, Copy, Debug)]
-struct Timer {
-    due: Nanos,
-    times: u32,
-    /// What the channel had heard when it was set.
-    mark: (u32, u32, Phase),
-}
-
 /// The node of one rank of each gang.
 pub struct Node<T> {
     contexts: Contexts,
     transport: T,
-    timeout: Nanos,
-    /// By peer: a frame that the transport had no room for; empty if there is none.
-    waiting: Vec<Vec<u8>>,
-    timers: Vec<Option<Timer>>,
+    talk: Talk,
     frame: Vec<u8>,
     traffic: Traffic,
 }
@@ -66,13 +52,10 @@ impl<T: Transport> Node<T> {
         if layout.payload() + HEADER_BYTES > transport.longest() {
             return Err(ContextError::Payload(layout.payload()));
         }
-        let peers = layout.peers() as usize;
         Ok(Self {
             contexts: Contexts::new(policy, layout, gangs, rank)?,
             transport,
-            timeout,
-            waiting: vec![Vec::new(); peers],
-            timers: vec![None; peers],
+            talk: Talk::new(layout.peers(), timeout),
             frame: Vec::new(),
             traffic: Traffic::default(),
         })
@@ -115,8 +98,8 @@ impl<T: Transport> Node<T> {
     ///
     /// # Errors
     /// The epoch is not later than that of the active context.
-    pub fn resume(&mut self, epoch: u32) -> Result<(), ChannelError> {
-        self.timers.fill(None);
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        self.talk.reset();
         self.contexts.current().resume(epoch)
     }
 
@@ -140,9 +123,16 @@ impl<T: Transport> Node<T> {
 
     /// Sends what is to be said, and again what was not answered in time.
     pub fn speak(&mut self, now: Nanos) {
-        for peer in 0..self.contexts.layout().peers() {
-            self.say(peer);
-            self.watch(peer, now);
+        let Self {
+            contexts,
+            transport,
+            talk,
+            traffic,
+            ..
+        } = self;
+        let mut context = contexts.current();
+        for peer in 0..context.peers() {
+            talk.speak(&mut context, (peer, peer), now, transport, traffic);
         }
     }
 
@@ -151,68 +141,9 @@ impl<T: Transport> Node<T> {
             self.traffic.damaged += 1;
             return;
         };
-        let link = header.link;
-        let mut context = self.contexts.current();
-        // The ends know their links: what is not theirs they refuse.
-        let taken = if header.kind.is_answer() {
-            let sender = context.sender(link.destination);
-            sender.is_some_and(|mut sender| sender.hear(&header))
-        } else {
-            let receiver = context.receiver(link.source);
-            receiver.is_some_and(|mut receiver| receiver.hear(&header, payload))
-        };
-        match taken {
+        match talk::hear(&mut self.contexts.current(), &header, payload) {
             true => self.traffic.taken += 1,
             false => self.traffic.foreign += 1,
         }
-    }
-
-    /// Says to a peer all that there is to say, as far as the transport has room.
-    fn say(&mut self, peer: u32) {
-        let frame = &mut self.waiting[peer as usize];
-        let mut context = self.contexts.current();
-        loop {
-            if frame.is_empty() {
-                // Answers first: others wait for them.
-                let answer = context.receiver(peer).and_then(|mut r| r.poll());
-                if let Some(header) = answer {
-                    header.encode(&[], frame);
-                } else if let Some(mut sender) = context.sender(peer) {
-                    let Some((header, payload)) = sender.poll() else {
-                        return;
-                    };
-                    header.encode(payload, frame);
-                }
-            }
-            if frame.is_empty() || !self.transport.send(peer, frame) {
-                return;
-            }
-            self.traffic.sent += 1;
-            frame.clear();
-        }
-    }
-
-    fn watch(&mut self, peer: u32, now: Nanos) {
-        let timer = &mut self.timers[peer as usize];
-        let mut context = self.contexts.current();
-        let Some(mut sender) = context.sender(peer) else {
-            return;
-        };
-        if !sender.wants_timer() {
-            *timer = None;
-            return;
-        }
-        let mark = sender.heard();
-        let times = match *timer {
-            Some(set) if set.mark == mark && now.get() < set.due.get() => return,
-            Some(set) if set.mark == mark => {
-                sender.time_out();
-                self.traffic.timeouts += 1;
-                (set.times * 2).min(PATIENCE)
-            }
-            _ => 1,
-        };
-        let due = Nanos::from_nanos(now.get() + self.timeout.get() * u64::from(times));
-        *timer = Some(Timer { due, times, mark });
     }
 }

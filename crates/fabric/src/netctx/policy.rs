@@ -177,7 +177,7 @@ fn each_ring(layout: Layout, region: &mut [u64], mut act: impl FnMut(Ring<'_>, (
 }
 
 /// Replaces `saved` by the ends of all channels and the waiting frames, one behind the other.
-fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
+pub(super) fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
     saved.clear();
     saved.extend_from_slice(&region[..layout.rings() / 8]);
     each_ring(layout, region, |ring, (first, count)| {
@@ -188,7 +188,7 @@ fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
     });
 }
 
-fn restore_valid(layout: Layout, region: &mut [u64], saved: &[u64]) {
+pub(super) fn restore_valid(layout: Layout, region: &mut [u64], saved: &[u64]) {
     let (ends, frames) = saved.split_at(layout.rings() / 8);
     region[..ends.len()].copy_from_slice(ends);
     let mut frames: &[u8] = bytemuck::cast_slice(frames);

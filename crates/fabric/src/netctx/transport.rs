@@ -6,6 +6,7 @@ use crate::mailbox::{Ends, Mailboxes, SLOT_BYTES};
 use crate::matching::Pieces;
 use std::io::{ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// One node's way to all others and to itself.
@@ -18,6 +19,11 @@ pub trait Transport: Send {
 
     /// Replaces the content of `frame` by the next one that has come; false if none has.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
+
+    /// What can be read once a frame has come; `None` if that can only be asked.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
 }
 
 /// Between threads of one process, through rings in the memory that they share.
@@ -79,6 +85,7 @@ impl Udp {
     /// The socket cannot be made non-blocking.
     pub fn new(socket: UdpSocket, nodes: Vec<SocketAddr>) -> Result<Self> {
         socket.set_nonblocking(true)?;
+        make_room(&socket);
         Ok(Self {
             socket,
             nodes,
@@ -97,6 +104,22 @@ impl Udp {
         let nodes: Vec<SocketAddr> = sockets.iter().map(address).collect::<Result<_>>()?;
         let of = |socket| Self::new(socket, nodes.clone());
         sockets.into_iter().map(of).collect()
+    }
+}
+
+/// Bytes that may wait in a socket. What comes while its reader is not scheduled is lost beyond that, and said again after
+/// a time-out.
+const ROOM: libc::c_int = 4 << 20;
+
+/// Asks for that much, as far as the system allows: beyond its limit only for the administrator (socket(7)).
+fn make_room(socket: &UdpSocket) {
+    let room = ROOM;
+    let length = size_of_val(&room) as libc::socklen_t;
+    for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
+        let room = (&raw const room).cast();
+        let fd = socket.as_raw_fd();
+        // SAFETY: an open socket, and a number that lives through the call. What is refused leaves things as they are.
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, room, length) };
     }
 }
 
@@ -131,6 +154,10 @@ impl Transport for Udp {
             }
         }
         false
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
     }
 }
 
@@ -219,5 +246,9 @@ impl<T: Transport> Transport for Lossy<T> {
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
         self.inner.receive(frame)
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.inner.descriptor()
     }
 }

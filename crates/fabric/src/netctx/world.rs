@@ -2,11 +2,12 @@
 
 use super::ChannelError;
 use super::context::{ContextError, Counts, Layout};
-use super::fabric::{NetctxFabric, PREFIX};
+use super::fabric::NetctxFabric;
 use super::node::{Node, Traffic};
 use super::policy::Policy;
+use super::port::{PREFIX, ThreadPort};
 use super::transport::Transport;
-use idlewave_units::{Nanos, Rank};
+use idlewave_units::Nanos;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,7 +66,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug)]
 pub struct Switched {
     /// The epoch that the new gang runs in.
-    pub epoch: u32,
+    pub epoch: u64,
     /// Frames of the old gang so far: as many came in as were sent.
     pub counts: Counts,
     /// Bytes copied on all nodes.
@@ -102,12 +103,12 @@ impl<T> Shared<T> {
 }
 
 /// The ranks of each gang.
-pub type Gangs<T> = Vec<Vec<NetctxFabric<T>>>;
+pub type Gangs<T> = Vec<Vec<NetctxFabric<ThreadPort<T>>>>;
 
 /// All nodes. Gangs run on after it is dropped, without switches.
 pub struct World<T> {
     shared: Arc<Shared<T>>,
-    epoch: u32,
+    epoch: u64,
 }
 
 impl<T: Transport + 'static> World<T> {
@@ -139,7 +140,7 @@ impl<T: Transport + 'static> World<T> {
         world.resume(&mut world.all())?;
         world.epoch = 1;
         world.move_on()?;
-        let rank = |gang, rank| NetctxFabric::new(&world.shared, gang, Rank::new(rank));
+        let rank = |gang, rank| NetctxFabric::new(ThreadPort::new(&world.shared, gang, rank));
         let gang = |gang: &u32| (0..size).map(|r| rank(*gang, r)).collect();
         let fabrics = gangs.iter().map(gang).collect();
         Ok((world, fabrics))

@@ -30,6 +30,21 @@ pub enum Phase {
     Drained,
 }
 
+const RUNNING: u32 = 0;
+const FLUSHING: u32 = 1;
+const DRAINED: u32 = 2;
+
+impl Phase {
+    /// From the word that is in a context.
+    fn of(word: u32) -> Self {
+        match word {
+            RUNNING => Self::Running,
+            DRAINED => Self::Drained,
+            _ => Self::Flushing,
+        }
+    }
+}
+
 /// What an end of a channel refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
@@ -37,14 +52,14 @@ pub enum ChannelError {
     #[error("resume in epoch {asked}: epoch {own} has begun")]
     Epoch {
         /// The own one.
-        own: u32,
+        own: u64,
         /// The one asked for.
-        asked: u32,
+        asked: u64,
     },
 }
 
 impl ChannelError {
-    fn check(own: u32, asked: u32) -> Result<(), Self> {
+    fn check(own: u64, asked: u64) -> Result<(), Self> {
         if asked > own {
             return Ok(());
         }

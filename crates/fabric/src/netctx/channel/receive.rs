@@ -1,13 +1,9 @@
 //! The receiving end of a channel.
 
-use super::{Phase, Ring};
+use super::{DRAINED, FLUSHING, Phase, RUNNING, Ring, before};
 use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
-
-const RUNNING: u32 = 0;
-const FLUSHING: u32 = 1;
-const DRAINED: u32 = 2;
 
 /// All that the receiving end knows beside the frames in its ring: plain words, as they lie in a context.
 #[repr(C)]
@@ -15,7 +11,10 @@ const DRAINED: u32 = 2;
 pub struct ReceiveState {
     /// Frames received since the beginning, repetitions not counted.
     count: u64,
-    link: Link,
+    epoch: u64,
+    gang: u32,
+    source: u32,
+    destination: u32,
     /// The next frame to come. Those from `taken` on lie in the ring.
     expected: u32,
     /// The next that the application takes.
@@ -26,6 +25,7 @@ pub struct ReceiveState {
     /// Where the sender's epoch ends; holds while the phase is not `RUNNING`.
     last: u32,
     answer_due: u32,
+    spare: u32,
 }
 
 impl ReceiveState {
@@ -33,7 +33,10 @@ impl ReceiveState {
     /// space, the slots of the ring.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
-            link,
+            epoch: link.epoch,
+            gang: link.gang,
+            source: link.source,
+            destination: link.destination,
             expected: first,
             taken: first,
             granted: first.wrapping_add(credits),
@@ -53,7 +56,12 @@ impl ReceiveState {
 
     /// Whose messages these are.
     pub fn link(&self) -> Link {
-        self.link
+        Link {
+            gang: self.gang,
+            epoch: self.epoch,
+            source: self.source,
+            destination: self.destination,
+        }
     }
 }
 
@@ -72,11 +80,7 @@ impl<'a> Receiver<'a> {
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        match self.state.phase {
-            RUNNING => Phase::Running,
-            DRAINED => Phase::Drained,
-            _ => Phase::Flushing,
-        }
+        Phase::of(self.state.phase)
     }
 
     /// Its state.
@@ -97,7 +101,8 @@ impl<'a> Receiver<'a> {
     /// Takes a frame from the network; false if it is not one of this channel in this epoch, or there is no space for it
     /// (the sender had no credit), and changes nothing.
     pub fn hear(&mut self, header: &Header, payload: &[u8]) -> bool {
-        if header.kind.is_answer() || header.link != self.state.link {
+        if header.kind.is_answer() || header.kind == Kind::Fail || header.link != self.state.link()
+        {
             return false;
         }
         match header.kind {
@@ -138,7 +143,7 @@ impl<'a> Receiver<'a> {
         };
         Some(Header {
             kind,
-            link: self.state.link,
+            link: self.state.link(),
             sequence: self.state.expected,
             limit,
         })
@@ -155,6 +160,30 @@ impl<'a> Receiver<'a> {
             return;
         }
         self.state.taken = self.state.taken.wrapping_add(1);
+        self.tell_of_space();
+    }
+
+    /// Learns that frames were taken from the ring by somebody else, up to `taken`; false if that cannot be, and nothing is changed.
+    pub(in crate::netctx) fn release_to(&mut self, taken: u32) -> bool {
+        let possible = !before(taken, self.state.taken) && !before(self.state.expected, taken);
+        if possible {
+            self.state.taken = taken;
+            self.tell_of_space();
+        }
+        possible
+    }
+
+    /// The next frame to come.
+    pub(in crate::netctx) fn expected(&self) -> u32 {
+        self.state.expected
+    }
+
+    /// Learns that frames were put into the ring by somebody else, up to `expected`: a rank of the same node.
+    pub(in crate::netctx) fn expect(&mut self, expected: u32) {
+        self.state.expected = expected;
+    }
+
+    fn tell_of_space(&mut self) {
         // Half of the space at a time: the sender goes on before it has used all, and not each frame is answered twice.
         let news = self.limit().wrapping_sub(self.state.granted);
         if news >= (self.ring.slots() / 2).max(1) {
@@ -166,9 +195,9 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     /// The epoch is not later than its own.
-    pub fn resume(&mut self, epoch: u32) -> Result<(), ChannelError> {
-        ChannelError::check(self.state.link.epoch, epoch)?;
-        self.state.link.epoch = epoch;
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        ChannelError::check(self.state.epoch, epoch)?;
+        self.state.epoch = epoch;
         self.state.phase = RUNNING;
         self.state.last = 0;
         // The sender may have missed the last answer of the old epoch, and space that was freed since.

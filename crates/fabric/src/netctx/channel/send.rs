@@ -1,13 +1,9 @@
 //! The sending end of a channel.
 
-use super::{Phase, Ring, before};
+use super::{DRAINED, FLUSHING, Phase, RUNNING, Ring, before};
 use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
-
-const RUNNING: u32 = 0;
-const FLUSHING: u32 = 1;
-const DRAINED: u32 = 2;
 
 /// All that the sending end knows beside the frames in its ring: plain words, as they lie in a context.
 ///
@@ -18,7 +14,10 @@ const DRAINED: u32 = 2;
 pub struct SendState {
     /// Frames put on the network since the beginning, repetitions not counted.
     count: u64,
-    link: Link,
+    epoch: u64,
+    gang: u32,
+    source: u32,
+    destination: u32,
     acked: u32,
     /// The next to be put on the network: behind `sent` where frames are repeated.
     next: u32,
@@ -29,6 +28,7 @@ pub struct SendState {
     phase: u32,
     flush_due: u32,
     probe_due: u32,
+    spare: u32,
 }
 
 impl SendState {
@@ -36,7 +36,10 @@ impl SendState {
     /// `credits` frames beforehand.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
-            link,
+            epoch: link.epoch,
+            gang: link.gang,
+            source: link.source,
+            destination: link.destination,
             acked: first,
             next: first,
             sent: first,
@@ -51,6 +54,11 @@ impl SendState {
         (self.acked, self.filled.wrapping_sub(self.acked))
     }
 
+    /// The number of the next frame that comes into the ring.
+    pub(in crate::netctx) fn stored_end(&self) -> u32 {
+        self.filled
+    }
+
     /// Frames put on the network since the beginning, repetitions not counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -58,7 +66,12 @@ impl SendState {
 
     /// Whose messages these are.
     pub fn link(&self) -> Link {
-        self.link
+        Link {
+            gang: self.gang,
+            epoch: self.epoch,
+            source: self.source,
+            destination: self.destination,
+        }
     }
 }
 
@@ -77,11 +90,7 @@ impl<'a> Sender<'a> {
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        match self.state.phase {
-            RUNNING => Phase::Running,
-            DRAINED => Phase::Drained,
-            _ => Phase::Flushing,
-        }
+        Phase::of(self.state.phase)
     }
 
     /// Its state.
@@ -109,14 +118,35 @@ impl<'a> Sender<'a> {
         self.ring.payload()
     }
 
+    /// The oldest frame that the ring holds.
+    pub(in crate::netctx) fn acked(&self) -> u32 {
+        self.state.acked
+    }
+
     /// Puts one frame into the ring; false if there is no room, or it is longer than a frame can be. In any phase: what
     /// is in the ring is not on the network.
     pub fn push(&mut self, content: &[u8], end: bool) -> bool {
-        if self.room() == 0 || !self.ring.put(self.state.filled, end, content) {
+        self.push_parts([content, &[]], end)
+    }
+
+    /// The same of a frame in two parts.
+    pub(in crate::netctx) fn push_parts(&mut self, parts: [&[u8]; 2], end: bool) -> bool {
+        if self.room() == 0 || !self.ring.put_parts(self.state.filled, end, parts) {
             return false;
         }
         self.state.filled = self.state.filled.wrapping_add(1);
         true
+    }
+
+    /// Learns that frames were put into the ring by somebody else, up to `filled`; false if that cannot be, and nothing is changed.
+    pub(in crate::netctx) fn fill_to(&mut self, filled: u32) -> bool {
+        let state = &mut *self.state;
+        let possible =
+            !before(filled, state.filled) && filled.wrapping_sub(state.acked) <= self.ring.slots();
+        if possible {
+            state.filled = filled;
+        }
+        possible
     }
 
     /// Cuts the rest of a message, what is behind `*offset`, into frames as long as the ring has room. True once all of
@@ -139,7 +169,7 @@ impl<'a> Sender<'a> {
     fn header(&self, kind: Kind, sequence: u32) -> Header {
         Header {
             kind,
-            link: self.state.link,
+            link: self.state.link(),
             sequence,
             limit: 0,
         }
@@ -177,7 +207,7 @@ impl<'a> Sender<'a> {
         let state = &mut *self.state;
         let known = state.sent.wrapping_sub(state.acked);
         let ours = header.kind.is_answer()
-            && header.link == state.link
+            && header.link == state.link()
             && header.sequence.wrapping_sub(state.acked) <= known;
         if !ours {
             // An answer that was overtaken tells nothing that is not known.
@@ -236,10 +266,10 @@ impl<'a> Sender<'a> {
     ///
     /// # Errors
     /// The epoch is not later than its own.
-    pub fn resume(&mut self, epoch: u32) -> Result<(), ChannelError> {
-        ChannelError::check(self.state.link.epoch, epoch)?;
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        ChannelError::check(self.state.epoch, epoch)?;
         let state = &mut *self.state;
-        state.link.epoch = epoch;
+        state.epoch = epoch;
         state.phase = RUNNING;
         // Frames and answers of the old epoch are refused from now on: whatever was under way is sent again.
         state.next = state.acked;
