@@ -5,10 +5,11 @@
 //! Efficient Gang Scheduling Implementation", SC'98); written from the papers. [`channel`] is one direction between two
 //! ranks, pure; [`frame`] is what it says over the wire. [`context`] is the region, [`policy`] how several gangs
 //! share a network. A [`Node`] moves frames between a [`Transport`] and the active context, a [`World`] switches all nodes of
-//! one process, and [`NetctxFabric`] is one rank of a gang on top.
+//! one process, a [`Device`] is one node whose ranks are processes, and [`NetctxFabric`] is one rank of a gang on top.
 
 pub mod channel;
 pub mod context;
+pub mod device;
 mod fabric;
 pub mod frame;
 pub mod node;
@@ -20,6 +21,7 @@ mod world;
 
 pub use channel::{ChannelError, Phase};
 pub use context::{Context, ContextError, Counts, Layout};
+pub use device::{Device, DeviceError};
 pub use fabric::NetctxFabric;
 pub use frame::{FrameError, Header, Kind, Link};
 pub use node::{Node, Traffic};

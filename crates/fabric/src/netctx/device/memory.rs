@@ -1,0 +1,249 @@
+//! Memory that processes share through a file, words in it on which they sleep, and the pipe by which ranks wake the
+//! owner of a device.
+
+use super::DeviceError;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Only the owner, whose ranks these are.
+const MODE: u32 = 0o600;
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
+    let path = path.to_owned();
+    move |source| DeviceError::File {
+        action,
+        path,
+        source,
+    }
+}
+
+/// A mapped file.
+#[derive(Debug)]
+pub(super) struct Memory {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to no thread. What lies in it is read and written through atomics, or by whom the
+// protocol of the device gives it to.
+unsafe impl Send for Memory {}
+// SAFETY: the same.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// A new file of zeros, with its memory there, so that no access fails for want of it.
+    pub(super) fn create(path: &Path, bytes: usize) -> Result<Self, DeviceError> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true).mode(MODE);
+        let file = options.open(path).map_err(failed("create", path))?;
+        let made = || {
+            // SAFETY: an open file; the call touches no memory of ours.
+            match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+                0 => map(&file, bytes),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
+        };
+        made().map_err(|source| {
+            // What is left of it is of no use; that it stays is told by the next attempt.
+            let _ = std::fs::remove_file(path);
+            failed("create", path)(source)
+        })
+    }
+
+    /// An existing one, of which nobody but this user can have written a byte.
+    pub(super) fn open(path: &Path) -> Result<Self, DeviceError> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true);
+        let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = options.open(path).map_err(failed("open", path))?;
+        let about = file.metadata().map_err(failed("open", path))?;
+        // SAFETY: the call takes nothing and cannot fail (geteuid(2)).
+        let own = unsafe { libc::geteuid() };
+        let foreign = |reason: &str| DeviceError::Foreign {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if !about.is_file() || about.len() == 0 {
+            return Err(foreign("it is no file with content"));
+        }
+        if about.uid() != own || about.mode() & 0o077 != 0 {
+            return Err(foreign("it must be this user's, with mode 0600"));
+        }
+        map(&file, about.len() as usize).map_err(failed("map", path))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The place of a `T` at an offset.
+    ///
+    /// # Panics
+    /// If it is not within the memory, or not aligned.
+    pub(super) fn at<T>(&self, offset: usize) -> NonNull<T> {
+        let end = offset.checked_add(size_of::<T>());
+        assert!(end.is_some_and(|end| end <= self.bytes), "within the file");
+        assert_eq!(offset % align_of::<T>(), 0, "aligned");
+        // SAFETY: checked above; the mapping begins at a page.
+        unsafe { self.base.add(offset).cast() }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` returned; references into it do not outlive the owner of this.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn map(file: &File, bytes: usize) -> io::Result<Memory> {
+    // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            // Pages are there at once: no switch faults one.
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
+    Ok(Memory { base, bytes })
+}
+
+/// Sleeps until somebody calls [`wake`], the word is not `seen`, or `longest` is over; at times without a reason.
+pub(super) fn sleep_on(word: &AtomicU32, seen: u32, longest: Duration) {
+    let time = libc::timespec {
+        tv_sec: longest.as_secs() as libc::time_t,
+        tv_nsec: longest.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: an aligned word and a time that live through the call, which only compares the word (futex(2)).
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            seen,
+            &raw const time,
+        );
+    }
+}
+
+/// Wakes all that sleep on a word, in any process.
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: an aligned word; the call wakes those who wait on it, and touches nothing.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// The pipe beside a device: a byte in it wakes the owner.
+#[derive(Debug)]
+pub(super) struct Bell(File);
+
+impl Bell {
+    /// Where that of a device is.
+    pub(super) fn path(device: &Path) -> PathBuf {
+        let mut path = device.as_os_str().to_owned();
+        path.push(".bell");
+        path.into()
+    }
+
+    /// The owner's end.
+    pub(super) fn create(device: &Path) -> Result<Self, DeviceError> {
+        let path = Self::path(device);
+        let bytes = path.as_os_str().as_bytes();
+        let name = std::ffi::CString::new(bytes).map_err(io::Error::other);
+        let make = |name: std::ffi::CString| {
+            // SAFETY: a name that ends with a zero byte and lives through the call.
+            match unsafe { libc::mkfifo(name.as_ptr(), MODE) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        let made = name.and_then(make).map_err(failed("create", &path));
+        made.and_then(|()| Self::open_as(&path, true))
+    }
+
+    /// A rank's end.
+    pub(super) fn open(device: &Path) -> Result<Self, DeviceError> {
+        Self::open_as(&Self::path(device), false)
+    }
+
+    fn open_as(path: &Path, owner: bool) -> Result<Self, DeviceError> {
+        let mut options = OpenOptions::new();
+        // The owner writes as well: its end never ends, whichever ranks come and go, and it can wake its own thread.
+        let options = options.read(owner).write(true);
+        let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+        let file = options.open(path).map_err(failed("open", path))?;
+        Ok(Self(file))
+    }
+
+    /// Rings. Where the pipe is full it was rung already; where nobody reads there is nobody to wake.
+    pub(super) fn ring(&self) {
+        use std::io::Write;
+        let _ = (&self.0).write(&[1]);
+    }
+
+    /// Takes out what was rung.
+    pub(super) fn quiet(&self) {
+        use std::io::Read;
+        let mut bytes = [0; 64];
+        // What is left rings again.
+        let _ = (&self.0).read(&mut bytes);
+    }
+
+    /// Whether the owner of the device lives, for a rank's end.
+    pub(super) fn is_heard(&self) -> bool {
+        let mut polled = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: 0,
+            revents: 0,
+        };
+        // SAFETY: one entry, which lives through the call, and no wait.
+        let ready = unsafe { libc::poll(&mut polled, 1, 0) };
+        // A pipe that nobody reads any more (poll(2)).
+        ready <= 0 || polled.revents & libc::POLLERR == 0
+    }
+
+    pub(super) fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Something that can be polled for the end of a process; `None` if it has ended, and `process` is nobody or another's.
+pub(super) fn watch_process(process: u32) -> Option<OwnedFd> {
+    // SAFETY: the call takes two numbers (pidfd_open(2)).
+    let made = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
+    // SAFETY: a new descriptor, which nobody else has.
+    (made >= 0).then(|| unsafe { OwnedFd::from_raw_fd(made as i32) })
+}
+
+/// Waits until one of the descriptors can be read, or `longest` is over; says which can.
+pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
+    let entry = |fd: &i32| libc::pollfd {
+        fd: *fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polled: Vec<libc::pollfd> = descriptors.iter().map(entry).collect();
+    let time = libc::timespec {
+        tv_sec: longest.as_secs() as libc::time_t,
+        tv_nsec: longest.subsec_nanos() as libc::c_long,
+    };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: as many entries as told, and a time, which live through the call.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &time, std::ptr::null()) };
+    // Interrupted is like nothing.
+    polled.iter().map(|p| ready > 0 && p.revents != 0).collect()
+}

@@ -1,0 +1,442 @@
+//! A rank's side of a device: into the rings and out of them, while its gang may.
+
+use super::DeviceError;
+use super::gang::rouse;
+use super::memory::{Bell, sleep_on};
+use super::shape::{Seat, Shared, places};
+use crate::mailbox::Header;
+use crate::matching::Pieces;
+use crate::netctx::port::{PREFIX, Port, TURNS_BEFORE_YIELD, piece, prefix};
+use crate::netctx::{Layout, NetctxFabric};
+use std::path::PathBuf;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// The longest sleep: what would wake a rank may die before it does.
+const LONGEST: Duration = Duration::from_millis(10);
+/// Turns of a wait before a rank sleeps that may.
+const TURNS_BEFORE_SLEEP: u32 = 200;
+/// Spinning turns between two looks at whether the owner of the device lives.
+const TURNS_PER_LOOK: u32 = 1 << 16;
+
+/// What a rank does while it waits and its gang runs. While it does not, all sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// Keeps its CPU, as MPI libraries do.
+    #[default]
+    Spin,
+    /// Lets others run after a short while.
+    Yield,
+    /// Sleeps after a short while, until something comes.
+    Sleep,
+}
+
+/// Which rank of which gang a process is, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The device of its node.
+    pub path: PathBuf,
+    /// Its gang.
+    pub gang: u32,
+    /// Its rank.
+    pub rank: u32,
+    /// Ranks of the gang.
+    pub size: u32,
+    /// How it waits.
+    pub idle: Idle,
+}
+
+impl Attachment {
+    /// The variable that tells a process.
+    pub const VARIABLE: &str = "IDLEWAVE_NETCTX";
+
+    /// What the environment of this process says; `None` where it says nothing.
+    ///
+    /// # Errors
+    /// It says something that is not understood.
+    pub fn of_this_process() -> Result<Option<Self>, DeviceError> {
+        match std::env::var_os(Self::VARIABLE) {
+            None => Ok(None),
+            Some(text) => Self::parse(&text.to_string_lossy()).map(Some),
+        }
+    }
+
+    /// Reads `FILE,GANG,RANK,SIZE`, and behind it perhaps `,spin`, `,yield` or `,sleep`. A file's name may have commas.
+    ///
+    /// # Errors
+    /// It is not of this form.
+    pub fn parse(text: &str) -> Result<Self, DeviceError> {
+        let parse = || {
+            let (rest, last) = text.rsplit_once(',')?;
+            let (rest, idle) = match last {
+                "spin" => (rest, Idle::Spin),
+                "yield" => (rest, Idle::Yield),
+                "sleep" => (rest, Idle::Sleep),
+                _ => (text, Idle::Spin),
+            };
+            let mut words = rest.rsplitn(4, ',');
+            let mut number = || words.next()?.parse().ok();
+            let (size, rank, gang) = (number()?, number()?, number()?);
+            let path = words.next().filter(|path| !path.is_empty())?.into();
+            (rank < size).then_some(Self {
+                path,
+                gang,
+                rank,
+                size,
+                idle,
+            })
+        };
+        parse().ok_or_else(|| DeviceError::Environment(text.to_owned()))
+    }
+
+    /// Attaches this process.
+    ///
+    /// # Errors
+    /// There is no such device, or no such rank on it, or another process is that rank.
+    pub fn attach(&self) -> Result<NetctxFabric<RankPort>, DeviceError> {
+        RankPort::new(self).map(NetctxFabric::new)
+    }
+}
+
+impl std::fmt::Display for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let idle = match self.idle {
+            Idle::Spin => "spin",
+            Idle::Yield => "yield",
+            Idle::Sleep => "sleep",
+        };
+        let (gang, rank, size) = (self.gang, self.rank, self.size);
+        write!(f, "{},{gang},{rank},{size},{idle}", self.path.display())
+    }
+}
+
+/// A rank that is attached to a device.
+pub struct RankPort {
+    rings: Rings,
+    idle: Idle,
+    /// What the word to sleep on was when it was said that this rank sleeps.
+    announced: Option<u32>,
+    /// Whether the owner of the device is gone.
+    orphaned: bool,
+}
+
+/// The rings that a rank uses.
+pub struct Rings {
+    shared: Shared,
+    bell: Bell,
+    slot: u32,
+    /// The own place.
+    place: u32,
+    rank: u32,
+    layout: Layout,
+    /// By rank: the node.
+    nodes: Vec<u32>,
+    /// By rank: the place, of those on this node.
+    near: Vec<Option<u32>>,
+    open: bool,
+    /// Whether the owner has something to do.
+    kick: bool,
+    /// Places whose ranks may wait for what was done.
+    wake: Vec<u32>,
+}
+
+impl RankPort {
+    fn new(attachment: &Attachment) -> Result<Self, DeviceError> {
+        let refused = |reason: String| DeviceError::Attach {
+            gang: attachment.gang,
+            rank: attachment.rank,
+            reason,
+        };
+        let shared = Shared::open(&attachment.path)?;
+        let bell = Bell::open(&attachment.path)?;
+        let slot = shared.slot_of(attachment.gang);
+        let slot = slot.ok_or(DeviceError::NoSuchGang(attachment.gang))?;
+        let nodes = shared.nodes(slot);
+        let size = nodes.len() as u32;
+        if size != attachment.size {
+            let reason = format!("the gang has {size} ranks, not {}", attachment.size);
+            return Err(refused(reason));
+        }
+        let here = places(&nodes, shared.shape.node);
+        let place = here.iter().position(|rank| *rank == attachment.rank);
+        let place = place.ok_or_else(|| refused("it is not on this node".to_owned()))? as u32;
+        let payload = shared.entry(slot).payload.load(Ordering::Relaxed) as usize;
+        let layout = Layout::fit(shared.shape.context_bytes, size, payload)?;
+        let mut near = vec![None; nodes.len()];
+        for (place, rank) in (0..).zip(&here) {
+            near[*rank as usize] = Some(place);
+        }
+        let seat = shared.seat(slot, place);
+        let own = std::process::id();
+        // The seat is taken once: what another process left in the rings is not for this one.
+        let taken = seat
+            .process
+            .compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed);
+        if let Err(other) = taken {
+            return Err(refused(format!("process {other} is, or was")));
+        }
+        // The owner notices the end of this process from now on.
+        bell.ring();
+        Ok(Self {
+            rings: Rings {
+                bell,
+                slot,
+                place,
+                rank: attachment.rank,
+                layout,
+                nodes,
+                near,
+                open: false,
+                kick: false,
+                wake: Vec::new(),
+                shared,
+            },
+            idle: attachment.idle,
+            announced: None,
+            orphaned: false,
+        })
+    }
+
+    fn seat(&self) -> &Seat {
+        self.rings.seat()
+    }
+
+    /// Whether the gang may be within the device; if so it is until [`leave`](Self::leave).
+    fn enter(&mut self) {
+        let gate = &self.rings.shared.front().gate.0;
+        let own = self.rings.slot + 1;
+        self.rings.open = false;
+        // Who waits at a closed gate must not look as if it were inside.
+        if gate.load(Ordering::Relaxed) != own {
+            return;
+        }
+        let inside = &self.rings.seat().inside;
+        // SeqCst on both words, here and where the gate is closed: either this rank sees the gate closed, or who closed it sees
+        // this rank inside.
+        inside.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let open = gate.load(Ordering::SeqCst) == own;
+        if !open {
+            inside.store(0, Ordering::Release);
+        }
+        self.rings.open = open;
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::take(&mut self.rings.open) {
+            return;
+        }
+        // Release: whoever sees this rank outside sees what it did inside.
+        self.seat().inside.store(0, Ordering::Release);
+        let kick = std::mem::take(&mut self.rings.kick);
+        if !kick && self.rings.wake.is_empty() {
+            return;
+        }
+        // Marks were stored before, and these words are read behind them: one of the two sides sees the other.
+        fence(Ordering::SeqCst);
+        let rings = &mut self.rings;
+        let asleep = &rings.shared.front().asleep.0;
+        if kick && asleep.load(Ordering::SeqCst) != 0 && asleep.swap(0, Ordering::SeqCst) != 0 {
+            rings.bell.ring();
+        }
+        for place in rings.wake.drain(..) {
+            let seat = rings.shared.seat(rings.slot, place);
+            if seat.sleeping.load(Ordering::SeqCst) != 0 {
+                rouse(seat);
+            }
+        }
+    }
+
+    /// Sleeps until something comes; the first time it is only said, and looked again.
+    fn doze(&mut self) {
+        let seat = self.rings.shared.seat(self.rings.slot, self.rings.place);
+        match self.announced {
+            Some(seen) => {
+                sleep_on(&seat.wake, seen, LONGEST);
+                self.orphaned = !self.rings.bell.is_heard();
+            }
+            None => seat.sleeping.store(1, Ordering::SeqCst),
+        }
+        self.announced = Some(seat.wake.load(Ordering::SeqCst));
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Rings {
+    fn seat(&self) -> &Seat {
+        self.shared.seat(self.slot, self.place)
+    }
+
+    fn put_far(&mut self, to: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+        let marks = self.shared.marks(self.slot, self.place, to);
+        let filled = marks.rank.filled.load(Ordering::Relaxed);
+        // Acquire: the owner has read what was in the slot.
+        let acked = marks.other.acked.load(Ordering::Acquire);
+        if filled.wrapping_sub(acked) >= self.layout.slots() {
+            return None;
+        }
+        let own = (self.slot, self.place);
+        // SAFETY: the slot is behind those that the owner still reads, and this rank alone fills the ring.
+        let ring = unsafe { self.shared.ring(self.layout, own, (to, 0)) };
+        ring?.put_parts(filled, end, parts).then_some(())?;
+        // Release: whoever sees the mark sees the slot.
+        let next = filled.wrapping_add(1);
+        marks.rank.filled.store(next, Ordering::Release);
+        self.kick = true;
+        Some(())
+    }
+
+    fn put_near(&mut self, place: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+        let marks = self.shared.marks(self.slot, place, self.rank);
+        let expected = marks.other.expected.load(Ordering::Relaxed);
+        // Acquire: the rank has read what was in the slot.
+        let taken = marks.rank.taken.load(Ordering::Acquire);
+        if expected.wrapping_sub(taken) >= self.layout.slots() {
+            return None;
+        }
+        let theirs = (self.slot, place);
+        // SAFETY: the slot is behind those that the rank still reads, and this rank alone fills the ring.
+        let ring = unsafe { self.shared.ring(self.layout, theirs, (self.rank, 1)) };
+        ring?.put_parts(expected, end, parts).then_some(())?;
+        // Release: whoever sees the mark sees the slot.
+        let next = expected.wrapping_add(1);
+        marks.other.expected.store(next, Ordering::Release);
+        self.seat().near.fetch_add(1, Ordering::Relaxed);
+        self.note(place);
+        Some(())
+    }
+
+    /// The rank of a place may wait for what was done.
+    fn note(&mut self, place: u32) {
+        if place != self.place && !self.wake.contains(&place) {
+            self.wake.push(place);
+        }
+    }
+}
+
+impl Pieces for Rings {
+    fn size(&self) -> u32 {
+        self.layout.peers()
+    }
+
+    fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize> {
+        if !self.open {
+            return None;
+        }
+        let piece = &rest[..rest.len().min(self.layout.payload() - PREFIX)];
+        let end = piece.len() == rest.len();
+        let parts = [&prefix(tag, message)[..], piece];
+        match self.near.get(to as usize).copied().flatten() {
+            Some(place) => self.put_near(place, parts, end)?,
+            None => self.put_far(to, parts, end)?,
+        }
+        Some(piece.len())
+    }
+
+    fn take<R>(&mut self, from: u32, read: impl FnOnce(Header, &[u8]) -> R) -> Option<R> {
+        let mut read = Some(read);
+        while self.open {
+            let marks = self.shared.marks(self.slot, self.place, from);
+            let taken = marks.rank.taken.load(Ordering::Relaxed);
+            // Acquire: the slots in front of the mark are as they were filled.
+            let expected = marks.other.expected.load(Ordering::Acquire);
+            let there = expected.wrapping_sub(taken);
+            if there == 0 || there > self.layout.slots() {
+                return None;
+            }
+            let own = (self.slot, self.place);
+            // SAFETY: the slot is in front of the mark, and nobody fills it before it is released.
+            let ring = unsafe { self.shared.ring(self.layout, own, (from, 1)) }?;
+            // A frame that is too short for a piece is forged: it must not keep the next one back.
+            let done = piece(ring.get(taken).0)
+                .and_then(|(header, bytes)| Some(read.take()?(header, bytes)));
+            // Release: the slot was read before.
+            let next = taken.wrapping_add(1);
+            marks.rank.taken.store(next, Ordering::Release);
+            match self.near.get(from as usize).copied().flatten() {
+                Some(place) => self.note(place),
+                // As often as the owner tells the sender of space.
+                None => self.kick |= next % (self.layout.slots() / 2).max(1) == 0,
+            }
+            if done.is_some() {
+                return done;
+            }
+        }
+        None
+    }
+}
+
+impl Port for RankPort {
+    type Place<'a> = Rings;
+
+    fn rank(&self) -> u32 {
+        self.rings.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.rings.layout.peers()
+    }
+
+    fn node_of(&self, rank: u32) -> u32 {
+        let node = self.rings.nodes.get(rank as usize);
+        node.copied().unwrap_or(self.rings.shared.shape.node)
+    }
+
+    fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
+        self.enter();
+        let open = self.rings.open;
+        let done = act(&mut self.rings);
+        self.leave();
+        (done, open)
+    }
+
+    fn rest(&mut self, turn: u32, runs: bool) {
+        if turn == 1 && self.announced.take().is_some() {
+            self.seat().sleeping.store(0, Ordering::Relaxed);
+        }
+        if turn % if runs { TURNS_PER_LOOK } else { 1 } == 0 {
+            self.orphaned = !self.rings.bell.is_heard();
+        }
+        if !runs {
+            let gate = &self.rings.shared.front().gate.0;
+            let seen = gate.load(Ordering::Relaxed);
+            if seen != self.rings.slot + 1 {
+                sleep_on(gate, seen, LONGEST);
+            }
+            return;
+        }
+        match self.idle {
+            Idle::Sleep if turn >= TURNS_BEFORE_SLEEP => self.doze(),
+            Idle::Yield | Idle::Sleep if turn % TURNS_BEFORE_YIELD == 0 => {
+                std::thread::yield_now();
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        let rings = &self.rings;
+        let entry = rings.shared.entry(rings.slot);
+        // Relaxed: nothing else is read because of it.
+        self.orphaned || entry.failed.load(Ordering::Relaxed) != 0
+    }
+
+    fn fail(&self) {
+        let entry = self.rings.shared.entry(self.rings.slot);
+        entry.failed.store(1, Ordering::Relaxed);
+        for place in self.rings.near.iter().flatten() {
+            rouse(self.rings.shared.seat(self.rings.slot, *place));
+        }
+        // The owner tells the other nodes.
+        self.rings.bell.ring();
+    }
+}
+
+impl Drop for RankPort {
+    fn drop(&mut self) {
+        // Of a rank that panics the owner learns by its end.
+        if !std::thread::panicking() {
+            self.seat().left.store(1, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The fabric over a device keeps every promise between processes: ranks of one node, of several, switched under them.
+//!
+//! Each rank is a process of this same executable with the test `a_rank_of_a_gang`.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "netctx_device/site.rs"]
+mod site;
+
+use idlewave_clock::monotonic_ns;
+use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::{Device, DeviceError, Memory, Misdeeds, Policy};
+use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
+use idlewave_units::{NodeId, Rank};
+use site::{CASE, LIMIT, Site, bad, dice, spawn};
+use std::time::Duration;
+
+/// The body of every rank that the other tests start.
+#[test]
+fn a_rank_of_a_gang() {
+    let Ok(case) = std::env::var(CASE) else {
+        return;
+    };
+    let attachment = Attachment::of_this_process().unwrap().unwrap();
+    let mut fabric = attachment.attach().unwrap();
+    match case.as_str() {
+        "conform" => conformance::all(&mut fabric, monotonic_ns),
+        "talk" => site::talk(&mut fabric),
+        "hang" => {
+            // Until it is killed, or another one is.
+            loop {
+                if let Err(error) = fabric.barrier(&mut || ()) {
+                    assert_eq!(error, FabricError::PeerFailed);
+                    std::process::exit(3);
+                }
+            }
+        }
+        "nodes" => {
+            let nodes = fabric.nodes().unwrap();
+            assert_eq!(nodes.of_ranks(), [0, 1, 0, 1].map(NodeId::new));
+        }
+        other => panic!("no case {other}"),
+    }
+}
+
+#[test]
+fn ranks_that_are_processes_of_one_node_conform() {
+    for size in [1, 2, 3] {
+        let site = Site::new(Memory::all(1), Policy::Resident, 1);
+        site.admit(0, &vec![0; size]);
+        site.start(0);
+        let mut ranks = site.ranks(0, "conform");
+        site::end(&mut ranks);
+        let counts = site.devices[0].counts();
+        assert_eq!(counts.sent, counts.received);
+        assert!(counts.sent > 100, "{counts:?}");
+    }
+}
+
+#[test]
+fn ranks_that_are_processes_of_several_nodes_conform() {
+    for nodes in [&[0, 1][..], &[0, 1, 0], &[1, 0, 0, 1]] {
+        let site = Site::new(site::udp(2), Policy::Resident, 1);
+        site.admit(0, nodes);
+        site.start(0);
+        site::end(&mut site.ranks(0, "conform"));
+    }
+}
+
+#[test]
+fn ranks_conform_over_a_bad_network() {
+    let site = Site::new(bad(2), Policy::Resident, 1);
+    site.admit(0, &[0, 1]);
+    site.start(0);
+    site::end(&mut site.ranks(0, "conform"));
+    let traffic = site.devices[0].traffic();
+    assert!(traffic.damaged > 0 && traffic.timeouts > 0, "{traffic:?}");
+}
+
+#[test]
+fn two_gangs_of_processes_conform_while_they_are_switched_by_each_policy() {
+    for policy in Policy::ALL {
+        let mut site = Site::new(bad(2), policy, 2);
+        site.admit(0, &[0, 1, 1]);
+        site.admit(1, &[1, 0]);
+        site.start(0);
+        let mut ranks = site.ranks(0, "conform");
+        ranks.extend(site.ranks(1, "conform"));
+        let mut switches = 0;
+        while site::any_lives(&mut ranks) {
+            switches += 1;
+            site.switch(switches % 2);
+            let slice = u64::from(switches * 7 % 11) * 500;
+            std::thread::sleep(Duration::from_micros(slice));
+        }
+        site::end(&mut ranks);
+        println!("{policy:?}: {switches} switches");
+        assert!(switches > 10, "{switches}");
+    }
+}
+
+#[test]
+fn ranks_know_which_of_them_share_a_node() {
+    let site = Site::new(site::udp(2), Policy::Resident, 1);
+    site.admit(0, &[1, 0, 1, 0]);
+    site.start(0);
+    site::end(&mut site.ranks(0, "nodes"));
+}
+
+/// Random traffic of two gangs, switched at random moments, over a network that loses, doubles, reorders and damages.
+fn talk_and_switch(nodes: u32, policy: Policy, seed: u64) -> (u32, Vec<String>) {
+    let mut site = Site::new(bad(nodes), policy, 2);
+    let mut dice = dice(seed);
+    // Two ranks on the first node.
+    let all: Vec<u32> = (0..nodes).chain([0]).collect();
+    let gangs = [all.clone(), all.into_iter().rev().collect()];
+    for (gang, nodes) in (0..).zip(&gangs) {
+        site.admit(gang, nodes);
+    }
+    site.start(0);
+    let mut ranks = site.ranks(0, "talk");
+    ranks.extend(site.ranks(1, "talk"));
+    let mut switches = 0;
+    while site::any_lives(&mut ranks) {
+        let to = (dice() % 2) as u32;
+        site.switch(to);
+        switches += 1;
+        std::thread::sleep(Duration::from_micros(dice() % 3_000));
+    }
+    (switches, site::end(&mut ranks))
+}
+
+#[test]
+fn random_traffic_gives_what_it_gives_without_switches_by_each_policy() {
+    let alone = |gang: u32, nodes: &[u32]| {
+        let site = Site::new(site::udp(2), Policy::Resident, 2);
+        site.admit(gang, nodes);
+        site.start(gang);
+        site::end(&mut site.ranks(gang, "talk"))
+    };
+    let expected = [alone(0, &[0, 1, 0]), alone(1, &[0, 1, 0])].concat();
+    assert_eq!(expected.len(), 6);
+    assert!(expected.iter().all(|said| said.starts_with("talked ")));
+    for policy in Policy::ALL {
+        let (switches, said) = talk_and_switch(2, policy, 5);
+        println!("{policy:?}: {switches} switches");
+        assert_eq!(said, expected, "{policy:?}");
+        assert!(switches > 20, "{switches}");
+    }
+    // More nodes, another ring of ranks: nothing to compare with but the ranks' own checks.
+    let (switches, said) = talk_and_switch(4, Policy::Valid, 6);
+    assert!(said.len() == 10 && switches > 20, "{switches} {said:?}");
+}
+
+#[test]
+fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
+    for policy in Policy::ALL {
+        let mut site = Site::new(site::udp(2), policy, 2);
+        site.admit(0, &[0, 1, 0]);
+        site.admit(1, &[1, 0]);
+        site.start(0);
+        let mut dying = site.ranks(0, "hang");
+        let mut talking = site.ranks(1, "talk");
+        for i in 0..20 {
+            site.switch(i % 2);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        dying[1].child.kill().unwrap();
+        while site::any_lives(&mut talking) {
+            site.switch(1);
+            site.switch(0);
+        }
+        site::end(&mut talking);
+        assert_eq!(dying[0].child.wait().unwrap().code(), Some(3));
+        assert_eq!(dying[2].child.wait().unwrap().code(), Some(3));
+        for device in &site.devices {
+            assert_eq!(device.has_failed(0).unwrap(), true);
+            assert_eq!(device.has_failed(1).unwrap(), false);
+        }
+    }
+}
+
+#[test]
+fn ranks_fail_when_the_owner_of_their_device_is_gone() {
+    let site = Site::new(site::udp(2), Policy::Resident, 1);
+    site.admit(0, &[0, 1]);
+    site.start(0);
+    let ranks = site.ranks(0, "hang");
+    std::thread::sleep(Duration::from_millis(50));
+    drop(site);
+    for mut rank in ranks {
+        assert_eq!(rank.child.wait().unwrap().code(), Some(3));
+    }
+}
+
+#[test]
+fn a_switch_is_refused_while_ranks_may_be_within() {
+    let site = Site::new(Memory::all(1), Policy::Whole, 2);
+    site.admit(0, &[0]);
+    site.admit(1, &[0]);
+    let device = &site.devices[0];
+    let refused = device.resume(1);
+    assert!(matches!(refused, Err(DeviceError::NoGang)), "{refused:?}");
+    assert!(device.switch(0, LIMIT).unwrap() > 0);
+    device.resume(1).unwrap();
+    let refused = device.switch(1, LIMIT);
+    assert!(
+        matches!(refused, Err(DeviceError::NotStopped(0))),
+        "{refused:?}"
+    );
+    assert!(!device.is_drained(), "it runs");
+    let refused = device.dismiss(0);
+    assert!(
+        matches!(refused, Err(DeviceError::NotStopped(0))),
+        "{refused:?}"
+    );
+    // Another one than the active: nothing to stop.
+    device.stop(1).unwrap();
+    assert!(!device.is_drained());
+    device.stop(0).unwrap();
+    assert!(device.is_drained());
+    let refused = device.resume(1);
+    assert!(
+        matches!(refused, Err(DeviceError::Channel(_))),
+        "{refused:?}"
+    );
+    assert!(device.switch(1, LIMIT).unwrap() > 0);
+    assert_eq!(
+        (device.active(), device.switch(1, LIMIT).unwrap()),
+        (Some(1), 0)
+    );
+    device.dismiss(1).unwrap();
+    assert_eq!(device.active(), None);
+    let refused = device.switch(1, LIMIT);
+    assert!(
+        matches!(refused, Err(DeviceError::NoSuchGang(1))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_does_not_fit_a_device_is_refused() {
+    let site = Site::new(Memory::all(1), Policy::Resident, 2);
+    let device = &site.devices[0];
+    let admit = |gang, nodes: Vec<u32>| device.admit(&Gang { gang, nodes });
+    for nodes in [vec![], vec![0; 9], vec![0; 5]] {
+        let refused = admit(7, nodes);
+        assert!(
+            matches!(refused, Err(DeviceError::NoRoom { .. })),
+            "{refused:?}"
+        );
+    }
+    admit(7, vec![0, 1]).unwrap();
+    let refused = admit(7, vec![0]);
+    assert!(
+        matches!(refused, Err(DeviceError::Admitted(7))),
+        "{refused:?}"
+    );
+    admit(8, vec![0]).unwrap();
+    let refused = admit(9, vec![0]);
+    assert!(
+        matches!(refused, Err(DeviceError::NoRoom { .. })),
+        "{refused:?}"
+    );
+    device.dismiss(8).unwrap();
+    admit(9, vec![0]).unwrap();
+    let attach = |gang, rank, size| {
+        let path = device.path().to_owned();
+        let idle = Idle::Sleep;
+        let attachment = Attachment {
+            path,
+            gang,
+            rank,
+            size,
+            idle,
+        };
+        attachment.attach()
+    };
+    assert!(matches!(attach(8, 0, 1), Err(DeviceError::NoSuchGang(8))));
+    for (rank, size) in [(1, 2), (0, 1)] {
+        let refused = attach(7, rank, size).err();
+        assert!(
+            matches!(refused, Some(DeviceError::Attach { .. })),
+            "{refused:?}"
+        );
+    }
+    let first = attach(7, 0, 2).unwrap();
+    let refused = attach(7, 0, 2).err();
+    assert!(
+        matches!(refused, Some(DeviceError::Attach { .. })),
+        "{refused:?}"
+    );
+    drop(first);
+}
+
+#[test]
+fn foreign_files_are_no_devices() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let directory = tempfile::tempdir().unwrap();
+    let attach = |path: &std::path::Path| {
+        let text = format!("{},0,0,1", path.display());
+        Attachment::parse(&text).unwrap().attach().err().unwrap()
+    };
+    let path = directory.path().join("none");
+    assert!(matches!(attach(&path), DeviceError::File { .. }));
+    let write = |bytes: &[u8], mode| {
+        let path = directory.path().join("some");
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        path
+    };
+    for (bytes, mode) in [(0, 0o600), (100, 0o600), (8_192, 0o600)] {
+        let error = attach(&write(&vec![0; bytes], mode));
+        assert!(matches!(error, DeviceError::Foreign { .. }), "{error}");
+    }
+    let site = Site::new(Memory::all(1), Policy::Resident, 1);
+    site.admit(0, &[0]);
+    let device = site.devices[0].path();
+    // A copy has no pipe: it is of nobody.
+    let whole = std::fs::read(device).unwrap();
+    for (content, mode) in [(&whole[..], 0o644), (&whole[..whole.len() - 1], 0o600)] {
+        let error = attach(&write(content, mode));
+        assert!(matches!(error, DeviceError::Foreign { .. }), "{error}");
+    }
+    let mut other = whole.clone();
+    other[8] += 1;
+    let error = attach(&write(&other, 0o600));
+    assert!(error.to_string().contains("version 2"), "{error}");
+    let link = directory.path().join("link");
+    symlink(device, &link).unwrap();
+    assert!(matches!(attach(&link), DeviceError::File { .. }));
+    assert_eq!(
+        std::fs::metadata(device).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let again = Device::new(&Setup::new(device.to_owned()), site::Nowhere);
+    assert!(matches!(again, Err(DeviceError::File { .. })));
+}
+
+#[test]
+fn what_tells_a_process_its_device_is_read_as_written() {
+    for text in ["/dev/shm/a,b,3,1,2,sleep", "x,0,0,1,spin", "x,4,3,7,yield"] {
+        assert_eq!(Attachment::parse(text).unwrap().to_string(), text);
+    }
+    let plain = Attachment::parse("/x,1,2,3").unwrap();
+    assert_eq!((plain.gang, plain.rank, plain.size), (1, 2, 3));
+    assert_eq!(plain.idle, Idle::Spin);
+    for text in [
+        "",
+        "x",
+        "x,1,2",
+        ",1,0,1",
+        "x,1,1,1",
+        "x,1,0,1,doze",
+        "x,-1,0,1",
+    ] {
+        assert!(Attachment::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_rank_that_never_receives_is_told_of_it_before_its_memory_is_full() {
+    // Only the bound is looked at: what is kept is counted down when it is received.
+    let site = Site::new(Memory::all(1), Policy::Resident, 1);
+    site.admit(0, &[0]);
+    site.start(0);
+    let text = format!("{},0,0,1,yield", site.devices[0].path().display());
+    let mut fabric = Attachment::parse(&text).unwrap().attach().unwrap();
+    let own = Rank::new(0);
+    let mut sent = 0_usize;
+    let receiving = fabric
+        .start_receive(Some(own), Tag(1), 0, Vec::new())
+        .unwrap();
+    let refused = loop {
+        let data = vec![0; 64 << 20];
+        let sending = fabric.start_send(own, Tag(2), data).unwrap();
+        let done = fabric.is_received(&receiving);
+        match done.and_then(|_| fabric.finish_send(sending, &mut || ())) {
+            Ok(data) => sent += data.len(),
+            Err(error) => break error,
+        }
+        assert!(sent < 2 << 30, "kept without bound");
+    };
+    assert!(
+        matches!(refused, FabricError::NotReceived { .. }),
+        "{refused}"
+    );
+    let _ = (Misdeeds::default(), spawn);
+}
