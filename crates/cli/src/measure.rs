@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::progress::Bars;
 use clap::{Args, Subcommand, ValueEnum};
+use idlewave_fabric::netctx::device::Attachment;
 use idlewave_measure::{
     Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
     render,
@@ -80,7 +81,7 @@ struct RanksArgs {
     /// Ranks, or rising numbers of them with --scaling [default: all; threads: one per CPU]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     ranks: Vec<u32>,
-    /// Who carries messages [default: mpi where a launcher started this, threads otherwise]
+    /// Who carries messages [default: netctx or mpi where a gang's agent or a launcher started this, threads otherwise]
     #[arg(long, value_enum)]
     fabric: Option<FabricArg>,
     /// The MPI library [default: that of the launcher]
@@ -221,6 +222,8 @@ struct LocalArgs {
 enum FabricArg {
     Threads,
     Mpi,
+    /// A network device, where the environment names one (IDLEWAVE_NETCTX)
+    Netctx,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -264,6 +267,7 @@ impl RanksArgs {
         options.fabric = self.fabric.map(|fabric| match fabric {
             FabricArg::Threads => FabricChoice::Threads,
             FabricArg::Mpi => FabricChoice::Mpi,
+            FabricArg::Netctx => FabricChoice::Netctx,
         });
     }
 }
@@ -370,7 +374,7 @@ impl LocalArgs {
 /// Runs the command. Of a job, rank 0 prints; a failure that all ranks share is told by one of them.
 pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
     let (options, json) = args.what.options();
-    let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
+    let launched = rank_of_this_process();
     let bars = Bars::new(!json && launched == 0);
     let done = measure(&options, stop, &bars);
     bars.finish();
@@ -378,6 +382,14 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
         None => Ok(()),
         Some(outcome) => crate::print(&render(&outcome, json)),
     }
+}
+
+/// The rank of this process in its job; 0 if it is alone.
+fn rank_of_this_process() -> u32 {
+    // What is wrong with the environment is told where it is used.
+    let of_gang = Attachment::of_this_process().ok().flatten();
+    let of_gang = of_gang.map(|attachment| attachment.rank);
+    of_gang.unwrap_or_else(|| Launch::of_this_process().map_or(0, |launch| launch.rank))
 }
 
 /// What a rank of a job got. A failure that all ranks share is told by the first: the others end at once with its code.
@@ -411,7 +423,9 @@ fn failure(error: MeasureError) -> Failure {
         MeasureError::Fabric(Mpi(MpiError::Elf { .. } | MpiError::NotNeeded { .. })) => {
             (Exit::Usage, error.to_string())
         }
-        MeasureError::Fabric(Mpi(_)) => (Exit::NotPossible, error.to_string()),
+        MeasureError::Fabric(Mpi(_)) | MeasureError::Device(_) => {
+            (Exit::NotPossible, error.to_string())
+        }
         _ => (Exit::Other, error.to_string()),
     };
     Failure { exit, what, next }

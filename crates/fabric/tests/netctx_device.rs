@@ -174,8 +174,8 @@ fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
         assert_eq!(dying[0].child.wait().unwrap().code(), Some(3));
         assert_eq!(dying[2].child.wait().unwrap().code(), Some(3));
         for device in &site.devices {
-            assert_eq!(device.has_failed(0).unwrap(), true);
-            assert_eq!(device.has_failed(1).unwrap(), false);
+            assert!(device.has_failed(0).unwrap());
+            assert!(!device.has_failed(1).unwrap());
         }
     }
 }

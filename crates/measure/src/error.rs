@@ -1,6 +1,7 @@
 //! Why a measurement ended without its result.
 
 use idlewave_fabric::FabricError;
+use idlewave_fabric::netctx::DeviceError;
 use idlewave_mpi::MpiError;
 use idlewave_recording::RecordingError;
 use idlewave_workloads::WorkloadError;
@@ -15,6 +16,9 @@ pub enum MeasureError {
     /// The ranks cannot communicate.
     #[error("measure between ranks: {0}")]
     Fabric(#[from] FabricError),
+    /// The network device of this rank cannot be used.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The computation of a rank failed.
     #[error(transparent)]
     Workload(WorkloadError),
@@ -64,6 +68,9 @@ impl MeasureError {
             }
             Self::Benchmark(WorkloadError::NotVerified { .. }) => {
                 "run it again; if it is wrong again, on other nodes, with another MPI library, or between threads"
+            }
+            Self::Device(_) => {
+                "start it anew as a rank of its gang, or without IDLEWAVE_NETCTX in its environment"
             }
             Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
             _ => return None,

@@ -7,6 +7,8 @@ use crate::{FabricChoice, MeasureError, MeasureOptions, What};
 use crate::{benchmark, gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
+use idlewave_fabric::netctx::device::{Attachment, RankPort};
+use idlewave_fabric::netctx::{DeviceError, NetctxFabric};
 use idlewave_fabric::{Fabric, Nodes, Waiting};
 use idlewave_recording::{Progress, RecordingError, Stop};
 use idlewave_units::{Cpu, Pid};
@@ -42,18 +44,40 @@ pub fn measure(
     }
     match fabric_of(options.fabric, "--fabric threads", &options.mpi)? {
         FabricChoice::Threads => over_threads(options, &cpus, stop, progress),
-        FabricChoice::Mpi => over_mpi(options, &cpus, stop, progress),
+        FabricChoice::Mpi => {
+            let fabric = MpiFabric::begin(&options.mpi)?;
+            let carrier = fabric.job().library().describe();
+            between_processes(fabric, &carrier, options, &cpus, stop, progress)
+        }
+        FabricChoice::Netctx => {
+            let fabric = attached()?;
+            between_processes(fabric, CONTEXTS, options, &cpus, stop, progress)
+        }
     }
 }
 
-fn over_mpi(
+/// Network contexts, for people.
+pub(crate) const CONTEXTS: &str = "network contexts";
+
+/// The rank that this process is on the network device that its environment names.
+///
+/// # Errors
+/// It names none, or one that cannot be used.
+pub(crate) fn attached() -> Result<NetctxFabric<RankPort>, MeasureError> {
+    let attachment = Attachment::of_this_process()?;
+    let none = || DeviceError::Environment(String::new());
+    Ok(attachment.ok_or_else(none)?.attach()?)
+}
+
+/// The part of one process of a job.
+fn between_processes<F: Fabric>(
+    mut fabric: F,
+    carrier: &str,
     options: &MeasureOptions,
     cpus: &[Cpu],
     stop: &Stop,
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>, MeasureError> {
-    let mut fabric = MpiFabric::begin(&options.mpi)?;
-    let carrier = fabric.job().library().describe();
     let nodes = fabric.nodes()?;
     let local = nodes.local_rank(fabric.rank()).unwrap_or(0);
     let shown = OfRank {
@@ -62,7 +86,7 @@ fn over_mpi(
         notes: true,
     };
     let done = with_cpu(cpu_of(cpus, local), |cpu| {
-        rank(&mut fabric, options, cpu, &carrier, stop, &shown)
+        rank(&mut fabric, options, cpu, carrier, stop, &shown)
     });
     // What is refused or cannot be recorded is agreed upon, and all end in order. Of this the others know nothing.
     if let Err(error @ (MeasureError::Workload(_) | MeasureError::Fabric(_))) = &done {

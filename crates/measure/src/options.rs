@@ -81,6 +81,8 @@ pub enum FabricChoice {
     Threads,
     /// The MPI library of the site.
     Mpi,
+    /// A network device of this node, for gangs that are switched.
+    Netctx,
 }
 
 /// Options of a measurement.
@@ -98,7 +100,7 @@ pub struct MeasureOptions {
     pub scaling: Option<Scaling>,
     /// CPUs; `None` for all that are allowed.
     pub cpus: Option<CpuSet>,
-    /// `None`: MPI if a launcher started this process, threads otherwise.
+    /// `None`: network contexts if the environment names a device, else MPI if a launcher started this process, threads otherwise.
     pub fabric: Option<FabricChoice>,
     /// Which MPI library; MPI carries the messages where the user says which.
     pub mpi: Search,
@@ -263,10 +265,13 @@ impl MeasureOptions {
             let reason = "this measurement has no ranks";
             return Err(MeasureError::option("--ranks or --scaling", reason, next));
         }
-        if self.fabric == Some(FabricChoice::Mpi) {
+        if self
+            .fabric
+            .is_some_and(|choice| choice != FabricChoice::Threads)
+        {
             let next = "leave --fabric out";
             let reason = "this measurement sends no messages";
-            return Err(MeasureError::option("--fabric mpi", reason, next));
+            return Err(MeasureError::option("--fabric", reason, next));
         }
         self.no_bundle("this measurement")
     }

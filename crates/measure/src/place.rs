@@ -1,7 +1,8 @@
-//! Where the ranks are: threads of this process, or processes of an MPI job.
+//! Where the ranks are: threads of this process, processes of an MPI job, or those of a gang on network devices.
 
 use crate::{FabricChoice, MeasureError, MeasureOptions, gather};
 use idlewave_capture::host::allowed_cpus;
+use idlewave_fabric::netctx::device::Attachment;
 use idlewave_fabric::{Fabric, Nodes};
 use idlewave_mpi::{Launch, Search};
 use idlewave_recording::RecordingError;
@@ -10,16 +11,38 @@ use idlewave_units::{Cpu, CpuSet, NodeId};
 /// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
 const WORDS: usize = 16;
 
-/// Who carries the messages: what the user says, or MPI where a launcher started this process
-/// or the user says which MPI library. `asked` is the option by which threads are asked for, with its value.
+/// Who carries the messages: what the user says, a network device where the environment names one, or MPI where a launcher
+/// started this process or the user says which MPI library. `asked` is the option by which threads are asked for, with its value.
 ///
 /// # Errors
-/// Threads are asked for in a process that is one of many.
+/// Threads are asked for in a process that is one of many, or network contexts in one that has no device.
 pub fn fabric_of(
     choice: Option<FabricChoice>,
     asked: &str,
     mpi: &Search,
 ) -> Result<FabricChoice, MeasureError> {
+    let attached = Attachment::of_this_process()?.is_some();
+    match choice {
+        None | Some(FabricChoice::Netctx) if attached => return Ok(FabricChoice::Netctx),
+        Some(FabricChoice::Threads) if attached => {
+            return Err(MeasureError::option(
+                asked,
+                "this process is a rank of a gang",
+                format!("unset {} for ranks that are threads", Attachment::VARIABLE),
+            ));
+        }
+        Some(FabricChoice::Netctx) => {
+            return Err(MeasureError::option(
+                "--fabric netctx",
+                "this process has no network device",
+                format!(
+                    "start it as a rank of a gang, which sets {}",
+                    Attachment::VARIABLE
+                ),
+            ));
+        }
+        _ => {}
+    }
     let launch = Launch::of_this_process();
     let several = launch
         .as_ref()

@@ -1,6 +1,6 @@
 //! Ranks as threads of this process: started, ended together, and what one of them failed with.
 
-use crate::job::MOST_THREADS;
+use crate::job::{CONTEXTS, MOST_THREADS, attached};
 use crate::place::fabric_of;
 use crate::{FabricChoice, MeasureError};
 use idlewave_fabric::mpi::MpiFabric;
@@ -105,7 +105,7 @@ pub trait OfEveryRank: Sync {
     ) -> Result<Option<Self::Outcome>, MeasureError>;
 }
 
-/// Does it on all ranks of an MPI job, which all call it, or on `threads` ranks of this process (one per CPU if `None`), which no CPU is
+/// Does it on all ranks of a job of several processes, which all call it, or on `threads` ranks of this process (one per CPU if `None`), which no CPU is
 /// bound to. `option` is the one by which the user says how many.
 pub fn on_every_rank<W: OfEveryRank>(
     work: &W,
@@ -139,19 +139,30 @@ pub fn on_every_rank<W: OfEveryRank>(
             })
         }
         FabricChoice::Mpi => {
-            let mut fabric = MpiFabric::begin(mpi)?;
+            let fabric = MpiFabric::begin(mpi)?;
             let carrier = fabric.job().library().describe();
-            let shown = OfRank {
-                rank: fabric.rank(),
-                all: progress,
-                notes: true,
-            };
-            let done = work.run(&mut fabric, &carrier, &shown);
-            if let Err(error @ MeasureError::Fabric(_)) = &done {
-                shown.note(&error.to_string());
-                fabric.fail();
-            }
-            done
+            on_this_rank(work, fabric, &carrier, progress)
         }
+        FabricChoice::Netctx => on_this_rank(work, attached()?, CONTEXTS, progress),
     }
+}
+
+/// Does it as one process of a job.
+fn on_this_rank<W: OfEveryRank, F: Fabric>(
+    work: &W,
+    mut fabric: F,
+    carrier: &str,
+    progress: &dyn Progress,
+) -> Result<Option<W::Outcome>, MeasureError> {
+    let shown = OfRank {
+        rank: fabric.rank(),
+        all: progress,
+        notes: true,
+    };
+    let done = work.run(&mut fabric, carrier, &shown);
+    if let Err(error @ MeasureError::Fabric(_)) = &done {
+        shown.note(&error.to_string());
+        fabric.fail();
+    }
+    done
 }
