@@ -9,10 +9,10 @@ mod site;
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
-use idlewave_fabric::netctx::{Device, DeviceError, Memory, Misdeeds, Policy};
+use idlewave_fabric::netctx::{Device, DeviceError, Memory, Policy};
 use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
 use idlewave_units::{NodeId, Rank};
-use site::{CASE, LIMIT, Site, bad, dice, spawn};
+use site::{CASE, LIMIT, Site, bad, dice};
 use std::time::Duration;
 
 /// The body of every rank that the other tests start.
@@ -80,7 +80,7 @@ fn ranks_conform_over_a_bad_network() {
 #[test]
 fn two_gangs_of_processes_conform_while_they_are_switched_by_each_policy() {
     for policy in Policy::ALL {
-        let mut site = Site::new(bad(2), policy, 2);
+        let mut site = Site::new(site::udp(2), policy, 2);
         site.admit(0, &[0, 1, 1]);
         site.admit(1, &[1, 0]);
         site.start(0);
@@ -386,5 +386,37 @@ fn a_rank_that_never_receives_is_told_of_it_before_its_memory_is_full() {
         matches!(refused, FabricError::NotReceived { .. }),
         "{refused}"
     );
-    let _ = (Misdeeds::default(), spawn);
+}
+
+#[test]
+fn a_rank_that_goes_astray_fails_its_gang_and_neither_the_owner_nor_another_gang() {
+    use std::os::unix::fs::FileExt;
+    let mut site = Site::new(site::udp(2), Policy::Resident, 2);
+    site.admit(0, &[0, 1]);
+    site.admit(1, &[0, 1]);
+    site.start(0);
+    // Regions come last, that of the second gang behind that of the first.
+    let device = site.devices[0].path().to_owned();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&device)
+        .unwrap();
+    let length = file.metadata().unwrap().len();
+    let half = length / 2 + 8_192;
+    let mut dice = dice(3);
+    let noise: Vec<u8> = (half..length).map(|_| dice() as u8).collect();
+    file.write_all_at(&noise, half).unwrap();
+    let mut ranks = site.ranks(1, "hang");
+    for i in 0..10 {
+        site.switch((i + 1) % 2);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    site.switch(1);
+    for rank in &mut ranks {
+        assert_eq!(rank.child.wait().unwrap().code(), Some(3));
+    }
+    site.switch(0);
+    let mut ranks = site.ranks(0, "talk");
+    site::end(&mut ranks);
+    assert!(!site.devices[0].has_failed(0).unwrap());
 }

@@ -5,8 +5,8 @@
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::netctx::{
-    Layout, Lossy, Memory, Misdeeds, NetctxError, NetctxFabric, Node, Options, Policy, ThreadPort,
-    Transport, Udp, World,
+    Header, Kind, Layout, Link, Lossy, Memory, Misdeeds, NetctxError, NetctxFabric, Node, Options,
+    Policy, ThreadPort, Transport, Udp, World,
 };
 use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
 use idlewave_units::{Nanos, Rank};
@@ -252,4 +252,66 @@ fn frames_from_addresses_of_no_node_are_dropped() {
     }
     assert_eq!(frame, b"known");
     assert!(!udp.receive(&mut frame), "nothing more");
+}
+
+/// A network on which somebody puts a frame in front of all others, with a right checksum and the number of the first.
+struct Forged<T>(T, Option<Vec<u8>>);
+
+impl<T: Transport> Transport for Forged<T> {
+    fn longest(&self) -> usize {
+        self.0.longest()
+    }
+    fn send(&mut self, to: u32, frame: &[u8]) -> bool {
+        self.0.send(to, frame)
+    }
+    fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
+        match self.1.take() {
+            Some(forged) => *frame = forged,
+            None => return self.0.receive(frame),
+        }
+        true
+    }
+}
+
+/// A frame from rank 1 to rank 0 that is too short for a piece of a message.
+fn forged() -> Vec<u8> {
+    let link = Link {
+        gang: 0,
+        epoch: 1,
+        source: 1,
+        destination: 0,
+    };
+    let header = Header {
+        kind: Kind::End,
+        link,
+        sequence: 0,
+        limit: 0,
+    };
+    let mut frame = Vec::new();
+    header.encode(b"short", &mut frame);
+    frame
+}
+
+#[test]
+fn a_forged_frame_costs_the_one_whose_number_it_has_and_no_other() {
+    let mut frames = vec![Some(forged()), None].into_iter();
+    let all = Memory::all(2).into_iter();
+    let transports = all.map(|t| Forged(t, frames.next().unwrap())).collect();
+    let (_world, mut gangs) = World::new(transports, Options::default()).unwrap();
+    let mut ranks = gangs.remove(0);
+    let from = Some(Rank::new(1));
+    let receiving = ranks[0].start_receive(from, Tag(2), 8, Vec::new()).unwrap();
+    assert_eq!(
+        ranks[0].is_received(&receiving),
+        Ok(false),
+        "the forged one has come"
+    );
+    for tag in [1, 2] {
+        let to = Rank::new(0);
+        ranks[1]
+            .start_send(to, Tag(tag), vec![tag as u8; 8])
+            .unwrap();
+    }
+    let data = ranks[0].finish_receive(receiving, &mut || ()).unwrap().data;
+    assert_eq!(data, [2; 8]);
 }

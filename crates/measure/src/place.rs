@@ -24,11 +24,15 @@ pub fn fabric_of(
     let attached = Attachment::of_this_process()?.is_some();
     match choice {
         None | Some(FabricChoice::Netctx) if attached => return Ok(FabricChoice::Netctx),
-        Some(FabricChoice::Threads) if attached => {
+        Some(FabricChoice::Threads | FabricChoice::Mpi) if attached => {
             return Err(MeasureError::option(
-                asked,
+                if choice == Some(FabricChoice::Mpi) {
+                    "--fabric mpi"
+                } else {
+                    asked
+                },
                 "this process is a rank of a gang",
-                format!("unset {} for ranks that are threads", Attachment::VARIABLE),
+                format!("leave it out, or unset {}", Attachment::VARIABLE),
             ));
         }
         Some(FabricChoice::Netctx) => {

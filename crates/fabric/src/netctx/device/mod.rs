@@ -17,6 +17,8 @@ mod owner;
 mod pump;
 mod rank;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use super::policy::Policy;
 use idlewave_units::Nanos;

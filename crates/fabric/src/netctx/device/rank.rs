@@ -141,7 +141,7 @@ pub struct Rings {
 }
 
 impl RankPort {
-    fn new(attachment: &Attachment) -> Result<Self, DeviceError> {
+    pub(super) fn new(attachment: &Attachment) -> Result<Self, DeviceError> {
         let refused = |reason: String| DeviceError::Attach {
             gang: attachment.gang,
             rank: attachment.rank,

@@ -1,0 +1,114 @@
+//! What happens to a rank that is within the device when its gang is stopped, or that dies there.
+
+use super::rank::RankPort;
+use super::{Attachment, Device, DeviceError, Gang, Setup};
+use crate::netctx::port::Port;
+use crate::netctx::{Memory, Policy};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(30);
+
+/// A node with two gangs of one rank, of which the first runs.
+fn node(directory: &tempfile::TempDir, policy: Policy) -> Device<Memory> {
+    let setup = Setup {
+        policy,
+        ..Setup::new(directory.path().join("node"))
+    };
+    let device = Device::new(&setup, Memory::all(1).remove(0)).expect("a device");
+    for gang in [3, 4] {
+        let nodes = vec![0];
+        device.admit(&Gang { gang, nodes }).expect("room");
+    }
+    device.switch(3, LIMIT).expect("a gang");
+    device.resume(1).expect("an epoch");
+    device
+}
+
+fn attachment(device: &Device<Memory>) -> Attachment {
+    let text = format!("{},3,0,1", device.path().display());
+    Attachment::parse(&text).expect("an attachment")
+}
+
+#[test]
+fn nothing_is_switched_while_a_rank_is_within() {
+    for policy in Policy::ALL {
+        let directory = tempfile::tempdir().expect("a directory");
+        let device = node(&directory, policy);
+        let mut port = RankPort::new(&attachment(&device)).expect("a seat");
+        let ((), ran) = port.reach(|_| {
+            device.stop(3).expect("the gang");
+            assert!(!device.wait_drained(LIMIT).complete);
+            let refused = device.switch(4, LIMIT);
+            let inside = matches!(refused, Err(DeviceError::Inside { gang: 3, rank: 0 }));
+            assert!(inside, "{refused:?}");
+            assert_eq!(device.active(), Some(3));
+        });
+        assert!(ran, "the gate was open when it entered");
+        assert!(device.wait_drained(LONG).complete, "it has left");
+        let ((), ran) = port.reach(|_| assert!(device.is_drained(), "it is kept out"));
+        assert!(!ran, "the gate is closed");
+        device.switch(4, LIMIT).expect("nobody is inside");
+        device.resume(2).expect("an epoch");
+        assert!(!port.reach(|_| ()).1, "another gang runs");
+    }
+}
+
+/// The body of the process that the next test kills.
+#[test]
+fn a_rank_that_stays_within() {
+    let Ok(Some(attachment)) = Attachment::of_this_process() else {
+        return;
+    };
+    let mut port = RankPort::new(&attachment).expect("a seat");
+    port.reach(|_| {
+        println!("inside");
+        std::thread::sleep(LONG);
+    });
+}
+
+#[test]
+fn a_rank_that_is_killed_within_fails_its_gang_and_keeps_nobody_out() {
+    use std::io::BufRead;
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Whole);
+    let name = "netctx::device::tests::a_rank_that_stays_within";
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", name, "--nocapture"])
+        .env(Attachment::VARIABLE, attachment(&device).to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let pipe = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let inside = |line: std::io::Result<String>| line.is_ok_and(|l| l.ends_with("inside"));
+    assert!(pipe.lines().any(inside), "it has entered");
+    device.stop(3).expect("the gang");
+    assert!(!device.wait_drained(LIMIT).complete, "it lives");
+    child.kill().expect("it lives");
+    // Not waited for: a process that nobody has waited for yet is as dead.
+    let begin = Instant::now();
+    while !device.has_failed(3).expect("the gang") {
+        assert!(begin.elapsed() < LONG, "nobody notices");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(device.wait_drained(LONG).complete);
+    child.wait().expect("its end");
+    device.switch(4, LIMIT).expect("nobody is inside");
+    device.resume(2).expect("an epoch");
+    assert!(!device.has_failed(4).expect("the other gang"));
+}
+
+#[test]
+fn frames_between_ranks_of_a_node_are_counted_as_they_are_sent() {
+    use crate::{Fabric, Tag};
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Valid);
+    let mut rank = attachment(&device).attach().expect("a seat");
+    let own = rank.rank();
+    for i in 0..3 {
+        rank.start_send(own, Tag(i), vec![7; 10]).expect("a send");
+    }
+    let counts = device.counts();
+    assert_eq!((counts.sent, counts.received), (3, 3));
+}
