@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_fabric::netctx::channel::{ReceiveState, Receiver, Ring, SendState, Sender};
+#[path = "netctx_channel/ends.rs"]
+mod ends;
+
+use ends::Ends;
+use idlewave_fabric::netctx::channel::{ReceiveState, Receiver, SendState, Sender};
 use idlewave_fabric::netctx::{ChannelError, Header, Kind, Link, Phase};
 use proptest::prelude::*;
 
@@ -29,10 +33,7 @@ impl Dice {
 }
 
 struct Channel {
-    send: SendState,
-    send_ring: Vec<u8>,
-    receive: ReceiveState,
-    receive_ring: Vec<u8>,
+    ends: Ends,
     there: Vec<Vec<u8>>,
     back: Vec<Vec<u8>>,
     partial: Vec<u8>,
@@ -42,12 +43,8 @@ struct Channel {
 
 impl Channel {
     fn new(first: u32, window: u32, credits: u32) -> Self {
-        let ring = |slots: u32| vec![0; slots as usize * Ring::stride(PAYLOAD)];
         Self {
-            send: SendState::new(LINK, first, credits),
-            send_ring: ring(window),
-            receive: ReceiveState::new(LINK, first, credits),
-            receive_ring: ring(credits),
+            ends: Ends::new(LINK, first, [window, credits], PAYLOAD),
             there: Vec::new(),
             back: Vec::new(),
             partial: Vec::new(),
@@ -57,13 +54,11 @@ impl Channel {
     }
 
     fn sender(&mut self) -> Sender<'_> {
-        let ring = Ring::new(&mut self.send_ring, PAYLOAD).unwrap();
-        Sender::new(&mut self.send, ring)
+        self.ends.sender()
     }
 
     fn receiver(&mut self) -> Receiver<'_> {
-        let ring = Ring::new(&mut self.receive_ring, PAYLOAD).unwrap();
-        Receiver::new(&mut self.receive, ring)
+        self.ends.receiver()
     }
 
     fn send(&mut self) -> bool {
@@ -164,7 +159,7 @@ impl Channel {
     }
 
     fn resume(&mut self) {
-        let epoch = self.send.link().epoch + 1;
+        let epoch = self.ends.send.link().epoch + 1;
         self.sender().resume(epoch).unwrap();
         self.receiver().resume(epoch).unwrap();
     }
@@ -223,13 +218,13 @@ proptest! {
                 992 => channel.resume(),
                 _ if channel.is_drained() => {
                     drains += 1;
-                    prop_assert_eq!(channel.send.count(), channel.receive.count());
+                    prop_assert_eq!(channel.ends.send.count(), channel.ends.receive.count());
                     prop_assert_eq!(channel.sender().in_flight(), 0);
                     channel.resume();
                 }
                 _ => {}
             }
-            let sent = channel.send.count().wrapping_sub(channel.receive.count());
+            let sent = channel.ends.send.count().wrapping_sub(channel.ends.receive.count());
             prop_assert!(sent <= 1 << credits, "more under way than was granted");
         }
         for (i, heard) in channel.heard.iter().enumerate() {
@@ -248,18 +243,18 @@ proptest! {
         let link = Link { gang, epoch, source, destination };
         prop_assume!(link != own);
         let mut channel = Channel::new(3, 4, 4);
-        channel.send = SendState::new(own, 3, 4);
-        channel.receive = ReceiveState::new(own, 3, 4);
+        channel.ends.send = SendState::new(own, 3, 4);
+        channel.ends.receive = ReceiveState::new(own, 3, 4);
         for i in 0..3 {
             prop_assert!(channel.sender().push(&[i], true));
         }
         prop_assert!(channel.send() && channel.send());
         let kinds = [Kind::Data, Kind::End, Kind::Ack, Kind::Flush, Kind::FlushAck, Kind::Probe];
         let header = Header { kind: kinds[code], link, sequence, limit };
-        let before = (channel.send, channel.receive);
+        let before = (channel.ends.send, channel.ends.receive);
         prop_assert!(!channel.receiver().hear(&header, &[9]));
         prop_assert!(!channel.sender().hear(&header));
-        prop_assert_eq!((channel.send, channel.receive), before);
+        prop_assert_eq!((channel.ends.send, channel.ends.receive), before);
     }
 }
 
@@ -273,7 +268,10 @@ fn an_epoch_only_rises() {
     }
     channel.resume();
     assert_eq!(
-        (channel.send.link().epoch, channel.receive.link().epoch),
+        (
+            channel.ends.send.link().epoch,
+            channel.ends.receive.link().epoch
+        ),
         (2, 2)
     );
 }
@@ -362,7 +360,7 @@ fn a_frame_beyond_what_was_granted_is_refused() {
         !channel.receiver().hear(&header(1), &[0]),
         "no slot is free"
     );
-    assert_eq!(channel.receive.count(), 1);
+    assert_eq!(channel.ends.receive.count(), 1);
     assert!(
         !channel.sender().push(&[0; PAYLOAD + 1], true),
         "longer than a frame"
@@ -495,13 +493,4 @@ fn space_is_told_of_by_halves() {
     }
     channel.receiver().release();
     assert_eq!(channel.receiver().poll(), None, "none was left");
-}
-
-#[test]
-fn a_slot_takes_as_many_bytes_as_asked_for_and_not_its_padding() {
-    let mut bytes = vec![0; 2 * Ring::stride(13)];
-    let mut ring = Ring::new(&mut bytes, 13).unwrap();
-    assert_eq!((ring.slots(), ring.payload()), (2, 13));
-    assert!(ring.put(1, true, &[7; 13]) && !ring.put(0, true, &[7; 14]));
-    assert_eq!(ring.get(1), (&[7; 13][..], true));
 }

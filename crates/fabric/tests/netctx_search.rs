@@ -4,7 +4,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_fabric::netctx::channel::{ReceiveState, Receiver, Ring, SendState, Sender};
+#[path = "netctx_channel/ends.rs"]
+mod ends;
+
+use ends::Ends;
+use idlewave_fabric::netctx::channel::{Receiver, Sender};
 use idlewave_fabric::netctx::{Header, Kind, Link, Phase};
 use std::collections::{HashSet, VecDeque};
 
@@ -28,10 +32,7 @@ struct Bounds {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    send: SendState,
-    send_ring: Vec<u8>,
-    receive: ReceiveState,
-    receive_ring: Vec<u8>,
+    ends: Ends,
     /// Both ways, each sorted: a network without an order.
     there: Vec<(Header, Vec<u8>)>,
     back: Vec<Header>,
@@ -49,12 +50,8 @@ impl World {
         };
         // Numbers wrap around within the search.
         let first = u32::MAX;
-        let ring = |slots: u32| vec![0; slots as usize * Ring::stride(PAYLOAD)];
         Self {
-            send: SendState::new(link, first, bounds.credits),
-            send_ring: ring(bounds.window),
-            receive: ReceiveState::new(link, first, bounds.credits),
-            receive_ring: ring(bounds.credits),
+            ends: Ends::new(link, first, [bounds.window, bounds.credits], PAYLOAD),
             there: Vec::new(),
             back: Vec::new(),
             pushed: 0,
@@ -63,13 +60,11 @@ impl World {
     }
 
     fn sender(&mut self) -> Sender<'_> {
-        let ring = Ring::new(&mut self.send_ring, PAYLOAD).unwrap();
-        Sender::new(&mut self.send, ring)
+        self.ends.sender()
     }
 
     fn receiver(&mut self) -> Receiver<'_> {
-        let ring = Ring::new(&mut self.receive_ring, PAYLOAD).unwrap();
-        Receiver::new(&mut self.receive, ring)
+        self.ends.receiver()
     }
 
     fn push(&mut self, bounds: Bounds) -> bool {
@@ -177,7 +172,10 @@ impl World {
         });
         // Both ends are resumed one after the other, in any order, once both are drained; or at any time.
         let last = u64::from(bounds.epochs) + 1;
-        let (ours, theirs) = (epoch(self.send.link()), epoch(self.receive.link()));
+        let (ours, theirs) = (
+            epoch(self.ends.send.link()),
+            epoch(self.ends.receive.link()),
+        );
         let may = |w: &mut World| bounds.aborts || ours != theirs || w.is_drained();
         if ours < last && ours <= theirs {
             add(&|w| may(w) && w.sender().resume(ours + 1).is_ok());
@@ -190,18 +188,25 @@ impl World {
 
     fn check(&mut self) {
         assert!(self.taken <= self.pushed);
-        if !self.is_drained() || self.send.link() != self.receive.link() {
+        if !self.is_drained() || self.ends.send.link() != self.ends.receive.link() {
             return;
         }
         assert_eq!(self.sender().in_flight(), 0);
-        assert_eq!(self.send.count(), self.receive.count(), "all sent came in");
+        assert_eq!(
+            self.ends.send.count(),
+            self.ends.receive.count(),
+            "all sent came in"
+        );
         // Whatever the network still has changes nothing that the application sees, though none of it is refused.
-        let before = (self.receiver().state().stored(), self.receive.count());
+        let before = (self.receiver().state().stored(), self.ends.receive.count());
         for i in 0..self.there.len() {
             let mut world = self.clone();
             world.arrive_there(i);
             assert!(world.is_drained());
-            let after = (world.receiver().state().stored(), world.receive.count());
+            let after = (
+                world.receiver().state().stored(),
+                world.ends.receive.count(),
+            );
             assert_eq!(after, before);
         }
     }
@@ -210,7 +215,10 @@ impl World {
     fn check_ends(&self, bounds: Bounds) {
         let mut world = self.clone();
         // Who was told to resume alone is followed by the other one.
-        let (ours, theirs) = (world.send.link().epoch, world.receive.link().epoch);
+        let (ours, theirs) = (
+            world.ends.send.link().epoch,
+            world.ends.receive.link().epoch,
+        );
         if ours < theirs {
             world.sender().resume(theirs).unwrap();
         }
@@ -245,7 +253,7 @@ impl World {
                 world.sender().time_out();
             }
         }
-        panic!("{:?} {:?} leads nowhere", self.send, self.receive);
+        panic!("{:?} {:?} leads nowhere", self.ends.send, self.ends.receive);
     }
 }
 

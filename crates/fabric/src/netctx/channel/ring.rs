@@ -133,3 +133,17 @@ impl<'a> Ring<'a> {
         (&slot[HEAD..HEAD + self.length(slot)], slot[4] != 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_takes_as_many_bytes_as_asked_for_and_not_its_padding() {
+        let mut bytes = vec![0; 2 * Ring::stride(13)];
+        let mut ring = Ring::new(&mut bytes, 13).expect("two slots");
+        assert_eq!((ring.slots(), ring.payload()), (2, 13));
+        assert!(ring.put(1, true, &[7; 13]) && !ring.put(0, true, &[7; 14]));
+        assert_eq!(ring.get(1), (&[7; 13][..], true));
+    }
+}
