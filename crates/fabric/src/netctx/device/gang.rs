@@ -49,7 +49,8 @@ impl Admitted {
     /// Makes the contexts of a gang whose slot is free.
     pub(super) fn new(
         shared: &Shared,
-        (slot, policy): (u32, Policy),
+        (slot, ticket): (u32, u32),
+        policy: Policy,
         gang: &Gang,
         longest: usize,
         timeout: Nanos,
@@ -118,6 +119,7 @@ impl Admitted {
         entry.gang.store(gang.gang, Ordering::Relaxed);
         entry.payload.store(payload as u32, Ordering::Relaxed);
         entry.failed.store(0, Ordering::Relaxed);
+        entry.ticket.store(ticket, Ordering::Relaxed);
         // Release: whoever sees the size sees the rest.
         entry.size.store(size, Ordering::Release);
         Ok(admitted)

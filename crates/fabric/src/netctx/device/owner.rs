@@ -32,6 +32,8 @@ pub(super) struct Owner<T> {
     gangs: Vec<Option<Admitted>>,
     /// The slot whose context is there.
     active: Option<u32>,
+    /// The last one that was given out.
+    ticket: u32,
     later: Vec<Vec<u8>>,
     frame: Vec<u8>,
     traffic: Traffic,
@@ -47,6 +49,7 @@ impl<T: Transport> Owner<T> {
             timeout,
             gangs,
             active: None,
+            ticket: CLOSED,
             later: Vec::new(),
             frame: Vec::new(),
             traffic: Traffic::default(),
@@ -81,8 +84,10 @@ impl<T: Transport> Owner<T> {
             reason: format!("there are {} gangs", self.gangs.len()),
         })?;
         let longest = self.transport.longest();
-        let place = (slot as u32, self.policy);
-        let admitted = Admitted::new(&self.shared, place, gang, longest, self.timeout)?;
+        let place = (slot as u32, self.ticket + 1);
+        let (shared, policy) = (&self.shared, self.policy);
+        let admitted = Admitted::new(shared, place, policy, gang, longest, self.timeout)?;
+        self.ticket += 1;
         self.gangs[slot] = Some(admitted);
         Ok(())
     }
@@ -274,7 +279,8 @@ impl<T: Transport> Owner<T> {
         }
         let gate = &self.shared.front().gate.0;
         // Release: whoever sees the gate open sees the context behind it.
-        gate.store(slot + 1, Ordering::SeqCst);
+        let ticket = self.shared.entry(slot).ticket.load(Ordering::Relaxed);
+        gate.store(ticket, Ordering::SeqCst);
         wake(gate);
         Ok(())
     }

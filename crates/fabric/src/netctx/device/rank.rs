@@ -9,7 +9,7 @@ use crate::matching::Pieces;
 use crate::netctx::port::{PREFIX, Port, TURNS_BEFORE_YIELD, piece, prefix};
 use crate::netctx::{Layout, NetctxFabric};
 use std::path::PathBuf;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 /// The longest sleep: what would wake a rank may die before it does.
@@ -125,6 +125,8 @@ pub struct Rings {
     shared: Shared,
     bell: Bell,
     slot: u32,
+    /// What the gate says while the gang runs.
+    ticket: u32,
     /// The own place.
     place: u32,
     rank: u32,
@@ -181,6 +183,7 @@ impl RankPort {
             rings: Rings {
                 bell,
                 slot,
+                ticket: shared.entry(slot).ticket.load(Ordering::Relaxed),
                 place,
                 rank: attachment.rank,
                 layout,
@@ -204,7 +207,7 @@ impl RankPort {
     /// Whether the gang may be within the device; if so it is until [`leave`](Self::leave).
     fn enter(&mut self) {
         let gate = &self.rings.shared.front().gate.0;
-        let own = self.rings.slot + 1;
+        let own = self.rings.ticket;
         self.rings.open = false;
         // Who waits at a closed gate must not look as if it were inside.
         if gate.load(Ordering::Relaxed) != own {
@@ -400,7 +403,7 @@ impl Port for RankPort {
         if !runs {
             let gate = &self.rings.shared.front().gate.0;
             let seen = gate.load(Ordering::Relaxed);
-            if seen != self.rings.slot + 1 {
+            if seen != self.rings.ticket {
                 sleep_on(gate, seen, LONGEST);
             }
             return;
@@ -418,11 +421,15 @@ impl Port for RankPort {
         let rings = &self.rings;
         let entry = rings.shared.entry(rings.slot);
         // Relaxed: nothing else is read because of it.
-        self.orphaned || entry.failed.load(Ordering::Relaxed) != 0
+        let read = |word: &AtomicU32| word.load(Ordering::Relaxed);
+        self.orphaned || read(&entry.failed) != 0 || read(&entry.ticket) != self.rings.ticket
     }
 
     fn fail(&self) {
         let entry = self.rings.shared.entry(self.rings.slot);
+        if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
+            return;
+        }
         entry.failed.store(1, Ordering::Relaxed);
         for place in self.rings.near.iter().flatten() {
             rouse(self.rings.shared.seat(self.rings.slot, *place));
@@ -434,8 +441,10 @@ impl Port for RankPort {
 
 impl Drop for RankPort {
     fn drop(&mut self) {
+        let entry = self.rings.shared.entry(self.rings.slot);
+        let ours = entry.ticket.load(Ordering::Relaxed) == self.rings.ticket;
         // Of a rank that panics the owner learns by its end.
-        if !std::thread::panicking() {
+        if ours && !std::thread::panicking() {
             self.seat().left.store(1, Ordering::Release);
         }
     }

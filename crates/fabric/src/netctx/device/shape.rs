@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 const FRONT: usize = 4_096;
 /// What is behind each other begins at such.
 const PAGE: usize = 4_096;
-/// No gang's word at the gate.
+/// No gang's ticket.
 pub(super) const CLOSED: u32 = 0;
 
 /// The most of each that a device is made for.
@@ -51,6 +51,9 @@ pub(super) struct Entry {
     pub(super) gang: AtomicU32,
     pub(super) size: AtomicU32,
     pub(super) payload: AtomicU32,
+    /// What the gate says while it runs. No two gangs of a device have the same, so that processes that outlive their gang
+    /// are not taken for those of the next in its place.
+    pub(super) ticket: AtomicU32,
     /// Whether one of its ranks failed; anybody says so.
     pub(super) failed: AtomicU32,
 }

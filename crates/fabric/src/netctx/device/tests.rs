@@ -112,3 +112,24 @@ fn frames_between_ranks_of_a_node_are_counted_as_they_are_sent() {
     let counts = device.counts();
     assert_eq!((counts.sent, counts.received), (3, 3));
 }
+
+#[test]
+fn a_rank_that_outlives_its_gang_is_no_rank_of_the_next_in_its_place() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Resident);
+    let mut old = RankPort::new(&attachment(&device)).expect("a seat");
+    assert!(old.reach(|_| ()).1 && !old.has_failed());
+    device.stop(3).expect("the gang");
+    device.dismiss(3).expect("it is stopped");
+    assert!(old.has_failed());
+    let nodes = vec![0];
+    device.admit(&Gang { gang: 3, nodes }).expect("room");
+    device.switch(3, LIMIT).expect("the next");
+    device.resume(2).expect("an epoch");
+    let mut new = RankPort::new(&attachment(&device)).expect("a seat");
+    assert!(!old.reach(|_| ()).1 && old.has_failed());
+    old.fail();
+    drop(old);
+    assert!(new.reach(|_| ()).1 && !new.has_failed());
+    assert!(!device.has_failed(3).expect("the next"));
+}
