@@ -18,6 +18,7 @@ fn main() {
         "build.rs",
         "preload",
         "src/ring.rs",
+        "src/state.rs",
         "src/table.rs",
         "../mpi/src/abi.rs",
     ] {

@@ -2,6 +2,8 @@
 
 use crate::library::{Kind, Library, invoke, symbol_anywhere};
 use crate::narrow::{self, Kept};
+use crate::page::Page;
+use crate::state::Want;
 use crate::table::How;
 use crate::{clock, ring::flags};
 use std::ffi::{CStr, CString};
@@ -101,6 +103,10 @@ pub struct Call<'a> {
     pub status: [u64; STATUS_WORDS],
     /// Arrays that the library may still need.
     pub kept: Kept,
+    /// The state page, if it is written.
+    pub page: Option<&'static Page>,
+    /// What the call, or the request that it starts, waits for.
+    pub want: Want,
 }
 
 impl Call<'_> {

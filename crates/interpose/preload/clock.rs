@@ -11,6 +11,14 @@ const VARIABLE: &str = "IDLEWAVE_RING_CLOCK";
 /// One of [`ring::clock`]; 0 before [`choose`].
 static KIND: AtomicU32 = AtomicU32::new(0);
 
+/// Kind of [`unneeded`].
+const UNNEEDED: u32 = u32::MAX;
+
+/// Nobody asks for times in this process.
+pub fn unneeded() {
+    KIND.store(UNNEEDED, Relaxed);
+}
+
 /// Chooses once per process.
 pub fn choose() -> u32 {
     let kind = KIND.load(Relaxed);
@@ -33,6 +41,9 @@ pub fn choose() -> u32 {
 /// The time now.
 #[inline(always)]
 pub fn now() -> u64 {
+    if KIND.load(Relaxed) == UNNEEDED {
+        return 0;
+    }
     #[cfg(target_arch = "x86_64")]
     if KIND.load(Relaxed) == ring::clock::COUNTER {
         // SAFETY: every x86-64 has the instruction, and the kernel, whose clock source it is, permits it.

@@ -8,11 +8,12 @@ use crate::abi::Family;
 use crate::call::Call;
 use crate::communicators::{self, Comm, Neighbours};
 use crate::library::{Kind, Library, call as mpi};
+use crate::page::class;
 use crate::requests::{self, What};
 use crate::ring::flags;
-use crate::table::Shape;
+use crate::table::{How, Shape};
 use crate::thread::Thread;
-use crate::{Details, world, write_call};
+use crate::{Details, state, world, write_call};
 
 /// What one member sends and gets.
 #[derive(Default)]
@@ -36,7 +37,13 @@ enum Part {
 /// A blocking collective.
 pub fn collective(call: &mut Call, thread: &mut Thread, shape: Shape) {
     let details = prepare(call, thread, shape);
+    if let Some(page) = call.page.filter(|_| call.want.number != 0) {
+        // Entered a moment ago, in a write of its own: it is the same wait.
+        let writing = state::write(page);
+        state::waits_for(call, &writing, &call.want);
+    }
     call.run();
+    let _ended = state::ended(call);
     write_call(call, thread, details);
 }
 
@@ -58,6 +65,11 @@ fn prepare(call: &mut Call, thread: &mut Thread, shape: Shape) -> Details {
         return Details::default();
     };
     let amount = amount(call, &comm, shape);
+    if let Some(page) = call.page {
+        let writing = state::write(page);
+        let last = entered(call, &comm, shape, &amount);
+        call.want = writing.entered(&comm, last, waits(call, &comm, shape, &amount));
+    }
     let unknown = if amount.unknown {
         flags::BYTES_UNKNOWN
     } else {
@@ -71,6 +83,46 @@ fn prepare(call: &mut Call, thread: &mut Thread, shape: Shape) -> Details {
         sent: amount.sent,
         received: amount.received,
         request: 0,
+    }
+}
+
+/// What all members enter alike, as [`crate::page::Want::which`] has it.
+fn entered(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> u64 {
+    use Shape::*;
+    let class = match shape {
+        _ if comm.inter => class::OTHER,
+        Barrier => class::BARRIER,
+        Bcast | Scatter | Scatterv => class::FROM_ROOT,
+        Reduce | Gather | Gatherv => class::TO_ROOT,
+        Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw | Allreduce | ReduceScatter
+        | ReduceScatterBlock => class::ALL_TO_ALL,
+        _ => class::OTHER,
+    };
+    let rooted = matches!(class, class::FROM_ROOT | class::TO_ROOT);
+    let root = amount.root.checked_sub(1).filter(|_| rooted).unwrap_or(0);
+    let started = matches!(call.entry.how, How::StartCollective(_));
+    // Large-count variants are the same collective; non-blocking ones are not (MPI 4.1, 6.12). Numbers of functions that make communicators
+    // are below these.
+    let which = 1 << 15 | u16::from(started) << 8 | shape as u16;
+    u64::from(class) | u64::from(which) << 16 | u64::from(root) << 32
+}
+
+/// Whether this member may not leave before others have come: it gets something of each of them, or of the root.
+fn waits(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> bool {
+    use Shape::*;
+    let all = |counts: usize| (0..comm.members.len()).all(|k| call.count_of(counts, k) > 0);
+    let root = amount.root == world::world().map_or(0, |world| world.rank + 1);
+    match shape {
+        _ if comm.inter => false,
+        Barrier => true,
+        _ if amount.received == 0 || amount.unknown => false,
+        Bcast | Scatter | Scatterv => !root,
+        Reduce | Gather => root,
+        Gatherv => root && all(4),
+        Allgather | Alltoall | Allreduce | ReduceScatter | ReduceScatterBlock => true,
+        Allgatherv => all(4),
+        Alltoallv | Alltoallw => all(5),
+        _ => false,
     }
 }
 

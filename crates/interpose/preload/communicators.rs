@@ -6,11 +6,13 @@
 
 use crate::call::Call;
 use crate::library::{Kind, Library, call as mpi};
+use crate::page::class;
 use crate::requests::{self, What};
 use crate::ring::{flags, kind, loss};
+use crate::table::How;
 use crate::thread::Thread;
 use crate::world::world;
-use crate::{Details, losses, write_call};
+use crate::{Details, losses, state, write_call};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -28,6 +30,8 @@ pub struct Comm {
     /// Own rank in the own group.
     pub rank: i32,
     pub inter: bool,
+    /// Slot in the state page plus 1; 0: none.
+    pub slot: AtomicU32,
     /// Collectives so far.
     collectives: AtomicU32,
     /// Neighbours, once they are asked for.
@@ -183,7 +187,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Writes the members to the ring of a thread, once; `false` if there was no room: again next time.
 fn announce(thread: &mut Thread, comm: &Comm) -> bool {
-    if thread.extra().announced.contains(&comm.key) {
+    if !thread.has_ring() || thread.extra().announced.contains(&comm.key) {
         return true;
     }
     let all = comm.both();
@@ -256,6 +260,7 @@ fn describe(library: &Library, handle: usize, parent: u64, tag: u64) -> Option<C
         local: local.into(),
         rank,
         inter: inter != 0,
+        slot: AtomicU32::new(0),
         collectives: AtomicU32::new(0),
         neighbours: OnceLock::new(),
     };
@@ -268,6 +273,9 @@ fn describe(library: &Library, handle: usize, parent: u64, tag: u64) -> Option<C
     // 0 means that there is no communicator.
     comm.key = mix(hash, *before).max(1);
     *before += 1;
+    let members = comm.both().len();
+    let slot = state::new_communicator(comm.key, members, handle == library.comm_world);
+    comm.slot.store(slot, Relaxed);
     Some(comm)
 }
 
@@ -333,7 +341,16 @@ pub fn make_inter(call: &mut Call, thread: &mut Thread) {
 
 fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool) {
     let parent = of(thread, call.library, call.handle(0, Kind::Comm));
+    if let (Some(page), Some(parent)) = (call.page, parent.as_deref()) {
+        let writing = state::write(page);
+        // Only the members of the new one take part in MPI_Comm_create_group.
+        if !matches!(call.entry.how, How::MakeGroup) {
+            let want = enter(call, &writing, parent);
+            state::waits_for(call, &writing, &want);
+        }
+    }
     call.run();
+    let _ended = state::ended(call);
     if !call.failed() {
         let handle = call.handle_of(new, 0, Kind::Comm);
         let key = parent
@@ -347,9 +364,35 @@ fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool
     write_call(call, thread, details(parent.as_deref()));
 }
 
+/// A communicator is to be made of a parent: which all of its members enter, and in which they wait for each other where
+/// each needs a word of each. For MPI_Comm_create and topologies that is not so: those outside of the new one may leave early.
+fn enter(call: &Call, writing: &state::Writing, parent: &Comm) -> state::Want {
+    let waits = !parent.inter && waits_for_all(call);
+    let class = if parent.inter {
+        class::OTHER
+    } else {
+        class::ALL_TO_ALL
+    };
+    let last = u64::from(class) | u64::from(call.entry.number) << 16;
+    writing.entered(parent, last, waits)
+}
+
+/// MPI_Comm_dup, MPI_Comm_split and their kin.
+fn waits_for_all(call: &Call) -> bool {
+    let name = call.entry.name().to_bytes().to_ascii_lowercase();
+    ["dup", "split", "idup"].iter().any(|what| {
+        let what = format!("pmpi_comm_{what}");
+        name.starts_with(what.as_bytes())
+    })
+}
+
 /// MPI_Comm_idup: the new communicator may be asked only when the request is complete.
 pub fn start_make(call: &mut Call, thread: &mut Thread, new: usize) {
     let parent = of(thread, call.library, call.handle(0, Kind::Comm));
+    if let (Some(page), Some(parent)) = (call.page, parent.as_deref()) {
+        let writing = state::write(page);
+        call.want = enter(call, &writing, parent);
+    }
     call.run();
     let mut details = details(parent.as_deref());
     if !call.failed() {
@@ -386,6 +429,9 @@ pub fn free(call: &mut Call, thread: &mut Thread) {
         lock(&KNOWN).get_or_insert_default().remove(&handle);
         GENERATION.fetch_add(1, Relaxed);
         thread.extra().announced.remove(&comm.key);
+        if let Some(page) = call.page {
+            state::free_communicator(page, comm);
+        }
     }
     call.run();
     write_call(call, thread, details(comm.as_deref()));

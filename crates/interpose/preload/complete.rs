@@ -3,17 +3,28 @@
 use crate::call::Call;
 use crate::communicators;
 use crate::library::Kind;
+use crate::page::{mode, unknown};
 use crate::point_to_point::received;
-use crate::requests::{self, Request, What};
+use crate::requests::{self, Known, Request, What};
 use crate::ring::{flags, kind};
+use crate::state::Want;
+use crate::table::How;
 use crate::thread::Thread;
-use crate::{Details, write_call};
+use crate::{Details, state, write_call};
 
 /// The record of a completed request.
 ///
 /// # Safety
 /// `status`, if it is not 0, points to a status that the library has filled.
 unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usize, more: u8) {
+    let want = request.want;
+    let ended = call
+        .page
+        .filter(|_| more & flags::FREED == 0)
+        .map(state::write);
+    if let Some(ended) = &ended {
+        ended.unpost(&want);
+    }
     // SAFETY: as promised.
     let cancelled = request.cancelled && status != 0 && unsafe { call.library.cancelled(status) };
     let cancelled = if cancelled { flags::CANCELLED } else { 0 };
@@ -42,6 +53,9 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
                 };
                 (peer, tag, bytes) = (transfer.peer, transfer.tag, transfer.bytes);
                 flags = more | transfer.flags;
+                if let Some(ended) = ended.as_ref().filter(|_| want.posted != 0) {
+                    ended.received(&comm, peer, tag);
+                }
             } else if flags & (flags::CANCELLED | flags::FREED) == 0 {
                 flags |= flags::BYTES_UNKNOWN;
             }
@@ -61,11 +75,54 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
     ]);
 }
 
+/// What the requests of a call wait for; those that are not active are left out.
+fn wants<'a>(call: &'a Call, handles: &'a [usize]) -> impl Iterator<Item = Option<Want>> + 'a {
+    let of = |(k, &handle): (usize, &usize)| {
+        if handle == call.library.request_null {
+            return None;
+        }
+        match requests::known(handle, call.slot(places(call), k)) {
+            Some(Known::Active(want)) => Some(Some(want)),
+            Some(Known::Idle(..)) => None,
+            None => Some(None),
+        }
+    };
+    handles.iter().enumerate().filter_map(of)
+}
+
+/// Where the requests are among the arguments: behind their number, unless there is but one.
+fn places(call: &Call) -> usize {
+    usize::from(!matches!(
+        call.entry.how,
+        How::Wait | How::Test | How::GetStatus
+    ))
+}
+
+/// Says what the call is about to wait for.
+fn begins(call: &Call, handles: &[usize], mode: u8) {
+    if let Some(page) = call.page {
+        let writing = state::write(page);
+        let _ = writing.waits(call.entry.number, mode, wants(call, handles));
+    }
+}
+
+/// Says what was asked for, in vain.
+fn polled(call: &Call, handles: &[usize], mode: u8) {
+    let asked = handles
+        .iter()
+        .fold(0, |hash, handle| state::mix(hash, *handle));
+    state::polled(call, asked, |writing| {
+        writing.waits(call.entry.number, mode, wants(call, handles))
+    });
+}
+
 /// MPI_Wait: request, status.
 pub fn wait(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
     call.want_status(1);
+    begins(call, &[handle], mode::ALL);
     call.run();
+    let _ended = state::ended(call);
     one(call, thread, handle, 1);
 }
 
@@ -75,8 +132,10 @@ pub fn test(call: &mut Call, thread: &mut Thread) {
     call.want_status(2);
     call.poll();
     if !call.failed() && call.out(1) == 0 {
+        polled(call, &[handle], mode::POLL_ALL);
         thread.poll(call.begin, call.entry.number);
     } else {
+        let _ended = state::ended(call);
         call.done();
         one(call, thread, handle, 2);
     }
@@ -140,7 +199,9 @@ fn want_statuses(call: &mut Call, thread: &mut Thread, i: usize, many: usize) {
 pub fn wait_all(call: &mut Call, thread: &mut Thread) {
     let handles = remember(call, thread);
     want_statuses(call, thread, 2, handles.len());
+    begins(call, &handles, mode::ALL);
     call.run();
+    let _ended = state::ended(call);
     all(call, thread, &handles, 2);
     thread.extra().handles = handles;
 }
@@ -151,8 +212,10 @@ pub fn test_all(call: &mut Call, thread: &mut Thread) {
     want_statuses(call, thread, 3, handles.len());
     call.run();
     if !call.failed() && call.out(2) == 0 {
+        polled(call, &handles, mode::POLL_ALL);
         thread.poll(call.begin, call.entry.number);
     } else {
+        let _ended = state::ended(call);
         all(call, thread, &handles, 3);
     }
     thread.extra().handles = handles;
@@ -218,10 +281,15 @@ pub fn wait_any(call: &mut Call, thread: &mut Thread, flag: Option<usize>) {
     let handles = remember(call, thread);
     let status = if flag.is_some() { 4 } else { 3 };
     call.want_status(status);
+    if flag.is_none() {
+        begins(call, &handles, mode::ANY);
+    }
     call.run();
     if flag.is_some_and(|flag| !call.failed() && call.out(flag) == 0) {
+        polled(call, &handles, mode::POLL_ANY);
         thread.poll(call.begin, call.entry.number);
     } else {
+        let _ended = state::ended(call);
         let value = call.out(2);
         let done = place(value, first_index(call, &[value], &handles), handles.len());
         let request = done.and_then(|k| requests::finish(handles[k], call.slot(1, k)));
@@ -254,13 +322,18 @@ pub fn wait_any(call: &mut Call, thread: &mut Thread, flag: Option<usize>) {
 pub fn wait_some(call: &mut Call, thread: &mut Thread, test: bool) {
     let handles = remember(call, thread);
     want_statuses(call, thread, 4, handles.len());
+    if !test {
+        begins(call, &handles, mode::ANY);
+    }
     call.run();
     let done = call.out(2);
     if test && !call.failed() && done == 0 {
+        polled(call, &handles, mode::POLL_ANY);
         thread.poll(call.begin, call.entry.number);
         thread.extra().handles = handles;
         return;
     }
+    let _ended = state::ended(call);
     write_call(call, thread, Details::default());
     let abi = call.library.abi;
     if !call.failed() || call.code == abi.err_in_status {
@@ -288,10 +361,13 @@ pub fn wait_some(call: &mut Call, thread: &mut Thread, test: bool) {
 
 /// MPI_Request_get_status: request, flag, status. It completes nothing.
 pub fn get_status(call: &mut Call, thread: &mut Thread) {
+    let handle = call.handle_of(0, 0, Kind::Request);
     call.run();
     if !call.failed() && call.out(1) == 0 {
+        polled(call, &[handle], mode::POLL_ALL);
         thread.poll(call.begin, call.entry.number);
     } else {
+        let _ended = state::ended(call);
         write_call(call, thread, Details::default());
     }
 }
@@ -299,6 +375,15 @@ pub fn get_status(call: &mut Call, thread: &mut Thread) {
 /// MPI_Cancel.
 pub fn cancel(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
+    if let (Some(page), Some(Known::Active(want))) =
+        (call.page, requests::known(handle, call.slot(0, 0)))
+    {
+        let _writing = state::write(page);
+        // It was counted, and may never come.
+        if want.is_send() {
+            state::give_up(page, unknown::UNCOUNTED);
+        }
+    }
     requests::cancel(handle, call.slot(0, 0));
     call.run();
     write_call(call, thread, Details::default());

@@ -149,13 +149,7 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
         (*header).tid = tid as u32;
         (*header).clock = clock;
     }
-    HANDLERS.call_once(|| {
-        // SAFETY: the functions live as long as the process: the library is never unloaded.
-        unsafe {
-            sys::atexit(at_exit);
-            sys::pthread_atfork(None, None, Some(in_child));
-        }
-    });
+    handle_forks();
     if !forked() {
         let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
         rings.push(header as usize);
@@ -171,6 +165,17 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
         capacity,
         main_thread: pid == tid,
     })
+}
+
+/// Children that are forked from now on leave rings and the state page alone; the exit of this process is seen.
+pub fn handle_forks() {
+    HANDLERS.call_once(|| {
+        // SAFETY: the functions live as long as the process: the library is never unloaded.
+        unsafe {
+            sys::atexit(at_exit);
+            sys::pthread_atfork(None, None, Some(in_child));
+        }
+    });
 }
 
 fn bytes(capacity: u64) -> usize {

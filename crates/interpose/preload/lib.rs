@@ -4,7 +4,7 @@
 //! wrapped function exists in C, in Fortran's `mpif.h` and `use mpi`, and twice in `mpi_f08`; all of them come together
 //! in [`enter`]. The library calls the functions of MPI by their profiling names (MPI 3.1, chapter 14).
 //!
-//! It must not disturb: no message, no file beside the rings, no exit. Where it cannot record it passes calls through.
+//! It must not disturb: no message, no file beside the rings and the state page, no exit. Where it cannot record it passes calls through.
 
 #[path = "../../mpi/src/abi.rs"]
 #[allow(dead_code)]
@@ -22,12 +22,16 @@ mod losses;
 mod marks;
 mod narrow;
 mod nodes;
+#[path = "../src/state.rs"]
+#[allow(dead_code)]
+mod page;
 mod point_to_point;
 mod probe;
 mod requests;
 #[path = "../src/ring.rs"]
 #[allow(dead_code)]
 mod ring;
+mod state;
 mod sys;
 #[path = "../src/table.rs"]
 #[allow(dead_code)]
@@ -65,8 +69,11 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
         return unsafe { pass(entry, real, arguments) };
     }
     thread.depth = 1;
+    let page = state::page(std::ptr::from_ref(&*thread) as usize);
     let code = match library::library() {
-        Some(library) if !files::forked() && (thread.records() || takes_part(entry)) => {
+        Some(library)
+            if !files::forked() && (thread.records() || page.is_some() || takes_part(entry)) =>
+        {
             let mut call = Call {
                 entry,
                 library,
@@ -77,8 +84,13 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
                 code: 0,
                 status: [0; call::STATUS_WORDS],
                 kept: None,
+                page,
+                want: state::Want::default(),
             };
             follow(&mut call, thread);
+            if let Some(page) = page.filter(|_| call.failed()) {
+                state::give_up(page, page::unknown::FAILED);
+            }
             call.code
         }
         // SAFETY: as above.

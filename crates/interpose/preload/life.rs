@@ -2,9 +2,10 @@
 
 use crate::call::{Call, Form};
 use crate::library::call as mpi;
+use crate::page::{phase, unknown};
 use crate::ring::{life, loss};
 use crate::thread::Thread;
-use crate::{Details, clock, communicators, files, losses, nodes, world, write_call};
+use crate::{Details, clock, communicators, files, losses, nodes, state, world, write_call};
 
 /// MPI_Init and MPI_Init_thread.
 pub fn init(call: &mut Call, thread: &mut Thread, with_level: bool) {
@@ -33,12 +34,15 @@ pub fn init(call: &mut Call, thread: &mut Thread, with_level: bool) {
         let level = levels.iter().position(|&value| value == level);
         let level = level.map(|level| level as u32);
         files::initialised(world.rank, world.size, level, &library.version());
+        state::initialised(world.rank, world.size, level);
     }
     write_call(call, thread, Details::default());
     if world.is_some() {
         // The first communicator of every process: its number is the same on all of them.
         communicators::of(thread, library, library.comm_world);
-        nodes::begin(thread, library);
+        if files::wanted() {
+            nodes::begin(thread, library);
+        }
     }
 }
 
@@ -47,7 +51,9 @@ pub fn finalize(call: &mut Call, thread: &mut Thread) {
     nodes::end(thread, call.library);
     thread.flush();
     files::alive(life::FINALISING);
+    state::enter_phase(phase::FINALISING);
     call.run();
+    state::enter_phase(phase::FINALISED);
     write_call(call, thread, Details::default());
     files::alive(life::FINALISED);
 }
@@ -59,12 +65,14 @@ pub fn abort(call: &mut Call, thread: &mut Thread) {
     write_call(call, thread, Details::default());
     thread.flush();
     files::alive(life::ABORTED);
+    state::enter_phase(phase::ABORTED);
     call.run();
 }
 
 /// Functions whose effect reaches processes outside of MPI_COMM_WORLD.
 pub fn outside(call: &mut Call, thread: &mut Thread) {
     losses::count(thread, loss::OUTSIDE_WORLD);
+    state::give_up_any(unknown::OUTSIDE);
     call.run();
     write_call(call, thread, Details::default());
 }
@@ -72,5 +80,13 @@ pub fn outside(call: &mut Call, thread: &mut Thread) {
 /// Functions that are not followed.
 pub fn lost(call: &mut Call, thread: &mut Thread) {
     losses::not_followed(thread, call.entry.number);
+    if let Some(page) = call.page {
+        // What was polled for is not all that happens.
+        drop(state::write(page));
+        let name = call.entry.name().to_bytes().to_ascii_lowercase();
+        if name.starts_with(b"pmpi_isendrecv") {
+            state::give_up(page, unknown::UNCOUNTED);
+        }
+    }
     call.run();
 }

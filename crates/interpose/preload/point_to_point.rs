@@ -3,10 +3,11 @@
 use crate::call::Call;
 use crate::communicators::{self, Comm, Held, details};
 use crate::library::Kind;
-use crate::requests::{self, What};
+use crate::page::mode;
+use crate::requests::{self, Known, What};
 use crate::ring::{ANY_TAG, flags, kind, loss};
 use crate::thread::Thread;
-use crate::{Details, losses, world, write_call};
+use crate::{Details, losses, state, world, write_call};
 
 /// One transfer, as its record has it.
 #[derive(Clone)]
@@ -163,7 +164,13 @@ pub unsafe fn received(call: &Call, comm: &Comm, status: usize) -> Option<Transf
 pub fn send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
     let comm = communicator(call, thread);
     let transfer = outgoing(call, comm, synchronous);
+    if let (Some(page), Some(comm), Some(transfer)) = (call.page, &comm, &transfer) {
+        let writing = state::write(page);
+        let want = writing.sent(call, comm, transfer);
+        state::waits_for(call, &writing, &want);
+    }
     call.run();
+    let _ended = state::ended(call);
     let mut details = details(comm.as_deref());
     let transfer = transfer.filter(|_| !call.failed());
     details.sent = transfer.as_ref().map_or(0, |transfer| transfer.bytes);
@@ -183,13 +190,25 @@ fn communicator<'a>(call: &Call, thread: &mut Thread) -> Option<Held<'a>> {
 pub fn receive(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(5, Kind::Comm));
     call.want_status(6);
+    if let (Some(page), Some(comm)) = (call.page, &comm) {
+        let writing = state::write(page);
+        if let Some(transfer) = incoming(call, Some(*comm)) {
+            let want = state::receive(comm, transfer.peer, transfer.tag, any_source(call, 3));
+            state::waits_for(call, &writing, &want);
+        }
+    }
     call.run();
+    let ended = state::ended(call);
     let mut details = details(comm.as_deref());
     let transfer = match &comm {
         // SAFETY: the call has filled the status.
         Some(comm) if !call.failed() => unsafe { received(call, comm, call.arguments[6]) },
         _ => None,
     };
+    if let (Some(writing), Some(comm), Some(transfer)) = (&ended, &comm, &transfer) {
+        writing.received(comm, transfer.peer, transfer.tag);
+    }
+    drop(ended);
     details.received = transfer.as_ref().map_or(0, |transfer| transfer.bytes);
     write_call(call, thread, details);
     if let Some(transfer) = transfer {
@@ -197,10 +216,16 @@ pub fn receive(call: &mut Call, thread: &mut Thread) {
     }
 }
 
+/// Whether argument `i` is MPI_ANY_SOURCE.
+pub fn any_source(call: &Call, i: usize) -> bool {
+    call.int(i) == call.library.abi.any_source
+}
+
 /// MPI_Isend and its kin.
 pub fn start_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
     let comm = communicator(call, thread);
     let transfer = outgoing(call, comm, synchronous);
+    begins(call, comm, transfer.as_ref());
     started(call, thread, comm, transfer);
 }
 
@@ -208,7 +233,23 @@ pub fn start_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
 pub fn start_receive(call: &mut Call, thread: &mut Thread) {
     let comm = communicator(call, thread);
     let transfer = incoming(call, comm);
+    begins(call, comm, transfer.as_ref());
     started(call, thread, comm, transfer);
+}
+
+/// A transfer is about to be started, of which the arguments are those of the call.
+fn begins(call: &mut Call, comm: Option<Held>, transfer: Option<&Transfer>) {
+    let (Some(page), Some(comm), Some(transfer)) = (call.page, comm, transfer) else {
+        return;
+    };
+    let writing = state::write(page);
+    call.want = match transfer.kind {
+        kind::SEND => writing.sent(call, &comm, transfer),
+        _ => {
+            let any = any_source(call, 3);
+            writing.post(state::receive(&comm, transfer.peer, transfer.tag, any))
+        }
+    };
 }
 
 #[inline(always)]
@@ -246,6 +287,13 @@ pub fn init_receive(call: &mut Call, thread: &mut Thread) {
 }
 
 fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Option<Transfer>) {
+    // Its slot, or its number, it gets when it is started.
+    if let (Some(_), Some(comm), Some(transfer)) = (call.page, comm, &transfer) {
+        if transfer.kind == kind::RECEIVE {
+            let any = any_source(call, 3);
+            call.want = state::receive(&comm, transfer.peer, transfer.tag, any);
+        }
+    }
     call.run();
     if !call.failed() {
         requests::made(call, 6, what(comm, transfer.as_ref()));
@@ -256,6 +304,7 @@ fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Opti
 /// MPI_Start: of a request that was made by a function that is not followed nothing but the call is known.
 pub fn start(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
+    starts(call, handle, 0);
     call.run();
     let request = if call.failed() {
         None
@@ -274,6 +323,11 @@ pub fn start(call: &mut Call, thread: &mut Thread) {
 
 /// MPI_Startall.
 pub fn start_all(call: &mut Call, thread: &mut Thread) {
+    if call.page.is_some() {
+        for k in 0..call.int(0).max(0) as usize {
+            starts(call, call.handle_of(1, k, Kind::Request), call.slot(1, k));
+        }
+    }
     call.run();
     write_call(call, thread, Details::default());
     if call.failed() {
@@ -285,6 +339,21 @@ pub fn start_all(call: &mut Call, thread: &mut Thread) {
             Some(request) => write_started(call, thread, &request.what, request.serial),
             None => losses::count(thread, loss::UNKNOWN_REQUEST),
         }
+    }
+}
+
+/// A persistent request is about to be started.
+fn starts(call: &Call, handle: usize, slot: usize) {
+    let Some(page) = call.page else { return };
+    let writing = state::write(page);
+    if let Some(Known::Idle(want, What::Transfer { comm, transfer })) =
+        requests::known(handle, slot)
+    {
+        let want = match transfer.kind {
+            kind::SEND => writing.sent(call, &comm, &transfer),
+            _ => writing.post(want),
+        };
+        requests::set_want(handle, want);
     }
 }
 
@@ -301,7 +370,15 @@ fn write_started(call: &Call, thread: &mut Thread, what: &What, serial: u64) {
 /// MPI_Sendrecv and MPI_Sendrecv_replace; positions of type, destination, send tag, source, receive tag, communicator
 /// and status. The count is before the type.
 pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
-    let [datatype, destination, tag, _, _, comm, status] = at;
+    let [
+        datatype,
+        destination,
+        tag,
+        source,
+        receive_tag,
+        comm,
+        status,
+    ] = at;
     let comm = communicators::of(thread, call.library, call.handle(comm, Kind::Comm));
     call.want_status(status);
     let rank = call.int(destination);
@@ -323,7 +400,20 @@ pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
         }
         _ => None,
     };
+    if let (Some(page), Some(comm)) = (call.page, &comm) {
+        let writing = state::write(page);
+        let out = sent.as_ref().map(|sent| writing.sent(call, comm, sent));
+        let from = call.int(source);
+        let into = (from != call.library.abi.proc_null).then(|| {
+            let any = from == call.library.abi.any_source;
+            let (peer, tag) = (comm.peer(from), wanted_tag(call, call.int(receive_tag)));
+            state::receive(comm, peer, tag, any)
+        });
+        let wants = out.into_iter().chain(into).map(Some);
+        let _ = writing.waits(call.entry.number, mode::ALL, wants);
+    }
     call.run();
+    let ended = state::ended(call);
     let mut details = details(comm.as_deref());
     if call.failed() {
         write_call(call, thread, details);
@@ -333,6 +423,10 @@ pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
     let got = comm
         .as_ref()
         .and_then(|comm| unsafe { received(call, comm, call.arguments[status]) });
+    if let (Some(writing), Some(comm), Some(got)) = (&ended, &comm, &got) {
+        writing.received(comm, got.peer, got.tag);
+    }
+    drop(ended);
     details.sent = sent.as_ref().map_or(0, |transfer| transfer.bytes);
     details.received = got.as_ref().map_or(0, |transfer| transfer.bytes);
     write_call(call, thread, details);

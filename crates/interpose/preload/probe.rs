@@ -3,11 +3,13 @@
 use crate::call::Call;
 use crate::communicators::{self, Comm, details};
 use crate::library::Kind;
-use crate::point_to_point::{Transfer, received, self_flag};
+use crate::page::mode;
+use crate::point_to_point::{Transfer, received, self_flag, wanted_tag};
 use crate::requests::{self, What};
 use crate::ring::kind;
+use crate::state::Want;
 use crate::thread::Thread;
-use crate::write_call;
+use crate::{state, write_call};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +25,9 @@ struct Probed {
 /// MPI_Probe.
 pub fn probe(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
+    begins(call, comm.as_deref());
     call.run();
+    let _ended = state::ended(call);
     write_call(call, thread, details(comm.as_deref()));
 }
 
@@ -32,9 +36,11 @@ pub fn iprobe(call: &mut Call, thread: &mut Thread) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
     call.poll();
     if call.failed() || call.out(3) != 0 {
+        let _ended = state::ended(call);
         call.done();
         write_call(call, thread, details(comm.as_deref()));
     } else {
+        polled(call, comm.as_deref());
         thread.poll(call.begin, call.entry.number);
     }
 }
@@ -44,11 +50,16 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
     let comm = communicators::of(thread, call.library, call.handle(2, Kind::Comm));
     let (message, status) = if immediate { (4, 5) } else { (3, 4) };
     call.want_status(status);
+    if !immediate {
+        begins(call, comm.as_deref());
+    }
     call.poll();
     if immediate && !call.failed() && call.out(3) == 0 {
+        polled(call, comm.as_deref());
         thread.poll(call.begin, call.entry.number);
         return;
     }
+    let ended = state::ended(call);
     call.done();
     if let (Some(comm), false) = (&comm, call.failed()) {
         let handle = call.handle_of(message, 0, Kind::Message);
@@ -61,6 +72,10 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
                     *((status + layout.tag) as *const i32),
                 )
             };
+            // From now on nobody else gets it.
+            if let Some(ended) = &ended {
+                ended.received(comm, comm.peer(source), tag);
+            }
             let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
             let probed = Probed {
                 comm: comm.keep(),
@@ -73,6 +88,39 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
     write_call(call, thread, details(comm.as_deref()));
 }
 
+/// What a probe asks for: source and tag are its first arguments. `None`: MPI_PROC_NULL, which is there at once.
+fn want(call: &Call, comm: Option<&Comm>) -> Option<Want> {
+    let (comm, source) = (comm?, call.int(0));
+    if source == call.library.abi.proc_null {
+        return None;
+    }
+    let any = source == call.library.abi.any_source;
+    Some(state::receive(
+        comm,
+        comm.peer(source),
+        wanted_tag(call, call.int(1)),
+        any,
+    ))
+}
+
+fn begins(call: &Call, comm: Option<&Comm>) {
+    if let Some(page) = call.page {
+        let writing = state::write(page);
+        if let Some(want) = want(call, comm) {
+            state::waits_for(call, &writing, &want);
+        }
+    }
+}
+
+fn polled(call: &Call, comm: Option<&Comm>) {
+    let key = comm.map_or(0, |comm| comm.key);
+    let asked = state::mix(state::mix(key, call.int(0) as usize), call.int(1) as usize);
+    state::polled(call, asked, |writing| {
+        let want = std::iter::once(want(call, comm));
+        writing.waits(call.entry.number, mode::POLL_ALL, want)
+    });
+}
+
 fn take(handle: usize) -> Option<Probed> {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     messages.as_mut()?.remove(&handle)
@@ -82,6 +130,8 @@ fn take(handle: usize) -> Option<Probed> {
 pub fn mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
     call.want_status(4);
+    // It waits for nothing that others still have to begin, and was counted when it was probed.
+    drop(state::ended(call));
     call.run();
     let mut details = details(probed.as_ref().map(|probed| &*probed.comm));
     let transfer = match &probed {
@@ -101,6 +151,8 @@ pub fn mreceive(call: &mut Call, thread: &mut Thread) {
 /// MPI_Imrecv: buffer, count, type, message, request.
 pub fn start_mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
+    drop(state::ended(call));
+    call.want = Want::UNKNOWN;
     call.run();
     let mut details = details(probed.as_ref().map(|probed| &*probed.comm));
     if call.failed() {

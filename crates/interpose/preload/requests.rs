@@ -10,6 +10,7 @@ use crate::communicators::Comm;
 use crate::library::Kind;
 use crate::narrow::Kept;
 use crate::point_to_point::Transfer;
+use crate::state::Want;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,6 +41,8 @@ pub struct Request {
     pub what: What,
     /// Whether MPI_Cancel was called.
     pub cancelled: bool,
+    /// What it waits for, as the state page has it.
+    pub want: Want,
     persistent: bool,
     active: bool,
     slot: usize,
@@ -106,6 +109,7 @@ fn insert(call: &Call, i: usize, what: What, persistent: bool) -> u64 {
         serial,
         what,
         cancelled: false,
+        want: call.want,
         persistent,
         active: !persistent,
         slot,
@@ -134,6 +138,40 @@ pub fn start(handle: usize) -> Option<Request> {
             Some(request.clone())
         }
         _ => None,
+    }
+}
+
+/// What is known of a request before the call that asks for it.
+pub enum Known {
+    /// It is active.
+    Active(Want),
+    /// It is persistent and not started; what it would do.
+    Idle(Want, What),
+}
+
+/// What a request waits for; `None` if it is not known.
+pub fn known(handle: usize, slot: usize) -> Option<Known> {
+    let shard = shard(handle);
+    let request = match shard.get(&handle)? {
+        Queue::One(request) => request,
+        Queue::Many(all) => all
+            .iter()
+            .rfind(|request| request.slot == slot)
+            .or(all.front())?,
+    };
+    Some(if request.persistent && !request.active {
+        Known::Idle(request.want, request.what.clone())
+    } else if request.cancelled {
+        Known::Active(Want::UNKNOWN)
+    } else {
+        Known::Active(request.want)
+    })
+}
+
+/// What a persistent request will wait for that is about to be started.
+pub fn set_want(handle: usize, want: Want) {
+    if let Some(Queue::One(request)) = shard(handle).get_mut(&handle) {
+        request.want = want;
     }
 }
 

@@ -156,6 +156,11 @@ impl Thread {
         std::mem::forget(self.extra.take());
     }
 
+    /// Whether there is a ring.
+    pub fn has_ring(&self) -> bool {
+        self.state == State::Recording
+    }
+
     /// What is not needed on every call; there is one whenever there is a ring.
     pub fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_with(Box::default)
