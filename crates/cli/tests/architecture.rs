@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// From upstream to downstream; docs/design/0001 explains the order.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 33] = [
     "idlewave-units",
     "idlewave-topology",
     "idlewave-run",
@@ -31,6 +31,7 @@ const ORDER: [&str; 32] = [
     "idlewave-place",
     "idlewave-gang",
     "idlewave-agent",
+    "idlewave-watch",
     "idlewave-report",
     "idlewave-recording",
     "idlewave-study",

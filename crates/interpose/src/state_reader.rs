@@ -4,6 +4,7 @@ use crate::InterposeError;
 use crate::state::{
     COMMUNICATORS, MAGIC, PAIRS, PARTIAL, POSTED, Page, WAITS, Want, bit, kind, phase,
 };
+use crate::table::{How, TABLE};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -102,6 +103,26 @@ pub struct StateCollective {
     pub which: u16,
     /// Root, for classes that have one.
     pub root: u32,
+}
+
+impl StateCollective {
+    /// Its name, of the blocking or the non-blocking function.
+    pub fn name(&self) -> String {
+        let started = self.which >> 8 & 0x7f != 0;
+        let of = |how: How| match how {
+            How::Collective(shape) => !started && shape as u16 == self.which & 0xff,
+            How::StartCollective(shape) => started && shape as u16 == self.which & 0xff,
+            _ => false,
+        };
+        let row = match self.which >> 15 {
+            0 => TABLE.get(usize::from(self.which)),
+            _ => TABLE.iter().find(|row| of(row.how)),
+        };
+        row.map_or_else(
+            || format!("collective {:#x}", self.which),
+            |row| format!("MPI_{}", row.name),
+        )
+    }
 }
 
 /// A communicator that a process has.

@@ -1,0 +1,20 @@
+//! Watches the ranks of an MPI job through their state pages: who waits for whom, and whether that ever ends.
+//!
+//! Place in the flow: the preloaded library writes a page per process ([`idlewave_interpose::state`]); [`Watch`] reads those of a
+//! directory, of one job on one node, and asks [`idlewave_gang::state::judge`] what follows. `idlewave gang watch` prints it; agents use it for the state
+//! of a gang, and to know when MPI_Init is over ([`Watch::initialised`]).
+//!
+//! A deadlock is reported when two looks agree: every rank in it is in the same call, with the same counters, as at an earlier look. What a page
+//! does not know makes its rank live, so a verdict is missed rather than wrong. Ranks that are stopped count by the call that they are in.
+
+mod error;
+mod look;
+mod process;
+mod records;
+mod text;
+mod watch;
+
+pub use error::WatchError;
+pub use look::{Initialised, Job, Look, RankLook};
+pub use records::{Seen, Snapped, snapshot};
+pub use watch::{Settings, Watch};

@@ -1,0 +1,279 @@
+//! From the records of all ranks to a snapshot that can be judged.
+//!
+//! Communicators have no list of members in a page: those who have one are its members, if they are as many as it has. Where one is missing
+//! (it has not come back from making it, or its page tells nothing any more) waits on it are not known.
+//!
+//! Sends: that a small one is waited for says nothing, it may be copied and over in a moment, and a wait for all of several
+//! requests does not tell which are still open. So a small send counts as waited for only where it alone can hold its call, and only when
+//! `settled` says that all ranks had the time to end what ends by itself. From [`idlewave_interpose::state::LARGE`] bytes on a send counts beside others as well.
+
+use idlewave_gang::state::{
+    Collective, Communicator, Count, Doing, Entered, Posted, RankState, Receive, Request, Send,
+    Snapshot, Wait,
+};
+use idlewave_interpose::state::{class, mode};
+use idlewave_interpose::{
+    StateCollective, StateCount, StatePair, StatePhase, StateRecord, StateWant,
+};
+use idlewave_units::Rank;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What its page says.
+    pub record: StateRecord,
+    /// Whether its process is known to have ended.
+    pub gone: bool,
+    /// For how many looks in a row it has polled for the same, and polled again at each.
+    pub unchanged: u32,
+}
+
+/// A snapshot, and what its numbers stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapped {
+    /// To be judged.
+    pub snapshot: Snapshot,
+    /// By number of the communicator: its key, and whether it is MPI_COMM_WORLD.
+    pub communicators: Vec<(u64, bool)>,
+}
+
+/// The snapshot of all ranks of a world, in their order. `settled`: every rank that is in a call has been in it for long enough,
+/// and had enough CPU time in it, to end what ends by itself. `polls`: see [`Snapshot::polls`].
+pub fn snapshot(ranks: &[Seen], settled: bool, polls: u32) -> Snapped {
+    let groups = Groups::new(ranks);
+    let states = ranks.iter().map(|seen| state(seen, &groups, settled));
+    Snapped {
+        snapshot: Snapshot {
+            ranks: states.collect(),
+            communicators: groups.all,
+            polls,
+        },
+        communicators: groups.names,
+    }
+}
+
+/// Communicators by key.
+struct Groups {
+    numbers: BTreeMap<u64, (u32, bool)>,
+    all: Vec<Communicator>,
+    names: Vec<(u64, bool)>,
+}
+
+impl Groups {
+    fn new(ranks: &[Seen]) -> Self {
+        let mut found: BTreeMap<u64, (Vec<Rank>, bool, BTreeSet<u32>)> = BTreeMap::new();
+        for (rank, seen) in ranks.iter().enumerate() {
+            for of in &seen.record.communicators {
+                let (members, world, sizes) = found.entry(of.key).or_default();
+                members.push(Rank::new(rank as u32));
+                *world |= of.world;
+                sizes.insert(of.members);
+            }
+        }
+        let mut groups = Self {
+            numbers: BTreeMap::new(),
+            all: Vec::new(),
+            names: Vec::new(),
+        };
+        for (key, (members, world, sizes)) in found {
+            let complete = sizes.iter().eq([&(members.len() as u32)]);
+            let number = groups.all.len() as u32;
+            groups.numbers.insert(key, (number, complete));
+            groups.all.push(Communicator { members });
+            groups.names.push((key, world));
+        }
+        groups
+    }
+
+    fn number(&self, key: u64) -> Option<u32> {
+        self.numbers.get(&key).map(|(number, _)| *number)
+    }
+
+    /// If all members are known.
+    fn whole(&self, key: u64) -> Option<u32> {
+        let (number, complete) = self.numbers.get(&key)?;
+        complete.then_some(*number)
+    }
+}
+
+fn state(seen: &Seen, groups: &Groups, settled: bool) -> RankState {
+    let record = &seen.record;
+    let ended = seen.gone || matches!(record.phase, StatePhase::Finalising | StatePhase::Finalised);
+    let epochs = match record.unknown {
+        // As if it moved: whatever its counters say, nothing follows from them.
+        1.. => [1, 1],
+        0 if ended => [0, 0],
+        0 => record.epochs,
+    };
+    let doing = if ended {
+        Doing::Exited
+    } else {
+        doing(seen, groups, settled).unwrap_or(Doing::Computing)
+    };
+    let taken: BTreeSet<u32> = record.wants.iter().filter_map(slot).collect();
+    let posted = record.posted.iter();
+    let posted = posted.filter(|want| slot(want).is_none_or(|slot| !taken.contains(&slot)));
+    let posted = posted.filter_map(|want| match request(want, groups.number(key(want))?) {
+        Request::Receive(receive) => Some(receive),
+        _ => None,
+    });
+    let count = |of: fn(&StatePair) -> &StateCount| {
+        let mut counts: Vec<Count> = record
+            .pairs
+            .iter()
+            .filter_map(|pair| Some((groups.number(pair.communicator)?, pair)))
+            .flat_map(|(communicator, pair)| counts(communicator, pair.peer, of(pair)))
+            .collect();
+        counts.sort_unstable();
+        counts
+    };
+    let mut entered: Vec<Entered> = record
+        .communicators
+        .iter()
+        .filter(|of| of.entered > 0)
+        .filter_map(|of| {
+            Some(Entered {
+                communicator: groups.number(of.key)?,
+                number: of.entered,
+                kind: collective(&of.last),
+            })
+        })
+        .collect();
+    entered.sort_unstable_by_key(|entered| entered.communicator);
+    // A torn record may name one twice; it counts for nothing.
+    entered.dedup_by_key(|entered| entered.communicator);
+    RankState {
+        epochs,
+        doing,
+        sent: count(|pair| &pair.sent),
+        received: count(|pair| &pair.received),
+        entered,
+        posted: Posted::Known(posted.collect()),
+    }
+}
+
+fn counts(communicator: u32, peer: u32, of: &StateCount) -> Vec<Count> {
+    let one = |tag: Option<i32>, messages: u64| Count {
+        communicator,
+        peer: Rank::new(peer),
+        tag,
+        messages,
+    };
+    match of {
+        StateCount::Sum(messages) => vec![one(None, *messages)],
+        StateCount::Tags(tags) => tags.iter().map(|(tag, n)| one(Some(*tag), *n)).collect(),
+    }
+}
+
+fn slot(want: &StateWant) -> Option<u32> {
+    match want {
+        StateWant::Receive { slot, .. } => *slot,
+        _ => None,
+    }
+}
+
+fn key(want: &StateWant) -> u64 {
+    match want {
+        StateWant::Receive { communicator, .. }
+        | StateWant::Send { communicator, .. }
+        | StateWant::Collective { communicator, .. } => *communicator,
+    }
+}
+
+fn request(want: &StateWant, communicator: u32) -> Request {
+    match *want {
+        StateWant::Receive { from, tag, .. } => Request::Receive(Receive {
+            communicator,
+            from: from.map(Rank::new),
+            tag,
+        }),
+        StateWant::Send {
+            to, tag, number, ..
+        } => Request::Send(Send {
+            communicator,
+            to: Rank::new(to),
+            tag,
+            number,
+        }),
+        StateWant::Collective { number, what, .. } => Request::Collective {
+            communicator,
+            number,
+            kind: collective(&what),
+        },
+    }
+}
+
+fn collective(what: &StateCollective) -> Collective {
+    let (which, root) = (what.which, Rank::new(what.root));
+    match what.class {
+        class::BARRIER => Collective::Barrier,
+        class::ALL_TO_ALL => Collective::AllToAll(which),
+        class::FROM_ROOT => Collective::FromRoot { which, root },
+        class::TO_ROOT => Collective::ToRoot { which, root },
+        _ => Collective::Other(which),
+    }
+}
+
+/// `None`: what it waits for is not known, or it does not wait.
+fn doing(seen: &Seen, groups: &Groups, settled: bool) -> Option<Doing> {
+    let record = &seen.record;
+    if record.phase != StatePhase::Running || record.unknown != 0 {
+        return None;
+    }
+    let wait = wait(record, groups, settled)?;
+    let call = record.function;
+    Some(match record.mode {
+        mode::ALL | mode::ANY => Doing::Blocked { call, wait },
+        _ => Doing::Polling {
+            call,
+            wait,
+            unchanged: seen.unchanged,
+        },
+    })
+}
+
+fn wait(record: &StateRecord, groups: &Groups, settled: bool) -> Option<Wait> {
+    let any = match record.mode {
+        mode::ALL | mode::POLL_ALL => false,
+        mode::ANY | mode::POLL_ANY => true,
+        _ => return None,
+    };
+    let mut partial = record.partial;
+    let (mut certain, mut small) = (Vec::new(), Vec::new());
+    for want in &record.wants {
+        let Some(communicator) = groups.whole(key(want)) else {
+            partial = true;
+            continue;
+        };
+        let request = request(want, communicator);
+        match want {
+            StateWant::Send {
+                synchronous, large, ..
+            } if !synchronous => match (settled, *large || any) {
+                (true, true) => certain.push(request),
+                (true, false) => small.push(request),
+                (false, _) => partial = true,
+            },
+            _ => certain.push(request),
+        }
+    }
+    // One of them may be what ends it.
+    if any && partial {
+        return None;
+    }
+    if !certain.is_empty() {
+        return Some(match (any, certain.as_slice()) {
+            (_, [one]) => Wait::One(*one),
+            (true, _) => Wait::Any(certain),
+            (false, _) => Wait::All(certain),
+        });
+    }
+    // The call has not returned, so at least one of them is open, if there is nothing else.
+    match small.as_slice() {
+        _ if partial => None,
+        [] => None,
+        [one] => Some(Wait::One(*one)),
+        _ => Some(Wait::Any(small)),
+    }
+}

@@ -1,0 +1,254 @@
+//! A look in words.
+
+use crate::look::{Look, RankLook};
+use idlewave_gang::state::{Cause, Collective, Link, Request};
+use idlewave_interpose::state::{mode, unknown};
+use idlewave_interpose::{StateCollective, StatePhase, StateWant, functions};
+use std::fmt::Write;
+
+/// Of many things that a rank waits for, as many are named.
+const NAMED: usize = 4;
+
+impl Look {
+    /// The deadlock in lines: what it is, who waits for whom, and where each rank is. `None` where there is none.
+    pub fn report(&self) -> Option<Vec<String>> {
+        let deadlock = self.deadlock()?;
+        let ranks = deadlock.ranks.len();
+        let all = self.ranks.len();
+        let mut lines = vec![format!(
+            "deadlock: {ranks} of {all} ranks will never go on{}",
+            if deadlock.polling {
+                ", if the loops of tests among them have no other way out"
+            } else {
+                ""
+            }
+        )];
+        match &deadlock.cause {
+            Cause::Cycle { links, .. } => {
+                lines.push("each waits for the next:".to_owned());
+                lines.extend(links.iter().map(|link| self.link(link)));
+            }
+            Cause::Knot { links } => {
+                lines.push("each waits for any of several, and all of them wait:".to_owned());
+                lines.extend(links.iter().take(16).map(|link| self.link(link)));
+            }
+            Cause::Exited { waits } => {
+                lines.push("the one waited for has ended:".to_owned());
+                lines.push(self.link(waits));
+            }
+            Cause::Mismatch { waits } => {
+                lines.push("members of a communicator are in different collectives:".to_owned());
+                lines.push(self.link(waits));
+            }
+            Cause::Unnamed => {}
+        }
+        for mismatch in self.verdict.iter().flat_map(|v| &v.mismatches) {
+            lines.push(format!(
+                "  collective {} of {}: rank {} entered {}, rank {} {}",
+                mismatch.number,
+                self.communicator(mismatch.communicator),
+                mismatch.one.0,
+                kind(mismatch.one.1),
+                mismatch.other.0,
+                kind(mismatch.other.1)
+            ));
+        }
+        lines.push("where the ranks are:".to_owned());
+        lines.extend(self.ranks.iter().take(64).map(|rank| {
+            format!(
+                "  rank {} (process {}): {}",
+                rank.rank,
+                rank.pid,
+                self.place(rank)
+            )
+        }));
+        if all > 64 {
+            lines.push(format!("  and {} more", all - 64));
+        }
+        Some(lines)
+    }
+
+    /// `rank 0 waits in MPI_Recv for rank 1 (tag 7, MPI_COMM_WORLD)`, indented.
+    fn link(&self, link: &Link) -> String {
+        let whom = match (link.to, &link.request) {
+            (Some(to), Request::Receive(r)) if r.from.is_none() => {
+                format!("anyone, as rank {to}")
+            }
+            (Some(to), _) => format!("rank {to}"),
+            (None, _) => "nobody who is left".to_owned(),
+        };
+        let detail = match &link.request {
+            Request::Receive(r) => match r.tag {
+                Some(tag) => format!("tag {tag}, {}", self.communicator(r.communicator)),
+                None => format!("any tag, {}", self.communicator(r.communicator)),
+            },
+            Request::Send(s) => match s.tag {
+                Some(tag) => format!(
+                    "to receive tag {tag}, {}",
+                    self.communicator(s.communicator)
+                ),
+                None => format!("to receive, {}", self.communicator(s.communicator)),
+            },
+            Request::Collective {
+                communicator,
+                number,
+                ..
+            } => format!(
+                "collective {number} of {}",
+                self.communicator(*communicator)
+            ),
+            Request::Outside => "outside of the job".to_owned(),
+        };
+        let call = name(link.call);
+        format!("  rank {} waits in {call} for {whom} ({detail})", link.from)
+    }
+
+    fn communicator(&self, number: u32) -> String {
+        let of = self.communicators.get(number as usize);
+        of.map_or_else(|| "a communicator".to_owned(), |(key, _)| self.named(*key))
+    }
+
+    /// By its key: those other than MPI_COMM_WORLD have no name.
+    fn named(&self, key: u64) -> String {
+        let of = || {
+            let all = self
+                .ranks
+                .iter()
+                .flat_map(|rank| &rank.record.communicators);
+            all.filter(|of| of.key == key)
+        };
+        match of().next() {
+            Some(of) if of.world => "MPI_COMM_WORLD".to_owned(),
+            Some(of) => format!("communicator {:04x} of {} ranks", key & 0xffff, of.members),
+            None => format!("communicator {:04x}", key & 0xffff),
+        }
+    }
+
+    /// What a rank does: `in MPI_Recv from rank 1 (tag 7, MPI_COMM_WORLD)`.
+    pub fn place(&self, rank: &RankLook) -> String {
+        let record = &rank.record;
+        let mut text = match record.phase {
+            _ if rank.gone && record.phase != StatePhase::Finalised => "has ended".to_owned(),
+            StatePhase::Initialising => "in MPI_Init".to_owned(),
+            StatePhase::Finalising => "in MPI_Finalize".to_owned(),
+            StatePhase::Finalised => "past MPI_Finalize".to_owned(),
+            StatePhase::Aborted => "in MPI_Abort".to_owned(),
+            StatePhase::Running if record.unknown != 0 => {
+                format!("not followed: {}", reasons(record.unknown))
+            }
+            StatePhase::Running if record.mode == mode::NONE => {
+                "in none of the calls that wait".to_owned()
+            }
+            StatePhase::Running => {
+                let call = name(record.function);
+                let verb = if record.mode >= mode::POLL_ALL {
+                    "polls with"
+                } else {
+                    "in"
+                };
+                let mut text = format!("{verb} {call}");
+                let of = record.wants.iter().take(NAMED).map(|want| self.want(want));
+                let of: Vec<String> = of.collect();
+                if !of.is_empty() {
+                    let _ = write!(text, " {}", of.join(", "));
+                }
+                if record.wants.len() > NAMED {
+                    let _ = write!(text, " and {} more", record.wants.len() - NAMED);
+                }
+                text
+            }
+        };
+        if rank.stopped {
+            text.push_str("; stopped by a signal");
+        }
+        text
+    }
+
+    fn want(&self, want: &StateWant) -> String {
+        let tagged =
+            |tag: &Option<i32>| tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+        match want {
+            StateWant::Receive {
+                communicator,
+                from,
+                tag,
+                ..
+            } => {
+                let from = from.map_or("anyone".to_owned(), |from| format!("rank {from}"));
+                format!(
+                    "from {from} ({}, {})",
+                    tagged(tag),
+                    self.named(*communicator)
+                )
+            }
+            StateWant::Send {
+                communicator,
+                to,
+                tag,
+                ..
+            } => format!(
+                "to rank {to} ({}, {})",
+                tagged(tag),
+                self.named(*communicator)
+            ),
+            StateWant::Collective {
+                communicator,
+                number,
+                ..
+            } => format!("(collective {number} of {})", self.named(*communicator)),
+        }
+    }
+}
+
+/// Name of a call by its number.
+fn name(call: u16) -> &'static str {
+    functions()
+        .get(usize::from(call))
+        .map_or("a call", |f| f.name)
+}
+
+fn kind(of: Collective) -> String {
+    let rooted = |which: u16, root: idlewave_units::Rank| {
+        let of = StateCollective {
+            which,
+            ..StateCollective::default()
+        };
+        format!("{} with root {root}", of.name())
+    };
+    match of {
+        Collective::Barrier => "MPI_Barrier".to_owned(),
+        Collective::FromRoot { which, root } | Collective::ToRoot { which, root } => {
+            rooted(which, root)
+        }
+        Collective::AllToAll(which) | Collective::Other(which) => StateCollective {
+            which,
+            ..StateCollective::default()
+        }
+        .name(),
+    }
+}
+
+fn reasons(bits: u32) -> String {
+    let of = [
+        (unknown::THREADS, "several threads may call MPI at a time"),
+        (
+            unknown::FULL,
+            "it has more communicators, partners or receives than its page holds",
+        ),
+        (unknown::FAILED, "a call returned an error"),
+        (
+            unknown::OUTSIDE,
+            "it talks to processes outside of MPI_COMM_WORLD",
+        ),
+        (
+            unknown::UNCOUNTED,
+            "it cancelled a send, or used MPI_Isendrecv",
+        ),
+    ];
+    let of: Vec<&str> = of
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, why)| *why)
+        .collect();
+    of.join(", ")
+}
