@@ -20,6 +20,10 @@ pub enum Exit {
     Io,
     /// What was to be read is no bundle or no schedule, is damaged, or is of a newer schema.
     Bundle,
+    /// A job was ended because its ranks waited for each other.
+    Deadlock,
+    /// A job was ended because its time was over: 124, as of timeout(1).
+    TimeOut,
     /// The command to be recorded may not be executed: 126, as in shells.
     NotExecutable,
     /// The command to be recorded does not exist: 127, as in shells.
@@ -38,6 +42,8 @@ impl Exit {
             Exit::NotPossible => 3,
             Exit::Io => 4,
             Exit::Bundle => 5,
+            Exit::Deadlock => 6,
+            Exit::TimeOut => 124,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Signal(number) => 128u8.saturating_add(number.clamp(0, 127) as u8),

@@ -2,7 +2,7 @@
 
 use crate::error::RecordError;
 use crate::signals::Signals;
-use crate::tree::descendants;
+use crate::tree::{descendants, send};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -62,11 +62,6 @@ pub fn wait_for(
 /// The exit code of a command as a shell tells it: 128 and the number of the signal that ended it.
 pub fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(128 + status.signal().unwrap_or(0))
-}
-
-pub(crate) fn send(pid: u32, signal: i32) {
-    // SAFETY: takes numbers.
-    unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
 /// Tells when a child has ended, and leaves it to be waited for.

@@ -1,13 +1,13 @@
 //! `idlewave record -- COMMAND` from its begin to its end.
 
-use crate::child::{exit_code, find, send, start, when_ended};
+use crate::child::{exit_code, find, start, when_ended};
 use crate::error::RecordError;
 use crate::merge::Front;
 use crate::node::{NodeBundle, NodeConfig, NodeRecorder, Seen};
 use crate::nodes::Nodes;
 use crate::nodes_join::{join_nodes, missing_ranks};
 use crate::signals::Signals;
-use crate::tree::descendants;
+use crate::tree::{descendants, send, was_given};
 use idlewave_interpose::ring::DIRECTORY_VARIABLE;
 use idlewave_recording::{
     Analysis, Lock, Progress, RecordingError, Utc, analyse_locked, complete_ranks, write_report,
@@ -284,14 +284,7 @@ fn watch(
 
 /// Whether a process is one that the recorder knows, and not another one that has got its number since.
 fn writes_into(pid: u32, rings: &Path) -> bool {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let own = [
-        DIRECTORY_VARIABLE.as_bytes(),
-        b"=",
-        rings.as_os_str().as_bytes(),
-    ]
-    .concat();
-    environment.split(|&byte| byte == 0).any(|word| word == own)
+    was_given(pid, DIRECTORY_VARIABLE, rings.as_os_str())
 }
 
 fn as_text(environment: &[(OsString, OsString)]) -> io::Result<Vec<(String, String)>> {

@@ -35,3 +35,4 @@ pub use node_shim::node_run;
 pub use nodes::{Fetched, Nodes};
 pub use nodes_join::{join_left, join_nodes, missing_ranks};
 pub use signals::Signals;
+pub use tree::{descendants, send, was_given};

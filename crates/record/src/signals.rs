@@ -54,8 +54,8 @@ impl Signals {
         Ok(Self::default())
     }
 
-    /// Signals to be passed on now, in the order of their numbers here.
-    pub(crate) fn take_due(&mut self) -> Vec<i32> {
+    /// Signals to be passed on now, in the order of their numbers here; each is given out once.
+    pub fn take_due(&mut self) -> Vec<i32> {
         let mut due = Vec::new();
         for (at, signal) in PASSED.into_iter().enumerate() {
             let sent = SENT[at].load(Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Signals {
     }
 
     /// How often the program was asked to end, and with which signal last.
-    pub(crate) fn asked_to_end(&self) -> (u32, Option<i32>) {
+    pub fn asked_to_end(&self) -> (u32, Option<i32>) {
         let count = |counters: &[AtomicU32]| -> u32 {
             let all = counters.iter().take(ENDING);
             all.map(|c| c.load(Ordering::Relaxed)).sum()

@@ -1,7 +1,22 @@
 //! Who descends from a process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+/// Sends a signal to a process; one that has ended is left alone.
+pub fn send(pid: u32, signal: i32) {
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// Whether a process was started with this variable in its environment: its number may be another one's by now.
+pub fn was_given(pid: u32, variable: &str, value: &OsStr) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let own = [variable.as_bytes(), b"=", value.as_bytes()].concat();
+    environment.split(|&byte| byte == 0).any(|word| word == own)
+}
 
 /// A process and all that descend from it now, the process first.
 pub fn descendants(root: u32) -> Vec<u32> {

@@ -4,6 +4,8 @@ mod ask;
 mod serve;
 mod submit;
 mod text;
+mod watch;
+mod words;
 
 use crate::exit::{Exit, Failure};
 use crate::until_stopped;
@@ -46,6 +48,8 @@ enum Gang {
     Stop(ask::StopArgs),
     /// Print the service's metrics in Prometheus' text format
     Metrics(ask::MetricsArgs),
+    /// Run an MPI program, and say when its ranks wait for each other for ever
+    Watch(watch::WatchArgs),
     /// Switch the gangs of this node, as a controller on another node says
     Agent(serve::AgentArgs),
     /// Thaw what an agent froze when it dies
@@ -98,6 +102,7 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
         Gang::Watchdog(args) => serve::watchdog(&args),
         // Its signals are the command's own.
         Gang::Submit(args) => submit::submit(&args),
+        Gang::Watch(args) => watch::run_watch(&args),
         Gang::List(args) => until_stopped(|_| ask::list(&args)),
         Gang::Status(args) => until_stopped(|stop| ask::status(&args, stop)),
         Gang::Cancel(args) => until_stopped(|_| ask::cancel(&args)),
