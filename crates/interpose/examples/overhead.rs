@@ -3,12 +3,15 @@
 //! `cargo run --release -p idlewave-interpose --example overhead [RUNS]`
 //!
 //! Each run gives the median over 60 blocks of 1,000 calls. Of RUNS (15) pairs of runs the median and the quartiles of
-//! the bare and of the added time are printed, for times of the CPU's counter and of CLOCK_MONOTONIC.
+//! the bare and of the added time are printed, for times of the CPU's counter and of CLOCK_MONOTONIC, and for a state page without rings.
 
 use idlewave_interpose::ring::{CAPACITY_VARIABLE, CLOCKS_VARIABLE, DIRECTORY_VARIABLE};
-use idlewave_interpose::write_library;
+use idlewave_interpose::{state, write_library};
 use idlewave_mpi::testing::{Installation, installation};
 use std::path::Path;
+
+/// Instead of a clock: a state page and no rings.
+const STATE: &str = "state";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -60,7 +63,7 @@ fn main() -> Result<(), Failure> {
             );
         }
         for (case, ranks, what) in CASES {
-            for clock in ["counter", "monotonic"] {
+            for clock in ["counter", "monotonic", STATE] {
                 let (mut bare, mut added) = (Vec::new(), Vec::new());
                 for _ in 0..runs {
                     let without = run(&mpi, &program, case, ranks, None, rings.path())?;
@@ -96,7 +99,11 @@ fn run(
             std::fs::remove_file(ring?.path())?;
         }
         launch.arg(format!("LD_PRELOAD={}", library.display()));
-        launch.arg(format!("{DIRECTORY_VARIABLE}={}", rings.display()));
+        let directory = match clock {
+            STATE => state::DIRECTORY_VARIABLE,
+            _ => DIRECTORY_VARIABLE,
+        };
+        launch.arg(format!("{directory}={}", rings.display()));
         // Room for all records: nobody drains.
         launch.arg(format!("{CAPACITY_VARIABLE}={}", 1 << 18));
         launch.arg(format!("{CLOCKS_VARIABLE}=0"));

@@ -32,6 +32,8 @@ mod requests;
 #[allow(dead_code)]
 mod ring;
 mod state;
+mod state_pairs;
+mod state_write;
 mod sys;
 #[path = "../src/table.rs"]
 #[allow(dead_code)]

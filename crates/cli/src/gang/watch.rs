@@ -101,10 +101,11 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
                 break status;
             }
             let now = Instant::now();
-            if now >= next {
+            // What is being ended is told of as a deadlock no more.
+            if now >= next && ended.is_none() {
                 // Looks that were missed are not made up for.
                 next = now + interval;
-                if run.look()? && args.kill && ended.is_none() {
+                if run.look()? && args.kill {
                     ended = Some(Exit::Deadlock);
                     run.end();
                 }

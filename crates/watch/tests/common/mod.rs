@@ -1,0 +1,153 @@
+//! Runs programs that hang, or only look as if they did, and watches them.
+
+use idlewave_interpose::state::DIRECTORY_VARIABLE;
+use idlewave_interpose::write_library;
+use idlewave_mpi::testing::{Installation, skip};
+use idlewave_watch::{Look, Settings, Watch};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One job at a time: ranks wait by polling.
+static JOB: Mutex<()> = Mutex::new(());
+
+/// A place for the library and programs.
+pub struct Place {
+    directory: tempfile::TempDir,
+    library: PathBuf,
+}
+
+/// A job that runs.
+pub struct Running<'a> {
+    pub watch: Watch,
+    child: Child,
+    begun: Receiver<Instant>,
+    _pages: tempfile::TempDir,
+    _one: MutexGuard<'a, ()>,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let library = write_library(directory.path()).expect("the library can be written");
+        Self { directory, library }
+    }
+
+    /// Compiles the program; `None` where there is no compiler.
+    pub fn compile(&self, mpi: &Installation) -> Option<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hangs.c");
+        let to = self.directory.path().join(format!("hangs.{}", mpi.name));
+        if !to.exists() && mpi.compile_c(&source, &to).is_none() {
+            skip(&format!("{} has no C compiler", mpi.name));
+            return None;
+        }
+        Some(to)
+    }
+
+    /// Starts it.
+    pub fn start(
+        &self,
+        mpi: &Installation,
+        ranks: u32,
+        arguments: &[&str],
+        settings: Settings,
+    ) -> Option<Running<'static>> {
+        let program = self.compile(mpi)?;
+        let one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = Path::new("/dev/shm");
+        let pages = if memory.is_dir() {
+            tempfile::tempdir_in(memory)
+        } else {
+            tempfile::tempdir()
+        };
+        let pages = pages.expect("a temporary directory");
+        let mut launch = mpi.launch(ranks);
+        launch.arg("env");
+        launch.arg(format!("LD_PRELOAD={}", self.library.display()));
+        launch.arg(format!("{DIRECTORY_VARIABLE}={}", pages.path().display()));
+        launch.arg(program).args(arguments);
+        let mut child = launch
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the launcher can be started");
+        let lines = child.stdout.take().expect("a pipe");
+        let (tell, begun) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                if line.starts_with("begin ") {
+                    let _ = tell.send(Instant::now());
+                }
+            }
+        });
+        Some(Running {
+            watch: Watch::with(pages.path(), settings),
+            child,
+            begun,
+            _pages: pages,
+            _one: one,
+        })
+    }
+}
+
+impl Running<'_> {
+    /// When the program was about to hang.
+    pub fn begun(&self, limit: Duration) -> Option<Instant> {
+        self.begun.recv_timeout(limit).ok()
+    }
+
+    pub fn ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
+    /// Looks again and again, until `enough` says so, the job has ended, or the limit is over; the last look.
+    pub fn until(
+        &mut self,
+        interval: Duration,
+        limit: Duration,
+        mut enough: impl FnMut(&Look) -> bool,
+    ) -> Option<Look> {
+        let begin = Instant::now();
+        let mut last = None;
+        while begin.elapsed() < limit {
+            let look = self.watch.look().expect("a look");
+            if enough(&look) {
+                return Some(look);
+            }
+            last = Some(look);
+            if self.ended() {
+                break;
+            }
+            std::thread::sleep(interval);
+        }
+        last
+    }
+
+    /// Pids of the ranks.
+    pub fn pids(&self) -> Vec<u32> {
+        self.watch
+            .processes()
+            .into_iter()
+            .map(|of| of.pid)
+            .collect()
+    }
+}
+
+pub fn send(pid: u32, signal: i32) {
+    // SAFETY: takes numbers; the process is a rank of a job that this test has started.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+impl Drop for Running<'_> {
+    /// Ends the job: `timeout`, which is the child, passes the signal on, and kills after five seconds.
+    fn drop(&mut self) {
+        for pid in self.pids() {
+            send(pid, libc::SIGCONT);
+        }
+        send(self.child.id(), libc::SIGTERM);
+        let _ = self.child.wait();
+    }
+}

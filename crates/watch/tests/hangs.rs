@@ -1,0 +1,274 @@
+//! Programs that hang under real MPI libraries, and programs that do not.
+
+#[allow(dead_code)]
+mod common;
+
+use common::{Place, send};
+use idlewave_gang::state::Cause;
+use idlewave_mpi::testing::{Installation, installations};
+use idlewave_watch::{Job, Look, Settings};
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Far above what a verdict takes: no test passes or fails on a timing.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn each(check: impl Fn(&Place, &Installation)) {
+    let place = Place::new();
+    for mpi in installations() {
+        check(&place, &mpi);
+    }
+}
+
+/// The first look that tells of a deadlock.
+fn deadlock(place: &Place, mpi: &Installation, ranks: u32, what: &str) -> Option<Look> {
+    let mut job = place.start(mpi, ranks, &[what], Settings::default())?;
+    let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some())?;
+    assert!(look.deadlock().is_some(), "{} {what}: {look:?}", mpi.name);
+    Some(look)
+}
+
+fn check(ranks: u32, what: &str, dead: &[u32], says: &[&str]) {
+    each(|place, mpi| {
+        let Some(look) = deadlock(place, mpi, ranks, what) else {
+            return;
+        };
+        let found = look.deadlock().expect("a deadlock");
+        let named: Vec<u32> = found.ranks.iter().map(|rank| rank.get()).collect();
+        assert_eq!(named, dead, "{} {what}", mpi.name);
+        assert_ne!(found.cause, Cause::Unnamed, "{} {what}", mpi.name);
+        let report = look.report().expect("a report").join("\n");
+        for words in says {
+            assert!(report.contains(words), "{} {what}: {report}", mpi.name);
+        }
+    });
+}
+
+#[test]
+fn a_cycle_of_receives_is_found() {
+    let cycle = [
+        "rank 0 waits in MPI_Recv for rank 2 (tag 7, MPI_COMM_WORLD)",
+        "rank 2 waits in MPI_Recv for rank 1 (tag 7, MPI_COMM_WORLD)",
+        "rank 1 waits in MPI_Recv for rank 0 (tag 7, MPI_COMM_WORLD)",
+    ];
+    check(3, "receive", &[0, 1, 2], &cycle);
+}
+
+#[test]
+fn a_rank_in_a_receive_while_others_are_in_a_barrier_is_found() {
+    let words = [
+        "rank 0 waits in MPI_Recv for rank 1 (tag 7",
+        "rank 1 waits in MPI_Barrier for rank 0",
+    ];
+    check(3, "mismatch", &[0, 1, 2], &words);
+}
+
+#[test]
+fn different_collectives_are_found() {
+    let words = ["rank 0 entered MPI_Barrier, rank 1 MPI_Allreduce"];
+    check(2, "collectives", &[0, 1], &words);
+    // MPICH may let a small broadcast pass; whoever is in the barrier waits in vain.
+    let words = ["rank 0 entered MPI_Barrier, rank 1 MPI_Bcast with root 0"];
+    let place = Place::new();
+    for mpi in installations() {
+        if let Some(look) = deadlock(&place, &mpi, 2, "bcast") {
+            let found = look.deadlock().expect("a deadlock");
+            assert_eq!(found.ranks.first().map(|rank| rank.get()), Some(0));
+            let report = look.report().expect("a report").join("\n");
+            let named = words.iter().all(|words| report.contains(words));
+            assert!(named || found.ranks.len() == 1, "{}: {report}", mpi.name);
+        }
+    }
+}
+
+#[test]
+fn a_cycle_of_sends_is_found() {
+    let words = ["rank 0 waits in MPI_Send for rank 1 (to receive tag 3, MPI_COMM_WORLD)"];
+    check(2, "rendezvous", &[0, 1], &words);
+    // 256 KiB: too small to be taken for stuck without CPU time.
+    check(2, "small-rendezvous", &[0, 1], &words);
+    let words = ["rank 1 waits in MPI_Ssend for rank 0"];
+    check(2, "synchronous", &[0, 1], &words);
+}
+
+#[test]
+fn receives_from_anyone_to_whom_nobody_sends_are_found() {
+    let words = [
+        "waits in MPI_Recv for anyone, as rank",
+        "(any tag, MPI_COMM_WORLD)",
+    ];
+    check(3, "any-source", &[0, 1, 2], &words);
+    check(2, "probe", &[0, 1], &["MPI_Probe for rank 1 (tag 9"]);
+}
+
+#[test]
+fn a_message_with_another_tag_does_not_help() {
+    let words = ["rank 0 waits in MPI_Recv for rank 1 (tag 5"];
+    check(2, "wrong-tag", &[0, 1], &words);
+}
+
+#[test]
+fn waits_for_several_requests_are_found() {
+    check(2, "waitall", &[0, 1], &["waits in MPI_Waitall"]);
+    check(3, "waitany", &[0, 1, 2], &["waits in MPI_Waitany"]);
+    check(2, "persistent", &[0, 1], &["waits in MPI_Wait for"]);
+    let words = ["rank 1 waits in MPI_Wait for rank 0 (collective"];
+    check(2, "ibarrier", &[0, 1], &words);
+}
+
+#[test]
+fn deadlocks_over_several_communicators_are_found() {
+    let words = ["MPI_Barrier (collective 1 of communicator "];
+    check(3, "split", &[0, 1, 2], &words);
+}
+
+#[test]
+fn who_waits_for_a_rank_that_has_finalised_waits_for_ever() {
+    each(|place, mpi| {
+        let Some(look) = deadlock(place, mpi, 2, "finalised") else {
+            return;
+        };
+        let found = look.deadlock().expect("a deadlock");
+        assert!(matches!(found.cause, Cause::Exited { .. }), "{look:?}");
+        assert_eq!(found.ranks.len(), 1);
+    });
+}
+
+#[test]
+fn a_loop_of_tests_is_named_as_one() {
+    each(|place, mpi| {
+        let Some(look) = deadlock(place, mpi, 2, "test") else {
+            return;
+        };
+        assert!(look.deadlock().expect("a deadlock").polling);
+        let report = look.report().expect("a report").join("\n");
+        assert!(report.contains("no other way out"), "{report}");
+        assert!(
+            report.contains("polls with MPI_Test from rank 1 (tag 4"),
+            "{report}"
+        );
+    });
+}
+
+/// No look tells of a deadlock, and the job ends.
+fn no_verdict(ranks: u32, arguments: &[&str], settings: Settings, interval: Duration) {
+    each(|place, mpi| {
+        let Some(mut job) = place.start(mpi, ranks, arguments, settings) else {
+            return;
+        };
+        let mut progressing = 0;
+        let last = job.until(interval, LIMIT, |look| {
+            assert!(look.suspected().is_none(), "{}: {look:?}", mpi.name);
+            progressing += u32::from(matches!(look.job, Job::Progressing | Job::Idle));
+            false
+        });
+        assert!(job.ended(), "{} {arguments:?} ends", mpi.name);
+        assert!(progressing > 0, "{} {arguments:?}: {last:?}", mpi.name);
+    });
+}
+
+#[test]
+fn slow_ranks_and_copied_sends_are_no_deadlock() {
+    let often = Duration::from_millis(1);
+    no_verdict(2, &["slow"], Settings::default(), often);
+    no_verdict(3, &["eager"], Settings::default(), often);
+    no_verdict(2, &["pingpong", "1"], Settings::default(), often);
+    let eager = Settings {
+        polls: 1,
+        ..Settings::default()
+    };
+    // A loop that asks for two things in turn is not known to wait, however often it is seen.
+    no_verdict(2, &["two-tests"], eager, often);
+}
+
+#[test]
+fn programs_that_use_everything_have_no_deadlock_at_any_moment() {
+    // Snapshots as fast as they can be taken; one after another of which each is judged alone.
+    let settings = Settings {
+        polls: u32::MAX,
+        ..Settings::default()
+    };
+    let often = Duration::from_micros(100);
+    no_verdict(2, &["mixed", "2"], settings, often);
+    no_verdict(4, &["mixed", "2"], settings, often);
+}
+
+#[test]
+fn ranks_that_are_stopped_at_random_are_no_deadlock() {
+    each(|place, mpi| {
+        for what in ["pingpong", "mixed"] {
+            let settings = Settings {
+                polls: u32::MAX,
+                ..Settings::default()
+            };
+            let Some(mut job) = place.start(mpi, 2, &[what, "3"], settings) else {
+                return;
+            };
+            let mut random = 1_u64;
+            let mut next = move |below: u64| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (random >> 33) % below
+            };
+            let (mut stops, mut seen_stopped, mut looks) = (0, 0, 0);
+            while !job.ended() {
+                let pids = job.pids();
+                let chosen: Vec<u32> = pids.into_iter().filter(|_| next(2) == 0).collect();
+                chosen.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
+                stops += chosen.len();
+                for _ in 0..next(40) {
+                    let look = job.watch.look().expect("a look");
+                    looks += 1;
+                    seen_stopped += look.ranks.iter().filter(|rank| rank.stopped).count();
+                    assert!(look.suspected().is_none(), "{} {what}: {look:?}", mpi.name);
+                }
+                chosen.iter().for_each(|pid| send(*pid, libc::SIGCONT));
+                std::thread::sleep(Duration::from_micros(next(3000)));
+            }
+            assert!(stops > 20 && seen_stopped > 20, "{stops} {seen_stopped}");
+            println!("{} {what}: {looks} looks, {stops} stops", mpi.name);
+        }
+    });
+}
+
+#[test]
+fn nothing_is_said_of_ranks_whose_threads_may_all_call_mpi() {
+    each(|place, mpi| {
+        let Some(mut job) = place.start(mpi, 2, &["threads"], Settings::default()) else {
+            return;
+        };
+        let look = job.until(INTERVAL, LIMIT, |look| {
+            look.ranks.len() == 2 && look.ranks.iter().all(|rank| rank.record.unknown != 0)
+        });
+        let look = look.expect("a look");
+        assert!(look.suspected().is_none(), "{look:?}");
+        assert_eq!(job.watch.initialised().expect("pages").past, 2);
+    });
+}
+
+#[test]
+fn initialisation_is_over_when_all_ranks_are_past_it() {
+    each(|place, mpi| {
+        let Some(mut job) = place.start(mpi, 3, &["slow"], Settings::default()) else {
+            return;
+        };
+        let mut seen_within = false;
+        let begin = std::time::Instant::now();
+        loop {
+            let now = job.watch.initialised().expect("pages");
+            seen_within |= now.within > 0;
+            // Whoever is past MPI_Init knows of the others, which are at least in it.
+            if now.past > 0 {
+                assert_eq!(now.size, Some(3));
+                assert_eq!(now.past + now.within, 3);
+            }
+            if now.all() {
+                assert_eq!(now.past, 3);
+                break;
+            }
+            assert!(begin.elapsed() < LIMIT, "{now:?}");
+        }
+        assert!(seen_within, "{}", mpi.name);
+    });
+}
