@@ -7,18 +7,24 @@ use crate::records::{Seen, snapshot};
 use idlewave_gang::state::{State, judge};
 use idlewave_interpose::state::{EXTENSION, mode};
 use idlewave_interpose::{InterposeError, StatePage, StatePhase, StateProcess, StateRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// What is known of CPU times is known to this.
+const TICK: Duration = Duration::from_millis(10);
+/// Looks of which CPU times are kept.
+const SAMPLES: usize = 64;
+
 /// How much a verdict needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long all ranks in calls must have been where they are before a small send counts as stuck. A message that is copied is on its way in
-    /// microseconds; the rest is for ranks that share CPUs.
+    /// How long all ranks of a deadlock must have been where they are, together, before a send in it counts as stuck. A message that is copied is on its
+    /// way in microseconds; the rest is for ranks that share CPUs.
     pub grace: Duration,
-    /// CPU time that each of them must have had meanwhile: one that was stopped or displaced may just not have come to it. Tick: 10 ms.
+    /// CPU time that each of them must have had meanwhile: one that was stopped or displaced may just not have come to it, or to take what fills the way
+    /// of others. Tick: 10 ms.
     pub cpu: Duration,
     /// The least time between two looks that are to agree.
     pub apart: Duration,
@@ -62,7 +68,8 @@ struct Tracked {
     cpu_before: Option<Duration>,
     /// Since when its epoch is what it is, and the CPU time at that look.
     since: Instant,
-    cpu_since: Option<Duration>,
+    /// CPU time at looks, the last one at the back; no two within a tick.
+    spent: VecDeque<(Instant, Duration)>,
     epoch_since: u64,
     polls_before: u64,
     unchanged: u32,
@@ -181,7 +188,7 @@ impl Watch {
                 gone: None,
                 cpu_before: None,
                 since: Instant::now(),
-                cpu_since: None,
+                spent: VecDeque::new(),
                 // No epoch: the first look is the first.
                 epoch_since: u64::MAX,
                 polls_before: 0,
@@ -257,7 +264,6 @@ impl Watch {
                 initialised: self.init(),
             };
         }
-        let settled = ranks.values().all(|of| of.settled(now, &self.settings));
         let seen: Vec<Seen> = ranks
             .values()
             .map(|of| Seen {
@@ -266,9 +272,18 @@ impl Watch {
                 unchanged: of.unchanged,
             })
             .collect();
-        let snapped = snapshot(&seen, settled, self.settings.polls);
-        let verdict = judge(&snapped.snapshot);
-        let tracked: Vec<&&Tracked> = ranks.values().collect();
+        let tracked: Vec<&Tracked> = ranks.values().copied().collect();
+        // As if every send were stuck; and if some may not be, as if none were.
+        let mut snapped = snapshot(&seen, true, self.settings.polls);
+        let mut verdict = judge(&snapped.snapshot);
+        if let State::Deadlocked(deadlock) = &verdict.state {
+            let dead = deadlock.ranks.iter();
+            let dead = dead.filter_map(|rank| tracked.get(rank.index()).copied());
+            if !settled(dead, now, &self.settings) {
+                snapped = snapshot(&seen, false, self.settings.polls);
+                verdict = judge(&snapped.snapshot);
+            }
+        }
         let job = match &verdict.state {
             State::Terminated => Job::Terminated,
             State::Deadlocked(deadlock)
@@ -295,6 +310,20 @@ impl Watch {
     }
 }
 
+/// Whether all of these, which wait for each other, have been where they are for so long, and had so much CPU time there, that whatever ends by
+/// itself has ended.
+fn settled<'a>(
+    dead: impl Iterator<Item = &'a Tracked> + Clone,
+    now: Instant,
+    settings: &Settings,
+) -> bool {
+    let Some(since) = dead.clone().map(|of| of.since).max() else {
+        return false;
+    };
+    let had_time = |of: &Tracked| of.cpu_since(since).is_some_and(|cpu| cpu >= settings.cpu);
+    now - since >= settings.grace && dead.into_iter().all(had_time)
+}
+
 impl Tracked {
     fn cpu(&self) -> Option<Duration> {
         match self.kernel {
@@ -318,13 +347,19 @@ impl Tracked {
         if first != second || first % 2 == 1 || first != self.epoch_since {
             self.epoch_since = if first == second { first } else { u64::MAX };
             self.since = now;
-            self.cpu_since = self.cpu();
             self.unchanged = 0;
         } else if self.record.mode >= mode::POLL_ALL {
             let polled = self.record.polls > self.polls_before;
             self.unchanged = if polled { self.unchanged + 1 } else { 0 };
         }
         self.polls_before = self.record.polls;
+        let due = |last: &(Instant, Duration)| now - last.0 >= TICK;
+        if let Some(cpu) = self.cpu().filter(|_| self.spent.back().is_none_or(due)) {
+            if self.spent.len() == SAMPLES {
+                self.spent.pop_front();
+            }
+            self.spent.push_back((now, cpu));
+        }
     }
 
     fn ended(&self) -> bool {
@@ -332,22 +367,17 @@ impl Tracked {
         self.gone.is_some() || matches!(phase, StatePhase::Finalising | StatePhase::Finalised)
     }
 
-    /// Whether it is in no call, or had the time to leave it.
-    fn settled(&self, now: Instant, settings: &Settings) -> bool {
-        if self.ended() || self.record.mode == mode::NONE {
-            return true;
-        }
-        let cpu = match (self.kernel, self.cpu_since) {
-            (
-                Kernel::There {
-                    stopped: false,
-                    cpu,
-                },
-                Some(since),
-            ) => cpu.saturating_sub(since),
-            _ => return false,
+    /// CPU time that it had since a moment, at least; `None` where it is stopped or that is not known.
+    fn cpu_since(&self, moment: Instant) -> Option<Duration> {
+        let Kernel::There {
+            stopped: false,
+            cpu,
+        } = self.kernel
+        else {
+            return None;
         };
-        now - self.since >= settings.grace && cpu >= settings.cpu
+        let (_, then) = self.spent.iter().find(|(at, _)| *at >= moment)?;
+        Some(cpu.saturating_sub(*then))
     }
 
     /// Whether it did nothing in the time since the look before.
