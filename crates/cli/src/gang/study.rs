@@ -1,0 +1,226 @@
+//! `idlewave gang study`: what switching costs, and what it saves; and the programs that it runs.
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Bars;
+use crate::{files, print};
+use clap::Args;
+use idlewave_agent::own_user;
+use idlewave_clock::Monotonic;
+use idlewave_measure::{FixedStepsOptions, fixed_steps};
+use idlewave_mpi::Search;
+use idlewave_recording::{Quiet, Stop};
+use idlewave_record::{Machine, Programs as _};
+use idlewave_trial::{Bench, TrialError, built_in, given, study, text};
+use idlewave_units::Nanos;
+use idlewave_workloads::fibonacci::counts_per_thousand_steps;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// A step that takes longer was held up.
+const GAP: Nanos = Nanos::from_millis(4);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo idlewave gang study
+  sudo idlewave gang study --slices 40ms --repeats 2 --length 500ms
+  sudo idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b")]
+pub struct StudyArgs {
+    /// Slices to compare
+    #[arg(long, default_value = "10ms,40ms,100ms", value_delimiter = ',', value_name = "TIMES")]
+    slices: Vec<Nanos>,
+    /// Times that every case is run
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    repeats: u32,
+    /// Time of a built-in program alone, about
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    length: Nanos,
+    /// Ranks of a built-in program
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    ranks: u32,
+    /// What starts the ranks of a built-in program, with options but -n [default: mpirun if there is one]
+    #[arg(long, value_name = "LAUNCHER", conflicts_with = "threads")]
+    launcher: Option<OsString>,
+    /// Ranks of a built-in program are threads of one process
+    #[arg(long)]
+    threads: bool,
+    /// Print JSON, with every run
+    #[arg(long)]
+    json: bool,
+    /// Write the page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Two programs instead of the built-in ones: COMMAND --and COMMAND
+    #[arg(last = true, value_name = "COMMANDS")]
+    commands: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Steps
+    #[arg(long)]
+    steps: u64,
+    /// Additions of a step
+    #[arg(long)]
+    work: u64,
+    /// Values of the allreduce of a step
+    #[arg(long)]
+    values: usize,
+    /// Ranks, if they are threads
+    #[arg(long)]
+    ranks: Option<u32>,
+    /// Begin when this file is there
+    #[arg(long)]
+    gate: Option<PathBuf>,
+    /// Write what the ranks saw to this file
+    #[arg(long)]
+    out: PathBuf,
+}
+
+impl From<TrialError> for Failure {
+    fn from(error: TrialError) -> Self {
+        let what = error.to_string();
+        match error {
+            TrialError::Interrupted => Failure::new(Exit::Other, what)
+                .with_next("give it time for one repeat at least"),
+            TrialError::Io { .. } => Failure::new(Exit::Io, what)
+                .with_next("see that there is room for temporary files (TMPDIR)"),
+            TrialError::Failed { .. } => Failure::new(Exit::NotPossible, what)
+                .with_next("try `idlewave gang start` and the program by themselves"),
+            _ => Failure::new(Exit::NotPossible, what)
+                .with_next("check that the command is on the PATH"),
+        }
+    }
+}
+
+/// Runs the study.
+pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
+    let wrong = |what: &str, next: &str| Err(Failure::new(Exit::Usage, what).with_next(next));
+    let most = Nanos::from_secs(10);
+    if args.slices.is_empty() || args.slices.iter().any(|s| *s < Nanos::from_millis(1) || *s > most) {
+        return wrong("take these slices: they are from 1ms to 10s", "give such times with --slices, as in 10ms,40ms");
+    }
+    if args.length < Nanos::from_millis(100) || args.length > Nanos::from_secs(600) {
+        return wrong("take this length: it is from 100ms to 10min", "give such a time with --length");
+    }
+    let commands = commands(&args.commands)?;
+    let launcher = launcher(args);
+    let yields = is_open_mpi(launcher.as_deref(), &commands);
+    let directory = tempfile::Builder::new()
+        .prefix("idlewave-study-")
+        .tempdir()
+        .map_err(|e| Failure::new(Exit::Io, format!("make a directory for the study: {e}")))?;
+    let bench = Bench {
+        idlewave: std::env::current_exe()
+            .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?,
+        work_per_us: work_per_us(),
+        launcher,
+        ranks: args.ranks,
+        length: args.length,
+        given: commands,
+        directory: directory.path().to_owned(),
+    };
+    let tables = match bench.given.is_empty() {
+        true => built_in(&args.slices, yields),
+        false => given(&args.slices, yields),
+    };
+    let bars = Bars::new(!args.json);
+    if own_user() != 0 {
+        use idlewave_recording::Progress as _;
+        bars.note("idlewave: without root switches are late on a busy machine: no real-time priority, and mostly no freezer");
+    }
+    let found = study(&bench, &tables, args.repeats, machine(), stop, &bars);
+    bars.finish();
+    let found = found?;
+    if let Some(path) = &args.html {
+        let page = idlewave_trial::page(&found);
+        files::write(path, page.as_bytes())?;
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&found)
+            .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
+        return print(&format!("{text}\n"));
+    }
+    print(&text(&found))?;
+    match &args.html {
+        Some(path) => print(&format!("page: {}\n", path.display())),
+        None => Ok(()),
+    }
+}
+
+/// Two commands, parted by `--and`; none if there are no words.
+fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<Vec<OsString>> = words.split(|word| word == "--and").map(<[OsString]>::to_vec).collect();
+    if parts.len() != 2 || parts.iter().any(Vec::is_empty) {
+        return Err(Failure::new(Exit::Usage, "find two programs behind `--`")
+            .with_next("give two, as in: idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b"));
+    }
+    Ok(parts)
+}
+
+/// What starts ranks, with their number.
+fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
+    if args.threads {
+        return None;
+    }
+    let given = args.launcher.as_ref().map(|text| {
+        text.to_string_lossy().split_whitespace().map(OsString::from).collect::<Vec<_>>()
+    });
+    let mut words = match given {
+        Some(words) if !words.is_empty() => words,
+        _ => vec!["mpirun", "mpiexec"].into_iter().map(OsString::from).find(|w| Machine.can_be_started(w)).map(|w| vec![w])?,
+    };
+    words.extend(["-n".into(), args.ranks.to_string().into()]);
+    Some(words)
+}
+
+/// Whether ranks yield on request: only Open MPI's do.
+fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> bool {
+    let first = commands.first().map(Vec::as_slice).or(launcher).and_then(<[OsString]>::first);
+    let real = first.and_then(|word| Machine.real_path(word));
+    let name = real.as_deref().and_then(std::path::Path::file_name).map(OsStr::to_string_lossy);
+    name.is_some_and(|name| ["orterun", "prterun", "mpirun.openmpi", "mpirun", "prte"].contains(&name.as_ref()))
+}
+
+/// Additions, each waiting for the one before, that take a microsecond at this CPU's fastest.
+fn work_per_us() -> f64 {
+    let counts = counts_per_thousand_steps(Monotonic);
+    1e6 / counts.max(1.0)
+}
+
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let info = read("/proc/cpuinfo");
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("a processor", |(_, name)| name);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{cpus} CPUs of {model}, Linux {}", kernel.trim())
+}
+
+/// A program of the study.
+pub fn run_program(args: &ProgramArgs, stop: &Stop) -> Result<(), Failure> {
+    let options = FixedStepsOptions {
+        fabric: None,
+        mpi: Search::default(),
+        ranks: args.ranks,
+        steps: args.steps,
+        work: args.work,
+        values: args.values,
+        gate: args.gate.clone(),
+        here: args.gate.is_some().then(|| args.out.with_extension("here")),
+        gap: GAP,
+    };
+    let found = fixed_steps(&options, stop, &Quiet)?;
+    match found {
+        Some(found) => {
+            let text = serde_json::to_vec(&found)
+                .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
+            files::write(&args.out, &text)
+        }
+        None => Ok(()),
+    }
+}
