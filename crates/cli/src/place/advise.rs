@@ -130,6 +130,10 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         let none = "--measured-with changes nothing: the network has no curve of slow-down";
         subject.notes.push(none.to_owned());
     }
+    if subject.program.is_played_with_slack() {
+        let slack = "messages of which less than 1 % is left end with others: times may be as much too short";
+        subject.notes.push(slack.to_owned());
+    }
     let job = Job {
         ranks_per_node: args.per_node.clone().map_or_else(Vec::new, |n| n.0),
         nodes: None,
