@@ -30,6 +30,13 @@ impl Bars {
     }
 }
 
+/// An error ends the work in the middle of a part.
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
 impl Progress for Bars {
     fn part(&self, what: &str) {
         if !self.visible {

@@ -113,7 +113,11 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     }
     args.subject.refuse_none()?;
     let scotch = args.scotch.program()?;
+    let bars = Bars::new(!args.json);
+    // A million nodes take a minute.
+    bars.part("reading the network");
     let prepared = args.network.prepare()?;
+    bars.part("reading the program");
     let most = prepared.most_cores();
     if let (Some(numbers), Some(most)) = (&args.per_node, most) {
         if numbers.0.iter().all(|&n| n > most) {
@@ -143,7 +147,6 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         seed: args.seed,
         ..Job::default()
     };
-    let bars = Bars::new(!args.json);
     let mut outside = Vec::new();
     if let Some(scotch) = &scotch {
         bars.part("asking Scotch for orders of ranks");
