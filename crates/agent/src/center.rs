@@ -383,6 +383,11 @@ impl<C: Courier> Center<C> {
                 version,
                 seen,
             } if node == from => self.desk.sight(node, version, seen),
+            State::AskTime { sent } => {
+                let now = clock::now();
+                let bytes = Parcel::State(State::Time { sent, now }).encode();
+                self.courier.send(now, Peer::Agent(from), &bytes);
+            }
             _ => {}
         }
     }

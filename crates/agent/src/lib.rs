@@ -6,6 +6,7 @@
 
 mod center;
 mod clients;
+mod common_clock;
 pub mod control;
 mod courier;
 mod desk;

@@ -1,6 +1,7 @@
 //! The agent of a node: carries events and actions between the protocol's state machine, the processes of the node, and the
 //! controller. One thread, which sleeps in one place.
 
+use crate::common_clock::CommonClock;
 use crate::courier::Courier;
 use crate::fault::{self, Phase};
 use crate::held::Gangs;
@@ -9,7 +10,7 @@ use crate::scout::Scout;
 use crate::wait::{Timers, wait};
 use idlewave_freeze::clock;
 use idlewave_gang::protocol::{
-    Action, Agent, AgentSettings, Epoch, Event, Notice, Peer, Report, Slot,
+    Action, Agent, AgentSettings, Epoch, Event, Message, Notice, Peer, Report, Slot,
 };
 use idlewave_units::{Nanos, NodeId};
 use std::collections::VecDeque;
@@ -20,6 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TELL: Nanos = Nanos::from_millis(100);
 /// The same while nobody is waited for.
 const TELL_SELDOM: Nanos = Nanos::from_millis(500);
+
+/// How often the controller is asked for the time, until it has said it, and afterwards.
+const ASK: Nanos = Nanos::from_millis(20);
+const ASK_SELDOM: Nanos = Nanos::from_millis(250);
 
 /// What an agent is told about itself.
 #[derive(Clone, Debug)]
@@ -62,7 +67,10 @@ pub struct Node<C> {
     scout: Scout,
     agent: Agent,
     gangs: Gangs,
+    /// Of the controller's clock.
     timers: Timers,
+    clock: CommonClock,
+    ask_at: Nanos,
     version: u64,
     greeted: bool,
     eager: bool,
@@ -89,6 +97,8 @@ impl<C: Courier> Node<C> {
             agent,
             gangs,
             timers: Timers::default(),
+            clock: CommonClock::default(),
+            ask_at: Nanos::ZERO,
             version: 0,
             greeted: false,
             eager: false,
@@ -128,7 +138,7 @@ impl<C: Courier> Node<C> {
             .next()
             .map_or(self.tell_at, |t| t.min(self.tell_at));
         let ready = wait(&[self.courier.socket(), self.scout.socket()], Some(until))?;
-        while let Some((name, epoch)) = self.timers.due(clock::now()) {
+        while let Some((name, epoch)) = self.timers.due(self.clock.now(clock::now())) {
             self.event(Event::Timer { name, epoch });
         }
         while let Some((from, bytes)) = self.courier.receive(clock::now()) {
@@ -139,6 +149,9 @@ impl<C: Courier> Node<C> {
         }
         if clock::now() >= self.tell_at {
             self.tell();
+        }
+        if clock::now() >= self.ask_at {
+            self.ask_time();
         }
         let trouble = self.courier.trouble().map(NodeNote::Trouble);
         self.notes.extend(trouble);
@@ -183,7 +196,11 @@ impl<C: Courier> Node<C> {
                 // Nobody is there who could put the gangs in step.
                 self.gangs.set(&[]);
             }
-            State::Hello { .. } | State::Sight { .. } => {}
+            State::Time { sent, now } => {
+                let by = self.clock.answer(sent, clock::now(), now);
+                self.timers.shift(by);
+            }
+            State::Hello { .. } | State::Sight { .. } | State::AskTime { .. } => {}
         }
     }
 
@@ -227,11 +244,20 @@ impl<C: Courier> Node<C> {
         self.courier.send(now, Peer::Controller, &bytes);
     }
 
+    /// Often until it is known, then often enough for clocks that drift by 100 ppm.
+    fn ask_time(&mut self) {
+        let sent = clock::now();
+        self.ask_at = sent + if self.clock.is_known() { ASK_SELDOM } else { ASK };
+        let bytes = Parcel::State(State::AskTime { sent }).encode();
+        self.courier.send(sent, Peer::Controller, &bytes);
+    }
+
     /// Gives the state machine an event, carries out what it wants, and gives it what came of it.
     fn event(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            for action in self.agent.handle(clock::now(), event) {
+            let now = self.clock.now(clock::now());
+            for action in self.agent.handle(now, event) {
                 // Carried out in their order; each notice comes before the actions after the next event.
                 if let Some(notice) = self.act(action) {
                     events.push_back(Event::Notice(notice));
@@ -242,6 +268,11 @@ impl<C: Courier> Node<C> {
 
     fn act(&mut self, action: Action) -> Option<Notice> {
         match action {
+            // Without the common clock no moment of an order means anything here.
+            Action::Send {
+                message: Message::Join { .. },
+                ..
+            } if !self.clock.is_known() => None,
             Action::Send { to, message } => {
                 let bytes = Parcel::Protocol(message).encode();
                 self.courier.send(clock::now(), to, &bytes);

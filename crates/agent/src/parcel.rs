@@ -117,6 +117,18 @@ pub enum State {
         /// Of each gang.
         seen: Vec<Seen>,
     },
+    /// Agent to controller: what time is it there?
+    AskTime {
+        /// The agent's clock when it asked.
+        sent: Nanos,
+    },
+    /// Controller to agent, at once.
+    Time {
+        /// As it was asked.
+        sent: Nanos,
+        /// The controller's clock.
+        now: Nanos,
+    },
     /// Controller to agent: the controller ends in order; everything is to be thawed and left.
     Farewell,
 }

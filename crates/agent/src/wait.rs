@@ -55,6 +55,12 @@ impl Timers {
     pub fn set(&mut self, name: Timer, epoch: Epoch, at: Nanos) {
         self.0.insert(name, (at, epoch));
     }
+    /// The clock of the timers is set by so much, ns.
+    pub fn shift(&mut self, by: i64) {
+        for (at, _) in self.0.values_mut() {
+            *at = Nanos::from_nanos(at.get().saturating_add_signed(by));
+        }
+    }
     /// The first moment at which one fires.
     pub fn next(&self) -> Option<Nanos> {
         self.0.values().map(|(at, _)| *at).min()

@@ -2,6 +2,7 @@
 
 mod ask;
 mod serve;
+mod study;
 mod submit;
 mod text;
 mod watch;
@@ -50,8 +51,13 @@ enum Gang {
     Metrics(ask::MetricsArgs),
     /// Run an MPI program, and say when its ranks wait for each other for ever
     Watch(watch::WatchArgs),
+    /// Measure what switching costs, and what it saves, with programs of known work or two of yours
+    Study(study::StudyArgs),
     /// Switch the gangs of this node, as a controller on another node says
     Agent(serve::AgentArgs),
+    /// Be a program of the study
+    #[command(hide = true)]
+    Program(study::ProgramArgs),
     /// Thaw what an agent froze when it dies
     #[command(hide = true)]
     Watchdog(serve::WatchdogArgs),
@@ -103,6 +109,8 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
         // Its signals are the command's own.
         Gang::Submit(args) => submit::submit(&args),
         Gang::Watch(args) => watch::run_watch(&args),
+        Gang::Study(args) => until_stopped(|stop| study::run_study(&args, stop)),
+        Gang::Program(args) => until_stopped(|stop| study::run_program(&args, stop)),
         Gang::List(args) => until_stopped(|_| ask::list(&args)),
         Gang::Status(args) => until_stopped(|stop| ask::status(&args, stop)),
         Gang::Cancel(args) => until_stopped(|_| ask::cancel(&args)),

@@ -1,6 +1,7 @@
 //! `idlewave gang study`: what switching costs, and what it saves; and the programs that it runs.
 
 use crate::exit::{Exit, Failure};
+use crate::measure::of_job;
 use crate::progress::Bars;
 use crate::{files, print};
 use clap::Args;
@@ -8,8 +9,8 @@ use idlewave_agent::own_user;
 use idlewave_clock::Monotonic;
 use idlewave_measure::{FixedStepsOptions, fixed_steps};
 use idlewave_mpi::Search;
-use idlewave_recording::{Quiet, Stop};
 use idlewave_record::{Machine, Programs as _};
+use idlewave_recording::{Quiet, Stop};
 use idlewave_trial::{Bench, TrialError, built_in, given, study, text};
 use idlewave_units::Nanos;
 use idlewave_workloads::fibonacci::counts_per_thousand_steps;
@@ -27,7 +28,12 @@ Examples:
   sudo idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b")]
 pub struct StudyArgs {
     /// Slices to compare
-    #[arg(long, default_value = "10ms,40ms,100ms", value_delimiter = ',', value_name = "TIMES")]
+    #[arg(
+        long,
+        default_value = "10ms,40ms,100ms",
+        value_delimiter = ',',
+        value_name = "TIMES"
+    )]
     slices: Vec<Nanos>,
     /// Times that every case is run
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -47,9 +53,6 @@ pub struct StudyArgs {
     /// Print JSON, with every run
     #[arg(long)]
     json: bool,
-    /// Write the page to FILE
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// Two programs instead of the built-in ones: COMMAND --and COMMAND
     #[arg(last = true, value_name = "COMMANDS")]
     commands: Vec<OsString>,
@@ -81,8 +84,9 @@ impl From<TrialError> for Failure {
     fn from(error: TrialError) -> Self {
         let what = error.to_string();
         match error {
-            TrialError::Interrupted => Failure::new(Exit::Other, what)
-                .with_next("give it time for one repeat at least"),
+            TrialError::Interrupted => {
+                Failure::new(Exit::Other, what).with_next("give it time for one repeat at least")
+            }
             TrialError::Io { .. } => Failure::new(Exit::Io, what)
                 .with_next("see that there is room for temporary files (TMPDIR)"),
             TrialError::Failed { .. } => Failure::new(Exit::NotPossible, what)
@@ -97,11 +101,22 @@ impl From<TrialError> for Failure {
 pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let wrong = |what: &str, next: &str| Err(Failure::new(Exit::Usage, what).with_next(next));
     let most = Nanos::from_secs(10);
-    if args.slices.is_empty() || args.slices.iter().any(|s| *s < Nanos::from_millis(1) || *s > most) {
-        return wrong("take these slices: they are from 1ms to 10s", "give such times with --slices, as in 10ms,40ms");
+    if args.slices.is_empty()
+        || args
+            .slices
+            .iter()
+            .any(|s| *s < Nanos::from_millis(1) || *s > most)
+    {
+        return wrong(
+            "take these slices: they are from 1ms to 10s",
+            "give such times with --slices, as in 10ms,40ms",
+        );
     }
     if args.length < Nanos::from_millis(100) || args.length > Nanos::from_secs(600) {
-        return wrong("take this length: it is from 100ms to 10min", "give such a time with --length");
+        return wrong(
+            "take this length: it is from 100ms to 10min",
+            "give such a time with --length",
+        );
     }
     let commands = commands(&args.commands)?;
     let launcher = launcher(args);
@@ -132,20 +147,12 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let found = study(&bench, &tables, args.repeats, machine(), stop, &bars);
     bars.finish();
     let found = found?;
-    if let Some(path) = &args.html {
-        let page = idlewave_trial::page(&found);
-        files::write(path, page.as_bytes())?;
-    }
     if args.json {
         let text = serde_json::to_string_pretty(&found)
             .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
         return print(&format!("{text}\n"));
     }
-    print(&text(&found))?;
-    match &args.html {
-        Some(path) => print(&format!("page: {}\n", path.display())),
-        None => Ok(()),
-    }
+    print(&text(&found))
 }
 
 /// Two commands, parted by `--and`; none if there are no words.
@@ -153,10 +160,16 @@ fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let parts: Vec<Vec<OsString>> = words.split(|word| word == "--and").map(<[OsString]>::to_vec).collect();
+    let parts: Vec<Vec<OsString>> = words
+        .split(|word| word == "--and")
+        .map(<[OsString]>::to_vec)
+        .collect();
     if parts.len() != 2 || parts.iter().any(Vec::is_empty) {
-        return Err(Failure::new(Exit::Usage, "find two programs behind `--`")
-            .with_next("give two, as in: idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b"));
+        return Err(
+            Failure::new(Exit::Usage, "find two programs behind `--`").with_next(
+                "give two, as in: idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b",
+            ),
+        );
     }
     Ok(parts)
 }
@@ -167,11 +180,18 @@ fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
         return None;
     }
     let given = args.launcher.as_ref().map(|text| {
-        text.to_string_lossy().split_whitespace().map(OsString::from).collect::<Vec<_>>()
+        text.to_string_lossy()
+            .split_whitespace()
+            .map(OsString::from)
+            .collect::<Vec<_>>()
     });
     let mut words = match given {
         Some(words) if !words.is_empty() => words,
-        _ => vec!["mpirun", "mpiexec"].into_iter().map(OsString::from).find(|w| Machine.can_be_started(w)).map(|w| vec![w])?,
+        _ => vec!["mpirun", "mpiexec"]
+            .into_iter()
+            .map(OsString::from)
+            .find(|w| Machine.can_be_started(w))
+            .map(|w| vec![w])?,
     };
     words.extend(["-n".into(), args.ranks.to_string().into()]);
     Some(words)
@@ -179,10 +199,19 @@ fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
 
 /// Whether ranks yield on request: only Open MPI's do.
 fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> bool {
-    let first = commands.first().map(Vec::as_slice).or(launcher).and_then(<[OsString]>::first);
+    let first = commands
+        .first()
+        .map(Vec::as_slice)
+        .or(launcher)
+        .and_then(<[OsString]>::first);
     let real = first.and_then(|word| Machine.real_path(word));
-    let name = real.as_deref().and_then(std::path::Path::file_name).map(OsStr::to_string_lossy);
-    name.is_some_and(|name| ["orterun", "prterun", "mpirun.openmpi", "mpirun", "prte"].contains(&name.as_ref()))
+    let name = real
+        .as_deref()
+        .and_then(std::path::Path::file_name)
+        .map(OsStr::to_string_lossy);
+    name.is_some_and(|name| {
+        ["orterun", "prterun", "mpirun.openmpi", "mpirun", "prte"].contains(&name.as_ref())
+    })
 }
 
 /// Additions, each waiting for the one before, that take a microsecond at this CPU's fastest.
@@ -195,7 +224,9 @@ fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let info = read("/proc/cpuinfo");
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("a processor", |(_, name)| name);
     let kernel = read("/proc/sys/kernel/osrelease");
     format!("{cpus} CPUs of {model}, Linux {}", kernel.trim())
@@ -214,12 +245,14 @@ pub fn run_program(args: &ProgramArgs, stop: &Stop) -> Result<(), Failure> {
         here: args.gate.is_some().then(|| args.out.with_extension("here")),
         gap: GAP,
     };
-    let found = fixed_steps(&options, stop, &Quiet)?;
-    match found {
+    let launched = idlewave_mpi::Launch::of_this_process()
+        .and_then(|launch| launch.size)
+        .unwrap_or(1);
+    match of_job(fixed_steps(&options, stop, &Quiet), launched)? {
         Some(found) => {
             let text = serde_json::to_vec(&found)
                 .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
-            files::write(&args.out, &text)
+            files::write_new(&args.out, "--out", |out| out.write_all(&text))
         }
         None => Ok(()),
     }
