@@ -4,31 +4,12 @@
 
 mod common;
 
-use common::world::{Proof, World};
+use common::world::{BACK, DATA, HELLO, NOTE, OPENING, Proof, World, open, worlds};
 use idlewave_link::Reason;
 use idlewave_link::session::{ECHO, KEPT, SILENCE, WAITING};
 use idlewave_units::Nanos;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
-const HELLO: u8 = 1;
-const BACK: u8 = 2;
-const DATA: u8 = 3;
-const NOTE: u8 = 4;
-const OPENING: u8 = 5;
-
-fn worlds() -> [World; 2] {
-    [World::new(false), World::new(true)]
-}
-
-/// Both ends have the session, and have heard each other.
-fn open(world: &mut World) {
-    world.say(0);
-    world.settle();
-    world.say(1);
-    world.settle();
-    assert!(world.ends[0].is_open() && world.ends[1].is_open());
-    world.pass(ECHO + MS(1));
-}
 
 #[test]
 fn a_message_takes_four_datagrams_the_first_time_and_two_later() {
@@ -355,97 +336,4 @@ fn a_daemon_that_is_down_is_an_error_of_who_speaks_and_refused_of_who_is_spoken_
     daemon.borrow_mut().down = false;
     world.pass(MS(20));
     assert_eq!(world.settle().len(), 2);
-}
-
-#[test]
-fn a_session_is_over_when_the_other_end_is_heard_in_the_next_one() {
-    for mut world in worlds() {
-        // Under way from an earlier life, which is not heard after the next one.
-        open(&mut world);
-        world.say(0);
-        let (_, late) = world.flying.remove(0);
-        world.restart(0);
-        let (payload, _) = world.say(0);
-        assert_eq!(world.settle(), [payload]);
-        assert_eq!(world.arrive(1, &late), Err(Reason::Session));
-
-        // The end that asks for another session hears the earlier one until then, and not longer.
-        world.say(1);
-        let (_, first) = world.flying.remove(0);
-        world.say(1);
-        let (_, second) = world.flying.remove(0);
-        for _ in 0..3 {
-            world.say(0);
-            world.pass(SILENCE);
-        }
-        world.flying.retain(|(_, datagram)| datagram[1] == HELLO);
-        let before = world.recorded.len();
-        while !world.ends[0].is_open() || world.recorded.len() == before {
-            let (to, datagram) = world.flying.remove(0);
-            world.arrive(to, &datagram).unwrap();
-        }
-        let back = world.flying.iter().position(|(_, d)| d[1] == BACK).unwrap();
-        let (_, back) = world.flying.remove(back);
-        world.arrive(0, &back).unwrap();
-        assert!(world.arrive(0, &first).unwrap().is_some());
-        world.settle();
-        assert_eq!(world.arrive(0, &second), Err(Reason::Session));
-    }
-}
-
-#[test]
-fn nothing_is_asked_again_when_a_session_has_begun_or_the_other_end_is_heard() {
-    for mut world in worlds() {
-        world.say(0);
-        assert!(world.ends[0].due().is_some());
-        let (_, hello) = world.flying.remove(0);
-        world.arrive(1, &hello).unwrap();
-        let (_, back) = world.flying.remove(0);
-        world.arrive(0, &back).unwrap();
-        assert_eq!(world.ends[0].due(), None);
-        world.settle();
-        open(&mut world);
-        for _ in 0..3 {
-            world.say(0);
-            world.pass(SILENCE);
-        }
-        assert!(world.ends[0].due().is_some());
-        let (_, hello) = world.flying.pop().unwrap();
-        assert_eq!(hello[1], HELLO);
-        world.flying.clear();
-        world.arrive(1, &hello).unwrap();
-        let (_, back) = world.flying.pop().unwrap();
-        assert_eq!(back[1], BACK);
-        world.say(1);
-        world.settle();
-        assert_eq!(world.ends[0].due(), None);
-        assert_eq!(world.arrive(0, &back), Err(Reason::Unasked));
-    }
-}
-
-#[test]
-fn what_was_not_answered_before_a_pause_is_no_silence() {
-    let mut world = World::new(true);
-    open(&mut world);
-    let before = world.recorded.len();
-    for _ in 0..20 {
-        // The first is answered with a note, the second follows it too soon.
-        world.say(0);
-        world.say(0);
-        world.settle();
-        world.pass(MS(5_000));
-    }
-    assert!(!world.kinds_since(before).contains(&HELLO));
-}
-
-#[test]
-fn an_answer_to_an_earlier_question_is_not_looked_at() {
-    let mut world = World::new(true);
-    world.say(0);
-    let (_, hello) = world.flying.remove(0);
-    world.arrive(1, &hello).unwrap();
-    let (_, back) = world.flying.remove(0);
-    world.restart(0);
-    world.say(0);
-    assert_eq!(world.arrive(0, &back), Err(Reason::Unasked));
 }

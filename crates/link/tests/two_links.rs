@@ -248,6 +248,9 @@ fn strangers_leave_nothing_behind() {
         (frame(1, 3, controller, me, 60_061), Reason::Long),
         (frame(1, 3, controller, me, 65_000), Reason::Long),
     ];
+    let mut long = frame(1, 1, controller, me, 3_000);
+    long[44..46].copy_from_slice(&2_049_u16.to_le_bytes());
+    let strange = strange.into_iter().chain([(long, Reason::Malformed)]);
     for (datagram, reason) in strange {
         let before = node.counters().refused(reason);
         stranger.send_to(&datagram, at).unwrap();
@@ -261,14 +264,14 @@ fn strangers_leave_nothing_behind() {
     }
     assert_eq!(
         (node.counters().all_refused(), node.counters().sent),
-        (15, 0)
+        (16, 0)
     );
     assert_eq!(node.address_of(Peer::Controller), None);
 
     // A flood does not hold the caller for ever.
     (0..300).for_each(|_| drop(stranger.send_to(b"x", at)));
     assert_eq!(node.receive(MS(2)).unwrap(), None);
-    assert_eq!(node.counters().all_refused(), 15 + 256);
+    assert_eq!(node.counters().all_refused(), 16 + 256);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Two ends, a network that does anything, and somebody who records everything.
 
 use super::vault::{Daemon, Vault};
-use idlewave_link::session::{Secret, Secrets, Session};
+use idlewave_link::session::{ECHO, Secret, Secrets, Session};
 use idlewave_link::{LinkError, Peer, Reason};
 use idlewave_units::{Nanos, NodeId};
 use std::cell::RefCell;
@@ -173,4 +173,25 @@ impl World {
     pub fn kinds_since(&self, first: usize) -> Vec<u8> {
         self.recorded[first..].iter().map(|(_, d)| d[1]).collect()
     }
+}
+
+pub const HELLO: u8 = 1;
+pub const BACK: u8 = 2;
+pub const DATA: u8 = 3;
+pub const NOTE: u8 = 4;
+pub const OPENING: u8 = 5;
+
+/// With one shared key, and with credentials.
+pub fn worlds() -> [World; 2] {
+    [World::new(false), World::new(true)]
+}
+
+/// Both ends have the session, and have heard each other.
+pub fn open(world: &mut World) {
+    world.say(0);
+    world.settle();
+    world.say(1);
+    world.settle();
+    assert!(world.ends[0].is_open() && world.ends[1].is_open());
+    world.pass(ECHO + Nanos::from_millis(1));
 }
