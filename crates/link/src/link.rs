@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// So many datagrams that give nothing are read in one call of [`Link::receive`].
-const FRUITLESS: usize = 256;
+const FRUITLESS: usize = 64;
 
 /// One end of the links to many peers.
 ///

@@ -202,6 +202,40 @@ fn credentials_of_other_users_and_for_other_users_are_refused() {
 }
 
 #[test]
+fn a_credential_is_encrypted_and_for_the_own_user() {
+    let Some(daemon) = Daemon::start() else {
+        return;
+    };
+    let (_, credential) = daemon.open().mine([7; 32]).unwrap();
+    let file = daemon.directory.path().join("credential");
+    std::fs::write(&file, credential).unwrap();
+    let output = Command::new("unmunge")
+        .arg(format!("--socket={}", daemon.socket().display()))
+        .arg("-i")
+        .arg(&file)
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: unmunge: {error}");
+            return;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.split_once(':'));
+        value.map(|(_, value)| value.trim().to_owned())
+    };
+    // SAFETY: it reads a number of this process.
+    let uid = unsafe { libc::geteuid() };
+    assert_eq!(value("CIPHER").as_deref(), Some("aes128 (4)"), "{text}");
+    assert_eq!(value("TTL").as_deref(), Some("300"), "{text}");
+    let restricted = value("UID_RESTRICTION").unwrap_or_default();
+    assert!(restricted.ends_with(&format!("({uid})")), "{text}");
+}
+
+#[test]
 fn a_missing_daemon_is_one_clear_line() {
     let directory = tempfile::tempdir().unwrap();
     let error = Munge::open(Some(&directory.path().join("none")))
