@@ -5,7 +5,8 @@
 //!
 //! Sends: that a small one is waited for says nothing, it may be copied and over in a moment, and a wait for all of several
 //! requests does not tell which are still open. So a small send counts as waited for only where it alone can hold its call, and only when
-//! `settled` says that all ranks had the time to end what ends by itself. From [`idlewave_interpose::state::LARGE`] bytes on a send counts beside others as well.
+//! `settled` says that all ranks had the time to end what ends by itself. From [`idlewave_interpose::state::LARGE`] bytes on, or in synchronous mode, a send waits for its
+//! receive like anything else.
 
 use idlewave_gang::state::{
     Collective, Communicator, Count, Doing, Entered, Posted, RankState, Receive, Request, Send,
@@ -249,8 +250,10 @@ fn wait(record: &StateRecord, groups: &Groups, settled: bool) -> Option<Wait> {
         let request = request(want, communicator);
         match want {
             StateWant::Send {
-                synchronous, large, ..
-            } if !synchronous => match (settled, *large || any) {
+                synchronous: false,
+                large: false,
+                ..
+            } => match (settled, any) {
                 (true, true) => certain.push(request),
                 (true, false) => small.push(request),
                 (false, _) => partial = true,

@@ -92,7 +92,8 @@ fn a_small_send_is_waited_for_only_where_it_alone_holds_a_settled_call() {
     // Of several that are alone one is open, and nobody knows which.
     assert_eq!(waits(mode::ALL, &[small, small], true), Some((0, 2, true)));
     assert_eq!(waits(mode::ALL, &[large, get], true), Some((1, 1, false)));
-    assert_eq!(waits(mode::ALL, &[large, get], false), Some((1, 0, false)));
+    assert_eq!(waits(mode::ALL, &[large, get], false), Some((1, 1, false)));
+    assert_eq!(waits(mode::ANY, &[large, get], false), Some((1, 1, true)));
     assert_eq!(waits(mode::ALL, &[sync, get], false), Some((1, 1, false)));
     assert_eq!(waits(mode::ANY, &[small, get], true), Some((1, 1, true)));
     assert_eq!(waits(mode::ANY, &[small, get], false), None);

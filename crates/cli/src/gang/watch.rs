@@ -105,7 +105,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
             if now >= next && ended.is_none() {
                 // Looks that were missed are not made up for.
                 next = now + interval;
-                if run.look()? && args.kill {
+                if run.look() && args.kill {
                     ended = Some(Exit::Deadlock);
                     run.end();
                 }
@@ -161,14 +161,18 @@ struct Run {
 
 impl Run {
     /// Looks, and says what is new; whether ranks wait for each other without any doubt about loops of tests.
-    fn look(&mut self) -> Result<bool, Failure> {
-        let look = self.watch.look().map_err(|error| {
-            self.kill();
-            let next = "run the command without idlewave gang watch";
-            Failure::new(Exit::Io, error.to_string()).with_next(next)
-        })?;
-        self.words.look(&look);
-        Ok(matches!(&look.job, Job::Deadlocked(deadlock) if !deadlock.polling))
+    fn look(&mut self) -> bool {
+        match self.watch.look() {
+            Ok(look) => {
+                self.words.look(&look);
+                matches!(&look.job, Job::Deadlocked(deadlock) if !deadlock.polling)
+            }
+            // The program is not to suffer from it.
+            Err(error) => {
+                self.words.trouble(&error.to_string());
+                false
+            }
+        }
     }
 
     /// Asks the launcher to end the job.

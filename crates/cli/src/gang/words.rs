@@ -16,6 +16,8 @@ pub struct Words {
     /// Ranks that are not followed, and why.
     unknown: Option<String>,
     missing: Option<(u32, u32)>,
+    /// The first look that failed.
+    trouble: Option<String>,
 }
 
 /// Looks by what they showed.
@@ -39,6 +41,9 @@ enum Event<'a> {
         ranks: &'a [u32],
         polling: bool,
         lines: &'a [String],
+    },
+    Trouble {
+        error: &'a str,
     },
     TimeOut {
         seconds: f64,
@@ -98,6 +103,19 @@ impl Words {
             false => say(&format!("idlewave: {}\n", lines.join("\n"))),
         }
         self.told = ranks;
+    }
+
+    /// A look failed: nothing is known of that moment.
+    pub fn trouble(&mut self, error: &str) {
+        self.seen.looks += 1;
+        self.seen.unknown += 1;
+        if self.trouble.is_none() {
+            self.trouble = Some(error.to_owned());
+            match self.json {
+                true => json(&Event::Trouble { error }),
+                false => say(&format!("idlewave: failed to {error}\n")),
+            }
+        }
     }
 
     /// The time of the job is over.
