@@ -11,7 +11,7 @@ mod common;
 use common::Place;
 use idlewave_mpi::testing::installations;
 use idlewave_watch::Settings;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -54,8 +54,8 @@ fn one(place: &Place, mpi: &idlewave_mpi::testing::Installation, what: &str) -> 
     let found = job.until(INTERVAL, Duration::from_secs(10), |look| {
         look.deadlock().is_some()
     })?;
-    let now = Instant::now();
+    let now = common::now();
     found.deadlock()?;
     let begun = job.begun(Duration::from_secs(1))?;
-    Some((now - begun).as_secs_f64() * 1e3)
+    Some((now as f64 - begun as f64) / 1e6)
 }

@@ -24,7 +24,7 @@ pub struct Place {
 pub struct Running<'a> {
     pub watch: Watch,
     child: Child,
-    begun: Receiver<Instant>,
+    begun: Receiver<u64>,
     _pages: tempfile::TempDir,
     _one: MutexGuard<'a, ()>,
 }
@@ -78,8 +78,8 @@ impl Place {
         let (tell, begun) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(lines).lines().map_while(Result::ok) {
-                if line.starts_with("begin ") {
-                    let _ = tell.send(Instant::now());
+                if let Some(at) = line.strip_prefix("begin ").and_then(|at| at.parse().ok()) {
+                    let _ = tell.send(at);
                 }
             }
         });
@@ -94,8 +94,8 @@ impl Place {
 }
 
 impl Running<'_> {
-    /// When the program was about to hang.
-    pub fn begun(&self, limit: Duration) -> Option<Instant> {
+    /// When the program was about to hang, in ns of CLOCK_MONOTONIC.
+    pub fn begun(&self, limit: Duration) -> Option<u64> {
         self.begun.recv_timeout(limit).ok()
     }
 
@@ -134,6 +134,17 @@ impl Running<'_> {
             .map(|of| of.pid)
             .collect()
     }
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 pub fn send(pid: u32, signal: i32) {
