@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Place, send};
-use idlewave_gang::state::Cause;
+use idlewave_gang::state::{Cause, State};
 use idlewave_mpi::testing::{Installation, installations};
 use idlewave_watch::{Job, Look, Settings};
 use std::time::Duration;
@@ -150,6 +150,17 @@ fn a_loop_of_tests_is_named_as_one() {
     });
 }
 
+/// A look shows no deadlock, and what was read does not contradict itself.
+#[track_caller]
+fn check_well(look: &Look, what: &str) {
+    assert!(look.suspected().is_none(), "{what}: {look:?}");
+    let state = look.verdict.as_ref().map(|verdict| &verdict.state);
+    assert!(
+        !matches!(state, Some(State::Unknown(_))),
+        "{what}: {look:?}"
+    );
+}
+
 /// No look tells of a deadlock, and the job ends.
 fn no_verdict(ranks: u32, arguments: &[&str], settings: Settings, interval: Duration) {
     each(|place, mpi| {
@@ -158,7 +169,7 @@ fn no_verdict(ranks: u32, arguments: &[&str], settings: Settings, interval: Dura
         };
         let mut progressing = 0;
         let last = job.until(interval, LIMIT, |look| {
-            assert!(look.suspected().is_none(), "{}: {look:?}", mpi.name);
+            check_well(look, mpi.name);
             progressing += u32::from(matches!(look.job, Job::Progressing | Job::Idle));
             false
         });
@@ -221,7 +232,7 @@ fn ranks_that_are_stopped_at_random_are_no_deadlock() {
                     let look = job.watch.look().expect("a look");
                     looks += 1;
                     seen_stopped += look.ranks.iter().filter(|rank| rank.stopped).count();
-                    assert!(look.suspected().is_none(), "{} {what}: {look:?}", mpi.name);
+                    check_well(&look, what);
                 }
                 chosen.iter().for_each(|pid| send(*pid, libc::SIGCONT));
                 std::thread::sleep(Duration::from_micros(next(3000)));
@@ -270,5 +281,64 @@ fn initialisation_is_over_when_all_ranks_are_past_it() {
             assert!(begin.elapsed() < LIMIT, "{now:?}");
         }
         assert!(seen_within, "{}", mpi.name);
+    });
+}
+
+/// A job that hangs, and that nobody has looked at yet.
+fn hung(place: &Place, mpi: &Installation, what: &str, settings: Settings) -> Option<Hung> {
+    let mut job = place.start(mpi, 2, &[what], settings)?;
+    job.begun(LIMIT)?;
+    std::thread::sleep(Duration::from_millis(500));
+    // Finds the pages, and looks at phases only.
+    assert!(job.watch.initialised().expect("pages").all());
+    Some(job)
+}
+
+type Hung = common::Running<'static>;
+
+#[test]
+fn one_look_alone_tells_of_no_deadlock() {
+    let settings = Settings {
+        apart: Duration::from_millis(50),
+        ..Settings::default()
+    };
+    each(|place, mpi| {
+        let Some(mut job) = hung(place, mpi, "receive", settings) else {
+            return;
+        };
+        let first = job.watch.look().expect("a look");
+        assert!(first.suspected().is_some(), "{first:?}");
+        assert!(first.deadlock().is_none(), "{first:?}");
+        std::thread::sleep(settings.apart);
+        let second = job.watch.look().expect("a look");
+        assert!(second.deadlock().is_some(), "{second:?}");
+    });
+}
+
+#[test]
+fn ranks_that_are_stopped_neither_poll_nor_end_their_sends() {
+    let settings = Settings {
+        polls: 3,
+        ..Settings::default()
+    };
+    each(|place, mpi| {
+        for what in ["test", "small-rendezvous"] {
+            let Some(mut job) = hung(place, mpi, what, settings) else {
+                return;
+            };
+            let pids = job.pids();
+            pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
+            std::thread::sleep(Duration::from_millis(100));
+            for _ in 0..20 {
+                let look = job.watch.look().expect("a look");
+                assert!(look.suspected().is_none(), "{} {what}: {look:?}", mpi.name);
+                assert!(look.ranks.iter().all(|rank| rank.stopped), "{look:?}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            pids.iter().for_each(|pid| send(*pid, libc::SIGCONT));
+            let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some());
+            let look = look.expect("a look");
+            assert!(look.deadlock().is_some(), "{} {what}: {look:?}", mpi.name);
+        }
     });
 }
