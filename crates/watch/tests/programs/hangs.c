@@ -36,6 +36,10 @@ int main(int argc, char **argv) {
     /* Some messages before, so that counters are not zero. */
     for (int i = 0; i < 5; i++)
         MPI_Sendrecv(&x, 1, MPI_INT, next, i % 2, &y, 1, MPI_INT, before, i % 2, W, MPI_STATUS_IGNORE);
+    /* A receive that is over is not posted any more. */
+    MPI_Irecv(&y, 1, MPI_INT, before, 3, W, q);
+    MPI_Send(&x, 1, MPI_INT, next, 3, W);
+    MPI_Wait(q, MPI_STATUS_IGNORE);
     if (!is(what, "clean"))
         about();
     if (is(what, "receive") || is(what, "threads")) {
