@@ -5,6 +5,7 @@ mod common;
 
 use common::{Place, send};
 use idlewave_gang::state::{Cause, State};
+use idlewave_interpose::StateCount;
 use idlewave_mpi::testing::{Installation, installations};
 use idlewave_watch::{Job, Look, Settings};
 use std::time::Duration;
@@ -120,6 +121,25 @@ fn waits_for_several_requests_are_found() {
 fn deadlocks_over_several_communicators_are_found() {
     let words = ["MPI_Barrier (collective 1 of communicator "];
     check(3, "split", &[0, 1, 2], &words);
+}
+
+#[test]
+fn counters_of_communicators_that_were_freed_are_nobody_elses() {
+    each(|place, mpi| {
+        let Some(look) = deadlock(place, mpi, 2, "communicators") else {
+            return;
+        };
+        for rank in &look.ranks {
+            let record = &rank.record;
+            let world = record.communicators.iter().find(|of| of.world);
+            let world = world.expect("MPI_COMM_WORLD").key;
+            let other = record.pairs.iter().filter(|of| of.communicator != world);
+            let counts: Vec<_> = other.map(|of| (&of.sent, &of.received)).collect();
+            let one = StateCount::Tags(vec![(2, 1)]);
+            assert_eq!(counts, [(&one, &one)], "{}", mpi.name);
+            assert_eq!(record.communicators.len(), 2);
+        }
+    });
 }
 
 #[test]

@@ -109,6 +109,14 @@ int main(int argc, char **argv) {
             MPI_Barrier(W);
         } else
             MPI_Barrier(other);
+    } else if (is(what, "communicators")) {
+        for (int i = 0; i < 4; i++) {
+            MPI_Comm_dup(W, &other);
+            MPI_Sendrecv(&x, 1, MPI_INT, next, 2, &y, 1, MPI_INT, before, 2, other, MPI_STATUS_IGNORE);
+            if (i < 3)
+                MPI_Comm_free(&other);
+        }
+        MPI_Recv(&x, 1, MPI_INT, before, 7, other, MPI_STATUS_IGNORE);
     } else if (is(what, "probe")) {
         MPI_Status s;
         MPI_Probe(before, 9, W, &s);
