@@ -165,6 +165,7 @@ fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
             site.switch(i % 2);
             std::thread::sleep(Duration::from_millis(2));
         }
+        assert!(site.devices[1].processes(0).unwrap() == [Some(dying[1].child.id())]);
         dying[1].child.kill().unwrap();
         while site::any_lives(&mut talking) {
             site.switch(1);
@@ -178,6 +179,48 @@ fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
             assert!(!device.has_failed(1).unwrap());
         }
     }
+}
+
+#[test]
+fn ranks_killed_at_random_moments_cost_their_own_gang_alone() {
+    let mut site = Site::new(bad(3), Policy::Valid, 2);
+    let mut dice = dice(11);
+    site.admit(0, &[0, 1, 2, 0]);
+    site.start(0);
+    let mut talking = site.ranks(0, "talk");
+    for gang in 1..9 {
+        site.admit(gang, &[2, 1, 0]);
+        let mut dying = site.ranks(gang, "hang");
+        for _ in 0..dice() % 8 {
+            site.switch([0, gang][(dice() % 2) as usize]);
+            std::thread::sleep(Duration::from_micros(dice() % 4_000));
+        }
+        let victim = (dice() % 3) as usize;
+        // Only its parent would learn of one that is killed before it has come.
+        let own = Some(dying[victim].child.id());
+        let node = [2, 1, 0][victim];
+        while site.devices[node].processes(gang).unwrap() != [own] {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        dying[victim].child.kill().unwrap();
+        while site::any_lives(&mut dying) {
+            site.switch(gang);
+            std::thread::sleep(Duration::from_micros(dice() % 4_000));
+            site.switch(0);
+        }
+        for (rank, process) in dying.iter_mut().enumerate() {
+            let code = process.child.wait().unwrap().code();
+            assert_eq!(code, (rank != victim).then_some(3), "rank {rank}");
+        }
+        while site.devices[0].active() != Some(0) {
+            site.switch(0);
+        }
+        for device in &site.devices {
+            device.dismiss(gang).unwrap();
+        }
+    }
+    site::end(&mut talking);
+    assert!(!site.devices[0].has_failed(0).unwrap());
 }
 
 #[test]

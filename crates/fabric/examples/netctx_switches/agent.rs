@@ -98,8 +98,14 @@ impl Node {
             }
             ["resume", epoch] => self.device.resume(epoch.parse()?).map(done)?,
             ["kill", gang, rank] => {
-                let rank = self.ranks.get_mut(&(gang.parse()?, rank.parse()?));
-                rank.ok_or("find the rank")?.kill().map(done)?
+                let gang = gang.parse()?;
+                let rank = self.ranks.get_mut(&(gang, rank.parse()?));
+                let rank = rank.ok_or("find the rank")?;
+                // Of one that dies before it has come nobody would learn but its parent.
+                while !self.device.processes(gang)?.contains(&Some(rank.id())) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                rank.kill().map(done)?
             }
             ["failed", gang] => self.device.has_failed(gang.parse()?)?.to_string(),
             ["end", gang] => self.end(gang.parse()?)?,

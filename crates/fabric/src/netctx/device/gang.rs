@@ -137,6 +137,15 @@ impl Admitted {
         (0..self.ranks.len() as u32).map(move |place| (place, shared.seat(slot, place)))
     }
 
+    /// By place: the process.
+    pub(super) fn processes(&self, shared: &Shared) -> Vec<Option<u32>> {
+        let process = |(_, seat): (u32, &Seat)| match seat.process.load(Ordering::Acquire) {
+            0 => None,
+            process => Some(process),
+        };
+        self.seats(shared).map(process).collect()
+    }
+
     /// Ranks on other nodes.
     fn far(&self) -> impl Iterator<Item = u32> + Clone + use<'_> {
         let nodes = (0..).zip(&self.nodes);

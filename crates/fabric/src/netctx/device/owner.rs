@@ -109,6 +109,10 @@ impl<T: Transport> Owner<T> {
         Ok(self.find(gang)?.nodes.clone())
     }
 
+    pub(super) fn processes(&self, gang: u32) -> Result<Vec<Option<u32>>, DeviceError> {
+        Ok(self.find(gang)?.processes(&self.shared))
+    }
+
     pub(super) fn has_failed(&self, gang: u32) -> Result<bool, DeviceError> {
         Ok(self.find(gang)?.has_failed(&self.shared))
     }

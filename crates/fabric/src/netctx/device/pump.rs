@@ -160,6 +160,15 @@ impl<T: Transport + 'static> Device<T> {
         self.inner.owner().nodes(gang)
     }
 
+    /// By place, the process of each rank of a gang that is here; `None` if it has not come yet. Of one that dies before it comes
+    /// only its parent learns, which then says so with [`fail`](Self::fail).
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn processes(&self, gang: u32) -> Result<Vec<Option<u32>>, DeviceError> {
+        self.inner.owner().processes(gang)
+    }
+
     /// The gang whose context is active; `None` before the first switch.
     pub fn active(&self) -> Option<u32> {
         self.inner.owner().active()
