@@ -181,6 +181,76 @@ fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
     }
 }
 
+/// Stops processes by a signal until that is so, or lets them go on.
+fn freeze(ranks: &mut [site::RankProcess], frozen: bool) {
+    let lives = |rank: &mut site::RankProcess| rank.child.try_wait().unwrap().is_none();
+    let left: Vec<_> = ranks
+        .iter_mut()
+        .filter_map(|r| lives(r).then_some(&r.child))
+        .collect();
+    for child in &left {
+        let signal = if frozen { libc::SIGSTOP } else { libc::SIGCONT };
+        // SAFETY: a process of ours that nobody has waited for, so that its number is its own.
+        unsafe { libc::kill(child.id() as i32, signal) };
+    }
+    let runs = |child: &&std::process::Child| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let state = stat.rsplit(") ").next().unwrap();
+        !state.starts_with(['T', 'Z'])
+    };
+    while frozen && left.iter().any(runs) {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn frozen_ranks_find_everything_as_they_left_it() {
+    for policy in Policy::ALL {
+        let site = Site::new(site::udp(2), policy, 2);
+        let mut gangs = Vec::new();
+        for gang in 0..2 {
+            site.admit(gang, &[0, 1, 0]);
+        }
+        site.start(0);
+        for gang in 0..2 {
+            gangs.push(site.ranks(gang, "talk"));
+        }
+        freeze(&mut gangs[1], true);
+        let (mut switches, mut given_up, mut running) = (0, 0, 0);
+        let mut dice = dice(8);
+        for epoch in 2.. {
+            if !gangs.iter_mut().any(|ranks| site::any_lives(ranks)) {
+                break;
+            }
+            for device in &site.devices {
+                device.stop(running).unwrap();
+            }
+            for device in &site.devices {
+                assert!(device.wait_drained(LIMIT).complete);
+            }
+            freeze(&mut gangs[running as usize], true);
+            if site.devices.iter().all(|device| device.is_drained()) {
+                running = 1 - running;
+                switches += 1;
+                for device in &site.devices {
+                    device.switch(running, Duration::ZERO).unwrap();
+                }
+            } else {
+                given_up += 1;
+            }
+            for device in &site.devices {
+                device.resume(epoch).unwrap();
+            }
+            freeze(&mut gangs[running as usize], false);
+            std::thread::sleep(Duration::from_micros(dice() % 3_000));
+        }
+        let said: Vec<_> = gangs.iter_mut().map(|ranks| site::end(ranks)).collect();
+        println!("{policy:?}: {switches} switches, {given_up} given up");
+        assert_eq!(said[0], said[1], "both say the same");
+        assert!(switches > 10, "{switches}");
+    }
+}
+
 #[test]
 fn ranks_killed_at_random_moments_cost_their_own_gang_alone() {
     let mut site = Site::new(bad(3), Policy::Valid, 2);

@@ -69,8 +69,9 @@ impl<T: Transport> Inner<T> {
 /// A node's network, for the process that switches gangs. Its thread has the scheduling of the one that makes it.
 ///
 /// A switch is [`stop`](Self::stop), [`wait_drained`](Self::wait_drained) or [`is_drained`](Self::is_drained), perhaps freezing the processes,
-/// [`switch`](Self::switch) and [`resume`](Self::resume); each on all nodes before the next, but for the last two. To give it up at any
-/// time before the switch is to [`resume`](Self::resume). If the device is dropped, its ranks fail as soon as they wait for anything.
+/// [`switch`](Self::switch) and [`resume`](Self::resume); each on all nodes before the next, but for the last two. Who freezes asks once
+/// more whether it is drained: a rank may have been frozen just as it was about to enter, and the switch must be given up then, on all
+/// nodes, before any of them switches. To give it up at any time before the switch is to thaw and [`resume`](Self::resume). If the device is dropped, its ranks fail as soon as they wait for anything.
 pub struct Device<T: Transport + 'static> {
     inner: Arc<Inner<T>>,
     thread: Option<JoinHandle<()>>,

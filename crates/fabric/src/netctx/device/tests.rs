@@ -133,3 +133,58 @@ fn a_rank_that_outlives_its_gang_is_no_rank_of_the_next_in_its_place() {
     assert!(new.reach(|_| ()).1 && !new.has_failed());
     assert!(!device.has_failed(3).expect("the next"));
 }
+
+#[test]
+fn a_node_that_is_let_go_on_before_another_loses_no_time() {
+    use crate::netctx::Udp;
+    use crate::{Fabric, Tag};
+    use idlewave_units::{Nanos, Rank};
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut devices = Vec::new();
+    for (node, udp) in (0..).zip(Udp::loopback(2).expect("sockets")) {
+        let setup = Setup {
+            node,
+            timeout: Nanos::from_secs(20),
+            ..Setup::new(directory.path().join(format!("node{node}")))
+        };
+        let device = Device::new(&setup, udp).expect("a device");
+        let nodes = vec![0, 1];
+        device.admit(&Gang { gang: 0, nodes }).expect("room");
+        device.switch(0, LIMIT).expect("a gang");
+        device.resume(1).expect("an epoch");
+        devices.push(device);
+    }
+    let mut ranks = Vec::new();
+    for (rank, device) in devices.iter().enumerate() {
+        let text = format!("{},0,{rank},2,sleep", device.path().display());
+        let attachment = Attachment::parse(&text).expect("an attachment");
+        ranks.push(attachment.attach().expect("a seat"));
+    }
+    for device in &devices {
+        device.stop(0).expect("the gang");
+    }
+    for device in &devices {
+        assert!(device.wait_drained(LONG).complete);
+    }
+    devices[0].resume(2).expect("an epoch");
+    let before = devices[1].traffic();
+    let to = Rank::new(1);
+    ranks[0]
+        .start_send(to, Tag(1), vec![7; 10])
+        .expect("a send");
+    let begin = Instant::now();
+    // It has come, and was kept: not taken, and not dropped.
+    while devices[0].traffic().sent < 4 && begin.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(devices[1].traffic(), before);
+    devices[1].resume(2).expect("an epoch");
+    let receiving = ranks[1].start_receive(Some(Rank::new(0)), Tag(1), 10, Vec::new());
+    let receiving = receiving.expect("a receive");
+    let delivery = ranks[1].finish_receive(receiving, &mut || ());
+    assert_eq!(delivery.expect("a message").data, [7; 10]);
+    for device in &devices {
+        assert_eq!(device.traffic().timeouts, 0, "nothing was said twice");
+    }
+}
