@@ -71,3 +71,49 @@ impl ChannelError {
 fn before(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) > 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netctx::frame::{Header, Kind, Link};
+
+    const PAYLOAD: usize = 8;
+
+    fn ring() -> Vec<u8> {
+        vec![0; 4 * Ring::stride(PAYLOAD)]
+    }
+
+    #[test]
+    fn marks_that_no_rank_can_have_come_to_are_refused_and_change_nothing() {
+        // Across the wrap-around; two of four slots are filled.
+        let first = u32::MAX;
+        let mut bytes = ring();
+        let mut state = SendState::new(Link::default(), first, 4);
+        let slots = Ring::new(&mut bytes, PAYLOAD).expect("four slots");
+        let mut sender = Sender::new(&mut state, slots);
+        assert!(sender.push(&[1], true) && sender.push(&[2], true));
+        for (filled, possible) in [(0, false), (1, true), (4, false), (3, true), (2, false)] {
+            assert_eq!(sender.fill_to(filled), possible, "{filled}");
+        }
+        assert_eq!((sender.state().stored(), sender.room()), ((first, 4), 0));
+
+        let mut bytes = ring();
+        let mut state = ReceiveState::new(Link::default(), first, 4);
+        let slots = Ring::new(&mut bytes, PAYLOAD).expect("four slots");
+        let mut receiver = Receiver::new(&mut state, slots);
+        for sequence in [first, 0, 1] {
+            let header = Header {
+                kind: Kind::End,
+                link: Link::default(),
+                sequence,
+                limit: 0,
+            };
+            assert!(receiver.hear(&header, &[7]));
+        }
+        for (taken, possible) in [(first - 1, false), (0, true), (first, false), (3, false)] {
+            assert_eq!(receiver.release_to(taken), possible, "{taken}");
+        }
+        assert_eq!(receiver.state().stored(), (0, 2));
+        assert!(receiver.release_to(2), "all of them");
+    }
+}
