@@ -26,6 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often admission, early ends of turns, and what agents know are looked at.
 const LOOK: Nanos = Nanos::from_millis(20);
+/// How long it sleeps at least while a turn cannot be ended.
+const AGAIN: Nanos = Nanos::from_millis(1);
 /// How often agents are told all gangs, though nothing changed.
 const SAY_AGAIN: Nanos = Nanos::from_millis(250);
 /// How long it is waited for agents that have not carried out the present state of the gangs.
@@ -163,7 +165,8 @@ impl<C: Courier> Center<C> {
             until = until.min(moment);
         }
         if self.protocol.idle() && self.protocol.running() != Slot::All {
-            until = until.min(self.turn.until);
+            // A turn that is over and cannot be ended yet is asked again after a while: this thread never spins.
+            until = until.min(self.turn.until.max(clock::now() + AGAIN));
         }
         if self.clients.behind() {
             until = until.min(clock::now() + Nanos::from_millis(2));
@@ -285,7 +288,7 @@ impl<C: Courier> Center<C> {
             }
             // Nobody has a use for a turn: who has the CPUs keeps them.
             Some(Decision::Rest { until }) => {
-                let soon = now + self.settings.desk.policy.longest;
+                let soon = now + self.settings.desk.policy.longest.max(LOOK);
                 self.turn.until = until.map_or(soon, |until| until.clamp(now + LOOK, soon));
                 return;
             }

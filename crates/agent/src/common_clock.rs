@@ -39,7 +39,9 @@ impl CommonClock {
         }
         let half = number(trip) / 2;
         self.trips.push_back(Trip {
-            offset: number(theirs).saturating_sub(number(sent)).saturating_sub(half),
+            offset: number(theirs)
+                .saturating_sub(number(sent))
+                .saturating_sub(half),
             error: half + 1,
         });
         let best = self.trips.iter().min_by_key(|trip| trip.error);
@@ -67,9 +69,14 @@ impl CommonClock {
 
     /// Our time at that time of the controller's.
     pub fn own(&self, common: Nanos) -> Nanos {
-        Nanos::from_nanos(common.get().saturating_add_signed(self.shift.saturating_neg()))
+        Nanos::from_nanos(
+            common
+                .get()
+                .saturating_add_signed(self.shift.saturating_neg()),
+        )
     }
 
+    #[cfg(test)]
     /// How far the clocks are apart, and by how much that may be wrong, ns; `None`: not known yet.
     pub fn offset(&self) -> Option<(i64, i64)> {
         let best = self.trips.iter().map(|trip| trip.error).min()?;
@@ -92,7 +99,10 @@ mod tests {
         assert!(!clock.is_known());
         // Asked at 1000, answered at 1010 by both, heard at 1100: the middle of the trip is 1050.
         assert_eq!(clock.answer(us(1_000), us(1_100), us(1_010)), 0);
-        assert_eq!((clock.now(us(2_000)), clock.own(us(2_000))), (us(2_000), us(2_000)));
+        assert_eq!(
+            (clock.now(us(2_000)), clock.own(us(2_000))),
+            (us(2_000), us(2_000))
+        );
         assert!(clock.is_known());
     }
 

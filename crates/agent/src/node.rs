@@ -133,10 +133,9 @@ impl<C: Courier> Node<C> {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        let until = self
-            .timers
-            .next()
-            .map_or(self.tell_at, |t| t.min(self.tell_at));
+        let timer = self.timers.next().map(|at| self.clock.own(at));
+        let moments = [timer, self.courier.due(), Some(self.ask_at)];
+        let until = moments.into_iter().flatten().fold(self.tell_at, Nanos::min);
         let ready = wait(&[self.courier.socket(), self.scout.socket()], Some(until))?;
         while let Some((name, epoch)) = self.timers.due(self.clock.now(clock::now())) {
             self.event(Event::Timer { name, epoch });
@@ -247,7 +246,12 @@ impl<C: Courier> Node<C> {
     /// Often until it is known, then often enough for clocks that drift by 100 ppm.
     fn ask_time(&mut self) {
         let sent = clock::now();
-        self.ask_at = sent + if self.clock.is_known() { ASK_SELDOM } else { ASK };
+        self.ask_at = sent
+            + if self.clock.is_known() {
+                ASK_SELDOM
+            } else {
+                ASK
+            };
         let bytes = Parcel::State(State::AskTime { sent }).encode();
         self.courier.send(sent, Peer::Controller, &bytes);
     }
