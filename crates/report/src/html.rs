@@ -5,6 +5,7 @@
 //! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
 
 mod calibration;
+mod gang;
 mod jitter;
 mod lanes;
 mod loads;
@@ -32,6 +33,7 @@ mod windows;
 mod windows_of_waits;
 
 pub use calibration::calibration_page;
+pub use gang::gang_page;
 pub use placement::placement_page;
 pub use simulation::simulation_page;
 pub use study::study_page;

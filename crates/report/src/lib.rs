@@ -6,6 +6,7 @@
 mod calibration;
 mod error;
 mod facts;
+mod gang;
 mod html;
 mod number;
 mod placement;
@@ -22,7 +23,10 @@ pub use calibration::{
 };
 pub use error::ReportError;
 
-pub use html::{calibration_page, placement_page, render_html, simulation_page, study_page};
+pub use gang::{GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+pub use html::{
+    calibration_page, gang_page, placement_page, render_html, simulation_page, study_page,
+};
 pub use placement::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
     StudyRow, StudySheet, SwitchSheet,

@@ -7,11 +7,13 @@
 mod bench;
 mod case;
 mod error;
+mod sheet;
 mod study;
 mod text;
 
 pub use bench::{Bench, Seen, Trial};
 pub use case::{Case, Compares, Program, Table, Treatment, baselines, built_in, given};
 pub use error::TrialError;
+pub use sheet::sheet;
 pub use study::{Filled, Row, Spread, Study, program_words, slice, study, treatment_words, words};
 pub use text::text;

@@ -88,7 +88,7 @@ impl Place {
             match Control::connect(&path) {
                 Ok(control) => return Ok(control),
                 Err(error) => {
-                    first.get_or_insert_with(|| (path, error));
+                    first.get_or_insert((path, error));
                 }
             }
         }

@@ -11,7 +11,8 @@ use idlewave_measure::{FixedStepsOptions, fixed_steps};
 use idlewave_mpi::Search;
 use idlewave_record::{Machine, Programs as _};
 use idlewave_recording::{Quiet, Stop};
-use idlewave_trial::{Bench, TrialError, built_in, given, study, text};
+use idlewave_report::gang_page;
+use idlewave_trial::{Bench, TrialError, built_in, given, sheet, study, text};
 use idlewave_units::Nanos;
 use idlewave_workloads::fibonacci::counts_per_thousand_steps;
 use std::ffi::{OsStr, OsString};
@@ -53,6 +54,9 @@ pub struct StudyArgs {
     /// Print JSON, with every run
     #[arg(long)]
     json: bool,
+    /// Write the page to FILE, which must not exist
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Two programs instead of the built-in ones: COMMAND --and COMMAND
     #[arg(last = true, value_name = "COMMANDS")]
     commands: Vec<OsString>,
@@ -119,6 +123,9 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         );
     }
     let commands = commands(&args.commands)?;
+    if let Some(path) = &args.html {
+        files::refuse_place(path, "--html")?;
+    }
     let launcher = launcher(args);
     let yields = is_open_mpi(launcher.as_deref(), &commands);
     let directory = tempfile::Builder::new()
@@ -147,12 +154,21 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let found = study(&bench, &tables, args.repeats, machine(), stop, &bars);
     bars.finish();
     let found = found?;
+    if let Some(path) = &args.html {
+        let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let page = gang_page(&sheet(&found, command.collect(), env!("CARGO_PKG_VERSION")));
+        files::write_new(path, "--html", |out| out.write_all(page.as_bytes()))?;
+    }
     if args.json {
         let text = serde_json::to_string_pretty(&found)
             .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
         return print(&format!("{text}\n"));
     }
-    print(&text(&found))
+    print(&text(&found))?;
+    match &args.html {
+        Some(path) => print(&format!("page: {}\n", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// Two commands, parted by `--and`; none if there are no words.
