@@ -1,6 +1,8 @@
 //! The control socket: who is connected, who they are, and what they ask. It never waits for anybody.
 
 use crate::control::{Reply, Request};
+use idlewave_freeze::clock;
+use idlewave_units::Nanos;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -15,6 +17,10 @@ const LONGEST: usize = 64 << 10;
 const UNREAD: usize = 4 << 20;
 /// Connections at once.
 const MOST: usize = 256;
+/// Connections at once of one user who is not root: the others find a place as well.
+const MOST_OF_USER: usize = 96;
+/// From one request of a connection to its next. Answers cost time of a thread of real-time priority, which switches.
+const BREATH: Nanos = Nanos::from_millis(1);
 
 /// A connection, by number.
 pub type ClientId = u64;
@@ -25,6 +31,10 @@ struct Client {
     user: u32,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Nothing more comes from it.
+    closed: bool,
+    /// When its next request is taken.
+    again: Nanos,
 }
 
 /// What came from a connection.
@@ -82,44 +92,34 @@ impl Clients {
 
     /// What becomes readable when somebody connects or asks.
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-        let streams = self.clients.values().map(|client| client.stream.as_fd());
+        let open = self.clients.values().filter(|client| !client.waits());
+        let streams = open.map(|client| client.stream.as_fd());
         std::iter::once(self.listener.as_fd())
             .chain(streams)
             .collect()
     }
 
-    /// Whether somebody has not taken all that was said yet.
+    /// Whether somebody has not taken all that was said yet, or was not answered all that was asked.
     pub fn behind(&self) -> bool {
-        self.clients
-            .values()
-            .any(|client| !client.output.is_empty())
+        let behind = |client: &Client| !client.output.is_empty() || client.waits();
+        self.clients.values().any(behind)
     }
 
     /// Takes what has come, in the order of the connections.
     pub fn take(&mut self) -> Vec<(ClientId, Word)> {
         while let Ok((stream, _)) = self.listener.accept() {
-            let user = user(&stream);
-            if let (true, Some(user), Ok(())) = (
-                self.clients.len() < MOST,
-                user,
-                stream.set_nonblocking(true),
-            ) {
-                let (input, output) = (Vec::new(), Vec::new());
-                let client = Client {
-                    stream,
-                    user,
-                    input,
-                    output,
-                };
-                self.clients.insert(self.next, client);
-                self.next += 1;
-            }
+            self.welcome(stream);
         }
+        let now = clock::now();
         let mut words = Vec::new();
         let mut gone = Vec::new();
         for (id, client) in &mut self.clients {
-            let open = client.read();
-            while let Some(line) = client.line() {
+            if now < client.again {
+                continue;
+            }
+            client.read();
+            if let Some(line) = client.line() {
+                client.again = now + BREATH;
                 match serde_json::from_slice(&line) {
                     Ok(request) => words.push((*id, Word::Asked(request, client.user))),
                     Err(error) => client.say(&Reply::Failed(format!(
@@ -127,7 +127,8 @@ impl Clients {
                     ))),
                 }
             }
-            if !client.flush() || !open || client.input.len() > LONGEST {
+            let over = client.closed || client.input.len() > LONGEST;
+            if !client.flush() || over && !client.asks() {
                 gone.push(*id);
             }
         }
@@ -136,6 +137,31 @@ impl Clients {
             words.push((id, Word::Gone));
         }
         words
+    }
+
+    fn welcome(&mut self, stream: UnixStream) {
+        let (Some(user), Ok(())) = (user(&stream), stream.set_nonblocking(true)) else {
+            return;
+        };
+        let mut client = Client {
+            stream,
+            user,
+            input: Vec::new(),
+            output: Vec::new(),
+            closed: false,
+            again: Nanos::ZERO,
+        };
+        let of_user = self.clients.values().filter(|c| c.user == user).count();
+        if self.clients.len() >= MOST || of_user >= MOST_OF_USER && user != 0 {
+            client.say(&Reply::Failed(format!(
+                "connect: user {user} has {of_user} connections of {} to the gang service; wait until some have ended",
+                self.clients.len()
+            )));
+            client.flush();
+            return;
+        }
+        self.clients.insert(self.next, client);
+        self.next += 1;
     }
 
     /// Says something to a connection; to one that is gone, nothing.
@@ -154,19 +180,29 @@ impl Drop for Clients {
 }
 
 impl Client {
-    /// Takes what is there; false if the other end has closed.
-    fn read(&mut self) -> bool {
+    /// Whether a request has come that was not taken.
+    fn asks(&self) -> bool {
+        self.input.contains(&b'\n')
+    }
+
+    /// Whether it has to wait for its turn: its socket is not looked at.
+    fn waits(&self) -> bool {
+        self.again > Nanos::ZERO
+    }
+
+    /// Takes what is there.
+    fn read(&mut self) {
+        self.again = Nanos::ZERO;
         let mut bytes = [0; 4096];
-        while self.input.len() <= LONGEST {
+        while !self.closed && self.input.len() <= LONGEST {
             match self.stream.read(&mut bytes) {
-                Ok(0) => return false,
+                Ok(0) => self.closed = true,
                 Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return false,
+                Err(_) => self.closed = true,
             }
         }
-        true
     }
 
     fn line(&mut self) -> Option<Vec<u8>> {
@@ -219,6 +255,9 @@ fn user(stream: &UnixStream) -> Option<u32> {
     (done == 0).then_some(credentials.uid)
 }
 
+/// How long a service that lives may take for an answer.
+const ANSWER: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The asking end, for commands: it waits.
 #[derive(Debug)]
 pub struct Control {
@@ -240,13 +279,15 @@ impl Control {
     /// Asks, and waits for the next thing that is said.
     ///
     /// # Errors
-    /// The service has gone, or is of another version.
+    /// The service has gone, does not answer within 10 s, or is of another version.
     pub fn ask(&mut self, request: &Request) -> io::Result<Reply> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        self.stream.write_all(&line)?;
-        self.next(None)?
-            .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+        // What was refused before it asked is there to be read.
+        let written = self.stream.write_all(&line);
+        let limit = Some(ANSWER);
+        let reply = self.next(limit).map_err(|e| written.err().unwrap_or(e))?;
+        reply.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
     }
 
     /// The next thing that is said; `None` if nothing was within `limit`.

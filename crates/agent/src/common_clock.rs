@@ -55,6 +55,12 @@ impl CommonClock {
         off
     }
 
+    /// From now on it may be another clock, which may even be behind. What was known of the earlier one holds until the next answer.
+    pub fn forget(&mut self) {
+        self.trips.clear();
+        self.last = Nanos::ZERO;
+    }
+
     /// Whether anything is known of the controller's clock.
     pub fn is_known(&self) -> bool {
         !self.trips.is_empty()
@@ -116,6 +122,11 @@ mod tests {
         // 3 us each way.
         assert_eq!(clock.answer(us(2_000), us(2_006), us(2_503)), 40_000);
         assert_eq!(clock.now(us(2_010)), us(2_510));
+        // Another controller: its first answer counts, however long it took.
+        let mut other = clock.clone();
+        other.forget();
+        assert!(!other.is_known());
+        assert_eq!(other.answer(us(3_000), us(3_100), us(13_050)), 9_500_000);
         // A worse trip changes nothing, and one from before it was asked neither.
         assert_eq!(clock.answer(us(3_000), us(4_000), us(3_500)), 0);
         assert_eq!(clock.answer(us(4_000), us(3_000), us(9_500)), 0);

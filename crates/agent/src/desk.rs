@@ -1,8 +1,12 @@
 //! What the controller knows of nodes and gangs: who was admitted, who waits for its ranks, who has ended, and whose turn it is.
 //! Pure: it takes what is said with its time, and is asked.
 
+mod job;
+
+pub use job::{DeskError, Job};
+
 use crate::control::{GangStatus, Stage};
-use crate::parcel::{Mark, Seen, Spec};
+use crate::parcel::{Seen, Spec};
 use idlewave_gang::GangId;
 use idlewave_gang::matrix::{Demand, Matrix, MatrixError, Packing, RowId};
 use idlewave_gang::policy::{Activity, Class, Decision, Policy, PolicyError, Settings};
@@ -43,21 +47,6 @@ pub struct NodeFacts {
     pub version: u64,
 }
 
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// For people.
-    pub name: String,
-    /// Whose.
-    pub user: u32,
-    /// How its processes are known.
-    pub mark: Mark,
-    /// Who goes first.
-    pub class: Class,
-    /// Its share against others of its class, from 1.
-    pub weight: u32,
-}
-
 #[derive(Clone, Debug)]
 struct Gang {
     job: Job,
@@ -72,33 +61,6 @@ struct Gang {
     /// Looks one after the other at which it had not used its turns.
     unused: u8,
     idle: bool,
-}
-
-/// Why a request cannot be met. Fits "failed to ...".
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum DeskError {
-    /// No such gang.
-    #[error("find gang {0}: there is none of that number; `idlewave gang list` shows them")]
-    NoGang(u32),
-    /// It is somebody else's.
-    #[error("cancel gang {gang} of user {theirs} as user {asked}: it is another user's")]
-    OtherUser {
-        /// Which.
-        gang: u32,
-        /// Whose.
-        theirs: u32,
-        /// Who asked.
-        asked: u32,
-    },
-    /// The service takes nothing new.
-    #[error("admit a gang: gang switching is drained; `idlewave gang drain --undo` lets it go on")]
-    Draining,
-    /// Its mark is taken.
-    #[error("admit a gang: its mark is that of gang {0}")]
-    Marked(u32),
-    /// Settings out of range.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 /// What the controller knows.
@@ -172,16 +134,17 @@ impl Desk {
     /// A job asks to be switched.
     ///
     /// # Errors
-    /// [`DeskError::Draining`], [`DeskError::Marked`], a weight of 0.
+    /// [`DeskError::Draining`], [`DeskError::Marked`], a weight of 0, what [`Job::fits`] says.
     pub fn submit(&mut self, job: Job, now: Nanos) -> Result<GangId, DeskError> {
         if self.draining {
             return Err(DeskError::Draining);
         }
+        job.fits(self.gangs.values().map(|gang| gang.job.user))?;
         let alive = |gang: &&Gang| !matches!(gang.stage, Stage::Ended);
         let twin = self
             .gangs
             .iter()
-            .find(|(_, g)| alive(g) && g.job.mark == job.mark);
+            .find(|(_, g)| alive(g) && g.job.mark == job.mark && g.job.user == job.user);
         if let Some((gang, _)) = twin {
             return Err(DeskError::Marked(gang.get()));
         }

@@ -17,24 +17,34 @@ pub enum Phase {
     Decided,
 }
 
-/// Dies here if `IDLEWAVE_GANG_DIE` says so: the name of the phase in small letters, a colon, and how often it is passed before.
+/// Kills here if the file that `IDLEWAVE_GANG_FAULT` names is there: its one line is the phase in small letters, and the processes that
+/// are to die. Whoever takes the file away does it, once.
 #[cfg(debug_assertions)]
 pub fn die_at(phase: Phase) {
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
-    static PASSED: AtomicU64 = AtomicU64::new(0);
-    let wanted = WANTED.get_or_init(|| {
-        let text = std::env::var("IDLEWAVE_GANG_DIE").ok()?;
-        let (name, times) = text.split_once(':')?;
-        Some((name.to_owned(), times.parse().ok()?))
-    });
-    let Some((name, times)) = wanted else { return };
-    if *name == format!("{phase:?}").to_lowercase()
-        && PASSED.fetch_add(1, Ordering::Relaxed) == *times
-    {
+    static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| std::env::var_os("IDLEWAVE_GANG_FAULT").map(Into::into));
+    let Some(file) = file else { return };
+    let Ok(line) = std::fs::read_to_string(file) else {
+        return;
+    };
+    let mut words = line.split_ascii_whitespace();
+    if words.next() != Some(&format!("{phase:?}").to_lowercase()) {
+        return;
+    }
+    let pids: Vec<libc::pid_t> = words.filter_map(|word| word.parse().ok()).collect();
+    if std::fs::remove_file(file).is_err() {
+        return;
+    }
+    // SAFETY: it reads a number of this process and cannot fail.
+    let own = unsafe { libc::getpid() };
+    for pid in pids.iter().filter(|pid| **pid > 0 && **pid != own) {
+        // SAFETY: numbers only, of processes that the test named.
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+    }
+    if pids.contains(&own) {
         // SAFETY: numbers only; the process is this one.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        unsafe { libc::kill(own, libc::SIGKILL) };
         // The signal may take a moment.
         std::thread::sleep(std::time::Duration::from_secs(10));
     }

@@ -1,5 +1,6 @@
 //! The gangs of a node: which processes they have here, and which of them run.
 
+use crate::guard::Guard;
 use crate::marked::{self, Marked};
 use crate::parcel::{Seen, Spec};
 use crate::scout::Sightings;
@@ -19,6 +20,8 @@ struct Held {
     since: Nanos,
     others: u32,
     trouble: Option<String>,
+    /// Whether it was looked for: what was not is not known to have no processes.
+    looked: bool,
     /// Whether processes were ever seen here.
     had: bool,
     told_end: Option<Nanos>,
@@ -28,7 +31,7 @@ struct Held {
 #[derive(Debug)]
 pub struct Gangs {
     freezer: Freezer,
-    watchdog: Option<Watchdog>,
+    guard: Option<Guard>,
     held: BTreeMap<GangId, Held>,
     /// Who may run now; `None` while a switch has frozen everything.
     runs: Option<Slot>,
@@ -39,11 +42,11 @@ pub struct Gangs {
 const GRACE: Nanos = Nanos::from_secs(5);
 
 impl Gangs {
-    /// None yet. A freeze that is not confirmed within `limit` has failed. What `watchdog` guards thaws when this process dies.
-    pub fn new(freezer: Freezer, watchdog: Option<Watchdog>, limit: Nanos) -> Self {
+    /// None yet. A freeze that is not confirmed within `limit` has failed. What `guard` watches thaws when this process dies.
+    pub fn new(freezer: Freezer, guard: Option<Guard>, limit: Nanos) -> Self {
         Self {
             freezer,
-            watchdog,
+            guard,
             held: BTreeMap::new(),
             runs: Some(Slot::All),
             limit,
@@ -53,9 +56,12 @@ impl Gangs {
     /// Takes over what gangs there are. Those that are not named any more are thawed and let go; those that are named
     /// run, or not, as the row that has the CPUs says.
     pub fn set(&mut self, specs: &[Spec]) {
-        let named: BTreeSet<GangId> = specs.iter().map(Spec::id).collect();
-        // Dropping a group thaws it and sends its processes home.
-        self.held.retain(|gang, _| named.contains(gang));
+        // Dropping a group thaws it and sends its processes home. A controller that started again counts gangs anew: another
+        // gang of the same number is not this one.
+        self.held.retain(|gang, held| {
+            let named = specs.iter().find(|spec| spec.id() == *gang);
+            named.is_some_and(|spec| spec.mark == held.spec.mark && spec.user == held.spec.user)
+        });
         for spec in specs {
             let held = self.held.entry(spec.id()).or_insert_with(|| Held {
                 spec: spec.clone(),
@@ -64,6 +70,7 @@ impl Gangs {
                 since: clock::now(),
                 others: 0,
                 trouble: None,
+                looked: false,
                 had: false,
                 told_end: None,
             });
@@ -71,6 +78,28 @@ impl Gangs {
         }
         self.keep();
         self.end();
+    }
+
+    /// Has the groups watched again if who watched them has ended; true if that is done now.
+    pub fn mend(&mut self, now: Nanos) -> bool {
+        let Some(guard) = &mut self.guard else {
+            return false;
+        };
+        if !guard.renew(now) {
+            return false;
+        }
+        for held in self.held.values_mut() {
+            let group = held.group.as_mut();
+            let guarded = group.map_or(Ok(()), |group| group.guard(guard.watchdog()));
+            held.trouble = guarded.err().map(|error| error.to_string());
+        }
+        self.keep();
+        true
+    }
+
+    /// Whether it is waited for another one to watch.
+    pub fn mending(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_coming)
     }
 
     /// All gangs that are known.
@@ -85,7 +114,13 @@ impl Gangs {
             let Some(marked) = found.get(gang) else {
                 continue;
             };
-            changed |= held.take_in(marked, &self.freezer, self.watchdog.as_ref(), now);
+            held.looked = true;
+            changed |= held.take_in(
+                marked,
+                &self.freezer,
+                self.guard.as_ref().map(Guard::watchdog),
+                now,
+            );
             if held.had && held.inside.is_empty() {
                 held.had = false;
                 ended.push(*gang);
@@ -98,9 +133,10 @@ impl Gangs {
         ended
     }
 
-    /// What is seen of each gang.
+    /// What is seen of each gang that was looked for.
     pub fn seen(&self, now: Nanos) -> Vec<Seen> {
-        self.held.values().map(|held| held.seen(now)).collect()
+        let looked = self.held.values().filter(|held| held.looked);
+        looked.map(|held| held.seen(now)).collect()
     }
 
     /// Freezes a row, or everything that is under control.

@@ -118,8 +118,11 @@ impl Marks {
                     since: before.map_or(now, |known| known.since),
                 },
             };
-            let spec = gangs.iter().find(|spec| entry.badge.is_of(&spec.mark));
             let user = fs::metadata(&directory).map(|m| Uid::new(m.uid()));
+            let own_gang = |spec: &&Spec| user.as_ref().is_ok_and(|user| *user == spec.uid());
+            // Two users may name the same mark: each has only processes of its own.
+            let mut of = gangs.iter().filter(|spec| entry.badge.is_of(&spec.mark));
+            let spec = of.clone().find(own_gang).or_else(|| of.next());
             if let (Some(spec), Ok(user)) = (spec, user) {
                 if own.is_none() || fs::read_link(directory.join("ns/net")).ok() == own {
                     let badge = &entry.badge;

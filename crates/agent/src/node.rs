@@ -25,6 +25,11 @@ const TELL_SELDOM: Nanos = Nanos::from_millis(500);
 /// How often the controller is asked for the time, until it has said it, and afterwards.
 const ASK: Nanos = Nanos::from_millis(20);
 const ASK_SELDOM: Nanos = Nanos::from_millis(250);
+/// The controller says all gangs four times a second. One that said nothing for this long may be another by now, which knows nobody.
+const SILENCE: Nanos = Nanos::from_secs(1);
+
+/// How often it is looked whether another watchdog serves yet, while nothing can be frozen.
+const MEND: Nanos = Nanos::from_millis(5);
 
 /// What an agent is told about itself.
 #[derive(Clone, Debug)]
@@ -58,6 +63,8 @@ pub enum NodeNote {
     Conflict(Epoch),
     /// Messages cannot be sent or received.
     Trouble(String),
+    /// The watchdog had ended, and another one watches.
+    Guarded,
 }
 
 /// The agent of a node.
@@ -73,6 +80,7 @@ pub struct Node<C> {
     ask_at: Nanos,
     version: u64,
     greeted: bool,
+    heard: Nanos,
     eager: bool,
     tell_at: Nanos,
     notes: Vec<NodeNote>,
@@ -101,6 +109,7 @@ impl<C: Courier> Node<C> {
             ask_at: Nanos::ZERO,
             version: 0,
             greeted: false,
+            heard: Nanos::ZERO,
             eager: false,
             tell_at: Nanos::ZERO,
             notes: Vec::new(),
@@ -135,7 +144,10 @@ impl<C: Courier> Node<C> {
     fn turn(&mut self) -> io::Result<()> {
         let timer = self.timers.next().map(|at| self.clock.own(at));
         let moments = [timer, self.courier.due(), Some(self.ask_at)];
-        let until = moments.into_iter().flatten().fold(self.tell_at, Nanos::min);
+        let mut until = moments.into_iter().flatten().fold(self.tell_at, Nanos::min);
+        if self.gangs.mending() {
+            until = until.min(clock::now() + MEND);
+        }
         let ready = wait(&[self.courier.socket(), self.scout.socket()], Some(until))?;
         while let Some((name, epoch)) = self.timers.due(self.clock.now(clock::now())) {
             self.event(Event::Timer { name, epoch });
@@ -152,6 +164,9 @@ impl<C: Courier> Node<C> {
         if clock::now() >= self.ask_at {
             self.ask_time();
         }
+        if self.gangs.mend(clock::now()) {
+            self.notes.push(NodeNote::Guarded);
+        }
         let trouble = self.courier.trouble().map(NodeNote::Trouble);
         self.notes.extend(trouble);
         Ok(())
@@ -167,6 +182,7 @@ impl<C: Courier> Node<C> {
     }
 
     fn state(&mut self, state: State) {
+        self.heard = clock::now();
         match state {
             State::Gangs {
                 version,
@@ -217,6 +233,13 @@ impl<C: Courier> Node<C> {
     /// Tells the controller who this is, or what is seen.
     fn tell(&mut self) {
         let now = clock::now();
+        if now > self.heard + SILENCE {
+            // Whatever its first state is, it is news here.
+            (self.greeted, self.version) = (false, 0);
+            // It may be on another node, with another clock.
+            self.clock.forget();
+            self.ask_at = now;
+        }
         let every = if self.greeted && !self.eager {
             TELL_SELDOM
         } else {

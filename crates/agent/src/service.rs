@@ -4,19 +4,17 @@ use crate::center::{Center, CenterSettings, Note};
 use crate::clients::Clients;
 use crate::courier::{Courier as _, Post, link_peer};
 use crate::desk::DeskError;
+use crate::guard::Guard;
 use crate::held::Gangs;
 use crate::node::{Node, NodeNote, NodeSettings};
 use crate::parcel::Place;
-use idlewave_freeze::{
-    FreezeError, Freezer, Kind, Uid, Watchdog, become_realtime, lock_memory, recover,
-};
+use idlewave_freeze::{FreezeError, Freezer, Kind, Uid, become_realtime, lock_memory, recover};
 use idlewave_gang::protocol::Peer;
 use idlewave_link::{Address, Auth, Key, Link, LinkError, Munge};
 use idlewave_units::{Nanos, NodeId};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 /// How long a freeze may take until it has failed. A process stops where it next runs: 0.13 ms on a node that is its own, 1 to
@@ -139,16 +137,13 @@ pub fn serve_node(
     // What an agent before this one may have left: its watchdog was killed with it.
     limits.extend(recover(&freezer).err().map(|error| error.to_string()));
     let above = options.priority.saturating_add(WATCHDOG_ABOVE).min(99);
-    let watchdog = match options.watchdog.split_first() {
-        Some((program, arguments)) => {
-            let mut command = Command::new(program);
-            command.args(arguments);
-            if options.priority > 0 {
-                command.arg(above.to_string());
-            }
-            Some(Watchdog::start(&mut command)?)
-        }
-        None => None,
+    let mut words = options.watchdog.clone();
+    if options.priority > 0 {
+        words.push(above.to_string().into());
+    }
+    let guard = match options.watchdog.is_empty() {
+        true => None,
+        false => Some(Guard::start(words)?),
     };
     let listen = match (&options.listen, &options.controller) {
         (Some(listen), _) => address(listen),
@@ -177,7 +172,7 @@ pub fn serve_node(
         repeat: Nanos::from_millis(5),
         join: Nanos::from_millis(200),
     };
-    let gangs = Gangs::new(freezer, watchdog, FREEZE_LIMIT);
+    let gangs = Gangs::new(freezer, guard, FREEZE_LIMIT);
     let mut node = Node::new(settings, post, gangs)?;
     Ok(node.run(stop, log)?)
 }

@@ -85,6 +85,11 @@ impl Watchdog {
         Pid::new(self.child.id())
     }
 
+    /// Whether it still watches: what guards no more cannot be frozen.
+    pub fn serves(&self) -> bool {
+        !poll(self.lock().as_raw_fd(), 0, 0)
+    }
+
     /// A line for one group.
     pub(crate) fn line(&self) -> Line {
         Line {

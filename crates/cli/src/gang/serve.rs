@@ -1,5 +1,6 @@
 //! The services: the controller, the agent of a node, and the watchdog of an agent.
 
+use super::local::Local;
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::{Args, ValueEnum};
@@ -20,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where root's service is asked.
@@ -132,6 +133,9 @@ pub struct AgentArgs {
     /// UDP address to listen at [default: the one that the controller is reached from, any port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// The process whose end is this agent's
+    #[arg(long, hide = true, value_name = "PID")]
+    parent: Option<u32>,
     /// CPUs for gangs [default: all that this process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     cpus: Option<u32>,
@@ -191,7 +195,7 @@ impl From<ServiceError> for Failure {
     }
 }
 
-fn log(text: &str) {
+pub fn log(text: &str) {
     // Nobody is there to be told that nobody is there.
     let _ = std::io::stderr()
         .lock()
@@ -230,7 +234,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
             control.display()
         ));
         if !args.no_local {
-            match Local::start(args, &trust, &control, address) {
+            match local_agent(args, &trust, &control, address) {
                 Ok(agent) => local = Some(agent),
                 Err(failure) => failed = Some(failure),
             }
@@ -247,6 +251,33 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
         return Err(failure);
     }
     Ok(served?)
+}
+
+/// This node's agent, a process of its own: what it froze thaws when it dies, and the controller goes on.
+fn local_agent(
+    args: &StartArgs,
+    trust: &Trust,
+    control: &Path,
+    address: &idlewave_link::Address,
+) -> Result<Local, Failure> {
+    let mut words: Vec<OsString> = ["gang", "agent", "--node", "0", "--controller"]
+        .map(OsString::from)
+        .into();
+    words.push(match address {
+        idlewave_link::Address::Unix(path) => path.into(),
+        idlewave_link::Address::Udp(address) => address.to_string().into(),
+    });
+    match trust {
+        Trust::Key(path) => words.extend(["--key".into(), path.into()]),
+        Trust::Munge => words.push("--munge".into()),
+    }
+    words.extend(["--priority".into(), args.priority.to_string().into()]);
+    if let Some(freezer) = args.freezer {
+        words.extend(["--freezer".into(), freezer.word().into()]);
+    }
+    let within = control.parent().unwrap_or(Path::new("/"));
+    Local::start(words, within)
+        .map_err(|why| Failure::new(Exit::Other, format!("start the agent of this node: {why}")))
 }
 
 fn settings(args: &StartArgs) -> CenterSettings {
@@ -375,62 +406,6 @@ fn note(note: &Note) -> String {
     }
 }
 
-/// This node's agent, a process of its own: what it froze thaws when it dies, and the controller goes on.
-struct Local(Child);
-
-impl Local {
-    fn start(
-        args: &StartArgs,
-        trust: &Trust,
-        control: &Path,
-        address: &idlewave_link::Address,
-    ) -> Result<Local, Failure> {
-        let failed = |why: std::io::Error| {
-            Failure::new(Exit::Other, format!("start the agent of this node: {why}"))
-        };
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["gang", "agent", "--node", "0", "--controller"]);
-        match address {
-            idlewave_link::Address::Unix(path) => command.arg(path),
-            idlewave_link::Address::Udp(address) => command.arg(address.to_string()),
-        };
-        match trust {
-            Trust::Key(path) => command.arg("--key").arg(path),
-            Trust::Munge => command.arg("--munge"),
-        };
-        command.args(["--priority", &args.priority.to_string()]);
-        if let Some(freezer) = args.freezer {
-            command.args(["--freezer", freezer.word()]);
-        }
-        command
-            .stdin(Stdio::null())
-            .current_dir(control.parent().unwrap_or(Path::new("/")));
-        // A terminal's ^C is for the controller, which then ends the agent.
-        command.process_group(0);
-        let child = command.spawn().map_err(failed)?;
-        Ok(Local(child))
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        let end = Instant::now() + Duration::from_secs(5);
-        if let Ok(pid) = libc::pid_t::try_from(self.0.id()) {
-            // SAFETY: numbers only; it is our child and was not waited for.
-            unsafe { libc::kill(pid, libc::SIGTERM) };
-        }
-        while Instant::now() < end {
-            match self.0.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
-                _ => return,
-            }
-        }
-        // Its watchdog thaws.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts the same service as a process of its own and waits until it answers.
 fn background(args: &StartArgs, control: &Path) -> Result<(), Failure> {
     let failed =
@@ -498,12 +473,12 @@ fn background(args: &StartArgs, control: &Path) -> Result<(), Failure> {
 /// `idlewave gang agent`.
 pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     // When its controller on this node dies it is not left alone: it leaves in order.
+    if args.parent.is_some_and(|parent| !follow(parent)) {
+        return Ok(());
+    }
     let controller = match args.controller.parse::<SocketAddr>() {
         Ok(address) => Place::Udp(address),
-        Err(_) if args.controller.contains('/') => {
-            follow_parent();
-            Place::Unix(PathBuf::from(&args.controller))
-        }
+        Err(_) if args.controller.contains('/') => Place::Unix(PathBuf::from(&args.controller)),
         Err(_) => {
             let what = format!(
                 "find a controller at `{}`: it is neither ADDRESS:PORT nor a path",
@@ -558,16 +533,20 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
             NodeNote::Conflict(epoch) => {
                 format!("node {node}: epoch {epoch} was ordered both ways; please report this")
             }
+            NodeNote::Guarded => {
+                format!("node {node}: the watchdog had ended; another one watches")
+            }
             NodeNote::Trouble(why) => format!("node {node}: failed to {why}"),
         });
     })?;
     Ok(())
 }
 
-/// SIGTERM when the parent ends.
-fn follow_parent() {
+/// SIGTERM when the parent ends; false if it has ended already.
+fn follow(parent: u32) -> bool {
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+    std::os::unix::process::parent_id() == parent
 }
 
 /// What watches an agent.

@@ -11,10 +11,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the service is listened to.
 const PERIOD: Duration = Duration::from_millis(50);
+
+/// How often a service that has gone is looked for.
+const AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
@@ -81,7 +84,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
             .chain(words.map(OsString::as_os_str))
             .map(OsStr::to_string_lossy)
             .collect();
-        words.join(" ")
+        words.join(" ").chars().take(60).collect()
     });
     let mut control = args.place.connect()?;
     let request = Request::Submit {
@@ -92,45 +95,98 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         weight: args.weight,
         keep: false,
     };
-    let gang = match control.ask(&request) {
-        Ok(Reply::Submitted { gang }) => gang,
-        Ok(Reply::Failed(why)) => return Err(ask::refusal(why)),
-        Ok(_) | Err(_) => {
-            return Err(Failure::new(Exit::Other, "hear from the gang service")
-                .with_next("see whether it still runs, with `idlewave gang status`"));
+    match control.ask(&request) {
+        Ok(Reply::Submitted { gang }) => {
+            if args.verbose {
+                say(&format!("idlewave: gang {gang}\n"));
+            }
+            let mut service = Service {
+                args,
+                request,
+                gang,
+                control: Some(control),
+                again: Instant::now(),
+                refused: false,
+            };
+            let child = start(&command, &environment)?;
+            let status = wait_for(child, &mut signals, PERIOD, || service.listen());
+            Ok(exit_code(status))
         }
-    };
-    if args.verbose {
-        say(&format!("idlewave: gang {gang}\n"));
+        Ok(Reply::Failed(why)) => Err(ask::refusal(why)),
+        Ok(_) | Err(_) => Err(Failure::new(Exit::Other, "hear from the gang service")
+            .with_next("see whether it still runs, with `idlewave gang status`")),
     }
-    let child = start(&command, &environment)?;
-    let mut control = Some(control);
-    let status = wait_for(child, &mut signals, PERIOD, || {
-        listen(args, gang, &mut control)
-    });
-    Ok(exit_code(status))
 }
 
-/// What the service says of the gang. When it has gone, the command runs on.
-fn listen(args: &SubmitArgs, gang: u32, control: &mut Option<Control>) {
-    let Some(service) = control else { return };
-    match service.next(Some(Duration::from_millis(1))) {
-        Ok(Some(Reply::Changed { stage, ending })) => {
-            let what = match stage {
-                _ if ending => "its processes are told to end",
-                Stage::Waiting => "waits for its ranks",
-                Stage::Starting => "its ranks are coming; they run freely until all are there",
-                Stage::Running => "takes turns from now on",
-                Stage::Ended => "its ranks have ended",
-            };
-            if args.verbose || ending {
-                say(&format!("idlewave: gang {gang}: {what}\n"));
+/// The service, and what it knows of the gang. When it has gone the command runs on, and is submitted again when it is back: its
+/// ranks bear the same mark.
+struct Service<'a> {
+    args: &'a SubmitArgs,
+    request: Request,
+    gang: u32,
+    control: Option<Control>,
+    /// When it is looked for again.
+    again: Instant,
+    /// Whether it was said that it does not take the gang back.
+    refused: bool,
+}
+
+impl Service<'_> {
+    fn listen(&mut self) {
+        let Some(control) = &mut self.control else {
+            if Instant::now() >= self.again {
+                self.again = Instant::now() + AGAIN;
+                self.return_to();
+            }
+            return;
+        };
+        match control.next(Some(Duration::from_millis(1))) {
+            Ok(Some(Reply::Changed { stage, ending })) => self.changed(stage, ending),
+            Ok(_) => {}
+            Err(_) => {
+                self.control = None;
+                self.again = Instant::now() + AGAIN;
+                say(
+                    "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n",
+                );
             }
         }
-        Ok(_) => {}
-        Err(_) => {
-            *control = None;
-            say("idlewave: the gang service has gone; the command runs on, unswitched\n");
+    }
+
+    fn changed(&self, stage: Stage, ending: bool) {
+        let what = match stage {
+            _ if ending => "its processes are told to end",
+            Stage::Waiting => "waits for its ranks",
+            Stage::Starting => "its ranks are coming; they run freely until all are there",
+            Stage::Running => "takes turns from now on",
+            Stage::Ended => "its ranks have ended",
+        };
+        if self.args.verbose || ending {
+            say(&format!("idlewave: gang {}: {what}\n", self.gang));
+        }
+    }
+
+    fn return_to(&mut self) {
+        let Ok(mut control) = self.args.place.connect() else {
+            return;
+        };
+        match control.ask(&self.request) {
+            Ok(Reply::Submitted { gang }) => {
+                self.gang = gang;
+                self.control = Some(control);
+                self.refused = false;
+                say(&format!(
+                    "idlewave: the gang service is back; the command is gang {gang} now\n"
+                ));
+            }
+            // It may take the gang later, as after a drain.
+            Ok(Reply::Failed(why)) if !self.refused => {
+                self.refused = true;
+                say(&format!(
+                    "idlewave: the gang service is back and failed to {why}; the command runs on, unswitched\n"
+                ));
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 }

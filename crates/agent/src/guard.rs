@@ -1,0 +1,81 @@
+//! The watchdog of an agent, and another one in its place when it has ended: without one nothing is frozen.
+
+use idlewave_freeze::{FreezeError, Watchdog};
+use idlewave_units::Nanos;
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// Between two attempts to start one.
+const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// A watchdog, and how to start another.
+#[derive(Debug)]
+pub struct Guard {
+    words: Vec<OsString>,
+    watchdog: Watchdog,
+    /// One that is being started: that takes milliseconds, or seconds on a busy node, which a switch must not wait for.
+    coming: Option<Receiver<Result<Watchdog, FreezeError>>>,
+    again: Nanos,
+}
+
+impl Guard {
+    /// Starts the program of these words, which calls [`Watchdog::serve`].
+    ///
+    /// # Errors
+    /// It does not serve, or there is no word.
+    pub fn start(words: Vec<OsString>) -> Result<Guard, FreezeError> {
+        let watchdog = begin(&words)?;
+        Ok(Guard {
+            words,
+            watchdog,
+            coming: None,
+            again: Nanos::ZERO,
+        })
+    }
+
+    /// The one that watches.
+    pub fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    /// Whether another one is being started.
+    pub fn is_coming(&self) -> bool {
+        self.coming.is_some()
+    }
+
+    /// Sees to it that one watches. True if it is another one now, which knows nothing yet.
+    pub fn renew(&mut self, now: Nanos) -> bool {
+        if let Some(coming) = &self.coming {
+            let come = match coming.try_recv() {
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => None,
+                Ok(started) => started.ok(),
+            };
+            self.coming = None;
+            let another = come.is_some();
+            if let Some(watchdog) = come {
+                self.watchdog = watchdog;
+            }
+            return another;
+        }
+        if !self.watchdog.serves() && now >= self.again {
+            self.again = now + PAUSE;
+            let (words, (tell, told)) = (self.words.clone(), channel());
+            let thread = std::thread::Builder::new().name("watchdog".to_owned());
+            let started = thread.spawn(move || {
+                // Nobody may be there any more to take it: it ends with this then.
+                let _ = tell.send(begin(&words));
+            });
+            self.coming = started.is_ok().then_some(told);
+        }
+        false
+    }
+}
+
+fn begin(words: &[OsString]) -> Result<Watchdog, FreezeError> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(FreezeError::Watchdog("no program is named".to_owned()));
+    };
+    Watchdog::start(Command::new(program).args(arguments))
+}
