@@ -1,10 +1,11 @@
 /* Every rank notes when it ran: stretches of time without a gap of more than 10 ms between two looks at the clock, which it
- * takes once in a millisecond.
+ * takes once in a millisecond, or as often as it is told.
  *
- * stretches SECONDS STOP FILE
+ * stretches SECONDS STOP FILE [PAUSE]
  *   SECONDS  how long after MPI_Init, on the clock and not of time that it ran
  *   STOP     default, or ignore: what a SIGTSTP does
  *   FILE     rank N writes FILE.N: per stretch begin and end in nanoseconds of CLOCK_MONOTONIC
+ *   PAUSE    microseconds from look to look (1000)
  * It sleeps between the looks, so that ranks which share a CPU do not keep each other from looking: a gap is a stop. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -25,13 +26,21 @@ static uint64_t now(void)
 int main(int argc, char **argv)
 {
     const uint64_t gap = 10000000u;
-    const struct timespec pause = {0, 1000000};
+    struct timespec pause = {0, 1000000};
     char path[4096];
     int rank;
 
-    if (argc != 4 || atoi(argv[1]) <= 0 || (strcmp(argv[2], "default") && strcmp(argv[2], "ignore"))) {
-        fprintf(stderr, "usage: stretches SECONDS default|ignore FILE\n");
+    if (argc < 4 || argc > 5 || atoi(argv[1]) <= 0 || (strcmp(argv[2], "default") && strcmp(argv[2], "ignore"))) {
+        fprintf(stderr, "usage: stretches SECONDS default|ignore FILE [PAUSE]\n");
         return 2;
+    }
+    if (argc == 5) {
+        int us = atoi(argv[4]);
+        if (us <= 0 || us > 1000) {
+            fprintf(stderr, "stretches: a pause is 1 to 1000 microseconds\n");
+            return 2;
+        }
+        pause.tv_nsec = 1000L * us;
     }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

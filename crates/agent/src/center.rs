@@ -44,6 +44,8 @@ pub struct CenterSettings {
     pub always: bool,
     /// The user that the service is of: it and root may stop it.
     pub owner: u32,
+    /// Users who may bring and release gangs of all users: the one that slurmctld runs as.
+    pub operators: Vec<u32>,
     /// When this controller starts, in seconds since 1970: its epochs are above those of earlier ones.
     pub start: u32,
 }

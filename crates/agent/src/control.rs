@@ -29,6 +29,11 @@ pub enum Request {
         /// Its number.
         gang: u32,
     },
+    /// The gang of this mark is over, whoever brought it: its processes run on unswitched. For its user, and for who may submit it.
+    Release {
+        /// How its processes are known.
+        mark: Mark,
+    },
     /// Let everything run, and take nothing new; or undo that.
     Drain {
         /// On or off.

@@ -1,12 +1,13 @@
 //! What the controller knows of nodes and gangs: who was admitted, who waits for its ranks, who has ended, and whose turn it is.
 //! Pure: it takes what is said with its time, and is asked.
 
+mod gang;
 mod job;
 
 pub use job::{DeskError, Job};
 
 use crate::control::{GangStatus, Stage};
-use crate::parcel::{Seen, Spec};
+use crate::parcel::{Mark, Seen, Spec};
 use idlewave_gang::GangId;
 use idlewave_gang::matrix::{Demand, Matrix, MatrixError, Packing, RowId};
 use idlewave_gang::policy::{Activity, Class, Decision, Policy, PolicyError, Settings};
@@ -61,6 +62,8 @@ struct Gang {
     /// Looks one after the other at which it had not used its turns.
     unused: u8,
     idle: bool,
+    /// Ranks by node when it was admitted.
+    admitted: BTreeMap<NodeId, u32>,
 }
 
 /// What the controller knows.
@@ -164,6 +167,7 @@ impl Desk {
             turns: Nanos::ZERO,
             unused: 0,
             idle: false,
+            admitted: BTreeMap::new(),
         };
         self.gangs.insert(id, gang);
         self.version += 1;
@@ -188,8 +192,11 @@ impl Desk {
             });
         }
         entry.end = true;
-        self.take_out(id);
-        self.version += 1;
+        let to = match entry.stage {
+            Stage::Running => Stage::Starting,
+            other => other,
+        };
+        self.take_out(id, to);
         Ok(())
     }
 
@@ -199,6 +206,32 @@ impl Desk {
             self.leave_matrix(gang);
             self.version += 1;
         }
+    }
+
+    /// The gang of this mark is over, on the word of that user.
+    ///
+    /// # Errors
+    /// [`DeskError::NoMark`], [`DeskError::OtherUser`]. Root may release all.
+    pub fn release(&mut self, mark: &Mark, asked: u32) -> Result<(), DeskError> {
+        let of_mark = |(_, gang): &(&GangId, &Gang)| gang.job.mark == *mark;
+        let Some((gang, theirs)) = self
+            .gangs
+            .iter()
+            .rfind(of_mark)
+            .map(|(id, gang)| (*id, gang.job.user))
+        else {
+            return Err(DeskError::NoMark(mark.clone()));
+        };
+        if asked != 0 && asked != theirs {
+            let gang = gang.get();
+            return Err(DeskError::OtherUser {
+                gang,
+                theirs,
+                asked,
+            });
+        }
+        self.over(gang);
+        Ok(())
     }
 
     /// Takes nothing new, and switches nothing, until it is undone.
@@ -215,6 +248,7 @@ impl Desk {
             if let Some(gang) = self.gangs.get_mut(&GangId::new(one.gang)) {
                 gang.seen.insert(node, one);
                 gang.judge();
+                gang.forget_ranks();
             }
         }
     }
@@ -226,8 +260,7 @@ impl Desk {
 
     /// Whether ranks are waited for.
     pub fn eager(&self) -> bool {
-        let waits = |gang: &Gang| matches!(gang.stage, Stage::Waiting | Stage::Starting);
-        self.gangs.values().any(waits)
+        self.gangs.values().any(Gang::is_expected)
     }
 
     /// What agents are to know.
@@ -262,6 +295,11 @@ impl Desk {
             gang.trouble = gang.seen.values().find_map(|seen| seen.trouble.clone());
             match gang.stage {
                 Stage::Waiting if processes > 0 => gang.stage = Stage::Starting,
+                Stage::Starting | Stage::Running if processes == 0 && gang.comes_back() => {
+                    self.take_out(id, Stage::Waiting);
+                }
+                // New ranks are to get through MPI_Init, and to get their slots.
+                Stage::Running if gang.has_grown() => self.take_out(id, Stage::Starting),
                 Stage::Starting | Stage::Running if processes == 0 => {
                     gang.stage = Stage::Ended;
                     ended.push(id);
@@ -285,6 +323,7 @@ impl Desk {
         match self.matrix.insert(id, &Demand::On(demand)) {
             Ok(_) => {
                 gang.stage = Stage::Running;
+                gang.admitted = gang.ranks();
                 gang.trouble = None;
                 self.version += 1;
                 self.update_rows(now);
@@ -294,13 +333,12 @@ impl Desk {
         }
     }
 
-    fn take_out(&mut self, gang: GangId) {
+    fn take_out(&mut self, gang: GangId, to: Stage) {
         if let Some(entry) = self.gangs.get_mut(&gang) {
-            if entry.stage == Stage::Running {
-                entry.stage = Stage::Starting;
-            }
+            entry.stage = to;
         }
         self.leave_matrix(gang);
+        self.version += 1;
     }
 
     fn leave_matrix(&mut self, gang: GangId) {
@@ -406,58 +444,5 @@ impl Desk {
             trouble: gang.trouble.clone(),
         };
         self.gangs.iter().map(status).collect()
-    }
-}
-
-impl Gang {
-    fn size(&self) -> Option<u32> {
-        self.seen.values().filter_map(|seen| seen.size).max()
-    }
-
-    fn cpu(&self) -> Nanos {
-        Nanos::from_nanos(self.seen.values().map(|seen| seen.cpu.get()).sum())
-    }
-
-    /// Whether all ranks are there and have been for a while. A gang whose launcher tells no number of ranks is complete when its processes stay the same.
-    fn complete(&self, settle: Nanos) -> bool {
-        let here = || self.seen.values().filter(|seen| seen.processes > 0);
-        let ranks: u32 = here().map(|seen| seen.ranks).sum();
-        let all = self.size().is_none_or(|size| ranks >= size);
-        let steady = here().all(|seen| seen.steady >= settle && seen.trouble.is_none());
-        all && steady && here().next().is_some()
-    }
-
-    /// Slots on each node: one for each rank, and not more than the node has.
-    fn demand(&self, nodes: &BTreeMap<NodeId, NodeFacts>) -> Vec<(NodeId, u32)> {
-        let slots = |node: &NodeId, seen: &Seen| {
-            let wanted = if seen.ranks > 0 {
-                seen.ranks
-            } else {
-                seen.processes
-            };
-            (
-                *node,
-                wanted.clamp(1, nodes.get(node).map_or(1, |n| n.cpus.max(1))),
-            )
-        };
-        let here = self.seen.iter().filter(|(_, seen)| seen.processes > 0);
-        here.map(|(node, seen)| slots(node, seen)).collect()
-    }
-
-    /// Judges whether it used its turns since the last look, if they are long enough to tell. Twice without a use and it is
-    /// idle: what a turn used may have been counted in the look before.
-    fn judge(&mut self) {
-        let (cpu, turns) = (self.cpu(), self.turns);
-        let turned = turns.saturating_sub(self.looked.1);
-        if turned < EVIDENCE {
-            return;
-        }
-        let used = cpu.saturating_sub(self.looked.0);
-        self.looked = (cpu, turns);
-        self.unused = match used.as_f64() < IDLE * turned.as_f64() {
-            true => self.unused.saturating_add(1),
-            false => 0,
-        };
-        self.idle = self.unused >= 2;
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::guard::Guard;
 use crate::marked::{self, Marked};
-use crate::parcel::{Seen, Spec};
+use crate::parcel::{Mark, Seen, Spec};
 use crate::scout::Sightings;
 use idlewave_freeze::{FreezeError, Freezer, Group, Watchdog, clock};
 use idlewave_gang::GangId;
 use idlewave_gang::protocol::Slot;
+use idlewave_slurm::Step;
 use idlewave_units::{Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,8 @@ struct Held {
     group: Option<Group>,
     /// Those that were put into the group, as they were seen.
     inside: BTreeMap<Pid, Marked>,
+    /// Programs that start or serve ranks, with their starts: they are not in the group.
+    launchers: BTreeMap<Pid, u64>,
     since: Nanos,
     others: u32,
     trouble: Option<String>,
@@ -67,6 +70,7 @@ impl Gangs {
                 spec: spec.clone(),
                 group: None,
                 inside: BTreeMap::new(),
+                launchers: BTreeMap::new(),
                 since: clock::now(),
                 others: 0,
                 trouble: None,
@@ -244,30 +248,59 @@ impl Held {
         let (own, others): (Vec<&Marked>, Vec<&Marked>) =
             marked.iter().partition(|process| process.user == user);
         self.others = others.len() as u32;
-        let current: BTreeMap<Pid, Marked> = own
-            .into_iter()
-            .filter(|process| !process.launcher)
-            .map(|process| (process.pid, *process))
-            .collect();
-        if current == self.inside {
+        let (launchers, current): (Vec<&Marked>, Vec<&Marked>) =
+            own.into_iter().partition(|process| process.launcher);
+        let launchers: BTreeMap<Pid, u64> = launchers.iter().map(|p| (p.pid, p.start)).collect();
+        let current: BTreeMap<Pid, Marked> = current.iter().map(|p| (p.pid, **p)).collect();
+        if current == self.inside && launchers == self.launchers {
             return false;
         }
-        let new = current.keys().filter(|pid| !self.inside.contains_key(pid));
-        let new: Vec<Pid> = new.copied().collect();
-        if let Err(error) = self.add(&new, freezer, watchdog) {
+        let new = current
+            .values()
+            .filter(|p| !self.inside.contains_key(&p.pid));
+        let new: Vec<Marked> = new.copied().collect();
+        let done = self
+            .add(&new, &launchers, freezer, watchdog)
+            .and_then(|()| self.let_go(&launchers));
+        if let Err(error) = done {
             self.trouble = Some(error.to_string());
             return true;
         }
         self.trouble = None;
         self.had |= !current.is_empty();
+        if !self.same_ranks(&current) {
+            self.since = now;
+        }
         self.inside = current;
-        self.since = now;
         true
+    }
+
+    /// Whether all is there that was there. The script of a Slurm job may run one program after the other beside the ranks.
+    fn same_ranks(&self, current: &BTreeMap<Pid, Marked>) -> bool {
+        let before = ranks(&self.inside);
+        match self.spec.mark {
+            Mark::Slurm(_) if !before.is_empty() => before == ranks(current),
+            _ => current == &self.inside,
+        }
+    }
+
+    /// Launchers that were born in the group, as an srun in the script of sbatch is, answer to others and leave it.
+    fn let_go(&mut self, launchers: &BTreeMap<Pid, u64>) -> Result<(), FreezeError> {
+        if let Some(group) = &mut self.group {
+            for (pid, start) in launchers {
+                if self.launchers.get(pid) != Some(start) {
+                    group.let_go(*pid)?;
+                }
+            }
+        }
+        self.launchers.clone_from(launchers);
+        Ok(())
     }
 
     fn add(
         &mut self,
-        new: &[Pid],
+        new: &[Marked],
+        launchers: &BTreeMap<Pid, u64>,
         freezer: &Freezer,
         watchdog: Option<&Watchdog>,
     ) -> Result<(), FreezeError> {
@@ -275,6 +308,11 @@ impl Held {
             return Ok(());
         }
         if self.group.is_none() {
+            // What Slurm tracks and limits by a control group stays in it.
+            let freezer = match new.iter().any(|process| process.tracked) {
+                true => &Freezer::Signals,
+                false => freezer,
+            };
             let mut group = Group::create(freezer, self.spec.uid())?;
             if let Some(watchdog) = watchdog {
                 group.guard(watchdog)?;
@@ -284,8 +322,12 @@ impl Held {
         let Some(group) = &mut self.group else {
             return Ok(());
         };
-        for pid in new {
-            match group.add(*pid) {
+        // Before their parents and children are added.
+        for pid in launchers.keys() {
+            group.exempt(*pid);
+        }
+        for process in new {
+            match group.add(process.pid) {
                 // It has ended meanwhile: the next look will not find it.
                 Ok(_) | Err(FreezeError::NoProcess(_)) => {}
                 Err(error) => return Err(error),
@@ -295,11 +337,10 @@ impl Held {
     }
 
     fn seen(&self, now: Nanos) -> Seen {
-        let ranks: BTreeSet<u32> = self.inside.values().filter_map(|p| p.rank).collect();
         Seen {
             gang: self.spec.gang,
             processes: self.inside.len() as u32,
-            ranks: ranks.len() as u32,
+            ranks: ranks(&self.inside).len() as u32,
             size: self.inside.values().filter_map(|p| p.size).max(),
             steady: now.saturating_sub(self.since),
             cpu: Nanos::from_nanos(
@@ -312,4 +353,12 @@ impl Held {
             trouble: self.trouble.clone(),
         }
     }
+}
+
+/// Ranks by step and number.
+fn ranks(processes: &BTreeMap<Pid, Marked>) -> BTreeSet<(Option<Step>, u32)> {
+    let processes = processes.values();
+    processes
+        .filter_map(|process| Some((process.step, process.rank?)))
+        .collect()
 }

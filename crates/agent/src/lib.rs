@@ -18,6 +18,8 @@ mod node;
 mod parcel;
 mod scout;
 mod service;
+#[cfg(test)]
+mod slurm_tests;
 mod tallies;
 mod wait;
 

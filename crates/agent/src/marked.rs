@@ -6,8 +6,9 @@
 use crate::parcel::{Mark, Spec};
 use idlewave_freeze::Uid;
 use idlewave_gang::GangId;
+use idlewave_slurm::{How, JobId, Process, Step, Table};
 use idlewave_units::{Nanos, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -38,11 +39,10 @@ const LAUNCHERS: [&str; 15] = [
 ];
 
 /// Variables that tell a rank, with those that tell how many there are.
-const RANKS: [(&str, &str); 4] = [
+const RANKS: [(&str, &str); 3] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
 
 /// A marked process.
@@ -60,15 +60,21 @@ pub struct Marked {
     pub size: Option<u32>,
     /// Its user.
     pub user: Uid,
+    /// The step of its Slurm job, where that is how it was found: ranks of several steps have the same numbers.
+    pub step: Option<Step>,
+    /// Slurm tracks it by a control group, and limits it by that: it is not to be moved to another one.
+    pub tracked: bool,
 }
 
 /// What the environment of a process says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Badge {
     token: Option<String>,
-    slurm: Option<u32>,
     rank: Option<u32>,
     size: Option<u32>,
+    /// Number and count of tasks of a step of Slurm.
+    task: Option<u32>,
+    tasks: Option<u32>,
 }
 
 /// What is remembered of a process.
@@ -125,21 +131,81 @@ impl Marks {
             let spec = of.clone().find(own_gang).or_else(|| of.next());
             if let (Some(spec), Ok(user)) = (spec, user) {
                 if own.is_none() || fs::read_link(directory.join("ns/net")).ok() == own {
-                    let badge = &entry.badge;
+                    let (rank, size) = entry.badge.rank();
                     found.entry(spec.id()).or_default().push(Marked {
                         pid,
                         start,
                         launcher: LAUNCHERS.contains(&name.as_str()),
-                        rank: badge.rank,
-                        size: badge.size,
+                        rank,
+                        size,
                         user,
+                        step: None,
+                        tracked: false,
                     });
                 }
             }
             known.insert((pid, start), entry);
         }
         self.known = known;
+        self.find_jobs(gangs, &mut found);
         found
+    }
+
+    /// Adds the processes of Slurm's jobs, but for those that are of another gang by their mark.
+    fn find_jobs(&self, gangs: &[Spec], found: &mut BTreeMap<GangId, Vec<Marked>>) {
+        let job = |spec: &Spec| match spec.mark {
+            Mark::Slurm(job) => Some((spec.id(), JobId::new(job)?, spec.uid())),
+            Mark::Token(_) => None,
+        };
+        let jobs: Vec<_> = gangs.iter().filter_map(job).collect();
+        if jobs.is_empty() {
+            return;
+        }
+        // Without it nothing is found, as where a process may not be looked into.
+        let Ok(table) = Table::read(&self.proc) else {
+            return;
+        };
+        let taken: BTreeSet<Pid> = found.values().flatten().map(|marked| marked.pid).collect();
+        for (gang, job, user) in jobs {
+            let of_job = table.find(job, user);
+            let launchers = of_job.launchers.keys().map(|pid| (*pid, None));
+            let processes = of_job.processes.iter();
+            let all = launchers.chain(processes.map(|(pid, process)| (*pid, Some(process))));
+            let marked = all
+                .filter(|(pid, _)| !taken.contains(pid) && self.is_here(*pid))
+                .filter_map(|(pid, process)| self.of_job(pid, process, user));
+            found.entry(gang).or_default().extend(marked);
+        }
+    }
+
+    /// A process of a Slurm job; a launcher without what is known of processes.
+    fn of_job(&self, pid: Pid, process: Option<&Process>, user: Uid) -> Option<Marked> {
+        let mut known = self.known.range((pid, 0)..=(pid, u64::MAX));
+        let ((_, start), known) = known.next()?;
+        let step = process.and_then(|process| process.step);
+        let tasks = matches!(step, Some(Step::Number(_) | Step::Component(..)));
+        let (rank, size) = match tasks {
+            true => known.badge.rank(),
+            // The script of sbatch is told of tasks as well, and so is what mpirun starts there: of its own.
+            false => (known.badge.rank, known.badge.size),
+        };
+        Some(Marked {
+            pid,
+            start: *start,
+            launcher: process.is_none(),
+            rank,
+            size,
+            user,
+            step,
+            tracked: process.is_some_and(|process| process.how == How::Group),
+        })
+    }
+
+    /// Whether it is on this node: several of them may share a machine in tests, each with a network of its own.
+    fn is_here(&self, pid: Pid) -> bool {
+        let net = |process: &str| fs::read_link(self.proc.join(process).join("ns/net")).ok();
+        let own = net("self");
+        own.is_none() || net(&pid.to_string()) == own
     }
 }
 
@@ -151,13 +217,20 @@ impl Default for Marks {
 
 impl Badge {
     fn marked(&self) -> bool {
-        self.token.is_some() || self.slurm.is_some()
+        self.token.is_some()
+    }
+
+    /// Rank and number of ranks: MPI's own word, or Slurm's of its tasks.
+    fn rank(&self) -> (Option<u32>, Option<u32>) {
+        let slurms = self.rank.is_none() || self.rank == self.task;
+        let rank = self.rank.or(self.task);
+        (rank, self.size.or(self.tasks.filter(|_| slurms)))
     }
 
     fn is_of(&self, mark: &Mark) -> bool {
         match mark {
             Mark::Token(token) => self.token.as_ref() == Some(token),
-            Mark::Slurm(job) => self.slurm == Some(*job),
+            Mark::Slurm(_) => false,
         }
     }
 
@@ -175,9 +248,10 @@ impl Badge {
         let rank = RANKS.iter().find(|(rank, _)| number(rank).is_some());
         Badge {
             token: values.get(VARIABLE).map(|token| (*token).to_owned()),
-            slurm: number("SLURM_JOB_ID"),
             rank: rank.and_then(|(rank, _)| number(rank)),
             size: rank.and_then(|(_, size)| number(size)),
+            task: number("SLURM_PROCID"),
+            tasks: number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS")),
         }
     }
 }
@@ -307,18 +381,13 @@ mod tests {
     fn an_environment_is_read_as_programs_read_theirs() {
         let badge = Badge::parse(b"A\0IDLEWAVE_GANG=x=y\0IDLEWAVE_GANG=z\0\xff=1\0SLURM_JOB_ID=12\0SLURM_PROCID=3\0SLURM_NTASKS=4\0");
         assert_eq!(badge.token.as_deref(), Some("x=y"));
-        assert_eq!(
-            (badge.slurm, badge.rank, badge.size),
-            (Some(12), Some(3), Some(4))
-        );
+        assert_eq!(badge.rank(), (Some(3), Some(4)));
         assert_eq!(
             Badge::parse(b"SLURM_JOB_ID=\0PMI_RANK=-1"),
             Badge::default()
         );
-        assert!(badge.is_of(&Mark::Slurm(12)) && badge.is_of(&Mark::Token("x=y".to_owned())));
-        assert!(
-            !badge.is_of(&Mark::Slurm(1)) && !Badge::default().is_of(&Mark::Token(String::new()))
-        );
+        assert!(badge.is_of(&Mark::Token("x=y".to_owned())));
+        assert!(!Badge::default().is_of(&Mark::Token(String::new())));
     }
 
     #[test]

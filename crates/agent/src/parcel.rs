@@ -24,6 +24,15 @@ pub enum Mark {
     Slurm(u32),
 }
 
+impl std::fmt::Display for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mark::Token(token) => write!(f, "mark {token:?}"),
+            Mark::Slurm(job) => write!(f, "Slurm job {job}"),
+        }
+    }
+}
+
 /// One gang, as agents need to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {

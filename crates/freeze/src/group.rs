@@ -119,6 +119,27 @@ impl Group {
         }
     }
 
+    /// Exempts a process that may be in the group already, as one that was born there is: it goes home, and runs from the next thaw on
+    /// at the latest. Its children stay.
+    ///
+    /// # Errors
+    /// A control group that cannot be read, or that the process cannot leave.
+    pub fn let_go(&mut self, pid: Pid) -> Result<(), FreezeError> {
+        self.exempt(pid);
+        let Means::Control { control, homes } = &mut self.means else {
+            return Ok(());
+        };
+        if !control::members(control.directory())?.contains(&pid) {
+            return Ok(());
+        }
+        let home = homes.of.get(&pid).unwrap_or(&homes.default).clone();
+        match control::enter(&home, pid) {
+            // It has ended meanwhile.
+            Err(FreezeError::NoProcess(_)) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Adds a process with all its descendants, those to come included. Descendants of other users are left alone, and so is
     /// the caller. What a member starts with other rights later (a set-user-ID program) is a member of a control group.
     ///

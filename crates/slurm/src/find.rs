@@ -11,7 +11,7 @@ use crate::{JobId, SlurmError, Step};
 use idlewave_freeze::Uid;
 use idlewave_units::{Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of programs that start ranks or carry their words, as the kernel cuts them to 15 bytes: of Slurm, Open MPI 4 and 5,
 /// MPICH and Intel MPI, and ssh's. Stopped, they would be missed: by slurmctld, by the other nodes, by the terminal.
@@ -90,6 +90,31 @@ pub struct Found {
     pub unknown: BTreeSet<Pid>,
 }
 
+/// All processes of a machine at one moment, to look for several jobs in.
+#[derive(Debug)]
+pub struct Table {
+    root: PathBuf,
+    all: BTreeMap<Pid, Seen>,
+}
+
+impl Table {
+    /// Reads a directory like `/proc`.
+    ///
+    /// # Errors
+    /// A directory that cannot be read.
+    pub fn read(root: &Path) -> Result<Self, SlurmError> {
+        Ok(Table {
+            root: root.to_owned(),
+            all: proc::all(root)?,
+        })
+    }
+
+    /// The processes of a job, as [`find`] gives them. The variables of the user's processes are read now.
+    pub fn find(&self, job: JobId, user: Uid) -> Found {
+        find_in(&self.all, &self.root, job, user)
+    }
+}
+
 /// The processes of a job of that user below a directory like `/proc`. Both numbers are the controller's word, as a user can
 /// write any SLURM_JOB_ID into an environment: so a process is the job's only if it is wholly that user's, by its real, effective
 /// and saved number. Processes begin and end meanwhile: it is a snapshot, to be taken again.
@@ -97,10 +122,13 @@ pub struct Found {
 /// # Errors
 /// A directory that cannot be read.
 pub fn find(root: &Path, job: JobId, user: Uid) -> Result<Found, SlurmError> {
-    let all = proc::all(root)?;
+    Ok(Table::read(root)?.find(job, user))
+}
+
+fn find_in(all: &BTreeMap<Pid, Seen>, root: &Path, job: JobId, user: Uid) -> Found {
     let mut found = Found::default();
     let mut known = BTreeMap::new();
-    for (pid, seen) in &all {
+    for (pid, seen) in all {
         let own = seen.users.iter().all(|u| *u == user);
         let of_group = seen.group.as_ref().filter(|group| group.job == job);
         if !own {
@@ -126,7 +154,7 @@ pub fn find(root: &Path, job: JobId, user: Uid) -> Result<Found, SlurmError> {
         }
     }
     for pid in all.keys() {
-        inherit(*pid, &all, user, &mut known);
+        inherit(*pid, all, user, &mut known);
     }
     for (pid, process) in known {
         let (Some(process), Some(seen)) = (process, all.get(&pid)) else {
@@ -141,7 +169,7 @@ pub fn find(root: &Path, job: JobId, user: Uid) -> Result<Found, SlurmError> {
             found.processes.insert(pid, process);
         }
     }
-    Ok(found)
+    found
 }
 
 fn of_slurm(seen: &Seen) -> bool {

@@ -22,7 +22,7 @@ mod proc;
 
 pub use cgroup::{Membership, Side};
 pub use error::SlurmError;
-pub use find::{Found, How, LAUNCHERS, Launcher, Process, find};
+pub use find::{Found, How, LAUNCHERS, Launcher, Process, Table, find};
 pub use hook::{Job, Moment};
 pub use ids::{JobId, Step};
 pub use listpids::{ListPids, Listed};

@@ -33,6 +33,7 @@ impl<C: Courier> Center<C> {
     fn answer(&mut self, client: ClientId, request: Request, user: u32) -> Result<Reply, String> {
         let now = clock::now();
         let may = user == 0 || user == self.settings.owner;
+        let brings = may || self.settings.operators.contains(&user);
         let refused = |what: &str| {
             Err(format!(
                 "{what} as user {user}: only root and the user of the service (user {}) may",
@@ -48,7 +49,7 @@ impl<C: Courier> Center<C> {
                 weight,
                 keep,
             } => {
-                if of != user && !may {
+                if of != user && !brings {
                     return refused(&format!("submit processes of user {of}"));
                 }
                 let class = if interactive {
@@ -72,6 +73,11 @@ impl<C: Courier> Center<C> {
             Request::Cancel { gang } => {
                 let asked = if may { 0 } else { user };
                 self.desk.cancel(gang, asked).map_err(|e| e.to_string())?;
+                Ok(Reply::Done)
+            }
+            Request::Release { mark } => {
+                let asked = if brings { 0 } else { user };
+                self.desk.release(&mark, asked).map_err(|e| e.to_string())?;
                 Ok(Reply::Done)
             }
             Request::Drain { on } if may => {

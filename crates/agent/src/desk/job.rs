@@ -62,7 +62,7 @@ pub enum DeskError {
     #[error("find gang {0}: there is none of that number; `idlewave gang list` shows them")]
     NoGang(u32),
     /// It is somebody else's.
-    #[error("cancel gang {gang} of user {theirs} as user {asked}: it is another user's")]
+    #[error("end gang {gang} of user {theirs} as user {asked}: it is another user's")]
     OtherUser {
         /// Which.
         gang: u32,
@@ -88,6 +88,9 @@ pub enum DeskError {
     /// There are too many: so many.
     #[error("admit a gang: there are {0} already; wait until some have ended")]
     Many(usize),
+    /// No gang has this mark.
+    #[error("find the gang of {0}: there is none; `idlewave gang list` shows them")]
+    NoMark(Mark),
     /// Settings out of range.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -103,6 +103,7 @@ pub fn settings(slice: Nanos) -> CenterSettings {
         },
         always: false,
         owner: Uid::own().get(),
+        operators: Vec::new(),
         start: 1,
     }
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod local;
 mod serve;
+mod slurm;
 mod study;
 mod submit;
 mod text;
@@ -54,6 +55,8 @@ enum Gang {
     Watch(watch::WatchArgs),
     /// Measure what switching costs, and what it saves, with programs of known work or two of yours
     Study(study::StudyArgs),
+    /// Switch the jobs of Slurm
+    Slurm(slurm::SlurmArgs),
     /// Switch the gangs of this node, as a controller on another node says
     Agent(serve::AgentArgs),
     /// Be a program of the study
@@ -65,7 +68,7 @@ enum Gang {
 }
 
 /// Where the service is asked.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Place {
     /// The service's socket [default: /run/idlewave/gang.sock, or the user's own]
     #[arg(long, value_name = "PATH")]
@@ -106,6 +109,7 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
     match args.what {
         Gang::Start(args) => until_stopped(|stop| serve::start(&args, stop)),
         Gang::Agent(args) => until_stopped(|stop| serve::agent(&args, stop)),
+        Gang::Slurm(args) => slurm::run_slurm(&args),
         Gang::Watchdog(args) => serve::watchdog(&args),
         // Its signals are the command's own.
         Gang::Submit(args) => submit::submit(&args),

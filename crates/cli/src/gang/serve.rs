@@ -89,6 +89,9 @@ pub struct StartArgs {
     /// Know agents by munge
     #[arg(long)]
     munge: bool,
+    /// Number of a user who may bring jobs of all users, as the one that slurmctld runs as; may be given again
+    #[arg(long, value_name = "UID")]
+    operator: Vec<u32>,
     /// No gangs on this node: only the controller
     #[arg(long)]
     no_local: bool,
@@ -316,6 +319,7 @@ fn settings(args: &StartArgs) -> CenterSettings {
         },
         always: args.always,
         owner: own_user(),
+        operators: args.operator.clone(),
         start: SystemTime::UNIX_EPOCH
             .elapsed()
             .map_or(0, |t| t.as_secs() as u32),
