@@ -52,6 +52,21 @@ pub struct GangSwitches {
     pub skew: Option<(f64, f64, u64)>,
 }
 
+/// Switches by what is done with network contexts, seconds: medians, and the interval of the whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GangContexts {
+    /// Size and policy.
+    pub label: String,
+    /// Switches.
+    pub n: u64,
+    /// Until nothing was under way.
+    pub drain: f64,
+    /// Change of the context.
+    pub context: f64,
+    /// All of it: median, lower and upper end of its interval.
+    pub whole: (f64, f64, f64),
+}
+
 /// All numbers of one `idlewave gang study`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangSheet {
@@ -65,6 +80,8 @@ pub struct GangSheet {
     pub tables: Vec<GangTable>,
     /// What switches cost.
     pub switches: Vec<GangSwitches>,
+    /// What is done with network contexts; empty: not measured.
+    pub contexts: Vec<GangContexts>,
     /// What makes the numbers doubtful, one sentence each.
     pub warnings: Vec<String>,
     /// The command line.

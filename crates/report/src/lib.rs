@@ -23,7 +23,7 @@ pub use calibration::{
 };
 pub use error::ReportError;
 
-pub use gang::{GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+pub use gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 pub use html::{
     calibration_page, gang_page, placement_page, render_html, simulation_page, study_page,
 };

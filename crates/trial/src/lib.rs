@@ -6,6 +6,7 @@
 
 mod bench;
 mod case;
+mod contexts;
 mod error;
 mod sheet;
 mod study;
@@ -13,6 +14,7 @@ mod text;
 
 pub use bench::{Bench, Seen, Trial};
 pub use case::{Case, Compares, Program, Table, Treatment, baselines, built_in, given};
+pub use contexts::{Contexts, contexts};
 pub use error::TrialError;
 pub use sheet::sheet;
 pub use study::{Filled, Row, Spread, Study, program_words, slice, study, treatment_words, words};

@@ -1,8 +1,9 @@
 //! A study as the page of the report wants it.
 
 use crate::case::{Compares, Treatment};
+use crate::contexts::Contexts;
 use crate::study::{Filled, Row, Spread, Study, program_words, slice, treatment_words};
-use idlewave_report::{GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 
 /// The sheet of a study, with the command line that asked for it.
 pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
@@ -34,6 +35,7 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
             .collect(),
         tables: study.tables.iter().map(table).collect(),
         switches: rows.filter_map(switches).collect(),
+        contexts: study.contexts.iter().map(contexts).collect(),
         warnings,
         command,
         idlewave: idlewave.to_owned(),
@@ -99,4 +101,18 @@ fn switches(row: &Row) -> Option<GangSwitches> {
         phases,
         skew,
     })
+}
+
+fn contexts(of: &Contexts) -> GangContexts {
+    GangContexts {
+        label: format!("{} MiB, {}", of.bytes >> 20, of.policy),
+        n: of.whole.n,
+        drain: of.drain.value / 1e9,
+        context: of.context.value / 1e9,
+        whole: (
+            of.whole.value / 1e9,
+            of.whole.low / 1e9,
+            of.whole.high / 1e9,
+        ),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, Trial};
 use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
+use crate::contexts::Contexts;
 use crate::error::TrialError;
 use idlewave_agent::control::SwitchStatus;
 use idlewave_measure::RankSteps;
@@ -83,6 +84,8 @@ pub struct Study {
     pub tables: Vec<Filled>,
     /// Repeats that were made of those that were wanted.
     pub repeats: (u32, u32),
+    /// Switches by what is done with network contexts; empty if they were not measured.
+    pub contexts: Vec<Contexts>,
     /// Results of all runs of a program were the same, whatever was done to it.
     pub same_results: bool,
 }
@@ -207,6 +210,7 @@ fn judge(
         machine,
         carrier,
         alone: alone.collect(),
+        contexts: Vec::new(),
         same_results: same_results(cases, done),
         tables: filled,
         repeats: (done.len() as u32, wanted),

@@ -26,6 +26,7 @@ pub fn text(study: &Study) -> String {
         table(&mut out, filled);
     }
     phases(&mut out, study);
+    contexts(&mut out, study);
     out.push('\n');
     out.push_str(match study.same_results {
         true => "Every program gave the same result whatever was done to it.\n",
@@ -120,6 +121,59 @@ fn phases(out: &mut String, study: &Study) {
                 Nanos::from_nanos(median.value as u64),
                 Nanos::from_nanos(p99.value as u64),
                 median.n
+            );
+        }
+    }
+}
+
+fn contexts(out: &mut String, study: &Study) {
+    if study.contexts.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\nNETWORK CONTEXTS, two gangs of two ranks that speak all the time (median, 95 %)\n",
+    );
+    let _ = writeln!(
+        out,
+        "  {:<28} {:>5} {:>9} {:>10} {:>21}",
+        "", "n", "drain", "context", "whole switch"
+    );
+    for c in &study.contexts {
+        let us = |ns: f64| format!("{:.1} us", ns / 1e3);
+        let what = match c.policy.as_str() {
+            "whole" => "all is saved and restored",
+            "valid" => "what is valid is",
+            _ => "a pointer is stored",
+        };
+        let _ = writeln!(
+            out,
+            "  {} MiB, {what:<22} {:>5} {:>9} {:>10} {:>21}",
+            c.bytes >> 20,
+            c.whole.n,
+            us(c.drain.value),
+            us(c.context.value),
+            format!(
+                "{} ({:.1}..{:.1})",
+                us(c.whole.value),
+                c.whole.low / 1e3,
+                c.whole.high / 1e3
+            )
+        );
+    }
+    for bytes in [1_u64 << 20, 2 << 20, 4 << 20] {
+        let of = |policy: &str| {
+            let one = study
+                .contexts
+                .iter()
+                .find(|c| c.policy == policy && c.bytes == bytes);
+            one.map(|c| c.whole.value)
+        };
+        if let (Some(whole), Some(pointer)) = (of("whole"), of("resident")) {
+            let less = (1.0 - pointer / whole) * 100.0;
+            let _ = writeln!(
+                out,
+                "  {} MiB: a pointer is {less:.0} % shorter than saving and restoring all",
+                bytes >> 20
             );
         }
     }

@@ -12,7 +12,7 @@ use idlewave_mpi::Search;
 use idlewave_record::{Machine, Programs as _};
 use idlewave_recording::{Quiet, Stop};
 use idlewave_report::gang_page;
-use idlewave_trial::{Bench, TrialError, built_in, given, sheet, study, text};
+use idlewave_trial::{Bench, TrialError, built_in, contexts, given, sheet, study, text};
 use idlewave_units::Nanos;
 use idlewave_workloads::fibonacci::counts_per_thousand_steps;
 use std::ffi::{OsStr, OsString};
@@ -45,6 +45,9 @@ pub struct StudyArgs {
     /// Ranks of a built-in program
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     ranks: u32,
+    /// Switches by each policy and size of network contexts, 0 to leave them out
+    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    switches: u32,
     /// What starts the ranks of a built-in program, with options but -n [default: mpirun if there is one]
     #[arg(long, value_name = "LAUNCHER", conflicts_with = "threads")]
     launcher: Option<OsString>,
@@ -151,7 +154,19 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         use idlewave_recording::Progress as _;
         bars.note("idlewave: without root switches are late on a busy machine: no real-time priority, and mostly no freezer");
     }
-    let found = study(&bench, &tables, args.repeats, machine(), stop, &bars);
+    let found =
+        study(&bench, &tables, args.repeats, machine(), stop, &bars).and_then(|mut found| {
+            if bench.given.is_empty() && args.switches > 0 {
+                use idlewave_recording::Progress as _;
+                let program = speaker(&bench.idlewave, directory.path());
+                let switches = args.switches as usize;
+                found.contexts =
+                    contexts(&program, directory.path(), switches, stop, &mut |what| {
+                        bars.part(what)
+                    })?;
+            }
+            Ok(found)
+        });
     bars.finish();
     let found = found?;
     if let Some(path) = &args.html {
@@ -228,6 +243,20 @@ fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> boo
     name.is_some_and(|name| {
         ["orterun", "prterun", "mpirun.openmpi", "mpirun", "prte"].contains(&name.as_ref())
     })
+}
+
+/// A program that speaks until it is ended.
+fn speaker(idlewave: &std::path::Path, directory: &std::path::Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![idlewave.into()];
+    let steps = u64::MAX.to_string();
+    words.extend(
+        [
+            "gang", "program", "--steps", &steps, "--work", "1000", "--values", "8", "--out",
+        ]
+        .map(OsString::from),
+    );
+    words.push(directory.join("never").into());
+    words
 }
 
 /// Additions, each waiting for the one before, that take a microsecond at this CPU's fastest.

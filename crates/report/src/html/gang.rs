@@ -3,7 +3,7 @@
 use super::markup::{caption, cell, json, number, section, table as wide_table};
 use super::sheet::{alarms, body, footer, list, seconds, text, tile};
 use super::{document, placement::SCRIPT};
-use crate::gang::{GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+use crate::gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 use crate::number::three_digits;
 
 /// Room of the labels, and of one bar.
@@ -17,6 +17,7 @@ pub fn gang_page(sheet: &GangSheet) -> String {
     let mut parts = vec![("verdict", "Verdict", verdict(sheet))];
     parts.push(("compared", "Compared", compared(sheet)));
     parts.push(("switches", "Switches", switches(sheet)));
+    parts.push(("contexts", "Contexts", contexts(sheet)));
     parts.push((
         "details",
         "Details",
@@ -256,6 +257,59 @@ fn switches(sheet: &GangSheet) -> String {
     )
 }
 
+fn contexts(sheet: &GangSheet) -> String {
+    if sheet.contexts.is_empty() {
+        return section(
+            "contexts",
+            "Network contexts",
+            "<p>They were not measured.</p>\n",
+        );
+    }
+    let line = |(i, c): (usize, &GangContexts)| {
+        let path = format!("contexts.{i}");
+        let one = |field: &str, value: f64| {
+            cell(
+                value,
+                &number(&format!("{path}.{field}"), value, &seconds(value)),
+            )
+        };
+        let (median, low, high) = c.whole;
+        let whole = format!(
+            "{} <small>{} to {}</small>",
+            number(&format!("{path}.whole.0"), median, &seconds(median)),
+            number(&format!("{path}.whole.1"), low, &seconds(low)),
+            number(&format!("{path}.whole.2"), high, &seconds(high))
+        );
+        let n = cell(c.n, &number(&format!("{path}.n"), c.n, &c.n.to_string()));
+        format!(
+            "<tr>{}{n}{}{}{}</tr>\n",
+            cell(i, &text(&c.label)),
+            one("drain", c.drain),
+            one("context", c.context),
+            cell(median, &whole)
+        )
+    };
+    let lines: String = sheet.contexts.iter().enumerate().map(line).collect();
+    let header = [
+        (
+            "contexts",
+            "Bytes of a context, and what a switch does with it",
+        ),
+        ("n", "Switches"),
+        ("drain", "From the stop until nothing is under way: median"),
+        ("context", "Change of the context: median"),
+        ("whole", "Median with its interval of 95 %"),
+    ];
+    let said = caption(
+        "Two gangs of two processes that speak all the time, on one network device of this node; processes are not frozen here.",
+    );
+    section(
+        "contexts",
+        "Network contexts",
+        &(wide_table("sortable", &header, &lines) + &said),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,6 +351,13 @@ mod tests {
                 ],
                 skew: Some((3.0e-5, 8.0e-5, 50)),
             }],
+            contexts: vec![GangContexts {
+                label: "1 MiB, whole".to_owned(),
+                n: 300,
+                drain: 2.0e-5,
+                context: 9.2e-5,
+                whole: (1.2e-4, 1.1e-4, 1.3e-4),
+            }],
             warnings: vec!["RESULTS DIFFER".to_owned()],
             command: vec!["idlewave".to_owned(), "gang".to_owned(), "study".to_owned()],
             idlewave: "0.1.0".to_owned(),
@@ -310,6 +371,7 @@ mod tests {
         for shown in [
             "x1.02",
             "x1.87",
+            "92.0 us",
             "300 us",
             "30.0 us",
             "RESULTS DIFFER",
