@@ -135,7 +135,7 @@ fn contexts(out: &mut String, study: &Study) {
     );
     let _ = writeln!(
         out,
-        "  {:<28} {:>5} {:>9} {:>10} {:>21}",
+        "  {:<32} {:>4} {:>9} {:>10} {:>26}",
         "", "n", "drain", "context", "whole switch"
     );
     for c in &study.contexts {
@@ -147,7 +147,7 @@ fn contexts(out: &mut String, study: &Study) {
         };
         let _ = writeln!(
             out,
-            "  {} MiB, {what:<22} {:>5} {:>9} {:>10} {:>21}",
+            "  {} MiB, {what:<25} {:>4} {:>9} {:>10} {:>26}",
             c.bytes >> 20,
             c.whole.n,
             us(c.drain.value),

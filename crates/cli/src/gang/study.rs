@@ -160,10 +160,13 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
                 use idlewave_recording::Progress as _;
                 let program = speaker(&bench.idlewave, directory.path());
                 let switches = args.switches as usize;
-                found.contexts =
-                    contexts(&program, directory.path(), switches, stop, &mut |what| {
-                        bars.part(what)
-                    })?;
+                let mut part = |what: &str| bars.part(what);
+                match contexts(&program, directory.path(), switches, stop, &mut part) {
+                    Ok(measured) => found.contexts = measured,
+                    // What was measured before is there.
+                    Err(TrialError::Interrupted) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok(found)
         });
