@@ -77,6 +77,9 @@ pub enum DeskError {
     /// Its mark is taken.
     #[error("admit a gang: its mark is that of gang {0}")]
     Marked(u32),
+    /// No gang has this mark.
+    #[error("find the gang of {0}: there is none; `idlewave gang list` shows them")]
+    NoMark(Mark),
     /// Its mark cannot stand in an environment, or is too long: so many bytes.
     #[error(
         "admit a gang: a mark has 1 to {LONGEST_MARK} letters, digits or signs, this one has {0} bytes"
