@@ -261,6 +261,14 @@ impl<C: Courier> Center<C> {
     fn account(&mut self, of: Slot, end: Nanos) {
         if let Slot::Gang(row) = of {
             let time = end.saturating_sub(self.turn.since);
+            let planned = self.turn.until.saturating_sub(self.turn.since);
+            // Turns end late by the time that orders take. Charged for that, a row is behind the next one when that one's slice is over, which
+            // then gets a second slice, and so does every row after it.
+            let late = time.checked_sub(planned);
+            let time = match late {
+                Some(late) if late.get() < self.slice.get() / 8 => planned,
+                _ => time,
+            };
             self.desk.ran(RowId::new(row.get()), time, end);
         }
         self.turn.since = end;
