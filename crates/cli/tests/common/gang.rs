@@ -91,10 +91,6 @@ impl Service {
         self.answers();
     }
 
-    pub fn ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
-    }
-
     pub fn controller(&self) -> u32 {
         self.child.id()
     }
