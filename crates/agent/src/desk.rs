@@ -5,6 +5,7 @@ mod gang;
 mod job;
 
 pub use job::{DeskError, Job};
+use job::{MOST_CPUS, MOST_NODES, bounded};
 
 use crate::control::{GangStatus, Stage};
 use crate::parcel::{Mark, Seen, Spec};
@@ -97,8 +98,12 @@ impl Desk {
         })
     }
 
-    /// A node greets. False: it came, or has other CPUs, after gangs were placed on the others, and waits until no gang is in the matrix.
+    /// A node greets. False: it came, or has other CPUs, after gangs were placed on the others, and waits until no gang is in the matrix;
+    /// or it says what cannot be.
     pub fn hello(&mut self, node: NodeId, facts: NodeFacts) -> bool {
+        if node.get() >= MOST_NODES || facts.cpus > MOST_CPUS {
+            return false;
+        }
         let same = self.nodes.get(&node).is_some_and(|n| n.cpus == facts.cpus);
         if !same && self.matrix.gangs().next().is_some() {
             return false;
@@ -246,7 +251,7 @@ impl Desk {
         }
         for one in seen {
             if let Some(gang) = self.gangs.get_mut(&GangId::new(one.gang)) {
-                gang.seen.insert(node, one);
+                gang.seen.insert(node, bounded(one));
                 gang.judge();
                 gang.forget_ranks();
             }

@@ -30,7 +30,7 @@ pub use desk::{DeskError, DeskSettings};
 pub use guard::Guard;
 pub use held::Gangs;
 pub use node::{Node, NodeNote, NodeSettings};
-pub use parcel::{Mark, Place};
+pub use parcel::{Mark, Parcel, ParcelError, Place, Seen, Spec, State};
 pub use service::{
     CenterOptions, NodeOptions, ServiceError, Trust, own_user, serve_center, serve_node,
 };

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Switches whose times are kept.
 const WINDOW: usize = 4096;
 
+/// A switch that cost more than this did not: an agent's clock is wrong.
+const LONGEST: Nanos = Nanos::from_secs(3600);
+
 /// The phases of a switch, in order. What is left of the whole went into messages: READY up the tree and SWITCH down.
 pub const PHASES: [&str; 6] = ["stop", "drain", "freeze", "context", "thaw", "messages"];
 
@@ -54,10 +57,13 @@ impl Tallies {
         }
         self.switched += 1;
         let (first, last) = tally.thawed?;
-        let cost = last.saturating_sub(*stop_at);
+        let cost = last.saturating_sub(*stop_at).min(LONGEST);
         let p = tally.phases;
         let named = [p.stop, p.drain, p.freeze, p.context, p.thaw];
-        let sum = Nanos::from_nanos(named.iter().map(|phase| phase.get()).sum());
+        let sum = named
+            .iter()
+            .fold(0, |sum: u64, p| sum.saturating_add(p.get()));
+        let sum = Nanos::from_nanos(sum);
         let times = Times {
             cost,
             skew: last.saturating_sub(first),

@@ -1,7 +1,8 @@
 //! What is asked to be switched, and how much of it is taken: agents are told all gangs in one message, and anybody may ask.
 
-use crate::parcel::Mark;
+use crate::parcel::{Mark, Seen};
 use idlewave_gang::policy::{Class, PolicyError};
+use idlewave_units::Nanos;
 
 /// Gangs in all. An agent is told each in up to 300 bytes, and a message of the link holds 60,000.
 pub const MOST: usize = 128;
@@ -11,6 +12,22 @@ pub const MOST_OF_USER: usize = 64;
 pub const LONGEST_MARK: usize = 64;
 /// Bytes of a name.
 pub const LONGEST_NAME: usize = 256;
+
+/// Nodes have numbers below this, as `idlewave gang agent` takes them.
+pub const MOST_NODES: u32 = 65_536;
+/// CPUs of a node.
+pub const MOST_CPUS: u32 = 65_536;
+
+/// What an agent says that it sees, within what can be: sums over all nodes do not overflow.
+pub fn bounded(seen: Seen) -> Seen {
+    let most = 1 << 15;
+    Seen {
+        processes: seen.processes.min(most),
+        ranks: seen.ranks.min(most),
+        cpu: seen.cpu.min(Nanos::from_nanos(u64::MAX >> 16)),
+        ..seen
+    }
+}
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +139,27 @@ mod tests {
         assert_eq!(fits("a b", "n"), Err(DeskError::Mark(3)));
         assert_eq!(fits("a\0", "n"), Err(DeskError::Mark(2)));
         assert_eq!(fits("m", &"n".repeat(257)), Err(DeskError::Name(257)));
+    }
+
+    #[test]
+    fn sums_over_all_nodes_of_what_agents_claim_do_not_overflow() {
+        let claimed = Seen {
+            processes: u32::MAX,
+            ranks: u32::MAX,
+            cpu: Nanos::from_nanos(u64::MAX),
+            ..Seen::default()
+        };
+        let one = bounded(claimed);
+        assert!(one.processes.checked_mul(MOST_NODES).is_some());
+        assert!(one.ranks.checked_mul(MOST_NODES).is_some());
+        assert!(one.cpu.get().checked_mul(u64::from(MOST_NODES)).is_some());
+        let usual = Seen {
+            processes: 128,
+            ranks: 64,
+            cpu: Nanos::from_secs(1_000_000),
+            ..Seen::default()
+        };
+        assert_eq!(bounded(usual.clone()), usual);
     }
 
     #[test]
