@@ -36,13 +36,16 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
+/// Whether the controller said it, and the datagram.
+type Said = (bool, Vec<u8>);
+
 /// Stands between an agent and its controller, and keeps what they say.
 struct Relay {
     ends: [Arc<UdpSocket>; 2],
     agent: Arc<Mutex<Option<SocketAddr>>>,
     controller: SocketAddr,
     /// Whether it went to the controller, and what it was.
-    said: Arc<Mutex<Vec<(bool, Vec<u8>)>>>,
+    said: Arc<Mutex<Vec<Said>>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }

@@ -108,9 +108,6 @@ pub enum DeskError {
     /// There are too many: so many.
     #[error("admit a gang: there are {0} already; wait until some have ended")]
     Many(usize),
-    /// No gang has this mark.
-    #[error("find the gang of {0}: there is none; `idlewave gang list` shows them")]
-    NoMark(Mark),
     /// Settings out of range.
     #[error(transparent)]
     Policy(#[from] PolicyError),
