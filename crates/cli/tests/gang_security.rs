@@ -36,7 +36,7 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// Whether the controller said it, and the datagram.
+/// Whether it went to the controller, and what it was.
 type Said = (bool, Vec<u8>);
 
 /// Stands between an agent and its controller, and keeps what they say.
