@@ -362,3 +362,88 @@ fn ranks(processes: &BTreeMap<Pid, Marked>) -> BTreeSet<(Option<Step>, u32)> {
         .filter_map(|process| Some((process.step, process.rank?)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parcel::Mark;
+    use idlewave_freeze::Uid;
+    use std::process::{Child, Command};
+
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn spec(token: &str, user: Uid) -> Spec {
+        Spec {
+            gang: 1,
+            user: user.get(),
+            mark: Mark::Token(token.to_owned()),
+            rows: vec![1],
+            end: false,
+        }
+    }
+
+    fn state(pid: u32) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let after = stat.rsplit_once(") ").unwrap().1;
+        after.chars().next().unwrap()
+    }
+
+    fn held(gangs: &mut Gangs, user: Uid) -> Ended {
+        let process = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let marked = Marked {
+            pid: Pid::new(process.0.id()),
+            start: 0,
+            launcher: false,
+            rank: None,
+            size: None,
+            user,
+            step: None,
+            tracked: false,
+        };
+        let found = Sightings::from([(GangId::new(1), vec![marked])]);
+        assert!(gangs.sighted(&found, clock::now()).is_empty());
+        process
+    }
+
+    #[test]
+    fn what_was_not_looked_for_is_not_told_to_have_no_processes() {
+        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5));
+        gangs.set(&[spec("one", Uid::own())]);
+        assert!(gangs.seen(clock::now()).is_empty());
+        let _process = held(&mut gangs, Uid::own());
+        assert_eq!(gangs.seen(clock::now())[0].processes, 1);
+    }
+
+    #[test]
+    fn another_gang_of_the_same_number_does_not_hold_its_processes() {
+        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5));
+        let row = Slot::Gang(GangId::new(1));
+        gangs.set(&[spec("one", Uid::own())]);
+        let process = held(&mut gangs, Uid::own());
+        gangs.freeze(row).unwrap();
+        assert_eq!(state(process.0.id()), 'T');
+        // As a controller says that was started again, and counts from one.
+        gangs.set(&[spec("another", Uid::own())]);
+        assert_ne!(state(process.0.id()), 'T');
+        gangs.freeze(row).unwrap();
+        assert_ne!(state(process.0.id()), 'T');
+        assert!(gangs.seen(clock::now()).is_empty());
+    }
+
+    #[test]
+    fn processes_of_other_users_are_counted_and_left_alone() {
+        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5));
+        gangs.set(&[spec("one", Uid::own())]);
+        let process = held(&mut gangs, Uid::new(Uid::own().get() + 1));
+        gangs.freeze(Slot::Gang(GangId::new(1))).unwrap();
+        assert_ne!(state(process.0.id()), 'T');
+        let seen = gangs.seen(clock::now());
+        assert_eq!((seen[0].processes, seen[0].others), (0, 1));
+    }
+}

@@ -242,6 +242,68 @@ fn whoever_dies_while_gangs_are_switched_the_others_run_again_and_are_switched_a
     rounds(&cases, &["frozen", "decided"], 1);
 }
 
+/// The agent of another node is nobody's child: it lives on, and greets whoever comes after.
+#[test]
+fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key").display().to_string();
+    // A port that was free a moment ago.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = free.local_addr().unwrap().to_string();
+    drop(free);
+    let words = [
+        "--slice",
+        "20ms",
+        "--no-yield",
+        "--no-local",
+        "--listen",
+        &at,
+        "--key",
+        &key,
+    ];
+    let mut service = Service::start(directory.path(), &words);
+    let mut agent = std::process::Command::new(env!("CARGO_BIN_EXE_idlewave"))
+        .args([
+            "gang",
+            "agent",
+            "--node",
+            "0",
+            "--controller",
+            &at,
+            "--key",
+            &key,
+        ])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    service.await_status("it greets", |s| s.nodes.len() == 1);
+    let jobs = ["a", "b"].map(|name| Job::start(&service, name, 2));
+    let switched = |service: &Service, when: &str| {
+        let both = service.await_status(when, |s| s.rows.len() == 2 && s.nodes[0].coordinated);
+        let more = both.switches.switched + 2;
+        service.await_status(when, |s| s.switches.switched > more);
+    };
+    switched(&service, "at the start");
+    gang::kill(service.controller(), 9);
+    let begin = Instant::now();
+    // Its lease is over long before its controller is back: everything runs.
+    std::thread::sleep(Duration::from_millis(1500));
+    let ranks = || jobs.iter().flat_map(|job| &job.ranks);
+    let before: Vec<u64> = ranks().map(gang::Rank::count).collect();
+    for (rank, before) in ranks().zip(before) {
+        until("it runs", || (rank.count() > before + 5).then_some(()));
+    }
+    service.again();
+    switched(&service, "by another controller");
+    println!("in step again after {} ms", begin.elapsed().as_millis());
+    assert!(agent.try_wait().unwrap().is_none());
+    drop(jobs);
+    drop(service);
+    // It was told farewell.
+    until("it ends in order", || agent.try_wait().unwrap());
+}
+
 #[test]
 #[ignore = "takes minutes: the table of all phases"]
 fn table() {

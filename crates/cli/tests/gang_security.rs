@@ -36,16 +36,15 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// Whether it went to the controller, and what it was.
-type Said = (bool, Vec<u8>);
+/// What was said: whether it went to the controller, and its bytes.
+type Said = Vec<(bool, Vec<u8>)>;
 
 /// Stands between an agent and its controller, and keeps what they say.
 struct Relay {
     ends: [Arc<UdpSocket>; 2],
     agent: Arc<Mutex<Option<SocketAddr>>>,
     controller: SocketAddr,
-    /// Whether it went to the controller, and what it was.
-    said: Arc<Mutex<Vec<Said>>>,
+    said: Arc<Mutex<Said>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -94,7 +93,7 @@ impl Relay {
         self.ends[0].local_addr().unwrap()
     }
 
-    fn said(&self) -> Vec<(bool, Vec<u8>)> {
+    fn said(&self) -> Said {
         self.said.lock().unwrap().clone()
     }
 

@@ -46,7 +46,9 @@ impl Gang {
     }
 
     pub(super) fn cpu(&self) -> Nanos {
-        Nanos::from_nanos(self.seen.values().map(|seen| seen.cpu.get()).sum())
+        // What agents claim need not be true, and may be too much together.
+        let add = |sum: u64, seen: &Seen| sum.saturating_add(seen.cpu.get());
+        Nanos::from_nanos(self.seen.values().fold(0, add))
     }
 
     /// Whether all ranks are there and have been for a while. A gang whose launcher tells no number of ranks is complete when its processes stay the same.

@@ -2,7 +2,6 @@
 
 use crate::parcel::{Mark, Seen};
 use idlewave_gang::policy::{Class, PolicyError};
-use idlewave_units::Nanos;
 
 /// Gangs in all. An agent is told each in up to 300 bytes, and a message of the link holds 60,000.
 pub const MOST: usize = 128;
@@ -18,13 +17,12 @@ pub const MOST_NODES: u32 = 65_536;
 /// CPUs of a node.
 pub const MOST_CPUS: u32 = 65_536;
 
-/// What an agent says that it sees, within what can be: sums over all nodes do not overflow.
+/// What an agent says that it sees, within what can be: sums of processes and ranks over all nodes do not overflow.
 pub fn bounded(seen: Seen) -> Seen {
     let most = 1 << 15;
     Seen {
         processes: seen.processes.min(most),
         ranks: seen.ranks.min(most),
-        cpu: seen.cpu.min(Nanos::from_nanos(u64::MAX >> 16)),
         ..seen
     }
 }
@@ -116,6 +114,7 @@ pub enum DeskError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_units::Nanos;
 
     fn job(user: u32, mark: &str, name: &str) -> Job {
         Job {
@@ -149,7 +148,6 @@ mod tests {
         let one = bounded(claimed);
         assert!(one.processes.checked_mul(MOST_NODES).is_some());
         assert!(one.ranks.checked_mul(MOST_NODES).is_some());
-        assert!(one.cpu.get().checked_mul(u64::from(MOST_NODES)).is_some());
         let usual = Seen {
             processes: 128,
             ranks: 64,
