@@ -99,11 +99,11 @@ pub fn run_slurm(args: &SlurmArgs) -> ExitCode {
 }
 
 fn failed(error: &SlurmError) -> Failure {
-    let exit = match error {
-        SlurmError::File { .. } => Exit::Io,
-        _ => Exit::Usage,
+    let (exit, next) = match error {
+        SlurmError::File { .. } => (Exit::Io, "do it as a user who may write there"),
+        _ => (Exit::Usage, "change that, and call this again"),
     };
-    Failure::new(exit, error.to_string())
+    Failure::new(exit, error.to_string()).with_next(next)
 }
 
 fn install(args: &InstallArgs) -> Result<(), Failure> {
