@@ -129,6 +129,9 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     if let Some(at) = place.filter(|_| !words.contains(&"--duration")) {
         words.splice(at..at, ["--duration", DURATION]);
     }
+    if words[0] == "gang" {
+        adapt_gang(&mut words);
+    }
     let simulated = ["stencil", "collective", "like"];
     if words[0] == "simulate" && words.get(1).is_some_and(|w| simulated.contains(w)) {
         // A recorded program has its own number of steps.
@@ -146,6 +149,22 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
         }
     }
     Some(format!("idlewave {}", words.join(" ")))
+}
+
+/// A service of this test's own, a view that ends, and a short study.
+fn adapt_gang(words: &mut Vec<&str>) {
+    words.retain(|word| *word != "--watch");
+    let before = words.iter().position(|w| *w == "--").unwrap_or(words.len());
+    match words.get(1).copied().unwrap_or_default() {
+        "start" | "submit" | "list" | "status" | "cancel" | "drain" | "stop" | "metrics" => {
+            words.splice(before..before, ["--socket", "gang/gang.sock"]);
+        }
+        "study" => {
+            let short = "--slices 20ms --repeats 1 --length 100ms --switches 10";
+            words.splice(2..before, short.split(' '));
+        }
+        _ => {}
+    }
 }
 
 /// CPUs of this process, as in `0-3,8`.
@@ -249,9 +268,15 @@ fn commands_in_running_text_exist() {
     let mut known = subcommands();
     // Those that idlewave starts itself are not in the help.
     known.extend(["node-run", "node-send", "node-record"].map(str::to_owned));
+    // Of the command, and of those below it.
     let help: Vec<String> = known
         .iter()
-        .map(|name| idlewave(&[name, "--help"]))
+        .map(|name| {
+            let own = idlewave(&[name, "--help"]);
+            let below = commands_of(&own).into_iter();
+            let below = below.map(|below| idlewave(&[name, &below, "--help"]));
+            below.fold(own.clone(), |all, one| all + &one)
+        })
         .collect();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();

@@ -26,7 +26,7 @@ const GAP: Nanos = Nanos::from_millis(4);
 Examples:
   sudo idlewave gang study
   sudo idlewave gang study --slices 40ms --repeats 2 --length 500ms
-  sudo idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b")]
+  sudo idlewave gang study -- mpirun -n 2 ./app --and mpirun -n 2 ./app")]
 pub struct StudyArgs {
     /// Slices to compare
     #[arg(
