@@ -382,6 +382,9 @@ mod tests {
         let badge = Badge::parse(b"A\0IDLEWAVE_GANG=x=y\0IDLEWAVE_GANG=z\0\xff=1\0SLURM_JOB_ID=12\0SLURM_PROCID=3\0SLURM_NTASKS=4\0");
         assert_eq!(badge.token.as_deref(), Some("x=y"));
         assert_eq!(badge.rank(), (Some(3), Some(4)));
+        // Below a daemon that is a task of Slurm's: of the daemons there are fewer.
+        let below = Badge::parse(b"PMIX_RANK=3\0SLURM_PROCID=0\0SLURM_NTASKS=2\0");
+        assert_eq!(below.rank(), (Some(3), None));
         assert_eq!(
             Badge::parse(b"SLURM_JOB_ID=\0PMI_RANK=-1"),
             Badge::default()

@@ -218,6 +218,41 @@ fn a_launcher_that_was_born_in_the_group_leaves_it() {
     let _ = Command::new("kill").arg(child.to_string()).status();
 }
 
+#[test]
+fn ranks_count_by_step_and_what_a_script_runs_beside_them_unsettles_nothing() {
+    // Numbers that no process has.
+    let none = |n| Pid::new(u32::MAX - n);
+    let rank = |n, step| Marked {
+        rank: Some(0),
+        step: Some(Step::Number(step)),
+        ..marked(none(n), false, false)
+    };
+    let beside = |n| marked(none(n), false, false);
+    for (mark, steady) in [
+        (Mark::Slurm(1), [0, 1, 0]),
+        (Mark::Token("t".to_owned()), [0, 0, 0]),
+    ] {
+        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5));
+        gangs.set(&[spec(1, mark)]);
+        let all = [
+            vec![beside(0), rank(1, 0), rank(2, 1)],
+            vec![beside(3), rank(1, 0), rank(2, 1)],
+            vec![beside(3), rank(1, 0)],
+        ];
+        let told: Vec<_> = (0..)
+            .zip(all)
+            .map(|(at, all)| {
+                let now = Nanos::from_secs(at);
+                gangs.sighted(&BTreeMap::from([(GangId::new(1), all)]), now);
+                let seen = &gangs.seen(now)[0];
+                (seen.ranks, seen.steady)
+            })
+            .collect();
+        let steady = steady.map(Nanos::from_secs);
+        assert_eq!(told, [(2, steady[0]), (2, steady[1]), (1, steady[2])]);
+    }
+}
+
 const NODES: [NodeId; 2] = [NodeId::new(0), NodeId::new(1)];
 
 fn desk() -> Desk {
