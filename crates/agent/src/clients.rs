@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A request is not longer than this.
 const LONGEST: usize = 64 << 10;
@@ -21,6 +22,8 @@ const MOST: usize = 256;
 const MOST_OF_USER: usize = 96;
 /// From one request of a connection to its next. Answers cost time of a thread of real-time priority, which switches.
 const BREATH: Nanos = Nanos::from_millis(1);
+/// A service that takes nothing for so long has gone.
+const TAKEN: Duration = Duration::from_secs(2);
 
 /// A connection, by number.
 pub type ClientId = u64;
@@ -256,7 +259,7 @@ fn user(stream: &UnixStream) -> Option<u32> {
 }
 
 /// How long a service that lives may take for an answer.
-const ANSWER: std::time::Duration = std::time::Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The asking end, for commands: it waits.
 #[derive(Debug)]
@@ -281,20 +284,29 @@ impl Control {
     /// # Errors
     /// The service has gone, does not answer within 10 s, or is of another version.
     pub fn ask(&mut self, request: &Request) -> io::Result<Reply> {
+        // What was refused before it asked is there to be read.
+        let told = self.tell(request);
+        let limit = Some(ANSWER);
+        let reply = self.next(limit).map_err(|e| told.err().unwrap_or(e))?;
+        reply.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
+    }
+
+    /// Asks, and leaves what is answered to [`Self::next`].
+    ///
+    /// # Errors
+    /// The service has gone, or takes nothing.
+    pub fn tell(&mut self, request: &Request) -> io::Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        // What was refused before it asked is there to be read.
-        let written = self.stream.write_all(&line);
-        let limit = Some(ANSWER);
-        let reply = self.next(limit).map_err(|e| written.err().unwrap_or(e))?;
-        reply.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
+        self.stream.set_write_timeout(Some(TAKEN))?;
+        self.stream.write_all(&line)
     }
 
     /// The next thing that is said; `None` if nothing was within `limit`.
     ///
     /// # Errors
     /// The service has gone, or is of another version.
-    pub fn next(&mut self, limit: Option<std::time::Duration>) -> io::Result<Option<Reply>> {
+    pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Option<Reply>> {
         self.stream.set_read_timeout(limit)?;
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
@@ -316,7 +328,6 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn own() -> u32 {
         idlewave_freeze::Uid::own().get()

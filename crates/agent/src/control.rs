@@ -24,6 +24,16 @@ pub enum Request {
         /// The gang outlives the connection.
         keep: bool,
     },
+    /// What the ranks of a gang do, as their state pages show it; said by the connection that submitted it, again where it changes, and again and again
+    /// while they do nothing.
+    Observed {
+        /// Its number.
+        gang: u32,
+        /// Whether all ranks are past MPI_Init; `None`: some are on other nodes, or it is not known.
+        initialised: Option<bool>,
+        /// What they do.
+        activity: Observation,
+    },
     /// End the processes of a gang.
     Cancel {
         /// Its number.
@@ -43,6 +53,28 @@ pub enum Request {
     Status,
     /// End the service in order.
     Stop,
+}
+
+/// What the ranks of a gang do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observation {
+    /// Some rank can move, as far as is known.
+    #[default]
+    Progressing,
+    /// Nothing was called, and hardly any CPU time used, since it was said before. So it is with a gang that was frozen all that time, too.
+    Idle,
+    /// Ranks wait for what never comes.
+    Deadlocked {
+        /// How many.
+        ranks: u32,
+        /// Whether they are all that have not ended.
+        all: bool,
+        /// Whether this holds only if their loops of tests have no other way out.
+        polling: bool,
+    },
+    /// All are past MPI_Finalize, or have ended.
+    Terminated,
 }
 
 /// What is answered.
@@ -116,6 +148,8 @@ pub struct GangStatus {
     pub age: Nanos,
     /// Whether it had no use for its last turns.
     pub idle: bool,
+    /// What its ranks were seen to do last; `None`: nobody looks.
+    pub observed: Option<Observation>,
     /// Whether it is to end.
     pub ending: bool,
     /// What is wrong with it.

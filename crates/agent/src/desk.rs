@@ -3,23 +3,21 @@
 
 mod gang;
 mod job;
+#[cfg(test)]
+mod tests;
 
 pub use job::{DeskError, Job};
 use job::{MOST_CPUS, MOST_NODES, bounded};
 
-use crate::control::{GangStatus, Stage};
+use crate::control::{GangStatus, Observation, Stage};
 use crate::parcel::{Mark, Seen, Spec};
+use gang::Gang;
 use idlewave_gang::GangId;
 use idlewave_gang::matrix::{Demand, Matrix, MatrixError, Packing, RowId};
 use idlewave_gang::policy::{Activity, Class, Decision, Policy, PolicyError, Settings};
 use idlewave_gang::protocol::Slot;
 use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
-
-/// A gang whose processes use less than this part of its turns is idle.
-const IDLE: f64 = 0.01;
-/// Turns of this length tell whether a gang is idle.
-const EVIDENCE: Nanos = Nanos::from_millis(20);
 
 /// What a site decides about admission.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,24 +45,6 @@ pub struct NodeFacts {
     pub limits: Vec<String>,
     /// The state of the gangs that it has carried out.
     pub version: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Gang {
-    job: Job,
-    stage: Stage,
-    seen: BTreeMap<NodeId, Seen>,
-    since: Nanos,
-    end: bool,
-    trouble: Option<String>,
-    /// CPU time and turns at the last look.
-    looked: (Nanos, Nanos),
-    turns: Nanos,
-    /// Looks one after the other at which it had not used its turns.
-    unused: u8,
-    idle: bool,
-    /// Ranks by node when it was admitted.
-    admitted: BTreeMap<NodeId, u32>,
 }
 
 /// What the controller knows.
@@ -161,20 +141,7 @@ impl Desk {
         }
         let id = GangId::new(self.next);
         self.next += 1;
-        let gang = Gang {
-            job,
-            stage: Stage::Waiting,
-            seen: BTreeMap::new(),
-            since: now,
-            end: false,
-            trouble: None,
-            looked: (Nanos::ZERO, Nanos::ZERO),
-            turns: Nanos::ZERO,
-            unused: 0,
-            idle: false,
-            admitted: BTreeMap::new(),
-        };
-        self.gangs.insert(id, gang);
+        self.gangs.insert(id, Gang::new(job, now));
         self.version += 1;
         Ok(id)
     }
@@ -256,6 +223,18 @@ impl Desk {
                 gang.forget_ranks();
             }
         }
+    }
+
+    /// What whoever brought a gang has seen of its ranks. One that is in MPI_Init (again) runs freely.
+    pub fn observed(&mut self, id: GangId, initialised: Option<bool>, activity: Observation) {
+        let Some(gang) = self.gangs.get_mut(&id) else {
+            return;
+        };
+        gang.observe(initialised, activity);
+        if initialised == Some(false) && gang.stage == Stage::Running {
+            self.take_out(id, Stage::Starting);
+        }
+        self.judge_rows();
     }
 
     /// Whether all nodes have carried out the present state of the gangs.
@@ -398,20 +377,21 @@ impl Desk {
         if self.draining || self.matrix.rows().next().is_none() {
             return None;
         }
+        self.judge_rows();
+        Some(self.policy.next(now))
+    }
+
+    /// Tells the policy what the gangs of each row can do: the best of them.
+    fn judge_rows(&mut self) {
         for row in self.matrix.rows().collect::<Vec<_>>() {
             let gangs = self.matrix.running(row);
-            let idle = self.settings.yielding
-                && gangs
-                    .iter()
-                    .all(|g| self.gangs.get(g).is_none_or(|g| g.idle));
-            let activity = if idle {
-                Activity::Idle
-            } else {
-                Activity::Active
+            let of = gangs.iter().filter_map(|gang| self.gangs.get(gang));
+            let best = match self.settings.yielding {
+                true => of.map(Gang::activity).max(),
+                false => None,
             };
-            self.policy.activity(row, activity);
+            self.policy.activity(row, best.unwrap_or(Activity::Active));
         }
-        Some(self.policy.next(now))
     }
 
     /// Whether the row that has the CPUs is still there.
@@ -444,7 +424,8 @@ impl Desk {
             cpu: gang.cpu(),
             turns: gang.turns,
             age: now.saturating_sub(gang.since),
-            idle: gang.idle,
+            idle: gang.idle(),
+            observed: gang.observed,
             ending: gang.end,
             trouble: gang.trouble.clone(),
         };

@@ -6,6 +6,7 @@ use crate::control::{NodeStatus, Reply, Request, RowStatus, Status};
 use crate::courier::Courier;
 use crate::desk::{Job, NodeFacts};
 use idlewave_freeze::clock;
+use idlewave_gang::GangId;
 use idlewave_gang::matrix::{Cell, RowId};
 use idlewave_gang::policy::Class;
 use idlewave_gang::protocol::Slot;
@@ -69,6 +70,24 @@ impl<C: Courier> Center<C> {
                     self.tied.entry(client).or_default().push(gang);
                 }
                 Ok(Reply::Submitted { gang: gang.get() })
+            }
+            Request::Observed {
+                gang,
+                initialised,
+                activity,
+            } => {
+                let id = GangId::new(gang);
+                if !self.tied.get(&client).is_some_and(|of| of.contains(&id)) {
+                    return Err(format!(
+                        "observe gang {gang}: another connection submitted it"
+                    ));
+                }
+                if self.protocol.idle() {
+                    // The turn under way counts up to now.
+                    self.account(self.protocol.running(), now);
+                }
+                self.desk.observed(id, initialised, activity);
+                Ok(Reply::Done)
             }
             Request::Cancel { gang } => {
                 let asked = if may { 0 } else { user };

@@ -1,12 +1,103 @@
-//! One gang, as the nodes see it.
+//! One gang, as the controller knows it.
 
-use super::{EVIDENCE, Gang, IDLE, NodeFacts};
-use crate::control::Stage;
+use super::{Job, NodeFacts};
+use crate::control::{Observation, Stage};
 use crate::parcel::{Mark, Seen};
+use idlewave_gang::policy::Activity;
 use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 
+/// A gang whose processes use less than this part of its turns is idle.
+const IDLE: f64 = 0.01;
+/// Turns of this length tell whether a gang is idle.
+const EVIDENCE: Nanos = Nanos::from_millis(20);
+
+/// How long all ranks have to be there that were seen to be past MPI_Init: their processes are found one by one.
+const INITIALISED: Nanos = Nanos::from_millis(50);
+
+/// A gang.
+#[derive(Clone, Debug)]
+pub(super) struct Gang {
+    pub(super) job: Job,
+    pub(super) stage: Stage,
+    pub(super) seen: BTreeMap<NodeId, Seen>,
+    pub(super) since: Nanos,
+    pub(super) end: bool,
+    pub(super) trouble: Option<String>,
+    /// CPU time and turns at the last look.
+    looked: (Nanos, Nanos),
+    pub(super) turns: Nanos,
+    /// Looks one after the other at which it had not used its turns.
+    unused: u8,
+    pub(super) observed: Option<Observation>,
+    /// Ranks by node when it was admitted.
+    pub(super) admitted: BTreeMap<NodeId, u32>,
+    initialised: Option<bool>,
+    /// Turns that it had had when its ranks were last said to do nothing.
+    rested: Option<Nanos>,
+}
+
 impl Gang {
+    pub(super) fn new(job: Job, now: Nanos) -> Self {
+        Self {
+            job,
+            stage: Stage::Waiting,
+            seen: BTreeMap::new(),
+            since: now,
+            end: false,
+            trouble: None,
+            looked: (Nanos::ZERO, Nanos::ZERO),
+            turns: Nanos::ZERO,
+            unused: 0,
+            observed: None,
+            admitted: BTreeMap::new(),
+            initialised: None,
+            rested: None,
+        }
+    }
+
+    /// Whether it had no use for its last turns: twice in a row, since what a turn used may have been counted in the look before.
+    pub(super) fn idle(&self) -> bool {
+        self.unused >= 2
+    }
+
+    /// What it can do with a turn. Ranks that wait for each other are frozen for good only if nobody else of the gang could move, and if no loop of
+    /// tests is among them, which might end after all. After MPI_Finalize a program may compute as ever.
+    pub(super) fn activity(&self) -> Activity {
+        match self.observed {
+            Some(Observation::Deadlocked {
+                all: true, polling, ..
+            }) => match polling {
+                false => Activity::Dead,
+                true => Activity::Idle,
+            },
+            _ if self.idle() => Activity::Idle,
+            _ => Activity::Active,
+        }
+    }
+
+    /// Takes over what was seen of its ranks. That they did nothing counts if they had turns meanwhile: frozen ones do nothing either.
+    pub(super) fn observe(&mut self, initialised: Option<bool>, activity: Observation) {
+        self.initialised = initialised;
+        match activity {
+            Observation::Idle => {
+                let since = self.rested.replace(self.turns);
+                let had = since.map(|since| self.turns.saturating_sub(since));
+                match had {
+                    Some(had) if had >= EVIDENCE => self.unused = self.unused.saturating_add(1),
+                    // Turns are added up until they tell something.
+                    Some(_) => self.rested = since,
+                    None => {}
+                }
+            }
+            _ => {
+                self.rested = None;
+                self.unused = 0;
+            }
+        }
+        self.observed = Some(activity);
+    }
+
     /// Whether processes of it may show up any moment. A Slurm job's come when its script wants them.
     pub(super) fn is_expected(&self) -> bool {
         match (self.stage, &self.job.mark) {
@@ -52,7 +143,13 @@ impl Gang {
     }
 
     /// Whether all ranks are there and have been for a while. A gang whose launcher tells no number of ranks is complete when its processes stay the same.
+    /// One whose ranks were seen to be past MPI_Init need not wait for long, and one that is in it waits.
     pub(super) fn complete(&self, settle: Nanos) -> bool {
+        let settle = match self.initialised {
+            None => settle,
+            Some(true) => settle.min(INITIALISED),
+            Some(false) => return false,
+        };
         let here = || self.seen.values().filter(|seen| seen.processes > 0);
         let ranks: u32 = here().map(|seen| seen.ranks).sum();
         let all = self.size().is_none_or(|size| ranks >= size);
@@ -77,8 +174,7 @@ impl Gang {
         here.map(|(node, seen)| slots(node, seen)).collect()
     }
 
-    /// Judges whether it used its turns since the last look, if they are long enough to tell. Twice without a use and it is
-    /// idle: what a turn used may have been counted in the look before.
+    /// Judges whether it used its turns since the last look, if they are long enough to tell.
     pub(super) fn judge(&mut self) {
         let (cpu, turns) = (self.cpu(), self.turns);
         let turned = turns.saturating_sub(self.looked.1);
@@ -91,6 +187,5 @@ impl Gang {
             true => self.unused.saturating_add(1),
             false => 0,
         };
-        self.idle = self.unused >= 2;
     }
 }
