@@ -312,3 +312,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_short_turn_of_an_idle_row_is_not_cut_shorter() {
+    let mut policy = policy(&[(1, Class::Production), (1, Class::Production)]);
+    policy.activity(row(0), Activity::Idle);
+    assert_eq!(chosen(&mut policy, ms(2000)), (0, Reason::Probe));
+    assert_eq!(policy.ends_early(row(0)), None);
+    policy.activity(row(0), Activity::Dead);
+    assert_eq!(policy.ends_early(row(0)), Some(Reason::Yield));
+    // Idle in a usual turn it has no use for the rest of it.
+    policy.activity(row(0), Activity::Idle);
+    policy.ran(row(0), ms(10), ms(2010));
+    assert_eq!(chosen(&mut policy, ms(2010)), (1, Reason::Turn));
+    policy.activity(row(1), Activity::Idle);
+    policy.activity(row(0), Activity::Active);
+    assert_eq!(policy.ends_early(row(1)), Some(Reason::Yield));
+}

@@ -229,6 +229,8 @@ impl Policy {
                 (e.class == Class::Production && interactive && self.above <= 0.0)
                     .then_some(Reason::Interactive)
             }
+            // That is what it has this short turn for.
+            Some(e) if e.activity == Activity::Idle && self.probed => None,
             _ => (interactive || others(Class::Production)).then_some(Reason::Yield),
         }
     }
