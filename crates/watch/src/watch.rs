@@ -7,6 +7,7 @@ use crate::records::{Seen, snapshot};
 use idlewave_gang::state::{State, judge};
 use idlewave_interpose::state::{EXTENSION, mode};
 use idlewave_interpose::{InterposeError, StatePage, StatePhase, StateProcess, StateRecord};
+use idlewave_units::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,9 @@ pub struct Watch {
     pages: BTreeMap<OsString, Tracked>,
     looks: u64,
     before: Option<Instant>,
+    /// The ranks that were found to wait for each other with sends among them that had their time, and since when they are all where they are.
+    /// It stays so as long as none moves: one that is frozen then has no more CPU time to show.
+    settled: Option<(Instant, Vec<Rank>)>,
 }
 
 /// A page, and what earlier looks have seen of it.
@@ -90,6 +94,7 @@ impl Watch {
             pages: BTreeMap::new(),
             looks: 0,
             before: None,
+            settled: None,
         }
     }
 
@@ -149,7 +154,9 @@ impl Watch {
             of.track(&self.kernels, self.looks, now);
         }
         let since = self.before.replace(now).map(|before| now - before);
-        let look = self.judge(now, since);
+        let mut settled = self.settled.take();
+        let look = self.judge(now, since, &mut settled);
+        self.settled = settled;
         for of in self.pages.values_mut() {
             of.cpu_before = of.cpu();
         }
@@ -241,7 +248,13 @@ impl Watch {
         Ok(ranks)
     }
 
-    fn judge(&self, now: Instant, since: Option<Duration>) -> Look {
+    fn judge(
+        &self,
+        now: Instant,
+        since: Option<Duration>,
+        kept: &mut Option<(Instant, Vec<Rank>)>,
+    ) -> Look {
+        let before = kept.take();
         let ranks = match self.ranks() {
             Ok(ranks) => ranks,
             Err(job) => {
@@ -279,7 +292,11 @@ impl Watch {
         if let State::Deadlocked(deadlock) = &verdict.state {
             let dead = deadlock.ranks.iter();
             let dead = dead.filter_map(|rank| tracked.get(rank.index()).copied());
-            if !settled(dead, now, &self.settings) {
+            let since = dead.clone().map(|of| of.since).max();
+            let now_dead = since.map(|since| (since, deadlock.ranks.clone()));
+            if (now_dead.is_some() && now_dead == before) || settled(dead, now, &self.settings) {
+                *kept = now_dead;
+            } else {
                 snapped = snapshot(&seen, false, self.settings.polls);
                 verdict = judge(&snapped.snapshot);
             }
@@ -349,8 +366,12 @@ impl Tracked {
             self.since = now;
             self.unchanged = 0;
         } else if self.record.mode >= mode::POLL_ALL {
-            let polled = self.record.polls > self.polls_before;
-            self.unchanged = if polled { self.unchanged + 1 } else { 0 };
+            self.unchanged = match self.record.polls > self.polls_before {
+                true => self.unchanged + 1,
+                // Frozen or displaced it cannot poll: that look does not count.
+                false if self.cpu().is_some() && self.cpu() == self.cpu_before => self.unchanged,
+                false => 0,
+            };
         }
         self.polls_before = self.record.polls;
         let due = |last: &(Instant, Duration)| now - last.0 >= TICK;
