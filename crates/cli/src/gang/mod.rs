@@ -2,6 +2,7 @@
 
 mod ask;
 mod local;
+mod ranks;
 mod serve;
 mod slurm;
 mod study;

@@ -1,12 +1,15 @@
 //! `idlewave gang submit`: a command whose ranks are a gang.
 
+use super::ranks::{Ranks, certain};
+use super::words::Words;
 use super::{Place, ask};
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::Args;
-use idlewave_agent::control::{Reply, Request, Stage};
+use idlewave_agent::control::{Observation, Reply, Request, Stage};
 use idlewave_agent::{Control, Mark, marked};
 use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
+use idlewave_watch::{Job, Look};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::Path;
@@ -15,6 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How often the service is listened to.
 const PERIOD: Duration = Duration::from_millis(50);
+/// How often the ranks are looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How often a service that has gone is looked for.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -33,6 +38,12 @@ pub struct SubmitArgs {
     /// The program is word N of the command, if it cannot be found in a launcher's
     #[arg(long, value_name = "N")]
     at: Option<usize>,
+    /// End the job when its ranks wait for each other (not where this rests on loops of tests); the exit code is 6 then
+    #[arg(long)]
+    kill: bool,
+    /// Preload nothing into the ranks: whether they are in MPI_Init, idle or deadlocked is not known then
+    #[arg(long, conflicts_with = "kill")]
+    no_watch: bool,
     /// Say what happens with the gang
     #[arg(short, long)]
     verbose: bool,
@@ -60,14 +71,21 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     // With a launcher only the ranks bear the mark, on whichever node they are.
     let mark = format!("{}={token}", marked::VARIABLE);
+    let ranks = match args.no_watch {
+        true => None,
+        false => Some(Ranks::prepare(Words::new(false))?),
+    };
     let (command, environment) = match &launch {
         Some(launch) => {
-            let shim = [OsString::from("env"), OsString::from(&mark)];
+            let mut shim = vec![OsString::from("env"), OsString::from(&mark)];
+            shim.extend(ranks.iter().flat_map(Ranks::shim));
             (launch.with_shim(&args.command, &shim), Vec::new())
         }
         None => {
             let variable = (OsString::from(marked::VARIABLE), OsString::from(&token));
-            (args.command.clone(), vec![variable])
+            let watched = ranks.iter().flat_map(Ranks::environment);
+            let all = std::iter::once(variable).chain(watched).collect();
+            (args.command.clone(), all)
         }
     };
     let program = launch
@@ -95,26 +113,105 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         weight: args.weight,
         keep: false,
     };
-    match control.ask(&request) {
-        Ok(Reply::Submitted { gang }) => {
-            if args.verbose {
-                say(&format!("idlewave: gang {gang}\n"));
-            }
-            let mut service = Service {
-                args,
-                request,
-                gang,
-                control: Some(control),
-                again: Instant::now(),
-                refused: false,
-            };
-            let child = start(&command, &environment)?;
-            let status = wait_for(child, &mut signals, PERIOD, || service.listen());
-            Ok(exit_code(status))
+    let gang = match control.ask(&request) {
+        Ok(Reply::Submitted { gang }) => gang,
+        Ok(Reply::Failed(why)) => return Err(ask::refusal(why)),
+        Ok(_) | Err(_) => {
+            return Err(Failure::new(Exit::Other, "hear from the gang service")
+                .with_next("see whether it still runs, with `idlewave gang status`"));
         }
-        Ok(Reply::Failed(why)) => Err(ask::refusal(why)),
-        Ok(_) | Err(_) => Err(Failure::new(Exit::Other, "hear from the gang service")
-            .with_next("see whether it still runs, with `idlewave gang status`")),
+    };
+    if args.verbose {
+        say(&format!("idlewave: gang {gang}\n"));
+    }
+    let child = start(&command, &environment)?;
+    let begun = Instant::now();
+    let mut submitted = Submitted {
+        kill: args.kill,
+        launcher: child.id(),
+        service: Service {
+            args,
+            request,
+            gang,
+            control: Some(control),
+            again: begun,
+            refused: false,
+        },
+        ranks,
+        told: None,
+        next: begun,
+        killed: false,
+    };
+    let status = wait_for(child, &mut signals, PERIOD, || submitted.step());
+    if let (true, Some(ranks)) = (args.verbose, &submitted.ranks) {
+        ranks.words.end(begun.elapsed());
+    }
+    Ok(match submitted.killed {
+        true => i32::from(Exit::Deadlock.code()),
+        false => exit_code(status),
+    })
+}
+
+/// What an observer knows: see [`Request::Observed`].
+type Known = (Option<bool>, Observation);
+
+/// A gang whose command runs.
+struct Submitted<'a> {
+    kill: bool,
+    launcher: u32,
+    service: Service<'a>,
+    ranks: Option<Ranks>,
+    /// What the service was told last, under the present number of the gang.
+    told: Option<Known>,
+    /// When the ranks are looked at again.
+    next: Instant,
+    /// Whether the job is ended because of a deadlock.
+    killed: bool,
+}
+
+impl Submitted<'_> {
+    fn step(&mut self) {
+        self.service.listen();
+        // What is being ended is not submitted again.
+        if !self.killed && self.service.return_to() {
+            self.told = None;
+        }
+        let now = Instant::now();
+        // What is being ended is told of as a deadlock no more.
+        if now >= self.next && !self.killed {
+            self.next = now + LOOK;
+            self.look();
+        }
+        if let Some(ranks) = self.ranks.as_ref().filter(|ranks| ranks.overdue(now)) {
+            ranks.kill(self.launcher);
+        }
+    }
+
+    /// Looks at the ranks, and tells the service what has changed.
+    fn look(&mut self) {
+        let Some(look) = self.ranks.as_mut().and_then(Ranks::look) else {
+            return;
+        };
+        let Some(known) = known(&look) else { return };
+        // That ranks do nothing is said at each look: the service knows whether they had a turn since.
+        if self.told != Some(known) || known.1 == Observation::Idle {
+            self.told = Some(known);
+            let (initialised, activity) = known;
+            self.service.tell(&Request::Observed {
+                gang: self.service.gang,
+                initialised,
+                activity,
+            });
+        }
+        if self.kill && certain(&look) {
+            self.killed = true;
+            // Frozen ranks end only when they are thawed: the service does both.
+            let gang = self.service.gang;
+            self.service.tell(&Request::Cancel { gang });
+            if let Some(ranks) = &mut self.ranks {
+                ranks.end(self.launcher);
+            }
+        }
     }
 }
 
@@ -132,23 +229,24 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
+    fn tell(&mut self, request: &Request) {
+        let told = self.control.as_mut().map(|control| control.tell(request));
+        if let Some(Err(_)) = told {
+            self.gone();
+        }
+    }
+
+    /// Takes what it has said of the gang.
     fn listen(&mut self) {
-        let Some(control) = &mut self.control else {
-            if Instant::now() >= self.again {
-                self.again = Instant::now() + AGAIN;
-                self.return_to();
-            }
-            return;
-        };
-        match control.next(Some(Duration::from_millis(1))) {
-            Ok(Some(Reply::Changed { stage, ending })) => self.changed(stage, ending),
-            Ok(_) => {}
-            Err(_) => {
-                self.control = None;
-                self.again = Instant::now() + AGAIN;
-                say(
-                    "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n",
-                );
+        while let Some(control) = &mut self.control {
+            match control.next(Some(Duration::from_millis(1))) {
+                Ok(Some(Reply::Changed { stage, ending })) => self.changed(stage, ending),
+                Ok(Some(Reply::Failed(why))) if self.args.verbose => {
+                    say(&format!("idlewave: the service failed to {why}\n"));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(_) => self.gone(),
             }
         }
     }
@@ -166,9 +264,22 @@ impl Service<'_> {
         }
     }
 
-    fn return_to(&mut self) {
+    fn gone(&mut self) {
+        self.control = None;
+        self.again = Instant::now() + AGAIN;
+        say(
+            "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n",
+        );
+    }
+
+    /// Looks for a service that has gone, now and then; true if it has just taken the gang, of which it knows nothing else.
+    fn return_to(&mut self) -> bool {
+        if self.control.is_some() || Instant::now() < self.again {
+            return false;
+        }
+        self.again = Instant::now() + AGAIN;
         let Ok(mut control) = self.args.place.connect() else {
-            return;
+            return false;
         };
         match control.ask(&self.request) {
             Ok(Reply::Submitted { gang }) => {
@@ -178,6 +289,7 @@ impl Service<'_> {
                 say(&format!(
                     "idlewave: the gang service is back; the command is gang {gang} now\n"
                 ));
+                return true;
             }
             // It may take the gang later, as after a drain.
             Ok(Reply::Failed(why)) if !self.refused => {
@@ -188,7 +300,31 @@ impl Service<'_> {
             }
             Ok(_) | Err(_) => {}
         }
+        false
     }
+}
+
+/// What a look tells the service; `None`: nothing, as no process has called MPI.
+fn known(look: &Look) -> Option<Known> {
+    let alive = look.ranks.iter().filter(|rank| !rank.ended()).count();
+    Some(match &look.job {
+        Job::NoProcess => return None,
+        Job::Initialising => (Some(false), Observation::Progressing),
+        // Ranks of other nodes may be on their way out of MPI_Init.
+        Job::Incomplete { .. } | Job::Unclear => (None, Observation::Progressing),
+        Job::Progressing => (Some(true), Observation::Progressing),
+        Job::Idle => (Some(true), Observation::Idle),
+        Job::Deadlocked(deadlock) => {
+            let dead = Observation::Deadlocked {
+                ranks: deadlock.ranks.len() as u32,
+                all: deadlock.ranks.len() == alive,
+                polling: deadlock.polling,
+            };
+            (Some(true), dead)
+        }
+        // Another program of the same job may begin.
+        Job::Terminated => (None, Observation::Terminated),
+    })
 }
 
 /// A mark that nobody else has.

@@ -1,6 +1,8 @@
 //! What the service says, for people (80 columns) and for Prometheus.
 
-use idlewave_agent::control::{GangStatus, Quantiles, RowStatus, Stage, Status, SwitchStatus};
+use idlewave_agent::control::{
+    GangStatus, Observation, Quantiles, RowStatus, Stage, Status, SwitchStatus,
+};
 use idlewave_units::Nanos;
 use std::fmt::Write as _;
 
@@ -15,13 +17,13 @@ pub fn gangs(status: &Status) -> String {
         return "no gangs; to bring one: idlewave gang submit -- mpirun -n 2 ./app\n".to_owned();
     }
     let mut text = format!(
-        "{:>5}  {:<9} {:>7} {:>5} {:>4} {:>9} {:>9}  {}\n",
+        "{:>5}  {:<10} {:>7} {:>5} {:>4} {:>9} {:>9}  {}\n",
         "gang", "state", "ranks", "user", "row", "turns", "cpu", "command"
     );
     for gang in &status.gangs {
         let _ = writeln!(
             text,
-            "{:>5}  {:<9} {:>7} {:>5} {:>4} {:>9} {:>9}  {}",
+            "{:>5}  {:<10} {:>7} {:>5} {:>4} {:>9} {:>9}  {}",
             gang.gang,
             state(gang),
             ranks(gang),
@@ -43,11 +45,16 @@ fn state(gang: &GangStatus) -> &'static str {
     match gang.stage {
         _ if gang.ending => "ending",
         Stage::Waiting => "no ranks",
+        Stage::Starting | Stage::Running if deadlocked(gang) => "deadlocked",
         Stage::Starting => "starting",
         Stage::Running if gang.idle => "idle",
         Stage::Running => "switched",
         Stage::Ended => "ended",
     }
+}
+
+fn deadlocked(gang: &GangStatus) -> bool {
+    matches!(gang.observed, Some(Observation::Deadlocked { .. }))
 }
 
 fn ranks(gang: &GangStatus) -> String {
@@ -320,6 +327,12 @@ pub fn metrics(status: &Status) -> String {
         "gauge",
         "Whether a gang has no use for its turns.",
         of(|g| f64::from(u8::from(g.idle))),
+    );
+    one(
+        "deadlocked",
+        "gauge",
+        "Whether ranks of a gang wait for each other for ever.",
+        of(|g| f64::from(u8::from(deadlocked(g)))),
     );
     let mut sum = 0;
     let mut buckets = Vec::new();

@@ -1,0 +1,206 @@
+//! `idlewave gang submit`: what the ranks of gangs that take turns are seen to do, and what follows from it.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Ended, idlewave, run, wait};
+use idlewave_mpi::testing::{Installation, installation, skip};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// A service of the test's own. It ends with it.
+struct Service {
+    directory: tempfile::TempDir,
+}
+
+impl Service {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let service = Self { directory };
+        run(service
+            .ask("start")
+            .args(["--background", "--slice", "10ms"]))
+        .succeeded();
+        service
+    }
+
+    fn ask(&self, what: &str) -> std::process::Command {
+        let mut command = idlewave();
+        command.args(["gang", what, "--socket"]);
+        command.arg(self.directory.path().join("socket"));
+        command
+    }
+
+    /// A command of two ranks, with its outputs to be read.
+    fn submit(&self, mpi: &Installation, options: &[&str], program: &Path, what: &[&str]) -> Child {
+        let mut command = self.ask("submit");
+        mpi.prepare(&mut command);
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        command.args(options).arg("--").arg(&mpi.mpirun);
+        command.args(&mpi.options).args(["-n", "2"]);
+        command.arg(program).args(what);
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        piped.spawn().unwrap()
+    }
+
+    fn gangs(&self) -> Vec<Value> {
+        let done = run(self.ask("list").arg("--json"));
+        done.succeeded();
+        serde_json::from_str(&done.stdout).unwrap()
+    }
+
+    /// The gang of that program when it is as wanted, at most half a minute later.
+    #[track_caller]
+    fn until(&self, program: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let begin = Instant::now();
+        loop {
+            let gangs = self.gangs();
+            let own = |gang: &&Value| gang["name"].as_str().unwrap().contains(program);
+            if let Some(gang) = gangs.iter().find(own).filter(|gang| wanted(gang)) {
+                return gang.clone();
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{program}: {gangs:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.ask("stop").output();
+    }
+}
+
+/// The program of the tests of `idlewave-watch`.
+fn program() -> Option<(tempfile::TempDir, Installation, PathBuf)> {
+    let mpi = installation("openmpi4").or_else(|| installation("mpich4"))?;
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../watch/tests/programs/hangs.c");
+    let program = directory.path().join("hangs");
+    if mpi.compile_c(&source, &program).is_none() {
+        skip(&format!("{} has no C compiler", mpi.name));
+        return None;
+    }
+    Some((directory, mpi, program))
+}
+
+fn switched(gang: &Value) -> bool {
+    gang["stage"] == "running"
+}
+
+#[test]
+fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
+    let Some((_directory, mpi, program)) = program() else {
+        return;
+    };
+    let service = Service::start();
+    let jobs =
+        ["pingpong", "mixed"].map(|what| service.submit(&mpi, &["-v"], &program, &[what, "10"]));
+    for what in ["pingpong", "mixed"] {
+        service.until(what, switched);
+    }
+    let mut looks = 0;
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(8) {
+        for gang in service.gangs().iter().filter(|gang| switched(gang)) {
+            looks += 1;
+            assert_eq!(gang["idle"], false, "{gang:#?}");
+            let observed = gang["observed"].as_str();
+            // One that was frozen from look to look seems to do nothing, which does not count.
+            assert!(
+                matches!(observed, Some("progressing" | "idle")),
+                "{gang:#?}"
+            );
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(looks > 20, "{looks}");
+    for job in jobs {
+        let done: Ended = wait(job);
+        done.succeeded();
+        assert!(done.stderr.contains("no deadlock was seen"), "{done:?}");
+    }
+}
+
+#[test]
+fn a_deadlocked_gang_leaves_its_turns_to_the_other_and_is_ended_if_that_is_asked_for() {
+    let Some((_directory, mpi, program)) = program() else {
+        return;
+    };
+    let service = Service::start();
+    let works = service.submit(&mpi, &[], &program, &["pingpong", "20"]);
+    service.until("pingpong", switched);
+    let hangs = service.submit(&mpi, &["--kill", "-v"], &program, &["receive"]);
+    let done = wait(hangs);
+    assert_eq!(done.code, Some(6), "{done:?}");
+    let cycle = "rank 0 waits in MPI_Recv for rank 1 (tag 7, MPI_COMM_WORLD)";
+    assert_eq!(done.stderr.matches(cycle).count(), 1, "{done:?}");
+
+    let hangs = service.submit(&mpi, &[], &program, &["mismatch"]);
+    let dead = |gang: &Value| gang["observed"]["deadlocked"]["ranks"] == 2 && switched(gang);
+    let before = service.until("mismatch", dead);
+    let list = run(&mut service.ask("list"));
+    assert!(list.stdout.contains(" deadlocked "), "{list:?}");
+    let of = |what: &str| service.until(what, switched)["turns"].as_u64().unwrap();
+    let (dead, other) = (of("mismatch"), of("pingpong"));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(of("mismatch"), dead, "frozen for good");
+    assert!(of("pingpong") > other);
+    let metrics = run(&mut service.ask("metrics"));
+    let told = metrics
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("idlewave_gang_deadlocked{") && line.contains("mismatch"));
+    assert!(told.is_some_and(|line| line.ends_with(" 1")), "{metrics:?}");
+    let gang = before["gang"].to_string();
+    run(service.ask("cancel").arg(gang)).succeeded();
+    let done = wait(hangs);
+    assert_ne!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.stderr.matches("idlewave: deadlock: 2 of 2").count(), 1);
+    wait(works).succeeded();
+}
+
+#[test]
+fn a_gang_that_sleeps_between_its_phases_is_idle_and_comes_back() {
+    let Some((_directory, mpi, program)) = program() else {
+        return;
+    };
+    let service = Service::start();
+    let works = service.submit(&mpi, &[], &program, &["pingpong", "15"]);
+    service.until("pingpong", switched);
+    let sleeps = service.submit(&mpi, &[], &program, &["phases", "2"]);
+    service.until("phases", |gang| gang["idle"] == true);
+    let before = service.until("phases", |gang| {
+        gang["idle"] == true && gang["observed"] == "idle"
+    });
+    let back = |gang: &Value| gang["idle"] == false && gang["observed"] == "progressing";
+    let after = service.until("phases", back);
+    assert!(after["turns"].as_u64() > before["turns"].as_u64());
+    service.until("phases", |gang| gang["idle"] == true);
+    let done = wait(sleeps);
+    done.succeeded();
+    assert!(!done.stderr.contains("deadlock"), "{done:?}");
+    wait(works).succeeded();
+}
+
+#[test]
+fn what_is_no_mpi_program_or_is_not_to_be_watched_runs_as_ever() {
+    let service = Service::start();
+    let mut plain = service.ask("submit");
+    let done = run(plain.args(["--", "sh", "-c", "echo out; test -n \"$LD_PRELOAD\""]));
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (Some(0), "out\n"),
+        "{done:?}"
+    );
+    let mut unwatched = service.ask("submit");
+    let words = ["--no-watch", "--", "sh", "-c", "exit 7${IDLEWAVE_STATE}"];
+    let done = run(unwatched.env_remove("IDLEWAVE_STATE").args(words));
+    assert_eq!(done.code, Some(7), "{done:?}");
+    let mut both = service.ask("submit");
+    let done = run(both.args(["--no-watch", "--kill", "--", "true"]));
+    assert_eq!(done.code, Some(2), "{done:?}");
+}
