@@ -362,3 +362,53 @@ fn ranks_that_are_stopped_neither_poll_nor_end_their_sends() {
         }
     });
 }
+
+#[test]
+fn what_was_told_stays_so_when_the_ranks_are_stopped() {
+    each(|place, mpi| {
+        for what in ["test", "small-rendezvous"] {
+            let Some(mut job) = place.start(mpi, 2, &[what], Settings::default()) else {
+                return;
+            };
+            let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some());
+            assert!(look.is_some_and(|look| look.deadlock().is_some()));
+            let pids = job.pids();
+            pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
+            std::thread::sleep(Duration::from_millis(100));
+            // One that polls may have been stopped between a look and its end.
+            for _ in 0..20 {
+                let look = job.watch.look().expect("a look");
+                assert!(look.ranks.iter().all(|rank| rank.stopped), "{look:?}");
+                assert!(look.deadlock().is_some(), "{} {what}: {look:?}", mpi.name);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_loop_of_tests_is_seen_in_turns_that_are_shorter_than_ten_looks() {
+    each(|place, mpi| {
+        let Some(mut job) = place.start(mpi, 2, &["test"], Settings::default()) else {
+            return;
+        };
+        job.until(INTERVAL, LIMIT, |look| !look.ranks.is_empty());
+        let pids = job.pids();
+        let turn = |signal| pids.iter().for_each(|pid| send(*pid, signal));
+        let mut found = false;
+        // Five looks of a turn, and five between two.
+        for n in 0..600 {
+            match n % 10 {
+                0 => turn(libc::SIGCONT),
+                5 => turn(libc::SIGSTOP),
+                _ => {}
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            found |= job.watch.look().expect("a look").deadlock().is_some();
+            if found {
+                break;
+            }
+        }
+        assert!(found, "{}", mpi.name);
+    });
+}
