@@ -308,7 +308,6 @@ impl Desk {
             Ok(_) => {
                 gang.stage = Stage::Running;
                 gang.admitted = gang.ranks();
-                gang.trouble = None;
                 self.version += 1;
                 self.update_rows(now);
             }

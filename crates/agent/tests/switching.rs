@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Job, Service, overlap, settings};
-use idlewave_agent::control::{Reply, Request, Stage};
+use idlewave_agent::control::{Observation, Reply, Request, Stage};
 use idlewave_freeze::clock;
 use idlewave_units::Nanos;
 use std::time::Duration;
@@ -111,4 +111,37 @@ fn everything_runs_when_the_service_is_drained_and_when_it_ends() {
     assert_eq!(service.control().ask(&Request::Stop).unwrap(), Reply::Done);
     std::thread::sleep(Duration::from_millis(300));
     both_run("ended");
+}
+
+#[test]
+fn what_ranks_do_is_believed_of_the_connection_that_submitted_them_only() {
+    let service = Service::start(1, settings(Nanos::from_millis(20)));
+    let mut jobs = [Job::start(&service, "i", 1), Job::start(&service, "j", 1)];
+    let stage = |gang: u32, wanted: Stage| {
+        service.await_status(|s| s.gangs.iter().any(|g| g.gang == gang && g.stage == wanted))
+    };
+    for job in &jobs {
+        stage(job.gang, Stage::Running);
+    }
+    let gang = jobs[0].gang;
+    let initialising = Request::Observed {
+        gang,
+        initialised: Some(false),
+        activity: Observation::Progressing,
+    };
+    for other in [&mut service.control(), &mut jobs[1]._control] {
+        let mut reply = Some(other.ask(&initialising).unwrap());
+        // What was said of its own gang comes first.
+        while matches!(reply, Some(Reply::Changed { .. })) {
+            reply = other.next(None).unwrap();
+        }
+        let why = format!("observe gang {gang}: another connection submitted it");
+        assert_eq!(reply, Some(Reply::Failed(why)));
+    }
+    let status = stage(gang, Stage::Running);
+    assert!(status.gangs.iter().all(|g| g.observed.is_none()));
+    jobs[0]._control.tell(&initialising).unwrap();
+    let status = stage(gang, Stage::Starting);
+    let own = status.gangs.iter().find(|g| g.gang == gang).unwrap();
+    assert_eq!(own.observed, Some(Observation::Progressing));
 }

@@ -369,7 +369,7 @@ fn a_gang_for_which_there_is_no_row_waits_and_says_so_until_there_is_one() {
 }
 
 #[test]
-fn the_weight_of_a_row_is_that_of_its_heaviest_gang_and_interactive_ones_come_first() {
+fn turns_go_by_weight_and_interactive_gangs_come_first() {
     let mut desk = desk();
     let light = running(&mut desk, "a");
     let heavy = Job {
@@ -525,4 +525,52 @@ fn of_a_gang_that_nobody_knows_nothing_is_taken() {
     desk.sight(HERE, version, vec![seen(stranger, 2, Some(2), SETTLE)]);
     desk.over(stranger);
     assert_eq!((desk.gangs(ms(0)).len(), desk.version()), (0, version));
+}
+
+/// Gangs of one rank each, two in a row; a rank may have several processes.
+fn halves(desk: &mut Desk, weights: [u32; 4]) -> [GangId; 4] {
+    let gangs = weights.map(|weight| {
+        let half = Job {
+            weight,
+            ..job(&format!("{}", desk.gangs(ms(0)).len()))
+        };
+        desk.submit(half, Nanos::ZERO).unwrap()
+    });
+    let tells = gangs.map(|gang| Seen {
+        processes: 3,
+        ..seen(gang, 1, Some(1), SETTLE)
+    });
+    desk.sight(HERE, desk.version(), tells.to_vec());
+    desk.advance(ms(0));
+    desk.advance(ms(20));
+    let rows = gangs.map(|gang| row(desk, gang));
+    assert!(
+        rows[0] == rows[1] && rows[2] == rows[3] && rows[1] != rows[2],
+        "{rows:?}"
+    );
+    gangs
+}
+
+#[test]
+fn a_row_has_turns_as_long_as_one_of_its_gangs_has_a_use_for_them() {
+    let mut desk = desk();
+    let [first, second, third, fourth] = halves(&mut desk, [1; 4]);
+    let shared = row(&desk, first);
+    let of = |desk: &mut Desk| turns(desk, 4).iter().filter(|r| **r == shared).count();
+    desk.observed(first, Some(true), DEAD);
+    assert_eq!(of(&mut desk), 2);
+    desk.observed(second, Some(true), DEAD);
+    assert_eq!(of(&mut desk), 0);
+    desk.observed(third, Some(true), DEAD);
+    desk.observed(fourth, Some(true), DEAD);
+    assert_eq!(desk.decide(ms(0)), Some(Decision::Rest { until: None }));
+}
+
+#[test]
+fn the_share_of_a_row_is_that_of_the_heaviest_of_its_gangs() {
+    let mut desk = desk();
+    let [first, _, third, _] = halves(&mut desk, [1, 3, 1, 1]);
+    let all = turns(&mut desk, 40);
+    let of = |gang| all.iter().filter(|r| **r == row(&desk, gang)).count();
+    assert_eq!((of(first), of(third)), (30, 10));
 }
