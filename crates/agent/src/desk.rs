@@ -283,7 +283,10 @@ impl Desk {
                     self.take_out(id, Stage::Waiting);
                 }
                 // New ranks are to get through MPI_Init, and to get their slots.
-                Stage::Running if gang.has_grown() => self.take_out(id, Stage::Starting),
+                Stage::Running if gang.has_grown() => {
+                    gang.forget_observation();
+                    self.take_out(id, Stage::Starting);
+                }
                 Stage::Starting | Stage::Running if processes == 0 => {
                     gang.stage = Stage::Ended;
                     ended.push(id);

@@ -29,9 +29,9 @@ pub(super) struct Gang {
     pub(super) turns: Nanos,
     /// Looks one after the other at which it had not used its turns.
     unused: u8,
-    pub(super) observed: Option<Observation>,
     /// Ranks by node when it was admitted.
     pub(super) admitted: BTreeMap<NodeId, u32>,
+    pub(super) observed: Option<Observation>,
     initialised: Option<bool>,
     /// Turns that it had had when its ranks were last said to do nothing.
     rested: Option<Nanos>,
@@ -49,8 +49,8 @@ impl Gang {
             looked: (Nanos::ZERO, Nanos::ZERO),
             turns: Nanos::ZERO,
             unused: 0,
-            observed: None,
             admitted: BTreeMap::new(),
+            observed: None,
             initialised: None,
             rested: None,
         }
@@ -96,6 +96,11 @@ impl Gang {
             }
         }
         self.observed = Some(activity);
+    }
+
+    /// That its ranks were past MPI_Init says nothing of new ones: until they are looked at, they are there for as long as the rule says.
+    pub(super) fn forget_observation(&mut self) {
+        self.initialised = None;
     }
 
     /// Whether processes of it may show up any moment. A Slurm job's come when its script wants them.

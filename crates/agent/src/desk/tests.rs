@@ -215,6 +215,27 @@ fn a_gang_that_enters_mpi_init_again_runs_freely_meanwhile() {
 }
 
 #[test]
+fn that_ranks_are_past_mpi_init_is_not_believed_of_those_that_come_later() {
+    let mut desk = desk();
+    let gang = desk.submit(job("a"), Nanos::ZERO).unwrap();
+    desk.observed(gang, Some(true), Observation::Progressing);
+    let see = |desk: &mut Desk, ranks, steady| {
+        desk.sight(HERE, 1, vec![seen(gang, ranks, None, steady)]);
+        desk.advance(ms(0));
+        desk.advance(ms(20));
+        stage(desk, gang)
+    };
+    assert_eq!(see(&mut desk, 1, ms(50)), Stage::Running);
+    assert_eq!(see(&mut desk, 2, ms(50)), Stage::Starting);
+    assert_eq!(see(&mut desk, 2, ms(999)), Stage::Starting);
+    desk.observed(gang, Some(true), Observation::Progressing);
+    assert_eq!(see(&mut desk, 2, ms(50)), Stage::Running);
+    // Without a word of it, the rule holds.
+    assert_eq!(see(&mut desk, 3, ms(50)), Stage::Starting);
+    assert_eq!(see(&mut desk, 3, SETTLE), Stage::Running);
+}
+
+#[test]
 fn a_node_in_trouble_keeps_a_gang_waiting_and_says_why() {
     let mut desk = desk();
     let gang = desk.submit(job("a"), Nanos::ZERO).unwrap();
