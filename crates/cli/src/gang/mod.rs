@@ -1,6 +1,7 @@
 //! `idlewave gang`: several parallel jobs on the same nodes, each in step.
 
 mod ask;
+mod background;
 mod local;
 mod ranks;
 mod serve;

@@ -1,13 +1,13 @@
 //! The services: the controller, the agent of a node, and the watchdog of an agent.
 
+use super::background::background;
 use super::local::Local;
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::{Args, ValueEnum};
-use idlewave_agent::control::{Reply, Request};
 use idlewave_agent::{
-    CenterOptions, CenterSettings, Control, DeskSettings, NodeNote, NodeOptions, Note, Place,
-    ServiceError, Trust, own_user, serve_center, serve_node,
+    CenterOptions, CenterSettings, DeskSettings, NodeNote, NodeOptions, Note, Place, ServiceError,
+    Trust, own_user, serve_center, serve_node,
 };
 use idlewave_freeze::{Kind, Watchdog};
 use idlewave_gang::policy;
@@ -19,15 +19,12 @@ use std::fs;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where root's service is asked.
 pub const ROOTS_SOCKET: &str = "/run/idlewave/gang.sock";
-/// How long a service in the background may take until it answers.
-const START_LIMIT: Duration = Duration::from_secs(15);
 
 /// How processes are stopped.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -211,7 +208,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     let directory = control.parent().unwrap_or(Path::new("/")).to_owned();
     make_directory(&directory)?;
     if args.background {
-        return background(args, &control);
+        return background(!args.no_local, &control);
     }
     let trust = trust(args, &control)?;
     let listen = match args.listen {
@@ -408,70 +405,6 @@ fn note(note: &Note) -> String {
         Note::Superseded => "another controller gives orders; this one ends".to_owned(),
         Note::Trouble(why) => format!("failed to {why}"),
     }
-}
-
-/// Starts the same service as a process of its own and waits until it answers.
-fn background(args: &StartArgs, control: &Path) -> Result<(), Failure> {
-    let failed =
-        |what: &str, error: std::io::Error| Failure::new(Exit::Io, format!("{what}: {error}"));
-    let path = control.with_extension("log");
-    let file =
-        fs::File::create(&path).map_err(|e| failed(&format!("create {}", path.display()), e))?;
-    let again = file.try_clone().map_err(|e| failed("write a log", e))?;
-    let program = std::env::current_exe().map_err(|e| failed("find this program", e))?;
-    let words = std::env::args_os()
-        .skip(1)
-        .filter(|word| word != "--background");
-    let mut command = Command::new(program);
-    command
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(again);
-    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe.
-    unsafe {
-        command.pre_exec(|| {
-            libc::setsid();
-            Ok(())
-        });
-    }
-    let mut child = command
-        .spawn()
-        .map_err(|e| failed("start the service", e))?;
-    let end = Instant::now() + START_LIMIT;
-    loop {
-        if let Ok(Some(_)) = child.try_wait() {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let why = text
-                .lines()
-                .find_map(|line| line.strip_prefix("idlewave: failed to "));
-            let why = why.unwrap_or("start the service: it ended at once");
-            return Err(
-                Failure::new(Exit::NotPossible, why).with_next(format!("read {}", path.display()))
-            );
-        }
-        let nodes = usize::from(!args.no_local);
-        if let Ok(Ok(Reply::Status(status))) =
-            Control::connect(control).map(|mut c| c.ask(&Request::Status))
-        {
-            if status.nodes.len() >= nodes {
-                break;
-            }
-        }
-        if Instant::now() > end {
-            let what = format!("hear of the service within {} s", START_LIMIT.as_secs());
-            return Err(
-                Failure::new(Exit::NotPossible, what).with_next(format!("read {}", path.display()))
-            );
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    crate::print(&format!(
-        "gang switching runs (process {}), asked at {}, log in {}\n",
-        child.id(),
-        control.display(),
-        path.display()
-    ))
 }
 
 /// `idlewave gang agent`.
