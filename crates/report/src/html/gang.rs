@@ -11,6 +11,7 @@ const LEFT: f64 = 330.0;
 const STEP: f64 = 30.0;
 const WIDTH: f64 = 1040.0;
 const TOP: f64 = 26.0;
+const BAR: f64 = 20.0;
 
 /// Renders the page of a study of gang switching: one file that loads nothing. The same sheet gives the same bytes.
 pub fn gang_page(sheet: &GangSheet) -> String {
@@ -71,6 +72,12 @@ fn verdict(sheet: &GangSheet) -> String {
     section("verdict", "Verdict", &body)
 }
 
+/// A cell that names its row.
+fn named(label: &str) -> String {
+    let label = text(label);
+    format!("<td class=\"text\" data-key=\"{label}\">{label}</td>")
+}
+
 fn times(ratio: f64) -> String {
     format!("x{}", three_digits(ratio))
 }
@@ -94,7 +101,7 @@ fn compared(sheet: &GangSheet) -> String {
             let path = format!("alone.{i}.1");
             format!(
                 "<tr>{}{}</tr>\n",
-                cell(i, &text(name)),
+                named(name),
                 cell(time.median, &spread(&path, time, seconds))
             )
         })
@@ -122,7 +129,7 @@ fn rows(t: usize, table: &GangTable) -> String {
         let path = format!("tables.{t}.rows.{r}");
         format!(
             "<tr>{}{}{}{}</tr>\n",
-            cell(r, &text(&row.label)),
+            named(&row.label),
             cell(
                 row.ratio.median,
                 &spread(&format!("{path}.ratio"), &row.ratio, times)
@@ -170,7 +177,7 @@ fn chart(t: usize, table: &GangTable) -> String {
         x(1.0),
         TOP - 4.0,
         height - 6.0,
-        x(1.0) - 50.0,
+        x(1.0),
     );
     for (i, row) in table.rows.iter().enumerate() {
         let y = TOP + STEP * i as f64;
@@ -179,21 +186,17 @@ fn chart(t: usize, table: &GangTable) -> String {
         } else {
             "var(--rank)"
         };
+        let (label, name) = (LEFT - 8.0, text(&row.label));
+        let (below, middle) = (y + 15.0, y + BAR / 2.0);
+        let (least, most) = (x(row.ratio.least), x(row.ratio.most));
+        let wide = x(row.ratio.median) - LEFT;
+        let after = most + 28.0;
+        let shown = times(row.ratio.median);
         content.push_str(&format!(
-            "<text class=\"tick end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" style=\"fill:{colour}\"/>\
-             <line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{4:.1}\" y2=\"{4:.1}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT - 8.0,
-            y + 15.0,
-            text(&row.label),
-            x(row.ratio.median) - LEFT,
-            y + 10.0,
-            x(row.ratio.least),
-            x(row.ratio.most),
-            x(row.ratio.most) + 6.0,
-            y + 15.0,
-            times(row.ratio.median),
+            "<text class=\"tick end\" x=\"{label:.1}\" y=\"{below:.1}\">{name}</text>\
+             <rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{BAR}\" style=\"fill:{colour}\"/>\
+             <line class=\"whisker\" x1=\"{least:.1}\" x2=\"{most:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>\
+             <text class=\"tick\" x=\"{after:.1}\" y=\"{below:.1}\">{shown}</text>"
         ));
     }
     format!(
@@ -205,7 +208,7 @@ fn chart(t: usize, table: &GangTable) -> String {
 
 fn switches(sheet: &GangSheet) -> String {
     let line = |(i, s): (usize, &GangSwitches)| {
-        let mut cells = cell(i, &text(&s.label));
+        let mut cells = named(&s.label);
         cells.push_str(&cell(
             s.n,
             &number(&format!("switches.{i}.n"), s.n, &s.n.to_string()),
@@ -283,7 +286,7 @@ fn contexts(sheet: &GangSheet) -> String {
         let n = cell(c.n, &number(&format!("{path}.n"), c.n, &c.n.to_string()));
         format!(
             "<tr>{}{n}{}{}{}</tr>\n",
-            cell(i, &text(&c.label)),
+            named(&c.label),
             one("drain", c.drain),
             one("context", c.context),
             cell(median, &whole)
@@ -398,6 +401,7 @@ mod tests {
             (widths[1] / widths[0] - 1.87 / 1.02).abs() < 1e-3,
             "{widths:?}"
         );
+        assert_eq!(drawn.matches("height=\"20\"").count(), 2);
         let (_, line) = drawn.split_once("<line class=\"bound\" x1=\"").unwrap();
         let at: f64 = line.split_once('"').unwrap().0.parse().unwrap();
         assert!(
