@@ -263,7 +263,7 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
         &key,
     ];
     let mut service = Service::start(directory.path(), &words);
-    let mut agent = std::process::Command::new(env!("CARGO_BIN_EXE_idlewave"))
+    let agent = std::process::Command::new(env!("CARGO_BIN_EXE_idlewave"))
         .args([
             "gang",
             "agent",
@@ -277,6 +277,7 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
+    let mut agent = gang::Ended(agent);
     service.await_status("it greets", |s| s.nodes.len() == 1);
     let jobs = ["a", "b"].map(|name| Job::start(&service, name, 2));
     let switched = |service: &Service, when: &str| {
@@ -297,11 +298,11 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
     service.again();
     switched(&service, "by another controller");
     println!("in step again after {} ms", begin.elapsed().as_millis());
-    assert!(agent.try_wait().unwrap().is_none());
+    assert!(agent.0.try_wait().unwrap().is_none());
     drop(jobs);
     drop(service);
     // It was told farewell.
-    until("it ends in order", || agent.try_wait().unwrap());
+    until("it ends in order", || agent.0.try_wait().unwrap());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 #[path = "common/gang.rs"]
 mod gang;
 
-use gang::{Job, Service, kill, until};
+use gang::{Ended, Job, Service, until};
 use idlewave_agent::control::{Reply, Request, Status};
 use idlewave_agent::{Control, Mark};
 use idlewave_link::{Address, Auth, Key, Link, Peer};
@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -138,21 +138,6 @@ impl Drop for Relay {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-/// A process that is killed at the end.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        kill(self.0.id(), 15);
-        let end = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < end && matches!(self.0.try_wait(), Ok(None)) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -38,7 +38,9 @@ impl Courier for Words {
         let word = self.words.pop_front();
         if word.is_none() {
             self.turns = self.turns.saturating_sub(1);
-            self.stop.store(self.turns == 0, Ordering::Relaxed);
+            if self.turns == 0 {
+                self.stop.store(true, Ordering::Relaxed);
+            }
         }
         word
     }

@@ -21,6 +21,23 @@ pub fn kill(pid: u32, signal: i32) {
         .unwrap();
 }
 
+/// A process that is ended with the test, in order if it does so.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            kill(self.0.id(), 15);
+        }
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Until it gives something, in steps of a few milliseconds.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
