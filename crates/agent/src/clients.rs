@@ -401,6 +401,26 @@ mod tests {
     }
 
     #[test]
+    fn who_says_much_and_leaves_is_heard_to_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let mut clients = Clients::listen(&path, false).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(&b"\"status\"\n".repeat(3)).unwrap();
+        drop(stream);
+        // One at a time.
+        assert_eq!(clients.take().len(), 1);
+        assert!(clients.behind());
+        let words = until(&mut clients, 3);
+        let [Word::Asked(..), Word::Asked(..), Word::Gone] =
+            [&words[0].1, &words[1].1, &words[2].1]
+        else {
+            panic!("{words:?}");
+        };
+        assert!(!clients.behind());
+    }
+
+    #[test]
     fn a_second_service_finds_the_first_and_a_dead_one_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control");
