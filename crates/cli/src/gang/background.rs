@@ -6,7 +6,7 @@ use idlewave_agent::control::{Reply, Request};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a service in the background may take until it answers.
@@ -61,6 +61,7 @@ pub fn background(local: bool, control: &Path) -> Result<(), Failure> {
             }
         }
         if Instant::now() > end {
+            end_child(&mut child);
             let what = format!("hear of the service within {} s", START_LIMIT.as_secs());
             return Err(
                 Failure::new(Exit::NotPossible, what).with_next(format!("read {}", path.display()))
@@ -74,4 +75,21 @@ pub fn background(local: bool, control: &Path) -> Result<(), Failure> {
         control.display(),
         path.display()
     ))
+}
+
+/// A service that does not come is not left behind: in order, then at once.
+fn end_child(child: &mut Child) {
+    if let Ok(pid) = libc::pid_t::try_from(child.id()) {
+        // SAFETY: numbers only; it is our child and was not waited for.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+    }
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(10)),
+            _ => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }

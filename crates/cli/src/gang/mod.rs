@@ -78,9 +78,10 @@ struct Place {
 }
 
 impl Place {
-    /// The socket that was named, or the usual one.
+    /// The socket that was named, or the usual one: from the root on, as the agent of this node works elsewhere.
     fn path(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(serve::usual_socket)
+        let path = self.socket.clone().unwrap_or_else(serve::usual_socket);
+        std::path::absolute(&path).unwrap_or(path)
     }
 
     /// The socket to ask at: the one that was named, or root's if somebody serves there, or the user's own.
