@@ -1,6 +1,6 @@
 //! `idlewave measure` under real launchers. No assertion is about speed.
 
-use idlewave_mpi::testing::{installations, long, skip};
+use idlewave_mpi::testing::{installations, long, skip, some_installations};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -167,7 +167,7 @@ fn molecular_dynamics_prints_what_its_bundle_explains() {
 
 #[test]
 fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
-    for mpi in installations() {
+    for mpi in some_installations("molecular dynamics") {
         let mut command = mpi.launch(2);
         molecular_dynamics(command.arg(IDLEWAVE), 2);
     }
@@ -202,7 +202,7 @@ fn benchmarks_have_the_same_result_over_threads_and_under_every_launcher() {
     let alone = benchmark(&mut Command::new(IDLEWAVE), &format!("{halo} --ranks 2"), 2);
     let sort = benchmark(&mut Command::new(IDLEWAVE), "is --class S --ranks 3", 3);
     assert_eq!(sort["operations"], 655_360);
-    for mpi in installations() {
+    for mpi in some_installations("benchmark") {
         // Ranks that share a CPU wait long where the library does not let others run.
         let ranks = if mpi.name == "openmpi4" { 4 } else { 2 };
         let launched = |args: &str, used: usize| {
