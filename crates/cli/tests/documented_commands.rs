@@ -145,7 +145,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
         }
         // Ten thousand ranks under all sources of a study take long without optimisation.
         if let Some(at) = words.iter().position(|w| w.contains("1e4")) {
-            words[at] = "1e2..1e3";
+            words[at] = "10..100";
         }
     }
     Some(format!("idlewave {}", words.join(" ")))
