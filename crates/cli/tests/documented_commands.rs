@@ -24,6 +24,8 @@ const LAUNCHED: [&str; 4] = [
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
 ];
+/// The run of the pages that `study` records.
+const STUDIED: &str = "before";
 /// Instead of the duration that is documented.
 const DURATION: &str = "2s";
 
@@ -134,10 +136,10 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     }
     let simulated = ["stencil", "collective", "like"];
     if words[0] == "simulate" && words.get(1).is_some_and(|w| simulated.contains(w)) {
-        // A recorded program has its own number of steps.
+        // A recorded program has its own number of steps, a study none.
         let steps = [("--steps", "20")]
             .into_iter()
-            .filter(|_| words[1] != "like");
+            .filter(|_| words[1] != "like" || words[2] == STUDIED);
         for (option, value) in steps.chain([("--replications", "2")]).collect::<Vec<_>>() {
             if !words.contains(&option) {
                 words.extend([option, value]);
