@@ -25,7 +25,7 @@ mod watchdog;
 pub use error::FreezeError;
 pub use freezer::{Choice, Freezer, Kind};
 pub use group::{Added, Frozen, Group};
-pub use process::Uid;
+pub use process::{Uid, open as open_process};
 pub use realtime::{become_realtime, lock_memory};
 pub use recover::recover;
 pub use watchdog::Watchdog;

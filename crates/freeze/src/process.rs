@@ -5,6 +5,8 @@ use idlewave_units::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// A user, by the kernel's number. 0 is root.
@@ -80,6 +82,22 @@ pub(crate) fn stat(pid: Pid) -> Option<Stat> {
     // The name is of foreign bytes, which need not be UTF-8.
     let bytes = fs::read(directory(pid).join("stat")).ok()?;
     Stat::parse(&String::from_utf8_lossy(&bytes))
+}
+
+/// A handle of a process (`pidfd_open(2)`, Linux 5.3): it becomes readable when the process ends, and never names another one.
+///
+/// # Errors
+/// The process has gone, the kernel has no handles, or too many files are open.
+pub fn open(pid: Pid) -> io::Result<OwnedFd> {
+    let number = libc::pid_t::try_from(pid.get()).map_err(io::Error::other)?;
+    // SAFETY: the call takes two numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+    let fd = libc::c_int::try_from(fd).map_err(io::Error::other)?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave this descriptor, which is closed on exec, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// All processes there are now. One that ends meanwhile is left out, one that begins may be.

@@ -15,7 +15,7 @@ use crate::watchdog::Line;
 use idlewave_units::{Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A process that was stopped here.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Signals {
                 if let Some(line) = line {
                     line.stopping(pid, start)?;
                 }
-                let handle = open(pid);
+                let handle = process::open(pid).ok();
                 // What is behind the handle or the number still is who was found.
                 if process::stat(pid).is_none_or(|stat| stat.start != start) {
                     continue;
@@ -260,14 +260,4 @@ fn told(sent: bool, pid: Pid) -> Result<(), FreezeError> {
     }
     let path = format!("/proc/{pid}");
     Err(FreezeError::file("signal", path.as_ref())(error))
-}
-
-/// A handle of a process, `pidfd_open(2)`; `None` where the kernel has none or the process has gone.
-fn open(pid: Pid) -> Option<OwnedFd> {
-    let number = libc::pid_t::try_from(pid.get()).ok()?;
-    // SAFETY: the call takes two numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
-    let fd = libc::c_int::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel just gave this descriptor, which is closed on exec, and nobody else has it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }

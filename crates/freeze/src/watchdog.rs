@@ -87,7 +87,7 @@ impl Watchdog {
 
     /// Whether it still watches: what guards no more cannot be frozen.
     pub fn serves(&self) -> bool {
-        !poll(self.lock().as_raw_fd(), 0, 0)
+        !poll(&[self.lock().as_raw_fd()], 0, 0)
     }
 
     /// A line for one group.
@@ -127,7 +127,7 @@ fn await_ready(mut stdout: ChildStdout) -> Result<(), String> {
     loop {
         let left = end.saturating_sub(crate::clock::now()).to_duration();
         let milliseconds = libc::c_int::try_from(left.as_millis()).unwrap_or(libc::c_int::MAX);
-        if !poll(stdout.as_raw_fd(), libc::POLLIN, milliseconds) {
+        if !poll(&[stdout.as_raw_fd()], libc::POLLIN, milliseconds) {
             return Err(format!(
                 "it does not serve within {} s",
                 START_LIMIT.as_secs()
@@ -146,15 +146,22 @@ fn await_ready(mut stdout: ChildStdout) -> Result<(), String> {
     }
 }
 
-/// Whether the descriptor has one of these events, or has failed, within that time.
-fn poll(fd: RawFd, events: libc::c_short, milliseconds: libc::c_int) -> bool {
-    let mut entry = libc::pollfd {
-        fd,
+/// Whether one of the descriptors has one of these events, or has failed, within that time; of a negative time there is no end.
+fn poll(fds: &[RawFd], events: libc::c_short, milliseconds: libc::c_int) -> bool {
+    let entry = |fd: &RawFd| libc::pollfd {
+        fd: *fd,
         events,
         revents: 0,
     };
-    // SAFETY: one entry, which outlives the call.
-    unsafe { libc::poll(&mut entry, 1, milliseconds) > 0 }
+    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+    // SAFETY: the entries outlive the call, and their number is the list's.
+    unsafe {
+        libc::poll(
+            entries.as_mut_ptr(),
+            entries.len() as libc::nfds_t,
+            milliseconds,
+        ) > 0
+    }
 }
 
 /// A full pipe is an error instead of a wait: the writer may be of real-time priority.
@@ -228,7 +235,7 @@ impl Line {
     /// Whether somebody listens: the pipe of one that has ended is broken.
     pub(crate) fn check(&self) -> Result<(), FreezeError> {
         let pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        match poll(pipe.as_raw_fd(), 0, 0) {
+        match poll(&[pipe.as_raw_fd()], 0, 0) {
             false => Ok(()),
             true => Err(FreezeError::Unguarded),
         }

@@ -12,7 +12,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// How often it looks whether its owner lives, should the pipe's end not come because another process has inherited it.
+/// How often it looks whether its owner lives where the kernel has no handles of processes, should the pipe's end not come
+/// because another process has inherited it.
 const OWNER_EVERY_MS: libc::c_int = 100;
 
 /// One group that would have to be thawed.
@@ -141,6 +142,8 @@ pub(super) fn serve(priority: Option<u8>) -> Result<(), FreezeError> {
         .map_err(broken)?;
     let mut told = Told::default();
     let mut pending = Vec::new();
+    // It rings at the owner's end.
+    let mut owner = None;
     loop {
         let lives = told.owner_lives();
         let open = read_all(&mut input, &mut pending).map_err(broken)?;
@@ -156,7 +159,18 @@ pub(super) fn serve(priority: Option<u8>) -> Result<(), FreezeError> {
         if !open || !lives {
             return told.restore();
         }
-        poll(input.as_raw_fd(), libc::POLLIN, OWNER_EVERY_MS);
+        if let (None, Some((pid, _))) = (&owner, told.owner) {
+            owner = process::open(pid).ok();
+            // What the handle names may be another process of the number: the look says so.
+            if owner.is_some() {
+                continue;
+            }
+        }
+        let input = input.as_raw_fd();
+        match &owner {
+            Some(owner) => poll(&[input, owner.as_raw_fd()], libc::POLLIN, -1),
+            None => poll(&[input], libc::POLLIN, OWNER_EVERY_MS),
+        };
     }
 }
 
