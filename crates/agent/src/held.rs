@@ -1,9 +1,9 @@
 //! The gangs of a node: which processes they have here, and which of them run.
 
 use crate::guard::Guard;
-use crate::marked::{self, Marked};
+use crate::marked::Marked;
 use crate::parcel::{Mark, Seen, Spec};
-use crate::scout::Sightings;
+use crate::scout::Found;
 use idlewave_freeze::{FreezeError, Freezer, Group, Watchdog, clock};
 use idlewave_gang::GangId;
 use idlewave_gang::protocol::Slot;
@@ -21,6 +21,8 @@ struct Held {
     /// Programs that start or serve ranks, with their starts: they are not in the group.
     launchers: BTreeMap<Pid, u64>,
     since: Nanos,
+    /// CPU time that they have used, as the scout read it last.
+    cpu: Nanos,
     others: u32,
     trouble: Option<String>,
     /// Whether it was looked for: what was not is not known to have no processes.
@@ -72,6 +74,7 @@ impl Gangs {
                 inside: BTreeMap::new(),
                 launchers: BTreeMap::new(),
                 since: clock::now(),
+                cpu: Nanos::ZERO,
                 others: 0,
                 trouble: None,
                 looked: false,
@@ -112,7 +115,7 @@ impl Gangs {
     }
 
     /// Puts what was found into the groups, and says which gangs have ended here: had processes, and have none.
-    pub fn sighted(&mut self, found: &Sightings, now: Nanos) -> Vec<GangId> {
+    pub fn sighted(&mut self, found: &Found, now: Nanos) -> Vec<GangId> {
         let (mut ended, mut changed) = (Vec::new(), false);
         for (gang, held) in &mut self.held {
             let Some(marked) = found.get(gang) else {
@@ -135,6 +138,27 @@ impl Gangs {
         }
         self.end();
         ended
+    }
+
+    /// Takes over what CPU time processes have used.
+    pub fn measured(&mut self, cpu: &BTreeMap<Pid, Nanos>) {
+        for held in self.held.values_mut() {
+            let times = held.inside.keys().filter_map(|pid| cpu.get(pid));
+            held.cpu = times.fold(Nanos::ZERO, |sum, time| sum + *time);
+        }
+    }
+
+    /// The processes of each gang here, ranks first.
+    pub fn members(&self) -> BTreeMap<GangId, Vec<Pid>> {
+        let of = |held: &Held| {
+            let (ranks, others): (Vec<&Marked>, Vec<&Marked>) =
+                held.inside.values().partition(|p| p.rank.is_some());
+            ranks.into_iter().chain(others).map(|p| p.pid).collect()
+        };
+        self.held
+            .iter()
+            .map(|(gang, held)| (*gang, of(held)))
+            .collect()
     }
 
     /// What is seen of each gang that was looked for.
@@ -343,12 +367,7 @@ impl Held {
             ranks: ranks(&self.inside).len() as u32,
             size: self.inside.values().filter_map(|p| p.size).max(),
             steady: now.saturating_sub(self.since),
-            cpu: Nanos::from_nanos(
-                self.inside
-                    .keys()
-                    .map(|pid| marked::cpu_time(*pid).get())
-                    .sum(),
-            ),
+            cpu: self.cpu,
             others: self.others,
             trouble: self.trouble.clone(),
         }
@@ -367,16 +386,8 @@ fn ranks(processes: &BTreeMap<Pid, Marked>) -> BTreeSet<(Option<Step>, u32)> {
 mod tests {
     use super::*;
     use crate::parcel::Mark;
+    use crate::testing::{Ended, sleep};
     use idlewave_freeze::Uid;
-    use std::process::{Child, Command};
-
-    struct Ended(Child);
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
 
     fn spec(token: &str, user: Uid) -> Spec {
         Spec {
@@ -388,16 +399,16 @@ mod tests {
         }
     }
 
-    fn state(pid: u32) -> char {
+    fn state(pid: Pid) -> char {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let after = stat.rsplit_once(") ").unwrap().1;
         after.chars().next().unwrap()
     }
 
     fn held(gangs: &mut Gangs, user: Uid) -> Ended {
-        let process = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+        let process = sleep(&[]);
         let marked = Marked {
-            pid: Pid::new(process.0.id()),
+            pid: process.pid(),
             start: 0,
             launcher: false,
             rank: None,
@@ -406,7 +417,7 @@ mod tests {
             step: None,
             tracked: false,
         };
-        let found = Sightings::from([(GangId::new(1), vec![marked])]);
+        let found = Found::from([(GangId::new(1), vec![marked])]);
         assert!(gangs.sighted(&found, clock::now()).is_empty());
         process
     }
@@ -427,12 +438,12 @@ mod tests {
         gangs.set(&[spec("one", Uid::own())]);
         let process = held(&mut gangs, Uid::own());
         gangs.freeze(row).unwrap();
-        assert_eq!(state(process.0.id()), 'T');
+        assert_eq!(state(process.pid()), 'T');
         // As a controller says that was started again, and counts from one.
         gangs.set(&[spec("another", Uid::own())]);
-        assert_ne!(state(process.0.id()), 'T');
+        assert_ne!(state(process.pid()), 'T');
         gangs.freeze(row).unwrap();
-        assert_ne!(state(process.0.id()), 'T');
+        assert_ne!(state(process.pid()), 'T');
         assert!(gangs.seen(clock::now()).is_empty());
     }
 
@@ -442,7 +453,7 @@ mod tests {
         gangs.set(&[spec("one", Uid::own())]);
         let process = held(&mut gangs, Uid::new(Uid::own().get() + 1));
         gangs.freeze(Slot::Gang(GangId::new(1))).unwrap();
-        assert_ne!(state(process.0.id()), 'T');
+        assert_ne!(state(process.pid()), 'T');
         let seen = gangs.seen(clock::now());
         assert_eq!((seen[0].processes, seen[0].others), (0, 1));
     }

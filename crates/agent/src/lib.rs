@@ -15,13 +15,18 @@ mod guard;
 mod held;
 pub mod marked;
 mod node;
+#[cfg(test)]
+mod node_tests;
 mod parcel;
 mod scout;
 mod service;
 #[cfg(test)]
 mod slurm_tests;
 mod tallies;
+#[cfg(test)]
+mod testing;
 mod wait;
+mod witness;
 
 pub use center::{Center, CenterSettings, Note};
 pub use clients::{Clients, Control};
@@ -35,3 +40,4 @@ pub use service::{
     CenterOptions, NodeOptions, ServiceError, Trust, own_user, serve_center, serve_node,
 };
 pub use tallies::PHASES;
+pub use wait::wait;

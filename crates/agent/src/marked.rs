@@ -124,12 +124,13 @@ impl Marks {
                     since: before.map_or(now, |known| known.since),
                 },
             };
-            let user = fs::metadata(&directory).map(|m| Uid::new(m.uid()));
-            let own_gang = |spec: &&Spec| user.as_ref().is_ok_and(|user| *user == spec.uid());
-            // Two users may name the same mark: each has only processes of its own.
-            let mut of = gangs.iter().filter(|spec| entry.badge.is_of(&spec.mark));
-            let spec = of.clone().find(own_gang).or_else(|| of.next());
-            if let (Some(spec), Ok(user)) = (spec, user) {
+            let of_mark = |spec: &&Spec| entry.badge.is_of(&spec.mark);
+            let of: Vec<&Spec> = gangs.iter().filter(of_mark).collect();
+            // Nearly all processes are of no gang, and asked no further.
+            let whose = |_: &&Spec| fs::metadata(&directory).ok().map(|m| Uid::new(m.uid()));
+            if let (Some(first), Some(user)) = (of.first(), of.first().and_then(whose)) {
+                // Two users may name the same mark: each has only processes of its own.
+                let spec = of.iter().find(|spec| spec.uid() == user).unwrap_or(first);
                 if own.is_none() || fs::read_link(directory.join("ns/net")).ok() == own {
                     let (rank, size) = entry.badge.rank();
                     found.entry(spec.id()).or_default().push(Marked {
@@ -279,38 +280,20 @@ fn name_and_start(directory: &Path) -> Option<(String, u64)> {
     Some((name.to_owned(), fields.nth(18)?.parse().ok()?))
 }
 
-/// CPU time that a process and its threads have used; zero if it has ended.
+/// CPU time that the threads of a process have used; zero if it has ended.
 pub fn cpu_time(pid: Pid) -> Nanos {
-    let read = |pid| fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
     let of_threads = fs::read_dir(format!("/proc/{pid}/task")).ok();
     let threads = of_threads.into_iter().flatten().flatten().filter_map(|t| {
         let text = fs::read_to_string(t.path().join("schedstat")).ok()?;
         text.split_ascii_whitespace().next()?.parse::<u64>().ok()
     });
-    match read(pid) {
-        Some(_) => Nanos::from_nanos(threads.sum()),
-        None => Nanos::ZERO,
-    }
+    Nanos::from_nanos(threads.sum())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Child, Command};
-
-    struct Ended(Child);
-    impl Drop for Ended {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn start(variables: &[(&str, &str)]) -> Ended {
-        let mut command = Command::new("sleep");
-        command.arg("30").envs(variables.iter().copied());
-        Ended(command.spawn().unwrap())
-    }
+    use crate::testing::sleep;
 
     fn spec(gang: u32, token: &str) -> Spec {
         Spec {
@@ -338,22 +321,22 @@ mod tests {
     fn processes_are_found_by_their_mark_with_rank_and_size() {
         let token = format!("marked-{}", std::process::id());
         let other = format!("{token}-other");
-        let first = start(&[
+        let first = sleep(&[
             (VARIABLE, &token),
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
         ]);
-        let second = start(&[(VARIABLE, &other), ("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
-        let _unmarked = start(&[]);
+        let second = sleep(&[(VARIABLE, &other), ("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
+        let _unmarked = sleep(&[]);
         let specs = [spec(1, &token), spec(2, &other), spec(3, "nobody's")];
         let found = find(&mut Marks::new(), &specs, 2);
         let of = |gang| &found[&GangId::new(gang)];
         assert_eq!(of(1).len(), 1);
-        assert_eq!(of(1)[0].pid, Pid::new(first.0.id()));
+        assert_eq!(of(1)[0].pid, first.pid());
         assert_eq!((of(1)[0].rank, of(1)[0].size), (Some(1), Some(4)));
         assert_eq!(of(1)[0].user, Uid::own());
         assert!(!of(1)[0].launcher);
-        assert_eq!(of(2)[0].pid, Pid::new(second.0.id()));
+        assert_eq!(of(2)[0].pid, second.pid());
         assert_eq!((of(2)[0].rank, of(2)[0].size), (Some(0), Some(2)));
         assert!(of(3).is_empty());
     }
@@ -361,13 +344,12 @@ mod tests {
     #[test]
     fn what_has_ended_is_not_found() {
         let token = format!("ended-{}", std::process::id());
-        let process = start(&[(VARIABLE, &token)]);
+        let mut process = sleep(&[(VARIABLE, &token)]);
         let specs = [spec(1, &token)];
         let mut marks = Marks::new();
         assert_eq!(find(&mut marks, &specs, 1)[&GangId::new(1)].len(), 1);
         // A zombie as well: its parent has not waited for it yet.
-        let mut process = process;
-        process.0.kill().unwrap();
+        process.kill();
         for _ in 0..500 {
             if marks.find(&specs, Nanos::ZERO)[&GangId::new(1)].is_empty() {
                 return;

@@ -6,8 +6,9 @@ use crate::courier::Courier;
 use crate::fault::{self, Phase};
 use crate::held::Gangs;
 use crate::parcel::{Parcel, State};
-use crate::scout::Scout;
+use crate::scout::{Scout, USUAL};
 use crate::wait::{Timers, wait};
+use crate::witness::Witnesses;
 use idlewave_freeze::clock;
 use idlewave_gang::protocol::{
     Action, Agent, AgentSettings, Epoch, Event, Message, Notice, Peer, Report, Slot,
@@ -17,10 +18,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often the controller is told what is seen here, and greeted until it answers.
+/// How often the controller is greeted until it answers, and told what is seen here at most, ends apart.
 const TELL: Nanos = Nanos::from_millis(100);
-/// The same while nobody is waited for.
-const TELL_SELDOM: Nanos = Nanos::from_millis(500);
+/// How often it is told that this node is there, should the scout see nothing new.
+const TELL_SELDOM: Nanos = Nanos::from_millis(600);
 
 /// How often the controller is asked for the time, until it has said it, and afterwards.
 const ASK: Nanos = Nanos::from_millis(20);
@@ -71,9 +72,10 @@ pub enum NodeNote {
 pub struct Node<C> {
     settings: NodeSettings,
     courier: C,
-    scout: Scout,
+    pub(crate) scout: Scout,
     agent: Agent,
     gangs: Gangs,
+    witnesses: Witnesses,
     /// Of the controller's clock.
     timers: Timers,
     clock: CommonClock,
@@ -82,6 +84,10 @@ pub struct Node<C> {
     greeted: bool,
     heard: Nanos,
     eager: bool,
+    /// What the scout has seen was not told yet. What was is not told again: the controller would take CPU times for unused turns.
+    news: bool,
+    /// When news were told last.
+    told: Nanos,
     tell_at: Nanos,
     notes: Vec<NodeNote>,
     left: bool,
@@ -101,9 +107,10 @@ impl<C: Courier> Node<C> {
         Ok(Self {
             settings,
             courier,
-            scout: Scout::start()?,
+            scout: Scout::start(USUAL)?,
             agent,
             gangs,
+            witnesses: Witnesses::default(),
             timers: Timers::default(),
             clock: CommonClock::default(),
             ask_at: Nanos::ZERO,
@@ -111,6 +118,8 @@ impl<C: Courier> Node<C> {
             greeted: false,
             heard: Nanos::ZERO,
             eager: false,
+            news: false,
+            told: Nanos::ZERO,
             tell_at: Nanos::ZERO,
             notes: Vec::new(),
             left: false,
@@ -148,7 +157,9 @@ impl<C: Courier> Node<C> {
         if self.gangs.mending() {
             until = until.min(clock::now() + MEND);
         }
-        let ready = wait(&[self.courier.socket(), self.scout.socket()], Some(until))?;
+        let mut sockets = vec![self.courier.socket(), self.scout.socket()];
+        sockets.extend(self.witnesses.sockets());
+        let ready = wait(&sockets, Some(until))?;
         while let Some((name, epoch)) = self.timers.due(self.clock.now(clock::now())) {
             self.event(Event::Timer { name, epoch });
         }
@@ -157,6 +168,9 @@ impl<C: Courier> Node<C> {
         }
         if ready.get(1) == Some(&true) {
             self.sighted();
+        }
+        if ready.iter().skip(2).any(|ready| *ready) {
+            self.renew_witnesses();
         }
         if clock::now() >= self.tell_at {
             self.tell();
@@ -192,6 +206,7 @@ impl<C: Courier> Node<C> {
                 self.greeted = true;
                 if version != self.version {
                     self.gangs.set(&gangs);
+                    self.renew_witnesses();
                     self.version = version;
                     self.tell_at = clock::now();
                     self.scout.look_for(self.gangs.specs(), eager);
@@ -220,13 +235,26 @@ impl<C: Courier> Node<C> {
     }
 
     fn sighted(&mut self) {
-        let Some(found) = self.scout.take() else {
+        let Some(seen) = self.scout.take() else {
             return;
         };
         let now = clock::now();
+        let ended = self.gangs.sighted(&seen.found, now);
+        self.gangs.measured(&seen.cpu);
+        self.renew_witnesses();
+        self.news = true;
         // The controller hears of an end at once: the gang's turn is somebody else's then.
-        if !self.gangs.sighted(&found, now).is_empty() {
-            self.tell_at = now;
+        let soon = match ended.is_empty() {
+            true => self.told + TELL,
+            false => now,
+        };
+        self.tell_at = self.tell_at.min(soon.max(now));
+    }
+
+    /// Sees to it that the end of each gang will be seen; of those whose witness was the last one it is now.
+    fn renew_witnesses(&mut self) {
+        if self.witnesses.renew(&self.gangs.members()) {
+            self.scout.look_now();
         }
     }
 
@@ -240,18 +268,21 @@ impl<C: Courier> Node<C> {
             self.clock.forget();
             self.ask_at = now;
         }
-        let every = if self.greeted && !self.eager {
-            TELL_SELDOM
-        } else {
-            TELL
-        };
-        self.tell_at = now + every;
+        self.tell_at = now + if self.greeted { TELL_SELDOM } else { TELL };
         let node = self.settings.node;
         let state = if self.greeted {
+            let news = std::mem::take(&mut self.news);
+            if news {
+                self.told = now;
+            }
             State::Sight {
                 node,
                 version: self.version,
-                seen: self.gangs.seen(now),
+                seen: if news {
+                    self.gangs.seen(now)
+                } else {
+                    Vec::new()
+                },
             }
         } else {
             State::Hello {

@@ -5,6 +5,7 @@ use crate::desk::{Desk, DeskError, DeskSettings, Job, NodeFacts};
 use crate::held::Gangs;
 use crate::marked::{Marked, Marks, VARIABLE};
 use crate::parcel::{Mark, Seen, Spec};
+use crate::testing::{Ended, start};
 use idlewave_freeze::{Freezer, Kind, Uid};
 use idlewave_gang::GangId;
 use idlewave_gang::policy::{self, Class};
@@ -14,29 +15,8 @@ use idlewave_units::{Nanos, NodeId, Pid};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
-
-struct Ended(Child);
-
-impl Ended {
-    fn pid(&self) -> Pid {
-        Pid::new(self.0.id())
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
-    let mut command = Command::new(program);
-    command.arg("60").env_clear();
-    Ended(command.envs(variables.iter().copied()).spawn().unwrap())
-}
 
 /// A number that no other test and no real job here has.
 fn job(k: u32) -> u32 {
