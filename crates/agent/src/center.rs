@@ -24,10 +24,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often admission, early ends of turns, and what agents know are looked at.
-const LOOK: Nanos = Nanos::from_millis(20);
+/// How long nothing is decided at least when nobody has a use for a turn.
+const REST: Nanos = Nanos::from_millis(20);
 /// How long it sleeps at least while a turn cannot be ended.
 const AGAIN: Nanos = Nanos::from_millis(1);
+/// How soon who has not taken an answer, or was not answered, is looked at again.
+const BEHIND: Nanos = Nanos::from_millis(2);
 /// How often agents are told all gangs, though nothing changed.
 const SAY_AGAIN: Nanos = Nanos::from_millis(250);
 /// How long it is waited for agents that have not carried out the present state of the gangs.
@@ -88,7 +90,8 @@ pub struct Center<C> {
     slice: Nanos,
     left: Slot,
     began: Nanos,
-    look_at: Nanos,
+    /// Something was heard since admission and ends were looked at: they change with that alone.
+    news: bool,
     say_at: Nanos,
     said: u64,
     changed_at: Nanos,
@@ -122,7 +125,7 @@ impl<C: Courier> Center<C> {
             slice: settings.desk.policy.longest,
             left: Slot::All,
             began: now,
-            look_at: now,
+            news: false,
             say_at: now,
             said: 0,
             changed_at: now,
@@ -159,20 +162,9 @@ impl<C: Courier> Center<C> {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        let mut until = self.look_at.min(self.say_at);
-        for moment in [self.timers.next(), self.courier.due()]
-            .into_iter()
-            .flatten()
-        {
-            until = until.min(moment);
-        }
-        if self.protocol.idle() && self.protocol.running() != Slot::All {
-            // A turn that is over and cannot be ended yet is asked again after a while: this thread never spins.
-            until = until.min(self.turn.until.max(clock::now() + AGAIN));
-        }
-        if self.clients.behind() {
-            until = until.min(clock::now() + Nanos::from_millis(2));
-        }
+        let behind = self.clients.behind().then(|| clock::now() + BEHIND);
+        let moments = [self.timers.next(), self.courier.due(), self.due(), behind];
+        let until = moments.into_iter().flatten().fold(self.say_at, Nanos::min);
         let mut sockets = vec![self.courier.socket()];
         sockets.extend(self.clients.sockets());
         let ready = wait(&sockets, Some(until))?;
@@ -188,7 +180,7 @@ impl<C: Courier> Center<C> {
             }
         }
         let now = clock::now();
-        if now >= self.look_at {
+        if std::mem::take(&mut self.news) {
             self.look(now);
         }
         if now >= self.say_at || self.said != self.desk.version() {
@@ -274,10 +266,29 @@ impl<C: Courier> Center<C> {
         self.turn.since = end;
     }
 
+    /// Whether a switch can be begun as far as the nodes go; with it, until when it is waited for those that have not carried out the
+    /// present state of the gangs.
+    fn can_switch(&self) -> Option<Nanos> {
+        let can = self.protocol.idle() && !self.protocol.members().is_empty();
+        can.then(|| match self.desk.settled() {
+            true => self.changed_at,
+            false => self.changed_at + PATIENCE,
+        })
+    }
+
+    /// When it is to be decided whose turn is next, if nothing is heard before.
+    fn due(&self) -> Option<Nanos> {
+        let patience = self.can_switch()?;
+        if self.protocol.running() == Slot::All && !self.desk.has_turns() {
+            return None;
+        }
+        // A turn that is over and cannot be ended yet is asked again after a while: this thread never spins.
+        Some(self.turn.until.max(patience).max(clock::now() + AGAIN))
+    }
+
     /// Whose turn is next, if one is over or has lost its sense.
     fn steer(&mut self, now: Nanos) {
-        let waits = !self.desk.settled() && now < self.changed_at + PATIENCE;
-        if !self.protocol.idle() || waits || self.protocol.members().is_empty() {
+        if self.can_switch().is_none_or(|patience| now < patience) {
             return;
         }
         let running = self.protocol.running();
@@ -298,8 +309,8 @@ impl<C: Courier> Center<C> {
             }
             // Nobody has a use for a turn: who has the CPUs keeps them.
             Some(Decision::Rest { until }) => {
-                let soon = now + self.settings.desk.policy.longest.max(LOOK);
-                self.turn.until = until.map_or(soon, |until| until.clamp(now + LOOK, soon));
+                let soon = now + self.settings.desk.policy.longest.max(REST);
+                self.turn.until = until.map_or(soon, |until| until.clamp(now + REST, soon));
                 return;
             }
         };
@@ -314,7 +325,6 @@ impl<C: Courier> Center<C> {
 
     /// Admits, notes ends, tells who submitted.
     fn look(&mut self, now: Nanos) {
-        self.look_at = now + LOOK;
         self.desk.advance(now);
         for gang in self.desk.gangs(now) {
             let id = GangId::new(gang.gang);
@@ -395,7 +405,10 @@ impl<C: Courier> Center<C> {
                 node,
                 version,
                 seen,
-            } if node == from => self.desk.sight(node, version, seen),
+            } if node == from => {
+                self.desk.sight(node, version, seen);
+                self.news = true;
+            }
             State::AskTime { sent } => {
                 let now = clock::now();
                 let bytes = Parcel::State(State::Time { sent, now }).encode();

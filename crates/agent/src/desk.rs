@@ -374,9 +374,14 @@ impl Desk {
         self.policy.switched(cost);
     }
 
+    /// Whether there is anybody to switch.
+    pub fn has_turns(&self) -> bool {
+        !self.draining && self.matrix.rows().next().is_some()
+    }
+
     /// Judges which rows have a use for a turn, and says what to do now. With nobody to switch it is `None`: all run.
     pub fn decide(&mut self, now: Nanos) -> Option<Decision> {
-        if self.draining || self.matrix.rows().next().is_none() {
+        if !self.has_turns() {
             return None;
         }
         self.judge_rows();

@@ -14,6 +14,7 @@ use idlewave_units::{Nanos, NodeId};
 
 impl<C: Courier> Center<C> {
     pub(super) fn word(&mut self, client: ClientId, word: Word) {
+        self.news = true;
         let (request, user) = match word {
             Word::Asked(request, user) => (request, user),
             Word::Gone => {
