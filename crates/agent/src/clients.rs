@@ -302,12 +302,27 @@ impl Control {
         self.stream.write_all(&line)
     }
 
+    /// The next thing that was said already; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn said(&mut self) -> io::Result<Option<Reply>> {
+        self.stream.set_nonblocking(true)?;
+        let said = self.read();
+        self.stream.set_nonblocking(false)?;
+        said
+    }
+
     /// The next thing that is said; `None` if nothing was within `limit`.
     ///
     /// # Errors
     /// The service has gone, or is of another version.
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Option<Reply>> {
         self.stream.set_read_timeout(limit)?;
+        self.read()
+    }
+
+    fn read(&mut self) -> io::Result<Option<Reply>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
@@ -322,6 +337,13 @@ impl Control {
                 Err(e) => return Err(e),
             }
         }
+    }
+}
+
+impl AsFd for Control {
+    /// What becomes readable when the service says something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

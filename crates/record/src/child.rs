@@ -5,12 +5,13 @@ use crate::signals::Signals;
 use crate::tree::{descendants, send};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// Starts a command with additions to its environment. Its standard streams are those of this process.
 ///
@@ -32,17 +33,22 @@ pub fn start(
 }
 
 /// Waits for the end of a command and passes signals on to it; the second one that asks it to end kills it with all its
-/// descendants. `meanwhile` is called every `period`.
+/// descendants. `step` is called again and again: it waits for a while, until something happens that it looks after, or until what it is
+/// given can be read, as the command has ended. Signals wait for its return.
 pub fn wait_for(
     mut child: Child,
     signals: &mut Signals,
-    period: Duration,
-    mut meanwhile: impl FnMut(),
+    mut step: impl FnMut(BorrowedFd<'_>),
 ) -> ExitStatus {
-    let ended = when_ended(child.id(), || ());
+    let pair = UnixStream::pair().ok();
+    // Closing it rings. Without it, or without the thread, only the end is waited for.
+    let ended = pair.map(|(end, ring)| (end, when_ended(child.id(), || drop(ring))));
     let mut killed = false;
-    while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-        meanwhile();
+    while let Some((end, _)) = ended
+        .as_ref()
+        .filter(|(_, ended)| ended.try_recv() == Err(TryRecvError::Empty))
+    {
+        step(end.as_fd());
         for signal in signals.take_due() {
             send(child.id(), signal);
         }
@@ -65,7 +71,7 @@ pub fn exit_code(status: ExitStatus) -> i32 {
 }
 
 /// Tells when a child has ended, and leaves it to be waited for.
-pub(crate) fn when_ended(pid: u32, ring: impl FnOnce() + Send + 'static) -> Receiver<()> {
+pub fn when_ended(pid: u32, ring: impl FnOnce() + Send + 'static) -> Receiver<()> {
     let (tell, told) = channel();
     let wait = move || {
         loop {

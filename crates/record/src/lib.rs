@@ -23,7 +23,7 @@ mod nodes_join;
 mod signals;
 mod tree;
 
-pub use child::{exit_code, start, wait_for};
+pub use child::{exit_code, start, wait_for, when_ended};
 pub use error::RecordError;
 pub use front::{RecordOptions, Recorded, record};
 pub use launch::{Launch, LaunchError, Launcher, Machine, Programs, find_launch};

@@ -1,20 +1,17 @@
 //! The agent of the controller's own node: started by it, started again when it dies, ended with it.
 
 use super::serve::log;
+use idlewave_record::when_ended;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::thread::{JoinHandle, sleep};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether it lives.
-const LOOK: Duration = Duration::from_millis(20);
 /// Before the first start again; twice as long before each further one.
 const PAUSE: Duration = Duration::from_millis(50);
 /// So many starts again ...
@@ -26,8 +23,17 @@ const LEAVE: Duration = Duration::from_secs(5);
 
 /// The agent, as long as this lives.
 pub struct Local {
-    stop: Arc<AtomicBool>,
+    tell: Sender<Event>,
     keeper: Option<JoinHandle<()>>,
+}
+
+/// What the keeper is woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    /// The agent has ended.
+    Ended,
+    /// It is to be ended.
+    Stop,
 }
 
 /// What is started.
@@ -35,33 +41,35 @@ struct Recipe {
     program: PathBuf,
     words: Vec<OsString>,
     within: PathBuf,
+    /// Where the end of an agent is told.
+    tell: Sender<Event>,
 }
 
 impl Local {
     /// Starts this program with these words, in a directory.
     pub fn start(mut words: Vec<OsString>, within: &Path) -> io::Result<Local> {
         words.extend(["--parent".into(), std::process::id().to_string().into()]);
+        let (tell, events) = channel();
         let recipe = Recipe {
             program: std::env::current_exe()?,
             words,
             within: within.to_owned(),
+            tell: tell.clone(),
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        let (tell, told) = channel();
-        let asked = Arc::clone(&stop);
+        let (started, told) = channel();
         // The thread that starts it has to live as long: its end is taken for that of the parent (PR_SET_PDEATHSIG of prctl(2)).
         let keeper = std::thread::Builder::new()
             .name("agent".to_owned())
             .spawn(move || match recipe.start() {
                 Ok(child) => {
-                    let _ = tell.send(Ok(()));
-                    recipe.keep(child, &asked);
+                    let _ = started.send(Ok(()));
+                    recipe.keep(child, &events);
                 }
-                Err(error) => drop(tell.send(Err(error))),
+                Err(error) => drop(started.send(Err(error))),
             })?;
         told.recv().map_err(io::Error::other)??;
         Ok(Local {
-            stop,
+            tell,
             keeper: Some(keeper),
         })
     }
@@ -69,7 +77,8 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        // It may have given up already.
+        let _ = self.tell.send(Event::Stop);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
@@ -85,13 +94,19 @@ impl Recipe {
             .current_dir(&self.within);
         // A terminal's ^C is for the controller, which then ends the agent.
         command.process_group(0);
-        command.spawn()
+        let child = command.spawn()?;
+        let tell = self.tell.clone();
+        // A keeper that listens no more needs no word.
+        let ring = move || tell.send(Event::Ended).unwrap_or_default();
+        when_ended(child.id(), ring);
+        Ok(child)
     }
 
     /// Starts it again when it dies, until it is to stop or died too often.
-    fn keep(&self, mut child: Child, stop: &AtomicBool) {
+    fn keep(&self, mut child: Child, events: &Receiver<Event>) {
         let mut starts = Starts::default();
-        while let Some(status) = ended(&mut child, stop) {
+        while let Ok(Event::Ended) = events.recv() {
+            let Ok(status) = child.wait() else { return };
             // It said why, or was told to by the controller.
             if status.success() {
                 return;
@@ -104,11 +119,8 @@ impl Recipe {
                 ));
                 return;
             };
-            let end = Instant::now() + pause;
-            while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-                sleep(LOOK.min(pause));
-            }
-            if stop.load(Ordering::Relaxed) {
+            // No agent is there that could end: something else comes only if it is to stop.
+            if events.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             match self.start() {
@@ -123,36 +135,20 @@ impl Recipe {
                 child.id()
             ));
         }
-        leave(child);
+        leave(child, events);
     }
-}
-
-/// How it ended; `None` if it is to stop.
-fn ended(child: &mut Child, stop: &AtomicBool) -> Option<ExitStatus> {
-    while !stop.load(Ordering::Relaxed) {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            _ => sleep(LOOK),
-        }
-    }
-    None
 }
 
 /// Ends it, in order if it does so.
-fn leave(mut child: Child) {
-    let end = Instant::now() + LEAVE;
+fn leave(mut child: Child, events: &Receiver<Event>) {
     if let Ok(pid) = libc::pid_t::try_from(child.id()) {
         // SAFETY: numbers only; it is our child and was not waited for.
         unsafe { libc::kill(pid, libc::SIGTERM) };
     }
-    while Instant::now() < end {
-        match child.try_wait() {
-            Ok(None) => sleep(Duration::from_millis(5)),
-            _ => return,
-        }
+    if events.recv_timeout(LEAVE).is_err() {
+        // Its watchdog thaws.
+        let _ = child.kill();
     }
-    // Its watchdog thaws.
-    let _ = child.kill();
     let _ = child.wait();
 }
 

@@ -7,18 +7,19 @@ use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::Args;
 use idlewave_agent::control::{Observation, Reply, Request, Stage};
-use idlewave_agent::{Control, Mark, marked};
+use idlewave_agent::{Control, Mark, marked, wait};
+use idlewave_freeze::clock;
 use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
+use idlewave_units::Nanos;
 use idlewave_watch::{Job, Look};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the service is listened to.
-const PERIOD: Duration = Duration::from_millis(50);
-/// How often the ranks are looked at.
+/// How often the ranks are looked at, and signals passed on.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How often a service that has gone is looked for.
@@ -142,7 +143,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         next: begun,
         killed: false,
     };
-    let status = wait_for(child, &mut signals, PERIOD, || submitted.step());
+    let status = wait_for(child, &mut signals, |end| submitted.step(end));
     if let (true, Some(ranks)) = (args.verbose, &submitted.ranks) {
         ranks.words.end(begun.elapsed());
     }
@@ -170,17 +171,25 @@ struct Submitted<'a> {
 }
 
 impl Submitted<'_> {
-    fn step(&mut self) {
+    /// Waits for the end of the command, for the service, or for the next look; then sees to what there is.
+    fn step(&mut self, end: BorrowedFd<'_>) {
+        let left = self.next.saturating_duration_since(Instant::now());
+        let mut sockets = vec![end];
+        sockets.extend(self.service.control.as_ref().map(AsFd::as_fd));
+        // Whatever ended it, everything is looked at.
+        let _ = wait(&sockets, Some(clock::now() + Nanos::from(left)));
         self.service.listen();
         // What is being ended is not submitted again.
         if !self.killed && self.service.return_to() {
             self.told = None;
         }
         let now = Instant::now();
-        // What is being ended is told of as a deadlock no more.
-        if now >= self.next && !self.killed {
+        if now >= self.next {
             self.next = now + LOOK;
-            self.look();
+            // What is being ended is told of as a deadlock no more.
+            if !self.killed {
+                self.look();
+            }
         }
         if let Some(ranks) = self.ranks.as_ref().filter(|ranks| ranks.overdue(now)) {
             ranks.kill(self.launcher);
@@ -239,7 +248,7 @@ impl Service<'_> {
     /// Takes what it has said of the gang.
     fn listen(&mut self) {
         while let Some(control) = &mut self.control {
-            match control.next(Some(Duration::from_millis(1))) {
+            match control.said() {
                 Ok(Some(Reply::Changed { stage, ending })) => self.changed(stage, ending),
                 Ok(Some(Reply::Failed(why))) if self.args.verbose => {
                     say(&format!("idlewave: the service failed to {why}\n"));
