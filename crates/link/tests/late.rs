@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::world::{BACK, HELLO, NOTE, World, open, peer, worlds};
+use common::world::{BACK, HELLO, NOTE, World, begin, open, peer, worlds};
 use idlewave_link::session::{ECHO, SILENCE, Secret, Secrets, Session};
 use idlewave_link::{Peer, Reason};
 use idlewave_units::{Nanos, NodeId};
@@ -139,12 +139,7 @@ fn what_is_of_or_for_somebody_else_is_refused_though_the_key_is_right() {
 #[test]
 fn two_answers_with_one_nonce_begin_one_session() {
     for mut world in worlds() {
-        world.say(0);
-        let (_, hello) = world.flying.remove(0);
-        world.arrive(1, &hello).unwrap();
-        let (_, back) = world.flying.remove(0);
-        world.arrive(0, &back).unwrap();
-        let (_, opening) = world.flying.remove(0);
+        let opening = begin(&mut world);
         for _ in 0..4 {
             world.say(0);
             world.pass(SILENCE);
@@ -191,12 +186,7 @@ fn credentials_are_made_for_answers_at_a_bounded_rate() {
 #[test]
 fn a_handshake_is_over_after_a_minute() {
     for mut world in worlds() {
-        world.say(0);
-        let (_, hello) = world.flying.remove(0);
-        world.arrive(1, &hello).unwrap();
-        let (_, back) = world.flying.remove(0);
-        world.arrive(0, &back).unwrap();
-        let (_, opening) = world.flying.remove(0);
+        let opening = begin(&mut world);
         world.pass(MS(60_001));
         assert_eq!(world.arrive(1, &opening), Err(Reason::Session));
 
@@ -215,12 +205,7 @@ fn a_handshake_is_over_after_a_minute() {
 fn of_many_who_asked_and_went_on_no_further_the_last_sixteen_are_remembered() {
     for others in [15, 16] {
         let mut world = World::new(true);
-        world.say(0);
-        let (_, hello) = world.flying.remove(0);
-        world.arrive(1, &hello).unwrap();
-        let (_, back) = world.flying.remove(0);
-        world.arrive(0, &back).unwrap();
-        let (_, opening) = world.flying.remove(0);
+        let opening = begin(&mut world);
         for _ in 0..others {
             world.restart(0);
             world.say(0);

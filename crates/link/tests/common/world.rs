@@ -186,6 +186,17 @@ pub fn worlds() -> [World; 2] {
     [World::new(false), World::new(true)]
 }
 
+/// The first end has a session. The frame with which the other one would begin it is held back.
+pub fn begin(world: &mut World) -> Vec<u8> {
+    world.say(0);
+    for (to, kind) in [(1, HELLO), (0, BACK)] {
+        let (_, datagram) = world.flying.remove(0);
+        assert_eq!(datagram[1], kind);
+        world.arrive(to, &datagram).unwrap();
+    }
+    world.flying.remove(0).1
+}
+
 /// Both ends have the session, and have heard each other.
 pub fn open(world: &mut World) {
     world.say(0);
