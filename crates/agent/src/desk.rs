@@ -267,39 +267,49 @@ impl Desk {
         }
     }
 
-    /// Admits who is complete, and notes who has ended. Gives the gangs that ended now.
-    pub fn advance(&mut self, now: Nanos) -> Vec<GangId> {
-        let mut ended = Vec::new();
+    /// Admits who is complete, and notes who has ended, as far as is known: time alone changes nothing of it.
+    pub fn advance(&mut self, now: Nanos) {
         let ids: Vec<GangId> = self.gangs.keys().copied().collect();
-        for id in ids {
-            let Some(gang) = self.gangs.get_mut(&id) else {
-                continue;
-            };
-            let processes: u32 = gang.seen.values().map(|seen| seen.processes).sum();
-            gang.trouble = gang.seen.values().find_map(|seen| seen.trouble.clone());
-            match gang.stage {
-                Stage::Waiting if processes > 0 => gang.stage = Stage::Starting,
-                Stage::Starting | Stage::Running if processes == 0 && gang.comes_back() => {
-                    self.take_out(id, Stage::Waiting);
-                }
-                // New ranks are to get through MPI_Init, and to get their slots.
-                Stage::Running if gang.has_grown() => {
-                    gang.forget_observation();
-                    self.take_out(id, Stage::Starting);
-                }
-                Stage::Starting | Stage::Running if processes == 0 => {
-                    gang.stage = Stage::Ended;
-                    ended.push(id);
-                    self.leave_matrix(id);
-                    self.version += 1;
-                }
-                Stage::Starting if gang.complete(self.settings.settle) && !gang.end => {
-                    self.admit(id, now);
-                }
-                _ => {}
+        loop {
+            let version = self.version;
+            for id in &ids {
+                self.advance_gang(*id, now);
+            }
+            // Who has left the matrix made room for others.
+            if self.version == version {
+                return;
             }
         }
-        ended
+    }
+
+    fn advance_gang(&mut self, id: GangId, now: Nanos) {
+        let Some(gang) = self.gangs.get_mut(&id) else {
+            return;
+        };
+        let processes: u32 = gang.seen.values().map(|seen| seen.processes).sum();
+        gang.trouble = gang.seen.values().find_map(|seen| seen.trouble.clone());
+        if gang.stage == Stage::Waiting && processes > 0 {
+            gang.stage = Stage::Starting;
+        }
+        match gang.stage {
+            Stage::Starting | Stage::Running if processes == 0 && gang.comes_back() => {
+                self.take_out(id, Stage::Waiting);
+            }
+            // New ranks are to get through MPI_Init, and to get their slots.
+            Stage::Running if gang.has_grown() => {
+                gang.forget_observation();
+                self.take_out(id, Stage::Starting);
+            }
+            Stage::Starting | Stage::Running if processes == 0 => {
+                gang.stage = Stage::Ended;
+                self.leave_matrix(id);
+                self.version += 1;
+            }
+            Stage::Starting if gang.complete(self.settings.settle) && !gang.end => {
+                self.admit(id, now);
+            }
+            _ => {}
+        }
     }
 
     fn admit(&mut self, id: GangId, now: Nanos) {

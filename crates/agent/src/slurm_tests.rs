@@ -336,7 +336,7 @@ fn a_slurm_job_without_processes_waits_for_its_next_step_until_it_is_released() 
     assert_eq!(see(&mut desk, gang, [(0, 0), (0, 0)], 0), Stage::Waiting);
     assert_eq!(places(&desk, gang), 0);
     assert_eq!(see(&mut desk, other, [(0, 0), (0, 0)], 0), Stage::Ended);
-    assert_eq!(see(&mut desk, gang, [(1, 1), (1, 1)], 100), Stage::Starting);
+    assert_eq!(see(&mut desk, gang, [(1, 1), (1, 1)], 99), Stage::Starting);
     assert_eq!(see(&mut desk, gang, [(1, 1), (1, 1)], 100), Stage::Running);
     let refused = desk.release(&slurms, 1001).unwrap_err();
     assert!(matches!(refused, DeskError::OtherUser { theirs: 1000, .. }));
