@@ -6,22 +6,17 @@ mod common;
 use common::{Place, send};
 use idlewave_gang::state::{Cause, State};
 use idlewave_interpose::StateCount;
-use idlewave_mpi::testing::{Installation, installations, long};
+use idlewave_mpi::testing::{Installation, some_installations};
 use idlewave_watch::{Job, Look, Settings};
 use std::time::Duration;
 
-const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(10);
 /// Far above what a verdict takes: no test passes or fails on a timing.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn each(check: impl Fn(&Place, &Installation)) {
-    let place = Place::new();
-    // Open MPI and MPICH; others of their families make the same calls.
-    let most = if long() { usize::MAX } else { 2 };
-    if !long() {
-        println!("left out: MPI libraries beyond the first two; IDLEWAVE_LONG=1 tries them too");
-    }
-    for mpi in installations().into_iter().take(most) {
+fn each(case: &str, check: impl Fn(&Place, &Installation)) {
+    let place = Place::shared();
+    for mpi in some_installations(case) {
         check(&place, &mpi);
     }
 }
@@ -35,7 +30,7 @@ fn deadlock(place: &Place, mpi: &Installation, ranks: u32, what: &str) -> Option
 }
 
 fn check(ranks: u32, what: &str, dead: &[u32], says: &[&str]) {
-    each(|place, mpi| {
+    each(what, |place, mpi| {
         let Some(look) = deadlock(place, mpi, ranks, what) else {
             return;
         };
@@ -75,16 +70,15 @@ fn different_collectives_are_found() {
     check(2, "collectives", &[0, 1], &words);
     // MPICH may let a small broadcast pass; whoever is in the barrier waits in vain.
     let words = ["rank 0 entered MPI_Barrier, rank 1 MPI_Bcast with root 0"];
-    let place = Place::new();
-    for mpi in installations() {
-        if let Some(look) = deadlock(&place, &mpi, 2, "bcast") {
+    each("bcast", |place, mpi| {
+        if let Some(look) = deadlock(place, mpi, 2, "bcast") {
             let found = look.deadlock().expect("a deadlock");
             assert_eq!(found.ranks.first().map(|rank| rank.get()), Some(0));
             let report = look.report().expect("a report").join("\n");
             let named = words.iter().all(|words| report.contains(words));
             assert!(named || found.ranks.len() == 1, "{}: {report}", mpi.name);
         }
-    }
+    });
 }
 
 #[test]
@@ -130,7 +124,7 @@ fn deadlocks_over_several_communicators_are_found() {
 
 #[test]
 fn counters_of_communicators_that_were_freed_are_nobody_elses() {
-    each(|place, mpi| {
+    each("communicators", |place, mpi| {
         let Some(look) = deadlock(place, mpi, 2, "communicators") else {
             return;
         };
@@ -149,7 +143,7 @@ fn counters_of_communicators_that_were_freed_are_nobody_elses() {
 
 #[test]
 fn who_waits_for_a_rank_that_has_finalised_waits_for_ever() {
-    each(|place, mpi| {
+    each("finalised", |place, mpi| {
         let Some(look) = deadlock(place, mpi, 2, "finalised") else {
             return;
         };
@@ -161,7 +155,7 @@ fn who_waits_for_a_rank_that_has_finalised_waits_for_ever() {
 
 #[test]
 fn a_loop_of_tests_is_named_as_one() {
-    each(|place, mpi| {
+    each("test", |place, mpi| {
         let Some(look) = deadlock(place, mpi, 2, "test") else {
             return;
         };
@@ -188,7 +182,7 @@ fn check_well(look: &Look, what: &str) {
 
 /// No look tells of a deadlock, and the job ends.
 fn no_verdict(ranks: u32, arguments: &[&str], settings: Settings, interval: Duration) {
-    each(|place, mpi| {
+    each(arguments[0], |place, mpi| {
         let Some(mut job) = place.start(mpi, ranks, arguments, settings) else {
             return;
         };
@@ -208,7 +202,7 @@ fn slow_ranks_and_copied_sends_are_no_deadlock() {
     let often = Duration::from_millis(1);
     no_verdict(2, &["slow"], Settings::default(), often);
     no_verdict(3, &["eager"], Settings::default(), often);
-    no_verdict(2, &["pingpong", "1"], Settings::default(), often);
+    no_verdict(2, &["pingpong", "0.5"], Settings::default(), often);
     let eager = Settings {
         polls: 1,
         ..Settings::default()
@@ -225,19 +219,19 @@ fn programs_that_use_everything_have_no_deadlock_at_any_moment() {
         ..Settings::default()
     };
     let often = Duration::from_micros(100);
-    no_verdict(2, &["mixed", "2"], settings, often);
-    no_verdict(4, &["mixed", "2"], settings, often);
+    no_verdict(2, &["mixed", "1"], settings, often);
+    no_verdict(4, &["mixed", "1"], settings, often);
 }
 
 #[test]
 fn ranks_that_are_stopped_at_random_are_no_deadlock() {
-    each(|place, mpi| {
+    each("random", |place, mpi| {
         for what in ["pingpong", "mixed"] {
             let settings = Settings {
                 polls: u32::MAX,
                 ..Settings::default()
             };
-            let Some(mut job) = place.start(mpi, 2, &[what, "3"], settings) else {
+            let Some(mut job) = place.start(mpi, 2, &[what, "1.2"], settings) else {
                 return;
             };
             let mut random = 1_u64;
@@ -270,7 +264,7 @@ fn ranks_that_are_stopped_at_random_are_no_deadlock() {
 
 #[test]
 fn nothing_is_said_of_ranks_whose_threads_may_all_call_mpi() {
-    each(|place, mpi| {
+    each("threads", |place, mpi| {
         let Some(mut job) = place.start(mpi, 2, &["threads"], Settings::default()) else {
             return;
         };
@@ -285,7 +279,7 @@ fn nothing_is_said_of_ranks_whose_threads_may_all_call_mpi() {
 
 #[test]
 fn initialisation_is_over_when_all_ranks_are_past_it() {
-    each(|place, mpi| {
+    each("initialisation", |place, mpi| {
         let Some(mut job) = place.start(mpi, 3, &["slow"], Settings::default()) else {
             return;
         };
@@ -312,8 +306,7 @@ fn initialisation_is_over_when_all_ranks_are_past_it() {
 /// A job that hangs, and that nobody has looked at yet.
 fn hung(place: &Place, mpi: &Installation, what: &str, settings: Settings) -> Option<Hung> {
     let mut job = place.start(mpi, 2, &[what], settings)?;
-    job.begun(LIMIT)?;
-    std::thread::sleep(Duration::from_millis(500));
+    assert!(job.hangs(INTERVAL, LIMIT), "{} {what}", mpi.name);
     // Finds the pages, and looks at phases only.
     assert!(job.watch.initialised().expect("pages").all());
     Some(job)
@@ -327,7 +320,7 @@ fn one_look_alone_tells_of_no_deadlock() {
         apart: Duration::from_millis(50),
         ..Settings::default()
     };
-    each(|place, mpi| {
+    each("one look", |place, mpi| {
         let Some(mut job) = hung(place, mpi, "receive", settings) else {
             return;
         };
@@ -346,21 +339,19 @@ fn ranks_that_are_stopped_neither_poll_nor_end_their_sends() {
         polls: 3,
         ..Settings::default()
     };
-    each(|place, mpi| {
+    each("stopped", |place, mpi| {
         for what in ["test", "small-rendezvous"] {
             let Some(mut job) = hung(place, mpi, what, settings) else {
                 return;
             };
-            let pids = job.pids();
-            pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
-            std::thread::sleep(Duration::from_millis(100));
+            job.stop();
             for _ in 0..20 {
                 let look = job.watch.look().expect("a look");
                 assert!(look.suspected().is_none(), "{} {what}: {look:?}", mpi.name);
                 assert!(look.ranks.iter().all(|rank| rank.stopped), "{look:?}");
                 std::thread::sleep(Duration::from_millis(10));
             }
-            pids.iter().for_each(|pid| send(*pid, libc::SIGCONT));
+            job.pids().iter().for_each(|pid| send(*pid, libc::SIGCONT));
             let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some());
             let look = look.expect("a look");
             assert!(look.deadlock().is_some(), "{} {what}: {look:?}", mpi.name);
@@ -370,22 +361,20 @@ fn ranks_that_are_stopped_neither_poll_nor_end_their_sends() {
 
 #[test]
 fn what_was_told_stays_so_when_the_ranks_are_stopped() {
-    each(|place, mpi| {
+    each("told", |place, mpi| {
         for what in ["test", "small-rendezvous"] {
             let Some(mut job) = place.start(mpi, 2, &[what], Settings::default()) else {
                 return;
             };
             let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some());
             assert!(look.is_some_and(|look| look.deadlock().is_some()));
-            let pids = job.pids();
-            pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
-            std::thread::sleep(Duration::from_millis(100));
+            job.stop();
             // One that polls may have been stopped between a look and its end.
             for _ in 0..20 {
                 let look = job.watch.look().expect("a look");
                 assert!(look.ranks.iter().all(|rank| rank.stopped), "{look:?}");
                 assert!(look.deadlock().is_some(), "{} {what}: {look:?}", mpi.name);
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(INTERVAL);
             }
         }
     });
@@ -393,7 +382,7 @@ fn what_was_told_stays_so_when_the_ranks_are_stopped() {
 
 #[test]
 fn a_loop_of_tests_is_seen_in_turns_that_are_shorter_than_ten_looks() {
-    each(|place, mpi| {
+    each("turns", |place, mpi| {
         let Some(mut job) = place.start(mpi, 2, &["test"], Settings::default()) else {
             return;
         };
@@ -402,13 +391,13 @@ fn a_loop_of_tests_is_seen_in_turns_that_are_shorter_than_ten_looks() {
         let turn = |signal| pids.iter().for_each(|pid| send(*pid, signal));
         let mut found = false;
         // Five looks of a turn, and five between two.
-        for n in 0..600 {
+        for n in 0..1_500 {
             match n % 10 {
                 0 => turn(libc::SIGCONT),
                 5 => turn(libc::SIGSTOP),
                 _ => {}
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(20));
             found |= job.watch.look().expect("a look").deadlock().is_some();
             if found {
                 break;

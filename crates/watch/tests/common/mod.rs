@@ -8,11 +8,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// One job at a time: ranks wait by polling.
 static JOB: Mutex<()> = Mutex::new(());
+/// What all tests that run at the moment share.
+static SHARED: Mutex<Weak<Place>> = Mutex::new(Weak::new());
 
 /// A place for the library and programs.
 pub struct Place {
@@ -25,7 +27,7 @@ pub struct Running<'a> {
     pub watch: Watch,
     child: Child,
     begun: Receiver<u64>,
-    _pages: tempfile::TempDir,
+    pages: tempfile::TempDir,
     _one: MutexGuard<'a, ()>,
 }
 
@@ -36,8 +38,18 @@ impl Place {
         Self { directory, library }
     }
 
-    /// Compiles the program; `None` where there is no compiler.
-    pub fn compile(&self, mpi: &Installation) -> Option<PathBuf> {
+    /// That of the other tests, so that each program is compiled once.
+    pub fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let place = Arc::new(Self::new());
+            *shared = Arc::downgrade(&place);
+            place
+        })
+    }
+
+    /// Compiles the program; `None` where there is no compiler. Only one at a time.
+    fn compile(&self, mpi: &Installation) -> Option<PathBuf> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/hangs.c");
         let to = self.directory.path().join(format!("hangs.{}", mpi.name));
         if !to.exists() && mpi.compile_c(&source, &to).is_none() {
@@ -55,8 +67,8 @@ impl Place {
         arguments: &[&str],
         settings: Settings,
     ) -> Option<Running<'static>> {
-        let program = self.compile(mpi)?;
         let one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = self.compile(mpi)?;
         let memory = Path::new("/dev/shm");
         let pages = if memory.is_dir() {
             tempfile::tempdir_in(memory)
@@ -65,6 +77,10 @@ impl Place {
         };
         let pages = pages.expect("a temporary directory");
         let mut launch = mpi.launch(ranks);
+        // Open MPI gives ranks a second to end, which these do not use.
+        for prefix in ["OMPI", "PRTE"] {
+            launch.env(format!("{prefix}_MCA_odls_base_sigkill_timeout"), "0");
+        }
         launch.arg("env");
         launch.arg(format!("LD_PRELOAD={}", self.library.display()));
         launch.arg(format!("{DIRECTORY_VARIABLE}={}", pages.path().display()));
@@ -87,7 +103,7 @@ impl Place {
             watch: Watch::with(pages.path(), settings),
             child,
             begun,
-            _pages: pages,
+            pages,
             _one: one,
         })
     }
@@ -124,6 +140,33 @@ impl Running<'_> {
             std::thread::sleep(interval);
         }
         last
+    }
+
+    /// Waits until somebody else's looks tell of a deadlock: what `watch` has seen so far stays as it is.
+    pub fn hangs(&self, interval: Duration, limit: Duration) -> bool {
+        let mut other = Watch::new(self.pages.path());
+        let begin = Instant::now();
+        while begin.elapsed() < limit {
+            if other.look().expect("a look").deadlock().is_some() {
+                return true;
+            }
+            std::thread::sleep(interval);
+        }
+        false
+    }
+
+    /// Stops all ranks, and waits until they are.
+    pub fn stop(&self) {
+        let pids = self.pids();
+        pids.iter().for_each(|pid| send(*pid, libc::SIGSTOP));
+        let runs = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = stat.rsplit(") ").next().unwrap_or_default();
+            !state.starts_with(['T', 'Z'])
+        };
+        while pids.iter().any(runs) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Pids of the ranks.

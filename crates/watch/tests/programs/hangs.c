@@ -1,4 +1,4 @@
-/* Programs that hang, and programs that only look as if they did. One argument: which. Each prints "begin <ns>" (CLOCK_MONOTONIC) when the last rank is about to
+/* Programs that hang, and programs that only look as if they did. Arguments: which, and for some how long, seconds. Each prints "begin <ns>" (CLOCK_MONOTONIC) when the last rank is about to
    enter the hang. */
 #include <mpi.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
         double begin = MPI_Wtime();
         MPI_Irecv(&x, 1, MPI_INT, before, 4, W, q);
         MPI_Irecv(&y, 1, MPI_INT, before, 5, W, q + 1);
-        while (MPI_Wtime() < begin + 3) {
+        while (MPI_Wtime() < begin + 1) {
             MPI_Test(q, &flag, MPI_STATUS_IGNORE);
             MPI_Test(q + 1, &flag, MPI_STATUS_IGNORE);
         }
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
         MPI_Waitall(2, q, MPI_STATUSES_IGNORE);
     } else if (is(what, "slow")) {
         if (rank == 0)
-            sleep(3);
+            sleep(1);
         MPI_Sendrecv(&x, 1, MPI_INT, next, 6, &y, 1, MPI_INT, before, 6, W, MPI_STATUS_IGNORE);
         MPI_Barrier(W);
     } else if (is(what, "eager")) {
@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
             MPI_Recv(&x, 1, MPI_INT, 1, 3, W, MPI_STATUS_IGNORE);
             MPI_Recv(&x, 1, MPI_INT, 1, 1, W, MPI_STATUS_IGNORE);
         } else if (rank == 2) {
-            sleep(2);
+            sleep(1);
             MPI_Send(&x, 1, MPI_INT, 1, 2, W);
         }
     } else if (is(what, "clean")) {
