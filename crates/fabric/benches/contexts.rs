@@ -1,11 +1,11 @@
-//! A switch from the context of one gang to that of another, both of one size, by the three policies; each with one frame
+//! A switch from the context of one gang to that of another, both of one size, by the policies that copy; each with one frame
 //! per ring ("empty") and with all rings full. One turn is one switch. The caches are as the last switch left them:
 //! between two switches of a real gang its program has used them.
 //!
-//! Floor: nothing for the resident ones but a store and a load; for the others reading and writing what is copied twice.
+//! Floor: reading and writing what is copied twice.
 
 use divan::Bencher;
-use idlewave_fabric::netctx::{Contexts, Header, Kind, Layout, Link, Policy};
+use idlewave_fabric::netctx::{Context, Header, Kind, Layout, Link, Policy};
 
 fn main() {
     divan::main();
@@ -16,9 +16,8 @@ const PAYLOAD: usize = 1_000;
 const PEERS: u32 = 2;
 const KIB: [usize; 6] = [16, 64, 256, 1_024, 4_096, 16_384];
 
-/// Puts `frames` into each ring of the active context.
-fn fill(contexts: &mut Contexts, frames: u32) {
-    let mut context = contexts.current();
+/// Puts `frames` into each ring of a context.
+fn fill(mut context: Context<'_>, frames: u32) {
     let gang = context.gang();
     for peer in 0..PEERS {
         if let Some(mut sender) = context.sender(peer) {
@@ -48,16 +47,23 @@ fn fill(contexts: &mut Contexts, frames: u32) {
 
 fn switch(bencher: Bencher, policy: Policy, kib: usize, full: bool) {
     let layout = Layout::fit(kib << 10, PEERS, PAYLOAD).expect("a layout");
-    let mut contexts = Contexts::new(policy, layout, &[0, 1], 0).expect("contexts");
+    let mut region = vec![u64::MAX; layout.bytes() / 8];
     let frames = if full { layout.slots() } else { 1 };
-    for gang in [1, 0] {
-        contexts.switch(gang).expect("a context");
-        fill(&mut contexts, frames);
-    }
+    let mut saved = [0, 1].map(|gang| {
+        let mut saved = Vec::new();
+        fill(Context::begin(layout, &mut region, gang, 0), frames);
+        policy.save(layout, &mut region, &mut saved);
+        saved
+    });
+    let mut active = 1;
     bencher.bench_local(|| {
-        let next = 1 - contexts.active();
-        let copied = contexts.switch(next).expect("a context");
-        (copied, contexts.current().epoch())
+        policy.save(layout, &mut region, &mut saved[active]);
+        active = 1 - active;
+        policy.restore(layout, &mut region, &saved[active]);
+        (
+            saved[active].len(),
+            Context::of(layout, &mut region).epoch(),
+        )
     });
 }
 
@@ -74,9 +80,4 @@ fn valid_empty(bencher: Bencher, kib: usize) {
 #[divan::bench(args = KIB, sample_count = 200)]
 fn valid_full(bencher: Bencher, kib: usize) {
     switch(bencher, Policy::Valid, kib, true);
-}
-
-#[divan::bench(args = KIB, sample_count = 200)]
-fn resident(bencher: Bencher, kib: usize) {
-    switch(bencher, Policy::Resident, kib, true);
 }

@@ -23,6 +23,14 @@ pub trait Pieces {
     fn take<T>(&mut self, from: u32, read: impl FnOnce(Header, &[u8]) -> T) -> Option<T>;
 }
 
+/// A send under way.
+#[derive(Debug)]
+pub struct Sending(usize);
+
+/// A receive under way.
+#[derive(Debug)]
+pub struct Receiving(usize);
+
 /// State of one operation; its place in the list is what a request holds.
 #[derive(Debug)]
 enum Operation {
@@ -106,7 +114,7 @@ impl Messages {
         std::mem::replace(&mut self.operations[index], Operation::Free)
     }
 
-    pub fn send(&mut self, pieces: &mut impl Pieces, to: Rank, tag: Tag, data: Vec<u8>) -> usize {
+    pub fn send(&mut self, pieces: &mut impl Pieces, to: Rank, tag: Tag, data: Vec<u8>) -> Sending {
         let index = self.add(Operation::Send {
             to: to.get(),
             tag: tag.0,
@@ -116,7 +124,7 @@ impl Messages {
         });
         self.sends.push_back(index);
         self.push_sends(pieces);
-        index
+        Sending(index)
     }
 
     pub fn receive(
@@ -125,7 +133,7 @@ impl Messages {
         tag: Tag,
         capacity: usize,
         buffer: Vec<u8>,
-    ) -> usize {
+    ) -> Receiving {
         let from = from.map(Rank::get);
         let early = self
             .early
@@ -133,7 +141,8 @@ impl Messages {
             .position(|(s, t, _)| *t == tag.0 && from.is_none_or(|f| f == *s));
         if let Some(early) = early.and_then(|e| self.early.remove(e)) {
             self.early_bytes -= early.2.len() + BESIDE;
-            return self.add(Operation::Received(deliver(early.0, early.2, capacity)));
+            let received = Operation::Received(deliver(early.0, early.2, capacity));
+            return Receiving(self.add(received));
         }
         let index = self.add(Operation::Posted {
             from,
@@ -161,7 +170,7 @@ impl Messages {
             }
             None => self.posted.push_back(index),
         }
-        index
+        Receiving(index)
     }
 
     /// Moves every message on as far as it goes without waiting.
@@ -282,31 +291,34 @@ impl Messages {
         self.early_bytes
     }
 
-    pub fn is_sent(&self, index: usize) -> bool {
-        matches!(self.operations[index], Operation::Sent(_))
+    pub fn is_sent(&self, sending: &Sending) -> bool {
+        matches!(self.operations[sending.0], Operation::Sent(_))
     }
 
-    pub fn is_received(&self, index: usize) -> bool {
-        matches!(self.operations[index], Operation::Received(_))
+    pub fn is_received(&self, receiving: &Receiving) -> bool {
+        matches!(self.operations[receiving.0], Operation::Received(_))
     }
 
     /// The buffer of a complete send; `None` if it is not complete.
-    pub fn finish_send(&mut self, index: usize) -> Option<Vec<u8>> {
-        if !self.is_sent(index) {
+    pub fn finish_send(&mut self, sending: &Sending) -> Option<Vec<u8>> {
+        if !self.is_sent(sending) {
             return None;
         }
-        match self.remove(index) {
+        match self.remove(sending.0) {
             Operation::Sent(data) => Some(data),
             _ => None,
         }
     }
 
     /// The delivery of a complete receive; `None` if it is not complete.
-    pub fn finish_receive(&mut self, index: usize) -> Option<Result<Delivery, FabricError>> {
-        if !self.is_received(index) {
+    pub fn finish_receive(
+        &mut self,
+        receiving: &Receiving,
+    ) -> Option<Result<Delivery, FabricError>> {
+        if !self.is_received(receiving) {
             return None;
         }
-        match self.remove(index) {
+        match self.remove(receiving.0) {
             Operation::Received(delivery) => Some(delivery),
             _ => None,
         }

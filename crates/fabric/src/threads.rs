@@ -1,7 +1,7 @@
 //! Ranks as threads of one process, with mailboxes in shared memory.
 
 use crate::mailbox::{Ends, Mailboxes};
-use crate::matching::Messages;
+use crate::matching::{Messages, Receiving, Sending};
 use crate::meeting::Meeting;
 use crate::members::{Chosen, place_among};
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
@@ -80,14 +80,6 @@ pub fn world(size: u32, waiting: Waiting) -> Vec<Endpoint> {
 pub(crate) fn rounds_of(size: u32) -> u32 {
     size.max(1).next_power_of_two().trailing_zeros()
 }
-
-/// A send under way.
-#[derive(Debug)]
-pub struct Sending(usize);
-
-/// A receive under way.
-#[derive(Debug)]
-pub struct Receiving(usize);
 
 impl Endpoint {
     /// Ends the waits of all ranks with an error: for a rank that gives up.
@@ -191,7 +183,7 @@ impl Fabric for Endpoint {
 
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
         let to = self.resolve(to)?;
-        Ok(Sending(self.messages.send(&mut self.ends, to, tag, data)))
+        Ok(self.messages.send(&mut self.ends, to, tag, data))
     }
 
     fn start_receive(
@@ -202,21 +194,19 @@ impl Fabric for Endpoint {
         buffer: Vec<u8>,
     ) -> Result<Receiving, FabricError> {
         let from = from.map(|from| self.resolve(from)).transpose()?;
-        Ok(Receiving(
-            self.messages.receive(from, tag, capacity, buffer),
-        ))
+        Ok(self.messages.receive(from, tag, capacity, buffer))
     }
 
     fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
         self.look()?;
         self.messages.progress(&mut self.ends);
-        Ok(self.messages.is_sent(sending.0))
+        Ok(self.messages.is_sent(sending))
     }
 
     fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
         self.look()?;
         self.messages.progress(&mut self.ends);
-        Ok(self.messages.is_received(receiving.0))
+        Ok(self.messages.is_received(receiving))
     }
 
     fn finish_send(
@@ -226,7 +216,7 @@ impl Fabric for Endpoint {
     ) -> Result<Vec<u8>, FabricError> {
         let mut turn = 0;
         loop {
-            if let Some(data) = self.messages.finish_send(sending.0) {
+            if let Some(data) = self.messages.finish_send(&sending) {
                 return Ok(data);
             }
             self.messages.progress(&mut self.ends);
@@ -242,7 +232,7 @@ impl Fabric for Endpoint {
     ) -> Result<Delivery, FabricError> {
         let mut turn = 0;
         loop {
-            if let Some(delivery) = self.messages.finish_receive(receiving.0) {
+            if let Some(delivery) = self.messages.finish_receive(&receiving) {
                 return self.heard(delivery);
             }
             self.messages.progress(&mut self.ends);

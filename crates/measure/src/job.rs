@@ -7,7 +7,7 @@ use crate::{FabricChoice, MeasureError, MeasureOptions, What};
 use crate::{benchmark, gather, local, lockstep, md, ping_pong};
 use idlewave_clock::{Calibration, Counter};
 use idlewave_fabric::mpi::MpiFabric;
-use idlewave_fabric::netctx::device::{Attachment, RankPort};
+use idlewave_fabric::netctx::device::Attachment;
 use idlewave_fabric::netctx::{DeviceError, NetctxFabric};
 use idlewave_fabric::{Fabric, Nodes, Waiting};
 use idlewave_recording::{Progress, RecordingError, Stop};
@@ -63,7 +63,7 @@ pub(crate) const CONTEXTS: &str = "network contexts";
 ///
 /// # Errors
 /// It names none, or one that cannot be used.
-pub(crate) fn attached() -> Result<NetctxFabric<RankPort>, MeasureError> {
+pub(crate) fn attached() -> Result<NetctxFabric, MeasureError> {
     let attachment = Attachment::of_this_process()?;
     let none = || DeviceError::Environment(String::new());
     Ok(attachment.ok_or_else(none)?.attach()?)

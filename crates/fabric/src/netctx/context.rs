@@ -42,14 +42,6 @@ pub enum ContextError {
         /// What one slot per ring takes.
         needed: usize,
     },
-    /// There is no such context.
-    #[error("switch to context {asked}: there are {contexts}")]
-    NoSuchContext {
-        /// The one asked for.
-        asked: u32,
-        /// Number of contexts.
-        contexts: u32,
-    },
 }
 
 /// What each region begins with.
@@ -288,18 +280,18 @@ impl<'a> Context<'a> {
         Some(Receiver::new(&mut pair.receive, ring))
     }
 
-    /// Stops the injection of messages to all peers.
-    pub fn stop(&mut self) {
-        for peer in 0..self.peers() {
+    /// Stops the injection of messages to some peers.
+    pub fn stop(&mut self, peers: impl IntoIterator<Item = u32>) {
+        for peer in peers {
             if let Some(mut sender) = self.sender(peer) {
                 sender.stop();
             }
         }
     }
 
-    /// Whether everything that was sent, and everything that all peers sent here, has been received.
-    pub fn is_drained(&mut self) -> bool {
-        (0..self.peers()).all(|peer| {
+    /// Whether everything that was sent to some peers, and everything that they sent here, has been received.
+    pub fn is_drained(&mut self, peers: impl IntoIterator<Item = u32>) -> bool {
+        peers.into_iter().all(|peer| {
             let sent = self.sender(peer).map(|s| s.phase());
             let received = self.receiver(peer).map(|r| r.phase());
             (sent, received) == (Some(Phase::Drained), Some(Phase::Drained))
@@ -326,8 +318,8 @@ impl<'a> Context<'a> {
     /// Frames so far.
     pub fn counts(&self) -> Counts {
         let add = |sum: Counts, pair: &Pair| Counts {
-            sent: sum.sent + pair.send.count(),
-            received: sum.received + pair.receive.count(),
+            sent: sum.sent.wrapping_add(pair.send.count()),
+            received: sum.received.wrapping_add(pair.receive.count()),
         };
         self.pairs.iter().fold(Counts::default(), add)
     }

@@ -1,16 +1,19 @@
 //! One rank of a gang on top of its node's contexts.
 
-use super::port::{ASLEEP, Port};
-use crate::matching::Messages;
+use super::device::RankPort;
+use crate::matching::{Messages, Receiving, Sending};
 use crate::members::{Chosen, place_among};
 use crate::threads::rounds_of;
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
 use idlewave_units::Rank;
+use std::time::Duration;
 
 /// Behind those of the other collectives.
 const BARRIER: Tag = Tag(Tag::RESERVED + 16);
 /// Bytes of messages that came before their receive; more are taken for a program that will never receive them.
 const MOST_EARLY: usize = 1 << 30;
+/// Between two looks of a rank that takes no part.
+const ASLEEP: Duration = Duration::from_micros(100);
 /// Bytes of a host's name: Linux allows 64.
 const NAME: usize = 64;
 
@@ -26,23 +29,15 @@ fn own_name() -> [u8; NAME] {
 
 /// One rank of a gang. If it is dropped while its thread panics, the waits of the others of its gang end with
 /// [`FabricError::PeerFailed`].
-pub struct NetctxFabric<P: Port> {
-    port: P,
+pub struct NetctxFabric {
+    port: RankPort,
     messages: Messages,
     /// The ranks that take part where not all do.
     chosen: Option<Chosen>,
 }
 
-/// A send under way.
-#[derive(Debug)]
-pub struct Sending(usize);
-
-/// A receive under way.
-#[derive(Debug)]
-pub struct Receiving(usize);
-
-impl<P: Port> NetctxFabric<P> {
-    pub(super) fn new(port: P) -> Self {
+impl NetctxFabric {
+    pub(super) fn new(port: RankPort) -> Self {
         let messages = Messages::new(port.size());
         Self {
             port,
@@ -54,7 +49,7 @@ impl<P: Port> NetctxFabric<P> {
     /// Moves messages on, and tells whether the gang runs.
     fn progress(&mut self) -> bool {
         let Self { port, messages, .. } = self;
-        port.reach(|place| messages.progress(place)).1
+        port.reach(|rings| messages.progress(rings)).1
     }
 
     fn look(&self) -> Result<(), FabricError> {
@@ -82,7 +77,7 @@ impl<P: Port> NetctxFabric<P> {
     }
 }
 
-impl<P: Port> Fabric for NetctxFabric<P> {
+impl Fabric for NetctxFabric {
     type Sending = Sending;
     type Receiving = Receiving;
 
@@ -155,8 +150,7 @@ impl<P: Port> Fabric for NetctxFabric<P> {
     fn start_send(&mut self, to: Rank, tag: Tag, data: Vec<u8>) -> Result<Sending, FabricError> {
         let to = self.resolve(to)?;
         let Self { port, messages, .. } = self;
-        let send = |place: &mut P::Place<'_>| Sending(messages.send(place, to, tag, data));
-        Ok(port.reach(send).0)
+        Ok(port.reach(|rings| messages.send(rings, to, tag, data)).0)
     }
 
     fn start_receive(
@@ -167,21 +161,19 @@ impl<P: Port> Fabric for NetctxFabric<P> {
         buffer: Vec<u8>,
     ) -> Result<Receiving, FabricError> {
         let from = from.map(|from| self.resolve(from)).transpose()?;
-        Ok(Receiving(
-            self.messages.receive(from, tag, capacity, buffer),
-        ))
+        Ok(self.messages.receive(from, tag, capacity, buffer))
     }
 
     fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
         self.look()?;
         self.progress();
-        Ok(self.messages.is_sent(sending.0))
+        Ok(self.messages.is_sent(sending))
     }
 
     fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
         self.look()?;
         self.progress();
-        Ok(self.messages.is_received(receiving.0))
+        Ok(self.messages.is_received(receiving))
     }
 
     fn finish_send(
@@ -191,7 +183,7 @@ impl<P: Port> Fabric for NetctxFabric<P> {
     ) -> Result<Vec<u8>, FabricError> {
         let mut turn = 0;
         loop {
-            if let Some(data) = self.messages.finish_send(sending.0) {
+            if let Some(data) = self.messages.finish_send(&sending) {
                 return Ok(data);
             }
             self.wait(&mut turn, hook)?;
@@ -205,7 +197,7 @@ impl<P: Port> Fabric for NetctxFabric<P> {
     ) -> Result<Delivery, FabricError> {
         let mut turn = 0;
         loop {
-            if let Some(delivery) = self.messages.finish_receive(receiving.0) {
+            if let Some(delivery) = self.messages.finish_receive(&receiving) {
                 return Chosen::heard(self.chosen.as_ref(), delivery);
             }
             self.wait(&mut turn, hook)?;
@@ -226,7 +218,7 @@ impl<P: Port> Fabric for NetctxFabric<P> {
     }
 }
 
-impl<P: Port> Drop for NetctxFabric<P> {
+impl Drop for NetctxFabric {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.fail();

@@ -5,8 +5,7 @@
 //! word says which is meant (SCore-D, SC'98).
 
 use super::channel::Ring;
-use super::context::{Context, ContextError, Layout, parts};
-use std::sync::atomic::{AtomicU32, Ordering};
+use super::context::{Layout, parts};
 
 /// What a switch does with contexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,144 +21,24 @@ pub enum Policy {
 impl Policy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Valid, Self::Resident];
-}
 
-/// The contexts of one rank's place in several gangs, of which one is active.
-#[derive(Debug)]
-pub struct Contexts {
-    policy: Policy,
-    layout: Layout,
-    gangs: u32,
-    /// The regions that the network may use: one, or with [`Policy::Resident`] one of each gang, one behind the other.
-    regions: Vec<u64>,
-    /// What was copied out, by gang; nothing of the active one is current.
-    saved: Vec<Vec<u64>>,
-    /// The one word. Alone in its place, so that it may lie in memory that an agent shares.
-    active: AtomicU32,
-}
-
-impl Contexts {
-    /// Makes one context of `rank` for each of `gangs`, in their order; the first is active. All memory is touched, so
-    /// that no switch faults a page.
-    ///
-    /// # Errors
-    /// There are no gangs.
-    pub fn new(
-        policy: Policy,
-        layout: Layout,
-        gangs: &[u32],
-        rank: u32,
-    ) -> Result<Self, ContextError> {
-        let (asked, contexts) = (0, 0);
-        if gangs.is_empty() {
-            return Err(ContextError::NoSuchContext { asked, contexts });
+    /// Replaces `saved` by what the context in a region must have back; the region is at least as long as its layout.
+    pub fn save(self, layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
+        saved.clear();
+        match self {
+            Self::Whole => saved.extend_from_slice(&region[..layout.bytes() / 8]),
+            Self::Valid => save_valid(layout, region, saved),
+            Self::Resident => {}
         }
-        let words = layout.bytes() / 8;
-        // Not zeros: those the kernel would give as one page mapped many times.
-        let fresh = || vec![u64::MAX; words];
-        let mut saved: Vec<Vec<u64>> = Vec::new();
-        let mut regions = Vec::new();
-        for &gang in gangs {
-            let mut region = fresh();
-            Context::begin(layout, &mut region, gang, rank);
-            match policy {
-                Policy::Resident => regions.append(&mut region),
-                Policy::Whole => saved.push(region),
-                Policy::Valid => {
-                    let mut valid = fresh();
-                    save_valid(layout, &mut region, &mut valid);
-                    saved.push(valid);
-                }
-            }
+    }
+
+    /// Gives the context of a region back what was saved of it.
+    pub fn restore(self, layout: Layout, region: &mut [u64], saved: &[u64]) {
+        match self {
+            Self::Whole => region[..saved.len()].copy_from_slice(saved),
+            Self::Valid => restore_valid(layout, region, saved),
+            Self::Resident => {}
         }
-        let mut contexts = Self {
-            policy,
-            layout,
-            gangs: gangs.len() as u32,
-            regions,
-            saved,
-            active: AtomicU32::new(0),
-        };
-        if policy != Policy::Resident {
-            contexts.regions = fresh();
-            contexts.restore(0);
-        }
-        Ok(contexts)
-    }
-
-    /// What a switch does.
-    pub fn policy(&self) -> Policy {
-        self.policy
-    }
-
-    /// Where everything lies in each region.
-    pub fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Number of contexts.
-    pub fn count(&self) -> u32 {
-        self.gangs
-    }
-
-    /// The place of the active context in the list of gangs.
-    pub fn active(&self) -> u32 {
-        // Acquire: whoever sees the word sees the region as it was left when it was stored.
-        self.active.load(Ordering::Acquire)
-    }
-
-    /// Makes the `asked`-th context the active one and gives the bytes that were copied. The old one's channels must have
-    /// been drained; what they hold comes back when it is active again.
-    ///
-    /// # Errors
-    /// There is no such context; nothing is changed.
-    pub fn switch(&mut self, asked: u32) -> Result<usize, ContextError> {
-        if asked >= self.gangs {
-            let contexts = self.gangs;
-            return Err(ContextError::NoSuchContext { asked, contexts });
-        }
-        let old = self.active();
-        if asked == old {
-            return Ok(0);
-        }
-        let copied = self.save(old) + self.restore(asked);
-        // Release: see `active`.
-        self.active.store(asked, Ordering::Release);
-        Ok(copied)
-    }
-
-    fn save(&mut self, gang: u32) -> usize {
-        let Some(saved) = self.saved.get_mut(gang as usize) else {
-            return 0;
-        };
-        match self.policy {
-            Policy::Resident => return 0,
-            Policy::Whole => saved.copy_from_slice(&self.regions),
-            Policy::Valid => save_valid(self.layout, &mut self.regions, saved),
-        }
-        saved.len() * 8
-    }
-
-    fn restore(&mut self, gang: u32) -> usize {
-        let Some(saved) = self.saved.get(gang as usize) else {
-            return 0;
-        };
-        match self.policy {
-            Policy::Resident => return 0,
-            Policy::Whole => self.regions.copy_from_slice(saved),
-            Policy::Valid => restore_valid(self.layout, &mut self.regions, saved),
-        }
-        saved.len() * 8
-    }
-
-    /// The active context.
-    pub fn current(&mut self) -> Context<'_> {
-        let words = self.layout.bytes() / 8;
-        let place = match self.policy {
-            Policy::Resident => self.active() as usize * words,
-            _ => 0,
-        };
-        Context::of(self.layout, &mut self.regions[place..place + words])
     }
 }
 
@@ -169,16 +48,17 @@ fn each_ring(layout: Layout, region: &mut [u64], mut act: impl FnMut(Ring<'_>, (
     let stored = pairs
         .iter()
         .flat_map(|pair| [pair.send.stored(), pair.receive.stored()]);
-    for (ring, stored) in rings.chunks_exact_mut(layout.ring_bytes()).zip(stored) {
+    for (ring, (first, count)) in rings.chunks_exact_mut(layout.ring_bytes()).zip(stored) {
         if let Some(ring) = Ring::new(ring, layout.payload()) {
-            act(ring, stored);
+            // A rank that went astray may have written any numbers.
+            let count = count.min(ring.slots());
+            act(ring, (first, count));
         }
     }
 }
 
-/// Replaces `saved` by the ends of all channels and the waiting frames, one behind the other.
-pub(super) fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
-    saved.clear();
+/// The ends of all channels and the waiting frames, one behind the other.
+fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
     saved.extend_from_slice(&region[..layout.rings() / 8]);
     each_ring(layout, region, |ring, (first, count)| {
         for i in 0..count {
@@ -188,7 +68,7 @@ pub(super) fn save_valid(layout: Layout, region: &mut [u64], saved: &mut Vec<u64
     });
 }
 
-pub(super) fn restore_valid(layout: Layout, region: &mut [u64], saved: &[u64]) {
+fn restore_valid(layout: Layout, region: &mut [u64], saved: &[u64]) {
     let (ends, frames) = saved.split_at(layout.rings() / 8);
     region[..ends.len()].copy_from_slice(ends);
     let mut frames: &[u8] = bytemuck::cast_slice(frames);

@@ -4,7 +4,6 @@
 use super::Phase;
 use super::context::Context;
 use super::frame::Header;
-use super::node::Traffic;
 use super::transport::Transport;
 use idlewave_units::Nanos;
 
@@ -12,6 +11,21 @@ use idlewave_units::Nanos;
 const PATIENCE: u32 = 8;
 /// Frames that one peer is told in one turn: others are told something as well, and what is heard meanwhile may change it.
 const AT_ONCE: u32 = 64;
+
+/// Frames that a node has seen since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Given to the transport, repetitions and answers counted.
+    pub sent: u64,
+    /// Taken by the active context.
+    pub taken: u64,
+    /// Dropped: not as they were sent, or no frames at all.
+    pub damaged: u64,
+    /// Dropped: of another gang or epoch, overtaken, or to somebody else.
+    pub foreign: u64,
+    /// Times that no answer came, and what was said was said again.
+    pub timeouts: u64,
+}
 
 /// The timer of what one peer has to answer.
 #[derive(Clone, Copy, Debug)]

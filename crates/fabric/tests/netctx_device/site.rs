@@ -67,7 +67,7 @@ impl Drop for RankProcess {
 /// All nodes.
 pub struct Site<T: Transport + 'static> {
     pub devices: Vec<Device<T>>,
-    epoch: u64,
+    pub epoch: u64,
     _directory: tempfile::TempDir,
 }
 

@@ -15,6 +15,9 @@ mod receive;
 mod ring;
 mod send;
 
+use super::frame::Link;
+use bytemuck::{Pod, Zeroable};
+
 pub use receive::{ReceiveState, Receiver};
 pub use ring::Ring;
 pub use send::{SendState, Sender};
@@ -58,12 +61,48 @@ pub enum ChannelError {
     },
 }
 
-impl ChannelError {
-    fn check(own: u64, asked: u64) -> Result<(), Self> {
-        if asked > own {
-            return Ok(());
+/// What both ends of a channel have: whose it is, and where it stands.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+struct End {
+    epoch: u64,
+    gang: u32,
+    source: u32,
+    destination: u32,
+    phase: u32,
+}
+
+impl End {
+    fn new(link: Link) -> Self {
+        Self {
+            epoch: link.epoch,
+            gang: link.gang,
+            source: link.source,
+            destination: link.destination,
+            phase: RUNNING,
         }
-        Err(Self::Epoch { own, asked })
+    }
+
+    fn link(&self) -> Link {
+        Link {
+            gang: self.gang,
+            epoch: self.epoch,
+            source: self.source,
+            destination: self.destination,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::of(self.phase)
+    }
+
+    fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        if epoch <= self.epoch {
+            let (own, asked) = (self.epoch, epoch);
+            return Err(ChannelError::Epoch { own, asked });
+        }
+        (self.epoch, self.phase) = (epoch, RUNNING);
+        Ok(())
     }
 }
 
@@ -75,7 +114,7 @@ fn before(a: u32, b: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netctx::frame::{Header, Kind, Link};
+    use crate::netctx::frame::{Header, Kind};
 
     const PAYLOAD: usize = 8;
 

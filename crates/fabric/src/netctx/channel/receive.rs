@@ -1,6 +1,6 @@
 //! The receiving end of a channel.
 
-use super::{DRAINED, FLUSHING, Phase, RUNNING, Ring, before};
+use super::{DRAINED, End, FLUSHING, Phase, RUNNING, Ring, before};
 use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
@@ -11,17 +11,13 @@ use bytemuck::{Pod, Zeroable};
 pub struct ReceiveState {
     /// Frames received since the beginning, repetitions not counted.
     count: u64,
-    epoch: u64,
-    gang: u32,
-    source: u32,
-    destination: u32,
+    end: End,
     /// The next frame to come. Those from `taken` on lie in the ring.
     expected: u32,
     /// The next that the application takes.
     taken: u32,
     /// The limit last told to the sender.
     granted: u32,
-    phase: u32,
     /// Where the sender's epoch ends; holds while the phase is not `RUNNING`.
     last: u32,
     answer_due: u32,
@@ -33,10 +29,7 @@ impl ReceiveState {
     /// space, the slots of the ring.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
-            epoch: link.epoch,
-            gang: link.gang,
-            source: link.source,
-            destination: link.destination,
+            end: End::new(link),
             expected: first,
             taken: first,
             granted: first.wrapping_add(credits),
@@ -56,12 +49,7 @@ impl ReceiveState {
 
     /// Whose messages these are.
     pub fn link(&self) -> Link {
-        Link {
-            gang: self.gang,
-            epoch: self.epoch,
-            source: self.source,
-            destination: self.destination,
-        }
+        self.end.link()
     }
 }
 
@@ -80,7 +68,7 @@ impl<'a> Receiver<'a> {
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        Phase::of(self.state.phase)
+        self.state.end.phase()
     }
 
     /// Its state.
@@ -114,17 +102,17 @@ impl<'a> Receiver<'a> {
                     return false;
                 }
                 self.state.expected = header.sequence.wrapping_add(1);
-                self.state.count += 1;
+                self.state.count = self.state.count.wrapping_add(1);
             }
-            Kind::Flush if self.state.phase == RUNNING => {
-                self.state.phase = FLUSHING;
+            Kind::Flush if self.state.end.phase == RUNNING => {
+                self.state.end.phase = FLUSHING;
                 self.state.last = header.sequence;
             }
             // Repeated or too early: the answer tells where this end is.
             _ => {}
         }
-        if self.state.phase == FLUSHING && self.state.expected == self.state.last {
-            self.state.phase = DRAINED;
+        if self.state.end.phase == FLUSHING && self.state.expected == self.state.last {
+            self.state.end.phase = DRAINED;
         }
         self.state.answer_due = 1;
         true
@@ -137,7 +125,7 @@ impl<'a> Receiver<'a> {
         }
         let limit = self.limit();
         self.state.granted = limit;
-        let kind = match self.state.phase {
+        let kind = match self.state.end.phase {
             DRAINED => Kind::FlushAck,
             _ => Kind::Ack,
         };
@@ -196,9 +184,7 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// The epoch is not later than its own.
     pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
-        ChannelError::check(self.state.epoch, epoch)?;
-        self.state.epoch = epoch;
-        self.state.phase = RUNNING;
+        self.state.end.resume(epoch)?;
         self.state.last = 0;
         // The sender may have missed the last answer of the old epoch, and space that was freed since.
         self.state.answer_due = 1;

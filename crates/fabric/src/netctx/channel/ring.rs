@@ -93,13 +93,14 @@ impl<'a> Ring<'a> {
     /// Puts a frame back for which [`used`](Self::used) gave the first of these bytes; gives the others.
     pub(in crate::netctx) fn refill<'b>(&mut self, sequence: u32, used: &'b [u8]) -> &'b [u8] {
         let length = HEAD + self.length(used).next_multiple_of(8);
+        // Fewer where a rank that went astray wrote while they were copied.
+        let length = length.min(used.len());
         self.slot_mut(sequence)[..length].copy_from_slice(&used[..length]);
         &used[length..]
     }
 
     fn length(&self, slot: &[u8]) -> usize {
-        let mut raw = [0; 4];
-        raw.copy_from_slice(&slot[..4]);
+        let raw = slot.first_chunk().copied().unwrap_or_default();
         (u32::from_le_bytes(raw) as usize).min(self.payload())
     }
 

@@ -1,6 +1,6 @@
 //! The sending end of a channel.
 
-use super::{DRAINED, FLUSHING, Phase, RUNNING, Ring, before};
+use super::{DRAINED, End, FLUSHING, Phase, RUNNING, Ring, before};
 use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
@@ -14,10 +14,7 @@ use bytemuck::{Pod, Zeroable};
 pub struct SendState {
     /// Frames put on the network since the beginning, repetitions not counted.
     count: u64,
-    epoch: u64,
-    gang: u32,
-    source: u32,
-    destination: u32,
+    end: End,
     acked: u32,
     /// The next to be put on the network: behind `sent` where frames are repeated.
     next: u32,
@@ -25,7 +22,6 @@ pub struct SendState {
     filled: u32,
     /// The first frame without a credit.
     limit: u32,
-    phase: u32,
     flush_due: u32,
     probe_due: u32,
     spare: u32,
@@ -36,10 +32,7 @@ impl SendState {
     /// `credits` frames beforehand.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
-            epoch: link.epoch,
-            gang: link.gang,
-            source: link.source,
-            destination: link.destination,
+            end: End::new(link),
             acked: first,
             next: first,
             sent: first,
@@ -66,12 +59,7 @@ impl SendState {
 
     /// Whose messages these are.
     pub fn link(&self) -> Link {
-        Link {
-            gang: self.gang,
-            epoch: self.epoch,
-            source: self.source,
-            destination: self.destination,
-        }
+        self.end.link()
     }
 }
 
@@ -90,7 +78,7 @@ impl<'a> Sender<'a> {
 
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        Phase::of(self.state.phase)
+        self.state.end.phase()
     }
 
     /// Its state.
@@ -177,7 +165,7 @@ impl<'a> Sender<'a> {
 
     fn may_inject(&self) -> bool {
         let state = &*self.state;
-        state.phase == RUNNING && state.sent != state.filled && before(state.sent, state.limit)
+        state.end.phase == RUNNING && state.sent != state.filled && before(state.sent, state.limit)
     }
 
     /// The next frame to be put on the network; `None` if there is nothing to say now.
@@ -194,7 +182,7 @@ impl<'a> Sender<'a> {
                 return None;
             }
             self.state.sent = sequence.wrapping_add(1);
-            self.state.count += 1;
+            self.state.count = self.state.count.wrapping_add(1);
         }
         self.state.next = sequence.wrapping_add(1);
         let (content, end) = self.ring.get(sequence);
@@ -221,8 +209,8 @@ impl<'a> Sender<'a> {
             state.limit = header.limit;
         }
         let flushed = header.kind == Kind::FlushAck && header.sequence == state.sent;
-        if flushed && state.phase == FLUSHING {
-            state.phase = DRAINED;
+        if flushed && state.end.phase == FLUSHING {
+            state.end.phase = DRAINED;
             state.flush_due = 0;
         }
         true
@@ -256,8 +244,8 @@ impl<'a> Sender<'a> {
 
     /// Injects nothing new from here on, at the next frame even within a message, and flushes. Does nothing unless it runs.
     pub fn stop(&mut self) {
-        if self.state.phase == RUNNING {
-            self.state.phase = FLUSHING;
+        if self.state.end.phase == RUNNING {
+            self.state.end.phase = FLUSHING;
             self.state.flush_due = 1;
         }
     }
@@ -267,10 +255,8 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// The epoch is not later than its own.
     pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
-        ChannelError::check(self.state.epoch, epoch)?;
         let state = &mut *self.state;
-        state.epoch = epoch;
-        state.phase = RUNNING;
+        state.end.resume(epoch)?;
         // Frames and answers of the old epoch are refused from now on: whatever was under way is sent again.
         state.next = state.acked;
         (state.flush_due, state.probe_due) = (0, 0);

@@ -4,12 +4,10 @@ use super::memory::watch_process;
 use super::shape::{Marks, Seat, Shared, places};
 use super::{DeviceError, Gang};
 use crate::netctx::context::Head;
-use crate::netctx::node::Traffic;
-use crate::netctx::policy::{restore_valid, save_valid};
-use crate::netctx::port::PREFIX;
-use crate::netctx::talk::Talk;
+use crate::netctx::piece::PREFIX;
+use crate::netctx::talk::{self, Talk, Traffic};
 use crate::netctx::transport::Transport;
-use crate::netctx::{Context, Counts, Layout, Phase, Policy};
+use crate::netctx::{Context, Counts, Layout, Policy};
 use idlewave_units::Nanos;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -259,18 +257,14 @@ impl Admitted {
         };
         let mut context = self.context(shared, place as u32);
         self.pull(shared, place as u32, from, &mut context);
-        crate::netctx::talk::hear(&mut context, header, payload)
+        talk::hear(&mut context, header, payload)
     }
 
     /// Ranks here inject nothing new.
     pub(super) fn stop(&mut self, shared: &Shared) {
         for place in 0..self.ranks.len() as u32 {
             let mut context = self.context(shared, place);
-            for peer in self.far() {
-                if let Some(mut sender) = context.sender(peer) {
-                    sender.stop();
-                }
-            }
+            context.stop(self.far());
         }
     }
 
@@ -286,11 +280,7 @@ impl Admitted {
     pub(super) fn is_drained(&self, shared: &Shared) -> bool {
         (0..self.ranks.len() as u32).all(|place| {
             let mut context = self.context(shared, place);
-            self.far().all(|peer| {
-                let sent = context.sender(peer).map(|s| s.phase());
-                let received = context.receiver(peer).map(|r| r.phase());
-                (sent, received) == (Some(Phase::Drained), Some(Phase::Drained))
-            })
+            context.is_drained(self.far())
         })
     }
 
@@ -300,8 +290,9 @@ impl Admitted {
         for (place, seat) in self.seats(shared) {
             let far = self.context(shared, place).counts();
             let near = seat.near.load(Ordering::Relaxed);
-            sum.sent += far.sent + near;
-            sum.received += far.received + near;
+            // What a rank that went astray counts is any number.
+            sum.sent = sum.sent.wrapping_add(far.sent).wrapping_add(near);
+            sum.received = sum.received.wrapping_add(far.received).wrapping_add(near);
         }
         sum
     }
@@ -416,24 +407,14 @@ fn mark_words(layout: Layout) -> usize {
 
 fn save(policy: Policy, layout: Layout, marks_at: usize, region: &mut [u64], saved: &mut Vec<u64>) {
     let (context, marks) = region.split_at_mut(marks_at / 8);
-    let marks = &marks[..mark_words(layout)];
-    match policy {
-        Policy::Whole => {
-            saved.clear();
-            saved.extend_from_slice(&context[..layout.bytes() / 8]);
-        }
-        _ => save_valid(layout, context, saved),
-    }
-    saved.extend_from_slice(marks);
+    policy.save(layout, context, saved);
+    saved.extend_from_slice(&marks[..mark_words(layout)]);
 }
 
 fn restore(policy: Policy, layout: Layout, marks_at: usize, region: &mut [u64], saved: &[u64]) {
     let (context, marks) = region.split_at_mut(marks_at / 8);
     let (kept, kept_marks) = saved.split_at(saved.len() - mark_words(layout));
-    match policy {
-        Policy::Whole => context[..kept.len()].copy_from_slice(kept),
-        _ => restore_valid(layout, context, kept),
-    }
+    policy.restore(layout, context, kept);
     marks[..kept_marks.len()].copy_from_slice(kept_marks);
 }
 

@@ -18,6 +18,8 @@ mod pump;
 mod rank;
 mod shape;
 #[cfg(test)]
+mod switches;
+#[cfg(test)]
 mod tests;
 
 use super::policy::Policy;

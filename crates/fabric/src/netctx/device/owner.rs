@@ -5,7 +5,7 @@ use super::memory::wake;
 use super::shape::{CLOSED, Shared};
 use super::{DeviceError, Gang};
 use crate::netctx::frame::{Header, Kind, Link};
-use crate::netctx::node::Traffic;
+use crate::netctx::talk::Traffic;
 use crate::netctx::transport::Transport;
 use crate::netctx::{Counts, Policy};
 use idlewave_units::Nanos;

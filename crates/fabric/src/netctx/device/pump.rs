@@ -5,7 +5,7 @@ use super::owner::Owner;
 use super::shape::{Shape, Shared};
 use super::{DeviceError, Gang, Setup};
 use crate::netctx::Counts;
-use crate::netctx::node::Traffic;
+use crate::netctx::talk::Traffic;
 use crate::netctx::transport::Transport;
 use idlewave_units::Nanos;
 use std::path::{Path, PathBuf};

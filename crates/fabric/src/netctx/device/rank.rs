@@ -6,7 +6,7 @@ use super::memory::{Bell, sleep_on};
 use super::shape::{Seat, Shared, places};
 use crate::mailbox::Header;
 use crate::matching::Pieces;
-use crate::netctx::port::{PREFIX, Port, TURNS_BEFORE_YIELD, piece, prefix};
+use crate::netctx::piece::{PREFIX, piece, prefix};
 use crate::netctx::{Layout, NetctxFabric};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// The longest sleep: what would wake a rank may die before it does.
 const LONGEST: Duration = Duration::from_millis(10);
+/// Turns after which a waiting rank lets another one run.
+const TURNS_BEFORE_YIELD: u32 = 16;
 /// Turns of a wait before a rank sleeps that may.
 const TURNS_BEFORE_SLEEP: u32 = 200;
 /// Spinning turns between two looks at whether the owner of the device lives.
@@ -93,7 +95,7 @@ impl Attachment {
     ///
     /// # Errors
     /// There is no such device, or no such rank on it, or another process is that rank.
-    pub fn attach(&self) -> Result<NetctxFabric<RankPort>, DeviceError> {
+    pub fn attach(&self) -> Result<NetctxFabric, DeviceError> {
         RankPort::new(self).map(NetctxFabric::new)
     }
 }
@@ -369,23 +371,25 @@ impl Pieces for Rings {
     }
 }
 
-impl Port for RankPort {
-    type Place<'a> = Rings;
-
-    fn rank(&self) -> u32 {
+impl RankPort {
+    /// The own rank.
+    pub(in crate::netctx) fn rank(&self) -> u32 {
         self.rings.rank
     }
 
-    fn size(&self) -> u32 {
+    /// Ranks of the gang.
+    pub(in crate::netctx) fn size(&self) -> u32 {
         self.rings.layout.peers()
     }
 
-    fn node_of(&self, rank: u32) -> u32 {
+    /// The node of a rank, by any number.
+    pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
         let node = self.rings.nodes.get(rank as usize);
         node.copied().unwrap_or(self.rings.shared.shape.node)
     }
 
-    fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
+    /// Does `act` with the rings, and tells whether the gang runs: nothing goes in or out while it does not.
+    pub(in crate::netctx) fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
         self.enter();
         let open = self.rings.open;
         let done = act(&mut self.rings);
@@ -393,7 +397,8 @@ impl Port for RankPort {
         (done, open)
     }
 
-    fn rest(&mut self, turn: u32, runs: bool) {
+    /// One turn of a wait: the `turn`-th, from 1. `runs` is what the last [`reach`](Self::reach) told.
+    pub(in crate::netctx) fn rest(&mut self, turn: u32, runs: bool) {
         if turn == 1 && self.announced.take().is_some() {
             self.seat().sleeping.store(0, Ordering::Relaxed);
         }
@@ -417,7 +422,8 @@ impl Port for RankPort {
         }
     }
 
-    fn has_failed(&self) -> bool {
+    /// Whether a rank of the gang failed.
+    pub(in crate::netctx) fn has_failed(&self) -> bool {
         let rings = &self.rings;
         let entry = rings.shared.entry(rings.slot);
         // Relaxed: nothing else is read because of it.
@@ -425,7 +431,8 @@ impl Port for RankPort {
         self.orphaned || read(&entry.failed) != 0 || read(&entry.ticket) != self.rings.ticket
     }
 
-    fn fail(&self) {
+    /// A rank of the gang failed.
+    pub(in crate::netctx) fn fail(&self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
             return;

@@ -2,7 +2,6 @@
 
 use super::rank::RankPort;
 use super::{Attachment, Device, DeviceError, Gang, Setup};
-use crate::netctx::port::Port;
 use crate::netctx::{Memory, Policy};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
