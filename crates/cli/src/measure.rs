@@ -385,7 +385,7 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
 }
 
 /// The rank of this process in its job; 0 if it is alone.
-fn rank_of_this_process() -> u32 {
+pub fn rank_of_this_process() -> u32 {
     // What is wrong with the environment is told where it is used.
     let of_gang = Attachment::of_this_process().ok().flatten();
     let of_gang = of_gang.map(|attachment| attachment.rank);

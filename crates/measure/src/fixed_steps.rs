@@ -147,8 +147,10 @@ impl OfEveryRank for Steps<'_> {
             }
             last = end;
             if step % 64 == 0 && self.stop.is_requested() {
-                // The others wait for this one: nobody has a result.
-                break;
+                // The others are elsewhere, or wait for this one: nobody has a result.
+                fabric.fail();
+                let kept = "nothing was measured".to_owned();
+                return Err(RecordingError::Interrupted { kept }.into());
             }
         }
         own.end = last;
@@ -211,6 +213,16 @@ mod tests {
         );
         let longest = found.ranks.iter().map(|r| r.end - r.begin).max().unwrap();
         assert!(found.elapsed().get() >= longest);
+    }
+
+    #[test]
+    fn a_program_that_is_ended_early_has_no_result_and_leaves_nobody_waiting() {
+        let stop = Stop::default();
+        stop.flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut options = options();
+        options.steps = u64::MAX;
+        let ended = fixed_steps(&options, &stop, &Quiet);
+        assert!(ended.is_err(), "{ended:?}");
     }
 
     #[test]

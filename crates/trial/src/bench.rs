@@ -136,7 +136,7 @@ impl Bench {
         if built_in {
             self.open_gate(&directory, &gate, service.is_some(), &mut children, stop)?;
         }
-        let programs = self.collect(&directory, children, begun, stop)?;
+        let programs = self.collect(&directory, children, built_in, begun, stop)?;
         let switches = match service {
             Some(_) => Some(status(&socket(&directory))?.switches),
             None => None,
@@ -269,12 +269,12 @@ impl Bench {
     fn collect(
         &self,
         directory: &Path,
-        children: Vec<(Owned, PathBuf)>,
+        mut children: Vec<(Owned, PathBuf)>,
+        built_in: bool,
         begun: u64,
         stop: &Stop,
     ) -> Result<Vec<Seen>, TrialError> {
         let mut ends: Vec<Option<u64>> = vec![None; children.len()];
-        let mut children = children;
         while ends.iter().any(Option::is_none) {
             if stop.is_requested() {
                 return Err(TrialError::Interrupted);
@@ -293,22 +293,24 @@ impl Bench {
             std::thread::sleep(Duration::from_millis(1));
         }
         let seen = children.iter().zip(ends).map(|((_, out), end)| {
-            let text = fs::read(out).ok();
-            let steps: Option<FixedSteps> =
-                text.and_then(|text| serde_json::from_slice(&text).ok());
-            let begin = steps
-                .as_ref()
-                .and_then(|s| s.ranks.iter().map(|r| r.begin).min());
-            let last = steps
-                .as_ref()
-                .and_then(|s| s.ranks.iter().map(|r| r.end).max());
-            Seen {
-                begin: begin.unwrap_or(begun),
-                end: last.or(end).unwrap_or(begun),
-                steps,
+            if !built_in {
+                let end = end.unwrap_or(begun);
+                return Ok(Seen {
+                    begin: begun,
+                    end,
+                    steps: None,
+                });
             }
+            let text = fs::read(out).map_err(TrialError::io("read", out))?;
+            let steps: Result<FixedSteps, _> = serde_json::from_slice(&text);
+            let steps = steps.map_err(|error| TrialError::io("read", out)(error.into()))?;
+            Ok(Seen {
+                begin: steps.ranks.iter().map(|r| r.begin).min().unwrap_or(begun),
+                end: steps.ranks.iter().map(|r| r.end).max().unwrap_or(begun),
+                steps: Some(steps),
+            })
         });
-        Ok(seen.collect())
+        seen.collect()
     }
 }
 

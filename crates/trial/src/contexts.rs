@@ -18,7 +18,7 @@ const TURN: Duration = Duration::from_millis(4);
 /// How long draining may take until a switch is given up.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Sizes of contexts: those at which copies were half of a switch in SC'98, and twice and four times as large.
-const SIZES: [usize; 3] = [1 << 20, 2 << 20, 4 << 20];
+pub(crate) const SIZES: [usize; 3] = [1 << 20, 2 << 20, 4 << 20];
 
 /// Switches of one policy and size. Times in ns: median with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ pub enum TrialError {
     /// A file.
     #[error("{doing} {path}: {source}")]
     Io {
-        /// `create`, `write`, `open`.
+        /// `create`, `write`, `open`, `read`.
         doing: &'static str,
         /// Which one.
         path: PathBuf,

@@ -72,7 +72,8 @@ fn table(filled: &Filled) -> GangTable {
 }
 
 fn switches(row: &Row) -> Option<GangSwitches> {
-    let switches = row.switches.as_ref()?;
+    // Nothing was switched: that has no times.
+    let switches = row.switches.as_ref().filter(|s| s.cost.n > 0)?;
     let of = |name: &str, q: &idlewave_agent::control::Quantiles| {
         (
             name.to_owned(),

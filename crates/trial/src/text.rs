@@ -1,6 +1,7 @@
 //! A study in words, 80 columns.
 
 use crate::case::Compares;
+use crate::contexts::SIZES;
 use crate::study::{Filled, Row, Spread, Study, program_words, treatment_words};
 use idlewave_agent::control::Quantiles;
 use idlewave_units::Nanos;
@@ -99,16 +100,16 @@ fn phases(out: &mut String, study: &Study) {
                 .phases
                 .iter()
                 .find(|(of, _)| of == name)
-                .map(|(_, q)| *q)
+                .map(|(_, q)| q)
         };
         let _ = writeln!(
             out,
             "  {:<26} {:>5} {:>15} {:>15} {:>13}",
             short(row),
             switches.cost.n,
-            two(&switches.cost),
-            two(&phase("freeze").unwrap_or_default()),
-            two(&phase("thaw").unwrap_or_default())
+            two(Some(&switches.cost)),
+            two(phase("freeze")),
+            two(phase("thaw"))
         );
         if !switches.aborted.is_empty() {
             let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
@@ -160,7 +161,7 @@ fn contexts(out: &mut String, study: &Study) {
             )
         );
     }
-    for bytes in [1_u64 << 20, 2 << 20, 4 << 20] {
+    for bytes in SIZES.map(|bytes| bytes as u64) {
         let of = |policy: &str| {
             let one = study
                 .contexts
@@ -184,7 +185,24 @@ fn short(row: &Row) -> String {
     format!("{} program(s), {slice}", row.case.programs.len())
 }
 
-fn two(q: &Quantiles) -> String {
+/// Median and 0.99 quantile; a dash where nothing was measured.
+fn two(of: Option<&Quantiles>) -> String {
     let us = |time: Nanos| time.as_f64() / 1e3;
-    format!("{:.0}, {:.0} us", us(q.median), us(q.p99))
+    match of.filter(|q| q.n > 0) {
+        Some(q) => format!("{:.0}, {:.0} us", us(q.median), us(q.p99)),
+        None => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_not_zero() {
+        let mut q = Quantiles::default();
+        assert_eq!((two(None), two(Some(&q))), ("-".into(), "-".into()));
+        (q.n, q.median, q.p99) = (3, Nanos::from_micros(5), Nanos::from_micros(7));
+        assert_eq!(two(Some(&q)), "5, 7 us");
+    }
 }

@@ -105,13 +105,19 @@ impl Ranks {
 
     /// Kills what is left of the job, and nothing else.
     pub fn kill(&self, launcher: u32) {
-        let ranks = self.watch.processes().into_iter().map(|of| of.pid);
-        let own = self.place.path().as_os_str().to_owned();
-        let ranks: Vec<u32> = ranks
-            .filter(|&pid| was_given(pid, DIRECTORY_VARIABLE, &own))
-            .collect();
-        for pid in descendants(launcher).into_iter().chain(ranks) {
+        for pid in descendants(launcher) {
             send(pid, SIGKILL);
+        }
+        self.kill_all();
+    }
+
+    /// Kills the ranks alone.
+    pub fn kill_all(&self) {
+        let own = self.place.path().as_os_str();
+        for rank in self.watch.processes() {
+            if was_given(rank.pid, DIRECTORY_VARIABLE, own) {
+                send(rank.pid, SIGKILL);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `idlewave gang study`: what switching costs, and what it saves; and the programs that it runs.
 
 use crate::exit::{Exit, Failure};
-use crate::measure::of_job;
+use crate::measure::{of_job, rank_of_this_process};
 use crate::progress::Bars;
 use crate::{files, print};
 use clap::Args;
@@ -293,10 +293,8 @@ pub fn run_program(args: &ProgramArgs, stop: &Stop) -> Result<(), Failure> {
         here: args.gate.is_some().then(|| args.out.with_extension("here")),
         gap: GAP,
     };
-    let launched = idlewave_mpi::Launch::of_this_process()
-        .and_then(|launch| launch.size)
-        .unwrap_or(1);
-    match of_job(fixed_steps(&options, stop, &Quiet), launched)? {
+    let done = fixed_steps(&options, stop, &Quiet);
+    match of_job(done, rank_of_this_process())? {
         Some(found) => {
             let text = serde_json::to_vec(&found)
                 .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;

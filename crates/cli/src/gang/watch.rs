@@ -5,16 +5,17 @@ use super::words::Words;
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::Args;
-use idlewave_record::{Machine, Signals, find_launch, send};
+use idlewave_agent::wait;
+use idlewave_freeze::clock;
+use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
 use idlewave_units::Nanos;
 use std::ffi::OsString;
-use std::io::ErrorKind;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the program has ended, or a signal is to be passed on.
+/// The longest time until a signal is passed on, or it is seen that the job's time is over.
 const STEP: Duration = Duration::from_millis(20);
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -67,17 +68,24 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let mut signals = Signals::install()
         .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
     let mut ranks = Ranks::prepare(Words::new(args.json))?;
-    let mut child = start(args, &ranks)?;
+    let launch = find_launch(&args.program, args.at, &Machine)
+        // It says itself what to do.
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let (words, environment) = match launch {
+        Some(launch) => (launch.with_shim(&args.program, &ranks.shim()), Vec::new()),
+        None => (args.program.clone(), ranks.environment()),
+    };
+    let child = start(&words, &environment)?;
+    let launcher = child.id();
     let begun = Instant::now();
     let mut next = begun + interval;
     let mut ended = None;
-    let status = loop {
-        if let Some(status) = child
-            .try_wait()
-            .map_err(|error| Failure::new(Exit::Other, format!("wait for the program: {error}")))?
-        {
-            break status;
-        }
+    // Looks fall on whole steps.
+    let steps = interval.as_nanos().div_ceil(STEP.as_nanos());
+    let pause = Nanos::from(interval / steps as u32);
+    let status = wait_for(child, &mut signals, |end| {
+        // A signal ends it early; that is a look early, at most.
+        let _ = wait(&[end], Some(clock::now() + pause));
         let now = Instant::now();
         // What is being ended is told of as a deadlock no more.
         if now >= next && ended.is_none() {
@@ -86,26 +94,24 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
             let dead = ranks.look().is_some_and(|look| certain(&look));
             if dead && args.kill {
                 ended = Some(Exit::Deadlock);
-                ranks.end(child.id());
+                ranks.end(launcher);
             }
         }
         if timeout.is_some_and(|timeout| begun.elapsed() >= timeout) && ended.is_none() {
             ended = Some(Exit::TimeOut);
             ranks.words.timed_out(begun.elapsed());
-            ranks.end(child.id());
+            ranks.end(launcher);
         }
-        for signal in signals.take_due() {
-            send(child.id(), signal);
+        if ranks.overdue(now) {
+            ranks.kill(launcher);
         }
-        let asked = signals.asked_to_end().0;
-        if asked > 1 || ranks.overdue(now) {
-            ranks.kill(child.id());
-        }
-        let left = next.saturating_duration_since(Instant::now());
-        std::thread::sleep(left.min(STEP));
-    };
+    });
+    if signals.asked_to_end().0 > 1 {
+        // The launcher was killed with all that descends from it; ranks may descend from nobody.
+        ranks.kill_all();
+    }
     ranks.words.end(begun.elapsed());
-    Ok(ended.map_or_else(|| own(status), ExitCode::from))
+    Ok(ended.map_or_else(|| ExitCode::from(exit_code(status) as u8), ExitCode::from))
 }
 
 fn time(given: Nanos, option: &str, least: u64, most: Option<u64>) -> Result<Duration, Failure> {
@@ -120,29 +126,4 @@ fn time(given: Nanos, option: &str, least: u64, most: Option<u64>) -> Result<Dur
         return Err(Failure::new(Exit::Usage, what).with_next(format!("give {range}")));
     }
     Ok(Duration::from_nanos(ns))
-}
-
-/// The exit code of a shell for how a program ended.
-fn own(status: ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or(128 + status.signal().unwrap_or(0));
-    ExitCode::from(code as u8)
-}
-
-fn start(args: &WatchArgs, ranks: &Ranks) -> Result<Child, Failure> {
-    // It says itself what to do.
-    let launch = find_launch(&args.program, args.at, &Machine)
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let (words, environment) = match launch {
-        Some(launch) => (launch.with_shim(&args.program, &ranks.shim()), Vec::new()),
-        None => (args.program.clone(), ranks.environment()),
-    };
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(environment);
-    let name = args.program[0].to_string_lossy();
-    command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Failure::new(Exit::NotFound, format!("start {name}: {error}"))
-            .with_next("check the command's name and PATH"),
-        _ => Failure::new(Exit::NotExecutable, format!("start {name}: {error}"))
-            .with_next("check that the file may be executed, as with ls -l"),
-    })
 }
