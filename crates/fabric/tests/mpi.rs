@@ -6,7 +6,7 @@
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::{Fabric, FabricError, MpiFabric, Tag, Waiting, conformance};
-use idlewave_mpi::testing::{Installation, installation, installations, long};
+use idlewave_mpi::testing::{Installation, installation, installations, long, some_installations};
 use idlewave_mpi::{MpiError, Search};
 use idlewave_units::Rank;
 use std::io::Write;
@@ -69,12 +69,12 @@ fn a_rank_of_a_job() {
         "idle" => {
             let mut fabric = MpiFabric::begin(&search).unwrap();
             let before = cpu_ticks();
-            let pause = || std::thread::sleep(Duration::from_millis(600));
+            let pause = || std::thread::sleep(Duration::from_millis(300));
             let done = fabric.with_first(1, |_| pause()).unwrap();
             let used = cpu_ticks() - before;
             // Half of the time, in ticks of 10 ms: a rank that spins uses all that it gets.
             assert!(
-                done.is_some() || used < 30,
+                done.is_some() || used < 15,
                 "an idle rank used {used} ticks"
             );
             told(&fabric, "slept");
@@ -117,6 +117,7 @@ fn cpu_ticks() -> i64 {
 
 fn launch(installation: &Installation, ranks: u32, library: Option<&Path>, case: &str) -> Output {
     let mut command = installation.launch(ranks);
+    Installation::kill_at_once(&mut command);
     command.arg(std::env::current_exe().unwrap());
     finish(command, library, case)
 }
@@ -213,7 +214,7 @@ fn a_library_of_another_launcher_is_refused_and_both_are_named() {
 
 #[test]
 fn a_rank_that_panics_ends_the_job() {
-    for installation in installations() {
+    for installation in some_installations("panic") {
         let output = launch(&installation, 3, None, "panic");
         let text = words(&output);
         assert!(!output.status.success(), "{}: {text}", installation.name);
@@ -230,7 +231,7 @@ fn a_rank_that_panics_ends_the_job() {
 
 #[test]
 fn operations_that_nobody_finishes_do_no_harm() {
-    for installation in installations() {
+    for installation in some_installations("unfinished") {
         let output = launch(&installation, 2, None, "unfinished");
         every_rank_says(&output, 2, "went on", installation.name);
     }
@@ -238,7 +239,7 @@ fn operations_that_nobody_finishes_do_no_harm() {
 
 #[test]
 fn ranks_that_do_not_take_part_sleep() {
-    for installation in installations() {
+    for installation in some_installations("idle") {
         let output = launch(&installation, 2, None, "idle");
         every_rank_says(&output, 2, "slept", installation.name);
     }
@@ -246,7 +247,7 @@ fn ranks_that_do_not_take_part_sleep() {
 
 #[test]
 fn mpi_begins_only_once_in_a_process() {
-    for installation in installations() {
+    for installation in some_installations("twice") {
         let output = launch(&installation, 1, None, "twice");
         every_rank_says(&output, 1, "refused", installation.name);
     }
@@ -254,7 +255,7 @@ fn mpi_begins_only_once_in_a_process() {
 
 #[test]
 fn a_process_that_nobody_launched_is_alone() {
-    for installation in installations() {
+    for installation in some_installations("alone") {
         let mut command = Command::new("timeout");
         command.arg("60").arg(std::env::current_exe().unwrap());
         installation.prepare(&mut command);

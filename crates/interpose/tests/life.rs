@@ -8,14 +8,46 @@ use idlewave_interpose::ring::{
     CAPACITY_VARIABLE, CLOCKS_VARIABLE, DIRECTORY_VARIABLE, flags, life,
 };
 use idlewave_interpose::{Mark, Record};
-use idlewave_mpi::testing::{Installation, installations, some_installations};
+use idlewave_mpi::testing::{Installation, some_installations};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The program of all tests, compiled once while any of them runs.
+static PROGRAMS: Mutex<Weak<Programs>> = Mutex::new(Weak::new());
+
+struct Programs {
+    place: Place,
+    /// By installation; `None` where there is no compiler.
+    compiled: Mutex<BTreeMap<&'static str, Option<PathBuf>>>,
+}
+
+impl Programs {
+    fn shared() -> Arc<Self> {
+        let mut shared = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let programs = Arc::new(Self {
+                place: Place::new(),
+                compiled: Mutex::default(),
+            });
+            *shared = Arc::downgrade(&programs);
+            programs
+        })
+    }
+
+    fn of(&self, mpi: &Installation) -> Option<PathBuf> {
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let compile = || self.place.compile_c(mpi, "life.c");
+        compiled.entry(mpi.name).or_insert_with(compile).clone()
+    }
+}
 
 fn each(what: &str, ranks: u32, more: &[(&str, &str)], check: impl Fn(&Installation, Run)) {
+    let programs = Programs::shared();
+    // Of its own, for the rings.
     let place = Place::new();
     for mpi in some_installations(what) {
-        if let Some(program) = place.compile_c(&mpi, "life.c") {
+        if let Some(program) = programs.of(&mpi) {
             check(
                 &mpi,
                 place.run(&mpi, ranks, &[&program, Path::new(what)], more),
@@ -157,13 +189,13 @@ fn a_program_without_mpi_leaves_no_file_and_one_without_a_directory_runs_on() {
 
 #[test]
 fn a_rank_that_cannot_make_a_ring_does_not_hold_up_the_others() {
-    let place = Place::new();
+    let (programs, place) = (Programs::shared(), Place::new());
     let script = format!(
         "test \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != 1 || export {DIRECTORY_VARIABLE}=/nowhere/at/all; \
          exec \"$0\" many"
     );
-    for mpi in installations() {
-        let Some(program) = place.compile_c(&mpi, "life.c") else {
+    for mpi in some_installations("held up") {
+        let Some(program) = programs.of(&mpi) else {
             continue;
         };
         let command = [

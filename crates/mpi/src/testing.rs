@@ -52,6 +52,13 @@ impl Installation {
         command
     }
 
+    /// Lets a launcher kill ranks that are to end: Open MPI gives them a second before.
+    pub fn kill_at_once(command: &mut Command) {
+        for prefix in ["OMPI", "PRTE"] {
+            command.env(format!("{prefix}_MCA_odls_base_sigkill_timeout"), "0");
+        }
+    }
+
     /// Sets the environment that this installation needs, and takes away what launchers around the test set.
     pub fn prepare(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {

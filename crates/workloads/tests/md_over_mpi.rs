@@ -10,6 +10,7 @@ use idlewave_mpi::Search;
 use idlewave_mpi::testing::{Installation, installation};
 use idlewave_workloads::md::{Done, Plan, run_rank};
 use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 const LIBRARY: &str = "IDLEWAVE_TEST_LIBRARY";
@@ -69,8 +70,11 @@ fn same(name: &str) {
     let Some(installation) = installation(name) else {
         return;
     };
-    for ranks in [1, 2, 4] {
-        check(&installation, ranks, &over_threads(ranks));
+    // The same for every library.
+    static WANTED: OnceLock<[(u32, Vec<String>); 3]> = OnceLock::new();
+    let wanted = WANTED.get_or_init(|| [1, 2, 4].map(|ranks| (ranks, over_threads(ranks))));
+    for (ranks, wanted) in wanted {
+        check(&installation, *ranks, wanted);
     }
 }
 

@@ -90,6 +90,7 @@ impl Place {
         let _ = std::fs::remove_dir_all(&rings);
         std::fs::create_dir(&rings).expect("a directory for the rings");
         let mut launch = mpi.launch(ranks);
+        Installation::kill_at_once(&mut launch);
         launch
             .arg("env")
             .arg(format!("LD_PRELOAD={}", self.library.display()));

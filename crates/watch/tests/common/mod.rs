@@ -77,10 +77,7 @@ impl Place {
         };
         let pages = pages.expect("a temporary directory");
         let mut launch = mpi.launch(ranks);
-        // Open MPI gives ranks a second to end, which these do not use.
-        for prefix in ["OMPI", "PRTE"] {
-            launch.env(format!("{prefix}_MCA_odls_base_sigkill_timeout"), "0");
-        }
+        Installation::kill_at_once(&mut launch);
         launch.arg("env");
         launch.arg(format!("LD_PRELOAD={}", self.library.display()));
         launch.arg(format!("{DIRECTORY_VARIABLE}={}", pages.path().display()));
