@@ -1,8 +1,8 @@
-//! Why switches cannot be recorded.
+//! Why perf events cannot be had.
 
 use idlewave_units::Pid;
 
-/// Why the switches of own threads could not be recorded.
+/// Why the switches of own threads could not be recorded, or their cache misses not counted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfError {
@@ -22,6 +22,12 @@ pub enum PerfError {
     /// This kernel has no perf events, or older ones than those of Linux 4.3 (switch records).
     #[error("open a perf event: this kernel does not support records of switches ({0})")]
     Unsupported(#[source] std::io::Error),
+    /// No counter of the CPU, or none that a virtual machine may have.
+    #[error("open a perf event: this CPU, or its hypervisor, has no counter of cache misses")]
+    NoCounter,
+    /// A counter cannot be read.
+    #[error("read a counter of cache misses: {0}")]
+    Count(#[source] std::io::Error),
     /// The thread is not there (any more).
     #[error("open a perf event: there is no thread {0}")]
     NoThread(Pid),

@@ -1,15 +1,18 @@
-//! Switches of own threads, recorded by perf events, which users may do without privileges.
+//! Switches of own threads, recorded by perf events, and cache misses, counted by them: users may do both without privileges.
 //!
 //! Where no kernel trace may be taken, this says when a rank was off its CPU, exactly, and whether
 //! it was preempted or slept, though not who ran instead. Source: perf_event_open(2), records
 //! `PERF_RECORD_SWITCH` (since Linux 4.3).
 
 mod bursts;
+mod count;
 mod error;
+mod event;
 mod record;
 mod recorder;
 mod ring;
 
+pub use count::CacheMisses;
 pub use error::PerfError;
 pub use recorder::{SwitchRecorder, SwitchRecords};
 

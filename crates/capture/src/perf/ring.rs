@@ -1,61 +1,22 @@
 //! One perf event of one thread, with its ring of records.
 
 use super::error::PerfError;
-use crate::host::root::Root;
+use super::event::{
+    Attributes, CONTEXT_SWITCH, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, READ_TIME_RUNNING,
+    SAMPLE_ID_ALL, SOFTWARE, TASK, USE_CLOCK, explain, open,
+};
 use idlewave_units::Pid;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::Path;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `struct perf_event_attr` up to `PERF_ATTR_SIZE_VER3` (Linux 3.7), which kernels before 4.3
-/// take and then refuse for its flags.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_kind: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock: i32,
-}
-
-const SOFTWARE: u32 = 1;
 /// Counts nothing; carries the records.
 const DUMMY: u64 = 9;
 const SAMPLE_TID_TIME_CPU: u64 = 1 << 1 | 1 << 2 | 1 << 7;
-const READ_TIME_RUNNING: u64 = 1 << 1;
 /// Lost records of the event (since Linux 6.0).
 const READ_LOST: u64 = 1 << 4;
-
-/// Bits of `flags`, counted from the least significant one.
-#[cfg(target_endian = "little")]
-const fn flag(bit: u32) -> u64 {
-    1 << bit
-}
-#[cfg(target_endian = "big")]
-const fn flag(bit: u32) -> u64 {
-    1 << (63 - bit)
-}
-const EXCLUDE_KERNEL: u64 = flag(5);
-const EXCLUDE_HYPERVISOR: u64 = flag(6);
-/// Records of the thread's end (and of its children's begin).
-const TASK: u64 = flag(13);
-const SAMPLE_ID_ALL: u64 = flag(18);
-const USE_CLOCK: u64 = flag(25);
-const CONTEXT_SWITCH: u64 = flag(26);
 
 /// Bytes of one ring: 8,192 records of 32 bytes. `perf_event_mlock_kb` allows users 516 KiB
 /// for each CPU.
@@ -175,7 +136,6 @@ impl Drop for Ring {
 fn open_event(pid: Pid, read_format: u64) -> Result<File, Error> {
     let attributes = Attributes {
         kind: SOFTWARE,
-        size: size_of::<Attributes>() as u32,
         config: DUMMY,
         sample_type: SAMPLE_TID_TIME_CPU,
         read_format,
@@ -188,42 +148,7 @@ fn open_event(pid: Pid, read_format: u64) -> Result<File, Error> {
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    let thread =
-        libc::pid_t::try_from(pid.get()).map_err(|_| Error::from_raw_os_error(libc::ESRCH))?;
-    let (any_cpu, no_group, close_on_exec) = (-1, -1, 8u64);
-    // SAFETY: `attributes` is a live structure of the size that it states; the kernel only reads it.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread,
-            any_cpu,
-            no_group,
-            close_on_exec,
-        )
-    };
-    if fd < 0 {
-        return Err(Error::last_os_error());
-    }
-    // SAFETY: the call returned a descriptor that nobody else owns.
-    Ok(unsafe { File::from_raw_fd(fd as i32) })
-}
-
-/// What a failed open means.
-fn explain(pid: Pid, error: Error) -> PerfError {
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            match super::paranoid_level(&Root::new(Path::new("/"))) {
-                Some(level) if level > 2 => PerfError::NotPermitted { level },
-                _ => PerfError::Filtered(error),
-            }
-        }
-        Some(libc::ESRCH) => PerfError::NoThread(pid),
-        Some(libc::ENOSYS | libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP | libc::E2BIG) => {
-            PerfError::Unsupported(error)
-        }
-        _ => PerfError::Open { pid, source: error },
-    }
+    open(attributes, pid)
 }
 
 fn map(file: &File, bytes: usize) -> Result<NonNull<u8>, Error> {
