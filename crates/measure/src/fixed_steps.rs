@@ -5,6 +5,7 @@ use crate::place::cpu_of;
 use crate::threads::{OfEveryRank, on_every_rank};
 use crate::{FabricChoice, MeasureError, gather};
 use idlewave_capture::host::allowed_cpus;
+use idlewave_capture::perf::CacheMisses;
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::{Fabric, Reduction};
 use idlewave_mpi::Search;
@@ -44,6 +45,22 @@ pub struct FixedStepsOptions {
     pub gap: Nanos,
 }
 
+/// A number of events, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// So many.
+    Events(u64),
+    /// They were not counted: why, in words.
+    NotMeasured(String),
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self::NotMeasured("nobody counted them".to_owned())
+    }
+}
+
 /// What one rank saw. Times are those of `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSteps {
@@ -57,6 +74,8 @@ pub struct RankSteps {
     pub gaps: Vec<(u64, u64)>,
     /// Gaps that were not kept.
     pub lost_gaps: u64,
+    /// Last-level cache misses of its thread between them, without the kernel's.
+    pub cache_misses: Counted,
 }
 
 /// What all ranks saw.
@@ -128,6 +147,7 @@ impl OfEveryRank for Steps<'_> {
         let mut own = RankSteps::default();
         let mut work = Fibonacci::default();
         let (mut sum, mut values) = (0.0, vec![0.0; options.values]);
+        let mut misses = CacheMisses::of_this_thread();
         let cpu = cpu_time();
         own.begin = monotonic_ns();
         let mut last = own.begin;
@@ -155,6 +175,9 @@ impl OfEveryRank for Steps<'_> {
         }
         own.end = last;
         own.cpu = cpu_time().saturating_sub(cpu);
+        let counted = misses.as_mut().map_err(|e| e.to_string());
+        let counted = counted.and_then(|misses| misses.count().map_err(|e| e.to_string()));
+        own.cache_misses = counted.map_or_else(Counted::NotMeasured, Counted::Events);
         std::hint::black_box(work.value());
         let ranks = gather::values_to_root(fabric, Some(&own))?;
         let ranks: Vec<RankSteps> = ranks.into_iter().flatten().collect();
@@ -211,6 +234,9 @@ mod tests {
                 .iter()
                 .all(|r| r.gaps.is_empty() && r.begin < r.end && r.cpu > 0)
         );
+        // Counted, or not for a reason of the machine.
+        let nobody = Counted::default();
+        assert!(found.ranks.iter().all(|r| r.cache_misses != nobody));
         let longest = found.ranks.iter().map(|r| r.end - r.begin).max().unwrap();
         assert!(found.elapsed().get() >= longest);
     }

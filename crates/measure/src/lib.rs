@@ -33,7 +33,7 @@ mod threads;
 pub use benchmark::{BenchmarkOutcome, RankTimes};
 pub use calibrate::{CalibrateOptions, calibrate};
 pub use error::MeasureError;
-pub use fixed_steps::{FixedSteps, FixedStepsOptions, RankSteps, fixed_steps};
+pub use fixed_steps::{Counted, FixedSteps, FixedStepsOptions, RankSteps, fixed_steps};
 pub use idlewave_workloads::Benchmark;
 pub use idlewave_workloads::halo::Halo;
 pub use idlewave_workloads::is::Class;

@@ -26,6 +26,8 @@ pub struct GangRow {
     pub ratio: GangNumber,
     /// Its time, seconds.
     pub seconds: GangNumber,
+    /// Its cache misses over those of the same programs alone; `None`: not measured.
+    pub cache_misses: Option<GangNumber>,
 }
 
 /// Cases that are compared with one thing.

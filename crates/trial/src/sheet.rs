@@ -17,6 +17,8 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
             .iter()
             .map(|carrier| format!("programs over {carrier}")),
     );
+    let counted = study.not_counted.iter();
+    details.extend(counted.map(|why| format!("cache misses: not measured ({why})")));
     let mut warnings = Vec::new();
     if !study.same_results {
         warnings.push(
@@ -57,6 +59,7 @@ fn table(filled: &Filled) -> GangTable {
         switched: slice(row.case.treatment).is_some(),
         ratio: number(&row.ratio),
         seconds: number(&row.seconds),
+        cache_misses: row.cache_misses.as_ref().map(number),
     };
     GangTable {
         name: filled.table.name.clone(),

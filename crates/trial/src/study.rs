@@ -1,11 +1,11 @@
 //! Runs all cases again and again, in turns, so that what drifts strikes them alike, and says what they took.
 
-use crate::bench::{Bench, Trial};
+use crate::bench::{Bench, Seen, Trial};
 use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
 use crate::contexts::Contexts;
 use crate::error::TrialError;
 use idlewave_agent::control::SwitchStatus;
-use idlewave_measure::RankSteps;
+use idlewave_measure::{Counted, RankSteps};
 use idlewave_recording::{Progress, Stop};
 use idlewave_run::findings::Estimate;
 use idlewave_stats::quantiles;
@@ -56,6 +56,9 @@ pub struct Row {
     pub seconds: Spread,
     /// Skew of the ranks' first steps after a thaw, ns, of all repeats: median with its interval, and the 0.99 quantile.
     pub skew: Option<(Estimate, Estimate)>,
+    /// Last-level cache misses of the ranks of what is compared, over those of the same programs alone, of the same repeat; `None`: not
+    /// counted, see [`Study::not_counted`].
+    pub cache_misses: Option<Spread>,
     /// What switches cost in the last repeat.
     pub switches: Option<SwitchStatus>,
     /// Each repeat.
@@ -86,6 +89,8 @@ pub struct Study {
     pub repeats: (u32, u32),
     /// Switches by what is done with network contexts; empty if they were not measured.
     pub contexts: Vec<Contexts>,
+    /// Why cache misses were not counted; `None`: they were.
+    pub not_counted: Option<String>,
     /// Results of all runs of a program were the same, whatever was done to it.
     pub same_results: bool,
 }
@@ -151,6 +156,7 @@ fn judge(
         let mut rows = Vec::new();
         for case in &table.cases {
             let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+            let mut more_misses = Vec::new();
             for repeat in done {
                 let Some(trial) = repeat.get(&at) else {
                     continue;
@@ -172,6 +178,15 @@ fn judge(
                     seconds.push(took / 1e9);
                     trials.push(trial.clone());
                 }
+                let alone = compared.iter().map(|p| {
+                    let alone = repeat.get(&alone_at(p)?)?;
+                    misses(&alone.programs).ok()
+                });
+                let alone: Option<u64> = alone.sum();
+                let together = misses(&trial.programs[..compared.len()]);
+                if let (Some(alone @ 1..), Ok(together)) = (alone, together) {
+                    more_misses.push(together as f64 / alone as f64);
+                }
             }
             at += 1;
             if let (Some(ratio), Some(seconds)) = (Spread::of(&ratios), Spread::of(&seconds)) {
@@ -180,6 +195,7 @@ fn judge(
                     ratio,
                     seconds,
                     skew: skew(&trials),
+                    cache_misses: Spread::of(&more_misses),
                     switches: trials.last().and_then(|trial| trial.switches.clone()),
                     trials,
                 });
@@ -211,10 +227,29 @@ fn judge(
         carrier,
         alone: alone.collect(),
         contexts: Vec::new(),
+        not_counted: done
+            .iter()
+            .flat_map(BTreeMap::values)
+            .find_map(|trial| misses(&trial.programs).err()),
         same_results: same_results(cases, done),
         tables: filled,
         repeats: (done.len() as u32, wanted),
     }
+}
+
+/// Cache misses of all ranks of some programs, or why they were not counted.
+fn misses(programs: &[Seen]) -> Result<u64, String> {
+    let of_rank = |rank: &RankSteps| match &rank.cache_misses {
+        Counted::Events(n) => Ok(*n),
+        Counted::NotMeasured(why) => Err(why.clone()),
+    };
+    let of_program = |seen: &Seen| -> Result<u64, String> {
+        match &seen.steps {
+            Some(steps) => steps.ranks.iter().map(of_rank).sum(),
+            None => Err("only those of the built-in programs are counted".to_owned()),
+        }
+    };
+    programs.iter().map(of_program).sum()
 }
 
 /// Whether every run of a program gave the same sum.
@@ -316,7 +351,6 @@ pub fn slice(treatment: Treatment) -> Option<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::Seen;
     use idlewave_measure::FixedSteps;
 
     fn rank(gaps: &[(u64, u64)]) -> RankSteps {
@@ -349,6 +383,40 @@ mod tests {
             programs: times.iter().map(seen).collect(),
             switches: None,
         }
+    }
+
+    #[test]
+    fn cache_misses_are_compared_with_those_of_the_programs_alone_or_said_not_to_be_counted() {
+        let tables = crate::case::given(&[Nanos::from_millis(10)], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        let ran = |misses: &[Counted]| {
+            let mut trial = trial(&vec![(0, 10); misses.len()], 1.0);
+            for (program, misses) in trial.programs.iter_mut().zip(misses) {
+                let half = RankSteps {
+                    cache_misses: misses.clone(),
+                    ..RankSteps::default()
+                };
+                program.steps.as_mut().unwrap().ranks = vec![half.clone(), half];
+            }
+            trial
+        };
+        let n = Counted::Events;
+        let mut repeat = BTreeMap::from([
+            (0, ran(&[n(100)])),
+            (1, ran(&[n(300)])),
+            (2, ran(&[n(150), n(350)])),
+            (3, ran(&[n(100), n(700)])),
+        ]);
+        let found = judge(&tables, &cases, &[repeat.clone()], 1, String::new());
+        let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
+        assert_eq!((more(0), more(1)), (Some(1.25), Some(2.0)));
+        assert_eq!(found.not_counted, None);
+        let why = Counted::NotMeasured("no counter".to_owned());
+        repeat.insert(3, ran(&[n(100), why]));
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
+        assert_eq!((more(0), more(1)), (Some(1.25), None));
+        assert_eq!(found.not_counted.as_deref(), Some("no counter"));
     }
 
     #[test]

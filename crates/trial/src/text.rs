@@ -1,9 +1,9 @@
 //! A study in words, 80 columns.
 
-use crate::case::Compares;
+use crate::case::{Compares, Treatment};
 use crate::contexts::SIZES;
 use crate::study::{Filled, Row, Spread, Study, program_words, treatment_words};
-use idlewave_agent::control::Quantiles;
+use idlewave_agent::control::{Quantiles, SwitchStatus};
 use idlewave_units::Nanos;
 use std::fmt::Write as _;
 
@@ -26,6 +26,7 @@ pub fn text(study: &Study) -> String {
     for filled in &study.tables {
         table(&mut out, filled);
     }
+    cache_misses(&mut out, study);
     phases(&mut out, study);
     contexts(&mut out, study);
     out.push('\n');
@@ -61,6 +62,28 @@ fn table(out: &mut String, filled: &Filled) {
     }
 }
 
+fn cache_misses(out: &mut String, study: &Study) {
+    out.push_str("\nCACHE MISSES of the ranks, over those of the programs alone\n");
+    for filled in &study.tables {
+        let counted = filled
+            .rows
+            .iter()
+            .filter_map(|row| Some((row, row.cache_misses?)));
+        for (row, misses) in counted {
+            let case = format!(
+                "{}, {}",
+                filled.table.name,
+                treatment_words(row.case.treatment)
+            );
+            let _ = writeln!(out, "  {case}\n  {:<42} {}", "", percent(&misses));
+        }
+    }
+    if let Some(why) = &study.not_counted {
+        let why = why.strip_prefix("open a perf event: ").unwrap_or(why);
+        let _ = writeln!(out, "  not measured: {why}");
+    }
+}
+
 /// What is above 1, in percent.
 fn percent(ratio: &Spread) -> String {
     let of = |value: f64| (value - 1.0) * 100.0;
@@ -80,50 +103,58 @@ fn times(ratio: &Spread) -> String {
 }
 
 fn phases(out: &mut String, study: &Study) {
-    let rows = study.tables.iter().flat_map(|filled| &filled.rows);
-    let switched: Vec<&Row> = rows.filter(|row| row.switches.is_some()).collect();
-    if switched.is_empty() {
+    let switched = |filled: &&Filled| filled.rows.iter().any(|row| row.switches.is_some());
+    let mut tables = study.tables.iter().filter(switched).peekable();
+    if tables.peek().is_none() {
         return;
     }
     out.push_str("\nSWITCHES (median, p99; last repeat)\n");
     let _ = writeln!(
         out,
-        "  {:<26} {:>5} {:>15} {:>15} {:>13}",
+        "  {:<26} {:>4} {:>15} {:>15} {:>13}",
         "", "n", "whole", "freeze", "thaw"
     );
-    for row in switched {
-        let Some(switches) = &row.switches else {
-            continue;
-        };
-        let phase = |name: &str| {
-            switches
-                .phases
-                .iter()
-                .find(|(of, _)| of == name)
-                .map(|(_, q)| q)
-        };
+    for filled in tables {
+        let _ = writeln!(out, "  {}", filled.table.name);
+        for row in &filled.rows {
+            if let Some(switches) = &row.switches {
+                switches_of(out, row, switches);
+            }
+        }
+    }
+}
+
+fn switches_of(out: &mut String, row: &Row, switches: &SwitchStatus) {
+    let phase = |name: &str| {
+        let phase = switches.phases.iter().find(|(of, _)| of == name);
+        phase.map(|(_, q)| q)
+    };
+    let name = match row.case.treatment {
+        Treatment::Yielding(slice) => format!("{slice}, idle gangs yield"),
+        treatment => crate::study::slice(treatment)
+            .unwrap_or_default()
+            .to_string(),
+    };
+    let _ = writeln!(
+        out,
+        "    {name:<24} {:>4} {:>15} {:>15} {:>13}",
+        switches.cost.n,
+        two(Some(&switches.cost)),
+        two(phase("freeze")),
+        two(phase("thaw"))
+    );
+    if !switches.aborted.is_empty() {
+        let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
+        let _ = writeln!(out, "      {n} aborted");
+    }
+    if let Some((median, p99)) = &row.skew {
         let _ = writeln!(
             out,
-            "  {:<26} {:>5} {:>15} {:>15} {:>13}",
-            short(row),
-            switches.cost.n,
-            two(Some(&switches.cost)),
-            two(phase("freeze")),
-            two(phase("thaw"))
+            "      ranks go on within {}, p99 {} of each other, {} thaws",
+            Nanos::from_nanos(median.value as u64),
+            Nanos::from_nanos(p99.value as u64),
+            median.n
         );
-        if !switches.aborted.is_empty() {
-            let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
-            let _ = writeln!(out, "    {n} aborted");
-        }
-        if let Some((median, p99)) = &row.skew {
-            let _ = writeln!(
-                out,
-                "    ranks go on within {} (median), {} (p99) of each other, {} thaws",
-                Nanos::from_nanos(median.value as u64),
-                Nanos::from_nanos(p99.value as u64),
-                median.n
-            );
-        }
     }
 }
 
@@ -136,19 +167,19 @@ fn contexts(out: &mut String, study: &Study) {
     );
     let _ = writeln!(
         out,
-        "  {:<32} {:>4} {:>9} {:>10} {:>26}",
+        "  {:<25} {:>4} {:>9} {:>10} {:>26}",
         "", "n", "drain", "context", "whole switch"
     );
     for c in &study.contexts {
         let us = |ns: f64| format!("{:.1} us", ns / 1e3);
         let what = match c.policy.as_str() {
-            "whole" => "all is saved and restored",
+            "whole" => "all is copied",
             "valid" => "what is valid is",
-            _ => "a pointer is stored",
+            _ => "a pointer moves",
         };
         let _ = writeln!(
             out,
-            "  {} MiB, {what:<25} {:>4} {:>9} {:>10} {:>26}",
+            "  {} MiB, {what:<18} {:>4} {:>9} {:>10} {:>26}",
             c.bytes >> 20,
             c.whole.n,
             us(c.drain.value),
@@ -173,16 +204,11 @@ fn contexts(out: &mut String, study: &Study) {
             let less = (1.0 - pointer / whole) * 100.0;
             let _ = writeln!(
                 out,
-                "  {} MiB: a pointer is {less:.0} % shorter than saving and restoring all",
+                "  {} MiB: a pointer is {less:.0} % shorter than copying all out and in",
                 bytes >> 20
             );
         }
     }
-}
-
-fn short(row: &Row) -> String {
-    let slice = crate::study::slice(row.case.treatment).unwrap_or_default();
-    format!("{} program(s), {slice}", row.case.programs.len())
 }
 
 /// Median and 0.99 quantile; a dash where nothing was measured.

@@ -128,7 +128,7 @@ fn rows(t: usize, table: &GangTable) -> String {
     let line = |(r, row): (usize, &GangRow)| {
         let path = format!("tables.{t}.rows.{r}");
         format!(
-            "<tr>{}{}{}{}</tr>\n",
+            "<tr>{}{}{}{}{}</tr>\n",
             named(&row.label),
             cell(
                 row.ratio.median,
@@ -138,6 +138,13 @@ fn rows(t: usize, table: &GangTable) -> String {
                 row.seconds.median,
                 &spread(&format!("{path}.seconds"), &row.seconds, seconds)
             ),
+            match &row.cache_misses {
+                Some(more) => cell(
+                    more.median,
+                    &spread(&format!("{path}.cache_misses"), more, times)
+                ),
+                None => cell("", "<small>not measured</small>"),
+            },
             cell(
                 row.ratio.n,
                 &number(
@@ -156,6 +163,10 @@ fn rows(t: usize, table: &GangTable) -> String {
             "Time over that of the programs alone: median, least to most",
         ),
         ("time", "Median, least to most"),
+        (
+            "cache misses",
+            "Over those of the programs alone: median, least to most",
+        ),
         ("n", "Repeats"),
     ];
     wide_table("sortable", &header, &lines)
@@ -332,6 +343,7 @@ mod tests {
             switched,
             ratio: number(ratio),
             seconds: number(ratio * 2.0),
+            cache_misses: switched.then(|| number(1.37)),
         };
         GangSheet {
             machine: "2 CPUs <of> something".to_owned(),
@@ -374,6 +386,8 @@ mod tests {
         for shown in [
             "x1.02",
             "x1.87",
+            "x1.37",
+            "not measured",
             "92.0 us",
             "300 us",
             "30.0 us",
