@@ -26,7 +26,10 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
                 .to_owned(),
         );
     }
-    let rows = study.tables.iter().flat_map(|filled| &filled.rows);
+    let rows = study.tables.iter().flat_map(|filled| {
+        let name = &filled.table.name;
+        filled.rows.iter().map(move |row| (name, row))
+    });
     GangSheet {
         machine: study.machine.clone(),
         details,
@@ -36,7 +39,9 @@ pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
             .map(|(p, time)| (program_words(p), number(time)))
             .collect(),
         tables: study.tables.iter().map(table).collect(),
-        switches: rows.filter_map(switches).collect(),
+        switches: rows
+            .filter_map(|(table, row)| switches(table, row))
+            .collect(),
         contexts: study.contexts.iter().map(contexts).collect(),
         warnings,
         command,
@@ -74,7 +79,7 @@ fn table(filled: &Filled) -> GangTable {
     }
 }
 
-fn switches(row: &Row) -> Option<GangSwitches> {
+fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
     // Nothing was switched: that has no times.
     let switches = row.switches.as_ref().filter(|s| s.cost.n > 0)?;
     let of = |name: &str, q: &idlewave_agent::control::Quantiles| {
@@ -90,14 +95,10 @@ fn switches(row: &Row) -> Option<GangSwitches> {
         .skew
         .as_ref()
         .map(|(median, p99)| (median.value / 1e9, p99.value / 1e9, median.n));
-    let programs = match row.case.programs.len() {
-        1 => "one program".to_owned(),
-        n => format!("{n} programs"),
-    };
     let yields = matches!(row.case.treatment, Treatment::Yielding(_));
     Some(GangSwitches {
         label: format!(
-            "{programs}, {}{}",
+            "{table}: {}{}",
             slice(row.case.treatment)?,
             if yields { ", idle ones yield" } else { "" }
         ),
