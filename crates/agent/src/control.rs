@@ -183,7 +183,7 @@ pub struct RowStatus {
 }
 
 /// Quantiles of one thing over all switches of late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// How many.
     pub n: u64,
@@ -206,11 +206,11 @@ pub struct SwitchStatus {
     pub aborted: Vec<(String, u64)>,
     /// Nodes that were given up, summed up.
     pub missing: u64,
-    /// From the moment to stop at to the last node thawed: nobody computes everywhere in it.
-    pub cost: Quantiles,
-    /// Between the first and the last node thawed.
-    pub skew: Quantiles,
-    /// By phase: its name, and the longest of all nodes.
+    /// From the moment to stop at to the last node thawed: nobody computes everywhere in it. `None`: no node has told its times yet.
+    pub cost: Option<Quantiles>,
+    /// Between the first and the last node thawed; of one node it is zero. `None` as before.
+    pub skew: Option<Quantiles>,
+    /// By phase: its name, and the longest of all nodes. None as before.
     pub phases: Vec<(String, Quantiles)>,
     /// Costs of all of them, added up.
     pub total: Nanos,

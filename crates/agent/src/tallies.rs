@@ -103,7 +103,7 @@ impl Tallies {
             skew: of(|times| times.skew),
             phases: (0..)
                 .zip(PHASES)
-                .map(|(i, name)| (name.to_owned(), phase(i)))
+                .filter_map(|(i, name)| Some((name.to_owned(), phase(i)?)))
                 .collect(),
             total: self.total,
             histogram: bins
@@ -128,21 +128,21 @@ pub fn reason(why: Why) -> &'static str {
     }
 }
 
-/// Order statistics: of n values the one of which a part `q` is not greater.
-pub fn quantiles(mut values: Vec<Nanos>) -> Quantiles {
+/// Order statistics: of n values the one of which a part `q` is not greater. `None` of none.
+fn quantiles(mut values: Vec<Nanos>) -> Option<Quantiles> {
     values.sort_unstable();
     let n = values.len();
     let at = |q: f64| {
         let rank = (q * n as f64).ceil() as usize;
-        values.get(rank.max(1) - 1).copied().unwrap_or_default()
+        values.get(rank.max(1) - 1).copied()
     };
-    Quantiles {
+    Some(Quantiles {
         n: n as u64,
-        median: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        longest: values.last().copied().unwrap_or_default(),
-    }
+        median: at(0.5)?,
+        p90: at(0.9)?,
+        p99: at(0.99)?,
+        longest: at(1.0)?,
+    })
 }
 
 #[cfg(test)]
@@ -187,11 +187,10 @@ mod tests {
         assert_eq!(times.phases.map(|p| p.get()).iter().sum::<u64>(), 300_000);
         assert_eq!((times.skew, times.phases[5]), (us(10), us(109)));
         let status = tallies.status();
-        assert_eq!((status.switched, status.missing, status.cost.n), (1, 1, 1));
-        assert_eq!(
-            (status.cost.median, status.cost.longest),
-            (us(300), us(300))
-        );
+        let cost = status.cost.unwrap();
+        assert_eq!((status.switched, status.missing, cost.n), (1, 1, 1));
+        assert_eq!((cost.median, cost.longest), (us(300), us(300)));
+        assert_eq!(status.phases.len(), PHASES.len());
         assert_eq!(status.histogram.iter().map(|(_, n)| n).sum::<u64>(), 1);
         assert!(status.histogram[0].0 >= us(300));
     }
@@ -207,19 +206,24 @@ mod tests {
             );
         }
         let status = tallies.status();
-        assert_eq!((status.switched, status.cost.n, status.missing), (0, 0, 3));
+        assert_eq!((status.switched, status.missing), (0, 3));
+        // What was not measured is not zero.
+        assert_eq!(
+            (status.cost, status.skew, status.phases),
+            (None, None, vec![])
+        );
         let counts: Vec<u64> = status.aborted.iter().map(|(_, n)| *n).collect();
         assert_eq!(counts, [1, 2]);
     }
 
     #[test]
     fn quantiles_are_order_statistics() {
-        let q = quantiles((1..=200).map(us).collect());
+        let q = quantiles((1..=200).map(us).collect()).unwrap();
         assert_eq!(
             (q.median, q.p90, q.p99, q.longest),
             (us(100), us(180), us(198), us(200))
         );
-        assert_eq!(quantiles(vec![us(7)]).p99, us(7));
-        assert_eq!(quantiles(Vec::new()), Quantiles::default());
+        assert_eq!(quantiles(vec![us(7)]).unwrap().p99, us(7));
+        assert_eq!(quantiles(Vec::new()), None);
     }
 }

@@ -166,8 +166,11 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
         let end = now();
         let middle = status(dir).unwrap();
         let turns = middle.switches.switched - start.switches.switched;
-        say("from the stop to the last thaw", &middle.switches.cost);
-        say("between the nodes' thaws", &middle.switches.skew);
+        say(
+            "from the stop to the last thaw",
+            &middle.switches.cost.unwrap(),
+        );
+        say("between the nodes' thaws", &middle.switches.skew.unwrap());
         for (phase, of) in &middle.switches.phases {
             say(phase, of);
         }

@@ -80,8 +80,9 @@ fn table(filled: &Filled) -> GangTable {
 }
 
 fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
+    let switches = row.switches.as_ref()?;
     // Nothing was switched: that has no times.
-    let switches = row.switches.as_ref().filter(|s| s.cost.n > 0)?;
+    let cost = switches.cost.as_ref()?;
     let of = |name: &str, q: &idlewave_agent::control::Quantiles| {
         (
             name.to_owned(),
@@ -89,7 +90,7 @@ fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
             q.p99.as_f64() / 1e9,
         )
     };
-    let mut phases = vec![of("whole", &switches.cost)];
+    let mut phases = vec![of("whole", cost)];
     phases.extend(switches.phases.iter().map(|(name, q)| of(name, q)));
     let skew = row
         .skew
@@ -102,7 +103,7 @@ fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
             slice(row.case.treatment)?,
             if yields { ", idle ones yield" } else { "" }
         ),
-        n: switches.cost.n,
+        n: cost.n,
         phases,
         skew,
     })

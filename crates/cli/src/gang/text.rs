@@ -202,13 +202,14 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
     for (why, n) in &switches.aborted {
         let _ = writeln!(text, "  aborted {n} times: {why}");
     }
-    if switches.cost.n == 0 {
+    let (Some(cost), Some(skew)) = (&switches.cost, &switches.skew) else {
+        text.push_str("  what they cost was not measured yet\n");
         return;
-    }
+    };
     let _ = writeln!(
         text,
         "  {:<22} {:>10} {:>10} {:>10} {:>10}  (last {})",
-        "", "median", "p90", "p99", "longest", switches.cost.n
+        "", "median", "p90", "p99", "longest", cost.n
     );
     let mut line = |name: &str, q: &Quantiles| {
         let _ = writeln!(
@@ -217,11 +218,11 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
             q.median, q.p90, q.p99, q.longest
         );
     };
-    line("whole switch", &switches.cost);
+    line("whole switch", cost);
     for (name, quantiles) in &switches.phases {
         line(&format!("  {name}"), quantiles);
     }
-    line("skew of thaw", &switches.skew);
+    line("skew of thaw", skew);
     histogram(text, &switches.histogram);
 }
 
