@@ -56,6 +56,25 @@ fn a_cycle_of_receives_is_found() {
 }
 
 #[test]
+fn every_message_is_counted_once_at_both_ends_however_it_is_received() {
+    each("counted", |place, mpi| {
+        let Some(look) = deadlock(place, mpi, 3, "receive") else {
+            return;
+        };
+        // Five of MPI_Sendrecv with two tags; four of a third to each kind of receive.
+        let all = StateCount::Tags(vec![(0, 3), (1, 2), (3, 4)]);
+        let none = StateCount::Tags(Vec::new());
+        for of in &look.ranks {
+            let [next, before] = [1, 2].map(|distance| (of.rank + distance) % 3);
+            let pair = |peer| of.record.pairs.iter().find(|pair| pair.peer == peer);
+            let counts = |peer| pair(peer).map(|pair| (&pair.sent, &pair.received));
+            assert_eq!(counts(next), Some((&all, &none)), "{}", mpi.name);
+            assert_eq!(counts(before), Some((&none, &all)), "{}", mpi.name);
+        }
+    });
+}
+
+#[test]
 fn a_rank_in_a_receive_while_others_are_in_a_barrier_is_found() {
     let words = [
         "rank 0 waits in MPI_Recv for rank 1 (tag 7",

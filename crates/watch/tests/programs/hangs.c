@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     char *large = calloc(LARGE, 2);
     MPI_Request q[4];
     MPI_Comm other;
+    MPI_Message m;
     MPI_Init_thread(&argc, &argv, is(what, "threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(W, &rank);
     MPI_Comm_size(W, &size);
@@ -40,6 +41,14 @@ int main(int argc, char **argv) {
     MPI_Irecv(&y, 1, MPI_INT, before, 3, W, q);
     MPI_Send(&x, 1, MPI_INT, next, 3, W);
     MPI_Wait(q, MPI_STATUS_IGNORE);
+    /* What is received in other ways counts as well. */
+    MPI_Send(&x, 1, MPI_INT, next, 3, W);
+    MPI_Recv(&y, 1, MPI_INT, before, 3, W, MPI_STATUS_IGNORE);
+    MPI_Send(&x, 1, MPI_INT, next, 3, W);
+    MPI_Recv(&y, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, W, MPI_STATUS_IGNORE);
+    MPI_Send(&x, 1, MPI_INT, next, 3, W);
+    MPI_Mprobe(before, 3, W, &m, MPI_STATUS_IGNORE);
+    MPI_Mrecv(&y, 1, MPI_INT, &m, MPI_STATUS_IGNORE);
     if (!is(what, "clean"))
         about();
     if (is(what, "receive") || is(what, "threads")) {
