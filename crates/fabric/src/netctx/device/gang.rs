@@ -360,8 +360,10 @@ impl Admitted {
             let process = seat.process.load(Ordering::Acquire);
             if matches!(self.lives[place], Life::Awaited) && process != 0 {
                 match watch_process(process) {
-                    Some(descriptor) => self.lives[place] = Life::Lives(descriptor),
-                    None => self.over(shared, place),
+                    Ok(Some(descriptor)) => self.lives[place] = Life::Lives(descriptor),
+                    Ok(None) => self.over(shared, place),
+                    // Asked for again at the next turn.
+                    Err(_) => {}
                 }
             }
             if let Life::Lives(descriptor) = &self.lives[place] {

@@ -221,12 +221,27 @@ impl Bell {
     }
 }
 
-/// Something that can be polled for the end of a process; `None` if it has ended, and `process` is nobody or another's.
-pub(super) fn watch_process(process: u32) -> Option<OwnedFd> {
+/// Something that can be polled for the end of a process; `None` if it has ended, or `process` is nobody's.
+///
+/// # Errors
+/// It lives, as far as can be told, and cannot be polled: there are no descriptors left, or the kernel is older than 5.3.
+pub(super) fn watch_process(process: u32) -> io::Result<Option<OwnedFd>> {
+    let process = process as libc::pid_t;
     // SAFETY: the call takes two numbers (pidfd_open(2)).
-    let made = unsafe { libc::syscall(libc::SYS_pidfd_open, process as libc::pid_t, 0) };
-    // SAFETY: a new descriptor, which nobody else has.
-    (made >= 0).then(|| unsafe { OwnedFd::from_raw_fd(made as i32) })
+    let made = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    if made >= 0 {
+        // SAFETY: a new descriptor, which nobody else has.
+        return Ok(Some(unsafe { OwnedFd::from_raw_fd(made as i32) }));
+    }
+    let error = io::Error::last_os_error();
+    // SAFETY: takes numbers, and sends nothing.
+    let ended = process <= 0 || unsafe { libc::kill(process, 0) } < 0 && is_nobody();
+    if ended { Ok(None) } else { Err(error) }
+}
+
+/// Whether the last call failed because there is no such process.
+fn is_nobody() -> bool {
+    io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Waits until one of the descriptors can be read, or `longest` is over; says which can.
@@ -246,4 +261,19 @@ pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
     let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &time, std::ptr::null()) };
     // Interrupted is like nothing.
     polled.iter().map(|p| ready > 0 && p.revents != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_has_ended_and_whoever_lives_is_watched() {
+        for nobody in [i32::MAX as u32, u32::MAX] {
+            assert!(watch_process(nobody).expect("it can be told").is_none());
+        }
+        let watched = watch_process(std::process::id()).expect("a descriptor");
+        let watched = watched.expect("it lives");
+        assert_eq!(wait_for(&[watched.as_raw_fd()], Duration::ZERO), [false]);
+    }
 }

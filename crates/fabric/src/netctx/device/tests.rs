@@ -2,8 +2,10 @@
 
 use super::rank::RankPort;
 use super::{Attachment, Device, DeviceError, Gang, Setup};
+use crate::matching::Pieces;
 use crate::netctx::{Memory, Policy};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_millis(20);
@@ -110,6 +112,38 @@ fn frames_between_ranks_of_a_node_are_counted_as_they_are_sent() {
     }
     let counts = device.counts();
     assert_eq!((counts.sent, counts.received), (3, 3));
+}
+
+#[test]
+fn a_rank_that_enters_just_as_the_gate_is_closed_is_seen_or_kept_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Resident);
+    let mut port = RankPort::new(&attachment(&device)).expect("a seat");
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                port.reach(|rings| {
+                    rings.put(0, 7, 1, &[1]);
+                    rings.take(0, |_, _| ());
+                });
+            }
+        });
+        // Panics only behind the end of the other thread.
+        let quiet = (2..4_000).all(|epoch| {
+            device.stop(3).expect("the gang");
+            while !device.is_drained() {
+                std::thread::yield_now();
+            }
+            let before = device.counts();
+            (0..300).for_each(|_| std::hint::spin_loop());
+            let after = device.counts();
+            device.resume(epoch).expect("an epoch");
+            before == after
+        });
+        end.store(true, Ordering::Relaxed);
+        assert!(quiet, "a rank did something while nobody was inside");
+    });
 }
 
 #[test]
