@@ -4,7 +4,7 @@ use crate::ring::{
     CAPACITY, CAPACITY_VARIABLE, DIRECTORY_VARIABLE, HEADER_BYTES, Header, MAGIC, WORDS, life,
 };
 use crate::{bell, sys, thread};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,39 @@ pub fn make(clock: u32) -> Option<Ring> {
     ring
 }
 
+/// Makes a file of this user alone; there must be none.
+pub fn new_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(O_NOFOLLOW);
+    options.open(path)
+}
+
+/// Gives a new file its length, all zeros, and maps it for good; `None` where there is no room.
+pub fn map_new(file: &File, length: usize) -> Option<*mut u8> {
+    let descriptor = file.as_raw_fd();
+    // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail for want of room.
+    let mapped = unsafe {
+        if sys::posix_fallocate(descriptor, 0, length as i64) != 0 {
+            return None;
+        }
+        let (none, all) = (std::ptr::null_mut(), sys::PROT_READ_WRITE);
+        sys::mmap(none, length, all, sys::MAP_SHARED, descriptor, 0)
+    };
+    if mapped as usize == usize::MAX {
+        return None;
+    }
+    // Now rather than in the program's calls. MAP_POPULATE would map a shared file of a disk for reading only, and the first
+    // store to each page would fault. Linux before 5.14 has neither: it faults later.
+    // SAFETY: the mapping made above.
+    unsafe { sys::madvise(mapped, length, sys::MADV_POPULATE_WRITE) };
+    Some(mapped.cast())
+}
+
 fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
     // SAFETY: both only return a number.
     let (pid, tid) = unsafe { (sys::getpid(), sys::gettid()) };
@@ -102,45 +135,17 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
             n => format!("{pid}.{tid}.{n}.ring"),
         };
         let path = directory.join(name);
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(O_NOFOLLOW);
-        match options.open(&path) {
+        match new_file(&path) {
             Ok(file) => Some(Some((file, path))),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
             Err(_) => Some(None),
         }
     })??;
     let length = bytes(capacity);
-    // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail for want of room.
-    let mapped = unsafe {
-        if sys::posix_fallocate(file.as_raw_fd(), 0, length as i64) != 0 {
-            usize::MAX as *mut _
-        } else {
-            let mapped = sys::mmap(
-                std::ptr::null_mut(),
-                length,
-                sys::PROT_READ_WRITE,
-                sys::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            );
-            if mapped as usize != usize::MAX {
-                // Now rather than in the program's calls. MAP_POPULATE would map a shared file of a disk for reading
-                // only, and the first store to each page would fault. Linux before 5.14 has neither: it faults later.
-                sys::madvise(mapped, length, sys::MADV_POPULATE_WRITE);
-            }
-            mapped
-        }
-    };
-    if mapped as usize == usize::MAX {
+    let Some(mapped) = map_new(&file, length) else {
         let _ = std::fs::remove_file(&path);
         return None;
-    }
+    };
     let header = mapped.cast::<Header>();
     // SAFETY: the mapping is larger than the header, all zero, which is a valid header, and nobody else has it yet.
     unsafe {

@@ -7,9 +7,7 @@ use crate::page::{DIRECTORY_VARIABLE, EXTENSION, MAGIC, Page, phase, unknown};
 pub use crate::state_pairs::{free_communicator, new_communicator};
 pub use crate::state_write::{Want, Writing, ended, mix, polled, receive, waits_for, write};
 use crate::{clock, files, sys};
-use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -80,32 +78,13 @@ fn map() -> Option<&'static Page> {
     let path = PathBuf::from(directory).join(format!("{pid}.{EXTENSION}"));
     // The number of a process that has ended, or this process before exec: nobody else writes there.
     let _ = std::fs::remove_file(&path);
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .custom_flags(files::O_NOFOLLOW);
-    let file = options.open(&path).ok()?;
-    let length = size_of::<Page>();
-    // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail for want of room.
-    let mapped = unsafe {
-        match sys::posix_fallocate(file.as_raw_fd(), 0, length as i64) {
-            0 => {
-                let all = sys::PROT_READ_WRITE;
-                let none = std::ptr::null_mut();
-                sys::mmap(none, length, all, sys::MAP_SHARED, file.as_raw_fd(), 0)
-            }
-            _ => usize::MAX as *mut _,
-        }
-    };
-    if mapped as usize == usize::MAX {
+    let file = files::new_file(&path).ok()?;
+    let Some(mapped) = files::map_new(&file, size_of::<Page>()) else {
         let _ = std::fs::remove_file(&path);
         return None;
-    }
+    };
     // SAFETY: a mapping of that length, aligned to a page, never unmapped; all bits zero are a valid page.
-    let page = unsafe { &*(mapped as *const Page) };
+    let page = unsafe { &*mapped.cast::<Page>() };
     page.pid.store(pid, Relaxed);
     page.start.store(started().unwrap_or(0), Relaxed);
     let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino());

@@ -216,13 +216,19 @@ impl Drop for RingReader {
     }
 }
 
+/// Maps the first bytes of a file for reading and writing.
 pub(crate) fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
+    map_for(file, bytes, libc::PROT_READ | libc::PROT_WRITE)
+}
+
+/// The same for what `protection` says (mmap(2)).
+pub(crate) fn map_for(file: &File, bytes: usize, protection: i32) -> io::Result<NonNull<u8>> {
     // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
+            protection,
             libc::MAP_SHARED,
             file.as_raw_fd(),
             0,

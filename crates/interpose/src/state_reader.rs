@@ -1,13 +1,12 @@
 //! The other end of a state page: what a process says of itself, as plain values.
 
 use crate::InterposeError;
+use crate::reader::map_for;
 use crate::state::{
     COMMUNICATORS, MAGIC, PAIRS, PARTIAL, POSTED, Page, WAITS, Want, bit, kind, phase,
 };
 use crate::table::{How, TABLE};
 use std::fs::OpenOptions;
-use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -213,22 +212,7 @@ impl StatePage {
         if file.metadata().map_err(io)?.len() < bytes as u64 {
             return Err(InterposeError::NotReady(path.to_owned()));
         }
-        // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io(io::Error::last_os_error()));
-        }
-        let base = NonNull::new(base.cast::<Page>())
-            .ok_or_else(|| io(io::Error::other("mapped at address zero")))?;
+        let base = map_for(&file, bytes, libc::PROT_READ).map_err(io)?.cast();
         let page = Self {
             base,
             path: path.to_owned(),
