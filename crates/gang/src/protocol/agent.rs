@@ -58,12 +58,6 @@ pub(super) struct Plan {
     pub thaw_at: Nanos,
 }
 
-/// When the phase under way began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Stamps {
-    pub since: Nanos,
-}
-
 /// The state machine of a node's agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Agent {
@@ -79,7 +73,8 @@ pub struct Agent {
     pub(super) own: Option<Tally>,
     pub(super) answered: bool,
     pub(super) lease_until: Nanos,
-    pub(super) stamps: Stamps,
+    /// When the phase under way began.
+    pub(super) since: Nanos,
     /// What this node says about the epoch under way.
     pub(super) tally: Tally,
     /// Ordered to be thawed and not confirmed.
@@ -127,7 +122,7 @@ impl Agent {
             own: None,
             answered: false,
             lease_until: Nanos::ZERO,
-            stamps: Stamps::default(),
+            since: Nanos::ZERO,
             tally,
             thawing: None,
             thaws: 0,
@@ -207,10 +202,10 @@ impl Agent {
                     .as_mut()
                     .is_some_and(|g| g.take(from, question, tally));
                 if taken && refused {
-                    // The controller need not wait for the others.
-                    self.say(step, None);
+                    self.warn(step);
+                } else {
+                    self.advance(step);
                 }
-                self.advance(step);
             }
             Message::Known { gang } if from == Peer::Controller => {
                 self.gone.remove(&gang);
@@ -322,6 +317,14 @@ impl Agent {
         let complete = self.gather.as_ref().is_some_and(Gather::complete);
         if complete && self.own.is_some() && !self.answered {
             self.answered = true;
+            self.say(step, None);
+        }
+    }
+
+    /// Somebody cannot: the controller need not wait for the others to know it.
+    pub(super) fn warn(&mut self, step: &mut Step) {
+        self.advance(step);
+        if !self.answered {
             self.say(step, None);
         }
     }

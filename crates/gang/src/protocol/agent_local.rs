@@ -7,7 +7,7 @@ impl Agent {
     /// The moment to stop at has come.
     pub(super) fn stop(&mut self, step: &mut Step, plan: Plan) {
         self.tally.phases.stop = step.now.saturating_sub(plan.stop_at);
-        self.stamps.since = step.now;
+        self.since = step.now;
         match plan.from {
             Slot::Gang(gang) if plan.drain => {
                 self.stage = Stage::Draining;
@@ -92,7 +92,7 @@ impl Agent {
             (Stage::Draining | Stage::Freezing, Some(plan)) => self.undo(step, plan, End::Refused),
             _ => self.stage = Stage::Settled(End::Refused),
         }
-        self.say(step, None);
+        self.warn(step);
     }
 
     pub(super) fn local(&mut self, step: &mut Step, notice: Notice) {
@@ -125,13 +125,13 @@ impl Agent {
         let Some(plan) = self.plan else {
             return self.thawed_or_not(step, notice);
         };
-        let took = step.now.saturating_sub(self.stamps.since);
+        let took = step.now.saturating_sub(self.since);
         match (notice, self.stage) {
             (Notice::Drained { sent, received, .. }, Stage::Draining) => {
                 self.tally.sent = sent;
                 self.tally.received = received;
                 self.tally.phases.drain = took;
-                self.stamps.since = step.now;
+                self.since = step.now;
                 self.freeze(step, plan);
             }
             (Notice::Frozen { .. }, Stage::Freezing) => {

@@ -116,7 +116,7 @@ impl Agent {
             (Stage::Frozen, Some(plan)) => {
                 self.stage = Stage::Context;
                 self.plan = Some(Plan { thaw_at, ..plan });
-                self.stamps.since = step.now;
+                self.since = step.now;
                 self.renew(step, order.lease_until);
                 self.begin(step, order);
                 step.act(Action::SwitchContext {
