@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p idlewave-gang --example snapshots [looks] [seed]`
 
-use idlewave_gang::state::testing::{Program, Seen, SplitMix, walk};
+use idlewave_gang::state::testing::{Program, Random, Seen, walk};
 use idlewave_gang::state::{
     Cause, Collective, Communicator, Count, Doing, Entered, Posted, RankState, Receive, Request,
     Send, Snapshot, State, Wait, judge,
@@ -39,7 +39,7 @@ fn main() {
 }
 
 fn alive(wanted: u64, seed: u64) {
-    let random = &mut SplitMix::new(seed);
+    let random = &mut Random::new(seed);
     let (mut looks, mut runs, mut wrong, mut blocked) = (0, 0, 0, 0);
     let start = Instant::now();
     while looks < wanted {
@@ -72,7 +72,7 @@ fn stuck(seed: u64) {
         ("no tags", false, true),
         ("tags, posted unknown", true, false),
     ] {
-        let random = &mut SplitMix::new(seed);
+        let random = &mut Random::new(seed);
         let (mut stuck, mut found, mut ranks, mut named) = (0, 0, 0, 0);
         for n in 0..20_000 {
             let program = if n % 2 == 0 {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_gang::state::testing::{Machine, Op, Program, Seen, SplitMix, Step, walk};
+use idlewave_gang::state::testing::{Machine, Op, Program, Random, Seen, Step, walk};
 use idlewave_gang::state::{
     Cause, Collective, Count, Deadlock, Doing, Entered, Posted, Problem, RankState, Receive,
     Request, Snapshot, State, Verdict, Wait, judge,
@@ -12,7 +12,7 @@ use idlewave_units::Rank;
 /// The verdict where a program comes to rest.
 fn at_rest(ranks: Vec<Vec<Op>>) -> Verdict {
     let program = Program::world(ranks);
-    let end = walk(&program, &mut SplitMix::new(1), |_, _| {});
+    let end = walk(&program, &mut Random::new(1), |_, _| {});
     judge(&end.snapshot(Seen::ALL))
 }
 
@@ -196,7 +196,7 @@ fn two_communicators_entered_in_opposite_order_are_a_cycle() {
         ],
         communicators: vec![vec![0, 1], vec![0, 1]],
     };
-    let end = walk(&program, &mut SplitMix::new(1), |_, _| {});
+    let end = walk(&program, &mut Random::new(1), |_, _| {});
     let verdict = judge(&end.snapshot(Seen::ALL));
     assert_eq!(cycle(&verdict), [(0, 1), (1, 0)]);
     assert_eq!(verdict.mismatches, []);
@@ -223,7 +223,7 @@ fn a_slow_rank_is_progress_and_input_from_outside_is_idle() {
 /// Two ranks that wait for each other.
 fn pair() -> Snapshot {
     let program = Program::world(vec![vec![recv(1)], vec![recv(0)]]);
-    walk(&program, &mut SplitMix::new(1), |_, _| {}).snapshot(Seen::ALL)
+    walk(&program, &mut Random::new(1), |_, _| {}).snapshot(Seen::ALL)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use idlewave_gang::state::testing::{Machine, Op, Program, Seen, SplitMix, walk};
+use idlewave_gang::state::testing::{Machine, Op, Program, Random, Seen, walk};
 use idlewave_gang::state::{State, judge};
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn seen() -> impl Strategy<Value = Seen> {
     })
 }
 
-fn program(seed: u64, random: &mut SplitMix) -> Program {
+fn program(seed: u64, random: &mut Random) -> Program {
     match seed % 3 {
         0 => Program::any(random, 8),
         1 => Program::ending(random, 4).broken(random),
@@ -42,7 +42,7 @@ proptest! {
 
     #[test]
     fn a_rank_that_is_called_dead_moves_in_no_continuation(seed in any::<u64>(), seen in seen()) {
-        let random = &mut SplitMix::new(seed);
+        let random = &mut Random::new(seed);
         let program = program(seed, random);
         walk(&program, random, |machine, _| {
             let dead = dead(machine, seen);
@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn where_tags_are_recorded_and_no_receive_is_left_over_every_standstill_is_found(seed in any::<u64>()) {
-        let random = &mut SplitMix::new(seed);
+        let random = &mut Random::new(seed);
         let program = program(seed, random);
         let end = walk(&program, random, |_, _| {});
         let left: Vec<usize> = (0..program.ranks.len()).filter(|r| !end.exited(*r)).collect();
@@ -110,7 +110,7 @@ fn can_be_told(machine: &Machine) -> bool {
 
 #[test]
 fn programs_that_end_are_never_called_deadlocked() {
-    let random = &mut SplitMix::new(7);
+    let random = &mut Random::new(7);
     let mut looks = 0;
     while looks < 100_000 {
         let events = 4 + random.below(16);
@@ -141,7 +141,7 @@ fn programs_that_end_are_never_called_deadlocked() {
 
 #[test]
 fn the_generators_make_what_the_properties_need() {
-    let random = &mut SplitMix::new(3);
+    let random = &mut Random::new(3);
     let (mut stuck, mut told, mut partial, mut looks) = (0, 0, 0, 0);
     for seed in 0..2000 {
         let program = program(seed, random);
@@ -164,7 +164,7 @@ fn the_oracle_knows_a_cycle_from_a_late_sender() {
         vec![Op::receive(Some(1), Some(0)), Op::send(1, 0)],
         vec![Op::receive(Some(0), Some(0)), Op::send(0, 0)],
     ]);
-    let end = walk(&cycle, &mut SplitMix::new(1), |_, _| {});
+    let end = walk(&cycle, &mut Random::new(1), |_, _| {});
     assert_eq!(end.can_move(LIMIT), Some(vec![false, false]));
     let late = Program::world(vec![
         vec![Op::receive(Some(1), Some(0))],

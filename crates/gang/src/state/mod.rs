@@ -29,6 +29,7 @@ mod judge;
 mod live;
 mod needs;
 mod snapshot;
+#[doc(hidden)]
 pub mod testing;
 mod verdict;
 

@@ -1,13 +1,13 @@
 //! Random programs: any, and such as always end.
 
 use super::program::{Op, Program};
-use super::random::SplitMix;
+use super::random::Random;
 use crate::state::Collective;
 use idlewave_units::Rank;
 
 impl Program {
     /// A program of 2 to 4 ranks and at most `ops` operations, of which nothing is known.
-    pub fn any(random: &mut SplitMix, ops: usize) -> Program {
+    pub fn any(random: &mut Random, ops: usize) -> Program {
         let mut program = empty(random);
         let ranks = program.ranks.len();
         for _ in 0..ops {
@@ -20,7 +20,7 @@ impl Program {
 
     /// A program that ends in every order of its steps. Both ends of each message, and all members of each collective, are written down in one order of
     /// events; by induction over it every operation ends. Receives from anyone have a tag of their own.
-    pub fn ending(random: &mut SplitMix, events: usize) -> Program {
+    pub fn ending(random: &mut Random, events: usize) -> Program {
         let mut program = empty(random);
         let ranks = program.ranks.len();
         let mut open: Vec<Vec<usize>> = vec![Vec::new(); ranks];
@@ -51,7 +51,7 @@ impl Program {
     }
 
     /// One operation dropped, doubled, exchanged with the next one, or replaced: often it does not end any more.
-    pub fn broken(mut self, random: &mut SplitMix) -> Program {
+    pub fn broken(mut self, random: &mut Random) -> Program {
         let rank = random.below(self.ranks.len());
         let at = random.below(self.ranks[rank].len());
         let new = any_op(random, &self, rank);
@@ -88,7 +88,7 @@ impl Program {
 }
 
 /// Ranks without operations, in a world and perhaps a smaller communicator.
-fn empty(random: &mut SplitMix) -> Program {
+fn empty(random: &mut Random) -> Program {
     let ranks = 2 + random.below(3);
     let mut communicators = vec![(0..ranks).collect::<Vec<_>>()];
     if random.one_in(2) {
@@ -102,7 +102,7 @@ fn empty(random: &mut SplitMix) -> Program {
     }
 }
 
-fn kind(random: &mut SplitMix, program: &Program, communicator: u32) -> Collective {
+fn kind(random: &mut Random, program: &Program, communicator: u32) -> Collective {
     let members = &program.communicators[communicator as usize];
     let root = Rank::new(members[random.below(members.len())] as u32);
     match random.below(6) {
@@ -114,7 +114,7 @@ fn kind(random: &mut SplitMix, program: &Program, communicator: u32) -> Collecti
     }
 }
 
-fn any_op(random: &mut SplitMix, program: &Program, rank: usize) -> Op {
+fn any_op(random: &mut Random, program: &Program, rank: usize) -> Op {
     let mine: Vec<u32> = (0..program.communicators.len() as u32)
         .filter(|c| program.communicators[*c as usize].contains(&rank))
         .collect();
@@ -160,7 +160,7 @@ fn any_op(random: &mut SplitMix, program: &Program, rank: usize) -> Op {
     }
 }
 
-fn message(random: &mut SplitMix, program: &mut Program, open: &mut [Vec<usize>]) {
+fn message(random: &mut Random, program: &mut Program, open: &mut [Vec<usize>]) {
     let communicator = random.below(program.communicators.len()) as u32;
     let members = &program.communicators[communicator as usize];
     let from = random.below(members.len());
@@ -193,7 +193,7 @@ fn message(random: &mut SplitMix, program: &mut Program, open: &mut [Vec<usize>]
 }
 
 /// Some ranks send to one, who takes the messages from anyone.
-fn gather(random: &mut SplitMix, program: &mut Program, tag: i32) {
+fn gather(random: &mut Random, program: &mut Program, tag: i32) {
     let ranks = program.ranks.len();
     let to = random.below(ranks);
     let messages = 1 + random.below(3);
@@ -210,7 +210,7 @@ fn gather(random: &mut SplitMix, program: &mut Program, tag: i32) {
     }
 }
 
-fn wait(random: &mut SplitMix, program: &mut Program, open: &mut [Vec<usize>], rank: usize) {
+fn wait(random: &mut Random, program: &mut Program, open: &mut [Vec<usize>], rank: usize) {
     if open[rank].is_empty() {
         return;
     }

@@ -13,6 +13,6 @@ mod walk;
 
 pub use machine::{Machine, Step};
 pub use program::{Op, Program};
-pub use random::SplitMix;
+pub use random::Random;
 pub use view::Seen;
 pub use walk::walk;

@@ -2,14 +2,14 @@
 
 use super::machine::{Machine, Step};
 use super::program::Program;
-use super::random::SplitMix;
+use super::random::Random;
 
 /// Runs a program until nothing can come next, and shows the machine before each step and at the end. Now and then a rank is stopped for a while, as gang
 /// switching and busy CPUs do; a stopped rank goes on when nobody else can.
 pub fn walk<'a>(
     program: &'a Program,
-    random: &mut SplitMix,
-    mut visit: impl FnMut(&Machine<'a>, &mut SplitMix),
+    random: &mut Random,
+    mut visit: impl FnMut(&Machine<'a>, &mut Random),
 ) -> Machine<'a> {
     let mut machine = Machine::new(program);
     let mut stopped = vec![false; program.ranks.len()];
