@@ -92,7 +92,7 @@ impl Cluster {
     /// Waiting times that fit: a level of the tree gets what 99 of 100 messages take, and its share of how far two clocks are
     /// apart at most. A moment is said in one clock and awaited in another, however many levels lie between them.
     pub fn settings(&self) -> ControllerSettings {
-        let burst = self.handling.get() * (u64::from(self.arity.min(self.nodes as u16)) + 1);
+        let burst = self.handling.get() * (u64::from(self.nodes.min(self.arity.into())) + 1);
         let tree = Roster {
             members: (0..self.nodes).map(NodeId::new).collect(),
             arity: self.arity,
