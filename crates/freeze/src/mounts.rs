@@ -2,6 +2,7 @@
 //! (`proc_pid_mountinfo(5)`).
 
 use crate::freezer::Kind;
+use idlewave_units::foreign::mounted_path;
 use std::path::PathBuf;
 
 /// One mounted hierarchy.
@@ -29,7 +30,7 @@ impl Mount {
     fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
-        let (top, at) = (unescape(fields.next()?), unescape(fields.next()?));
+        let (top, at) = (mounted_path(fields.next()?), mounted_path(fields.next()?));
         let has = |options: &str, option| options.split(',').any(|o| o == option);
         let own_options = fields.next()?;
         let mut after = after.split(' ');
@@ -59,20 +60,6 @@ impl Mount {
         directory.extend(inside.split('/').filter(|part| !part.is_empty()));
         Some(directory)
     }
-}
-
-/// Blank, tab, newline and backslash are octal in mountinfo.
-fn unescape(text: &str) -> String {
-    [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ]
-    .into_iter()
-    .fold(text.to_owned(), |text, (code, plain)| {
-        text.replace(code, plain)
-    })
 }
 
 /// The group of the hierarchy of that kind that a `cgroup` file names.

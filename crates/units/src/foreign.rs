@@ -1,4 +1,5 @@
-//! What messages say of foreign text: where in it something is wrong, and as much of it as a line can hold.
+//! Foreign text: what messages say of it (where in it something is wrong, as much of it as a line can hold), and how the kernel
+//! writes paths.
 
 use std::ops::Range;
 
@@ -40,6 +41,20 @@ pub fn cut(text: &str) -> String {
     }
 }
 
+/// A path of mountinfo as it is (proc_pid_mountinfo(5)): there blank, tab, newline and backslash are octal.
+pub fn mounted_path(text: &str) -> String {
+    [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ]
+    .into_iter()
+    .fold(text.to_owned(), |text, (code, plain)| {
+        text.replace(code, plain)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +84,12 @@ mod tests {
     fn long_text_is_cut_between_characters() {
         assert_eq!(cut(&"ü".repeat(60)), "ü".repeat(60));
         assert_eq!(cut(&"ü".repeat(61)), "ü".repeat(60) + "...");
+    }
+
+    #[test]
+    fn paths_of_mountinfo_have_their_blanks_and_backslashes_again() {
+        assert_eq!(mounted_path("/a\\040b\\011c\\012d"), "/a b\tc\nd");
+        // A backslash that is one does not begin a code.
+        assert_eq!(mounted_path("/a\\134040"), "/a\\040");
     }
 }

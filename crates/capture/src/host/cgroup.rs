@@ -4,6 +4,7 @@
 use super::root::Root;
 use idlewave_run::CgroupQuota;
 use idlewave_units::Nanos;
+use idlewave_units::foreign::mounted_path;
 
 /// Mounts looked at; container hosts have some thousands.
 const MAX_MOUNTS: usize = 100_000;
@@ -139,7 +140,7 @@ impl<'a> Mount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
-        let (top, at) = (unescape(fields.next()?), unescape(fields.next()?));
+        let (top, at) = (mounted_path(fields.next()?), mounted_path(fields.next()?));
         let mut after = after.split(' ');
         let (kind, options) = (after.next()?, after.nth(1).unwrap_or_default());
         let version_2 = match kind {
@@ -181,20 +182,6 @@ impl<'a> Mount<'a> {
             })
             .collect()
     }
-}
-
-/// Blank, tab, newline and backslash are octal in mountinfo.
-fn unescape(text: &str) -> String {
-    [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ]
-    .into_iter()
-    .fold(text.to_owned(), |text, (code, plain)| {
-        text.replace(code, plain)
-    })
 }
 
 /// `cpu.max`: quota and period in us, or `max 100000`.
