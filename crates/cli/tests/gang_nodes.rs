@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/rig.rs"]
+#[path = "../../../tests/nodes/rig.rs"]
 mod rig;
 
 use idlewave_agent::Control;

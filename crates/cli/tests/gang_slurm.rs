@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/rig.rs"]
+#[path = "../../../tests/nodes/rig.rs"]
 #[allow(dead_code)]
 mod rig;
 

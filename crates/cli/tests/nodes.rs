@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/rig.rs"]
+#[path = "../../../tests/nodes/rig.rs"]
 mod rig;
 
 use idlewave_run::tables::{
@@ -11,13 +11,9 @@ use idlewave_run::tables::{
 };
 use idlewave_run::{PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use idlewave_units::NodeId;
-use rig::{root, skip};
+use rig::{root, skip, turn};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Mutex;
-
-/// Half a dozen processes on two CPUs are enough.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const ITERATIONS: usize = 60;
 /// MPI_Init, MPI_Finalize, and two per iteration.
@@ -131,7 +127,7 @@ for n in $IDLEWAVE_NODES; do
 done"#;
 
 fn record_whole(rig: &str, compiler: &str, launcher: &str, run: &str) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let Some(program) = compile(compiler, dir.path()) else {
         return;
@@ -239,7 +235,7 @@ fn mpich_under_slurm_with_pmi2() {
 
 /// The second node's clock is 1000 s ahead: found by the messages within the bound that is stated, and taken away.
 fn record_apart(compiler: &str, launcher: &str) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let Some(program) = compile(compiler, dir.path()) else {
         return;
@@ -293,7 +289,7 @@ fn clocks_that_are_far_apart_are_brought_together_under_mpich() {
 
 /// `idlewave measure` on two nodes whose clocks are 1000 s apart: all ranks' iterations on one clock, and what they say.
 fn measure_apart(launcher: &str) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let script = format!(
         "{launcher} \"$IDLEWAVE\" measure exchange --work 200us --duration 1s -o \"$DIR/run\" >\"$DIR/table\""
@@ -374,7 +370,7 @@ fn check_words(run: &Path, untraced: &str) {
     for what in ["explain", "report"] {
         let out = Command::new(env!("CARGO_BIN_EXE_idlewave"))
             .args([what.as_ref(), run.as_os_str()])
-            .env("IDLEWAVE_EFFORT", "0.01")
+            .env("IDLEWAVE_EFFORT", "0.0001")
             .output()
             .unwrap();
         let words = String::from_utf8_lossy(&out.stdout);
@@ -441,7 +437,7 @@ wait
 exit $code"#;
 
 fn record_killed(who: &str) -> Option<(Output, RunReader, tempfile::TempDir)> {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let program = compile("mpicc.openmpi", dir.path())?;
     let script = format!("WHO={who}\n{KILL_AT_HALF}");
@@ -505,11 +501,11 @@ for p in $launcher; do
     # Where the first process does not reap them, processes that have ended stay as zombies.
     while grep -qs "^State:.[^Z]" /proc/$p/status; do sleep 0.01; done
 done
-"$IDLEWAVE" explain "$DIR/run""#;
+IDLEWAVE_EFFORT=0.0001 "$IDLEWAVE" explain "$DIR/run""#;
 
 #[test]
 fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let Some(program) = compile("mpicc.openmpi", dir.path()) else {
         return;
@@ -536,10 +532,10 @@ fn a_front_that_is_killed_leaves_bundles_that_explain_merges() {
 
 #[test]
 fn slow_links_carry_their_rate_and_no_more() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let script = "cat $IDLEWAVE_NODES_TOPOLOGY >\"$DIR/topology\"; exec mpirun.openmpi -n 2 \"$IDLEWAVE\" measure pingpong \
-                  --bytes 1048576 --duration 1s --json";
+                  --bytes 262144 --duration 300ms --json";
     let rig = "with_nodes --free --slots 1 --rate 100mbit 2";
     let Some(out) = on_nodes(rig, script, Path::new(""), dir.path()) else {
         return;
@@ -547,7 +543,7 @@ fn slow_links_carry_their_rate_and_no_more() {
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let sizes = found["results"]["sizes"].as_array().unwrap();
     let longest = sizes.last().unwrap();
-    assert_eq!(longest["bytes"], 1 << 20);
+    assert_eq!(longest["bytes"], 1 << 18);
     // 12.5 MB/s less the headers of Ethernet, IP and TCP.
     let bandwidth = longest["bandwidth"].as_f64().unwrap();
     assert!((9e6..12.5e6).contains(&bandwidth), "{bandwidth}");
@@ -558,10 +554,10 @@ fn slow_links_carry_their_rate_and_no_more() {
 
 #[test]
 fn nodes_below_different_leaves_share_the_uplink() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let script = "cat $IDLEWAVE_NODES_TOPOLOGY >\"$DIR/topology\"; exec mpirun.openmpi -n 4 \"$IDLEWAVE\" measure pingpong \
-                  --pairs 2 --bytes 262144 --duration 1s --json";
+                  --pairs 2 --bytes 131072 --duration 300ms --json";
     let rig = "with_nodes --free --slots 1 --uplink 100mbit 4";
     let Some(out) = on_nodes(rig, script, Path::new(""), dir.path()) else {
         return;
@@ -583,7 +579,7 @@ fn nodes_below_different_leaves_share_the_uplink() {
 /// A calibration of a few seconds tells that pairs share their nodes' links, writes its files, and fits its samples again.
 #[test]
 fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let script = "mpirun.openmpi -n 4 --map-by ppr:2:node \"$IDLEWAVE\" place calibrate --duration 6s -o \"$DIR/net.toml\" \
                   --samples \"$DIR/samples.json\" --html \"$DIR/net.html\" --json";

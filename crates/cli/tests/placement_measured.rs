@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/rig.rs"]
+#[path = "../../../tests/nodes/rig.rs"]
 mod rig;
 
 use rig::root;
@@ -91,7 +91,7 @@ fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
     }
     println!("{}", told.join("\n"));
     assert!(calibrated, "{told:?}");
-    for (workload, best) in [("is:A", 1), ("halo:128,steps=10,dims=1,open", 2)] {
+    for (workload, best) in [("is:W", 1), ("halo:128,steps=10,dims=1,open", 2)] {
         order_is_predicted(workload, best, &network);
     }
 }

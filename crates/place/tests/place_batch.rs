@@ -3,16 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../tests/nodes/rig.rs"]
+mod rig;
+
 use idlewave_place::batch::{
     AssignedNode, Assignment, Slot, SlurmOptions, intel_machine_file, mpich_host_file,
     open_mpi_host_file, open_mpi_rank_file, slurm_host_file, slurm_script,
 };
-use std::path::{Path, PathBuf};
+use rig::{root, skip, turn};
 use std::process::Command;
-use std::sync::Mutex;
-
-/// Nodes are many processes on few CPUs.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Nodes of ranks: in blocks, round robin, with a tail, against the order of names, and without any order.
 const PLACEMENTS: [&[u32]; 6] = [
@@ -23,21 +22,6 @@ const PLACEMENTS: [&[u32]; 6] = [
     &[3, 3, 1, 1],
     &[3, 1, 2, 3, 1],
 ];
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
-        "not to be skipped: {why}"
-    );
-    println!("skipped: {why}");
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
-}
 
 /// Two ranks at most on each node, the first one on core 1. The nodes' names stand for those that the rig gives.
 fn assignment(of_ranks: &[u32]) -> Assignment {
@@ -86,7 +70,7 @@ fn places(
     files: impl Fn(&Assignment) -> Vec<(&'static str, String)>,
     script: impl Fn(&Assignment) -> String,
 ) -> Option<Vec<Vec<(u32, String)>>> {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     // One that all nodes see, as they do not see /tmp.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut all = "first=${IDLEWAVE_NODES%% *}\nstem=${first%1}\n".to_owned();
@@ -102,21 +86,9 @@ fn places(
             script(&assignment)
         ));
     }
-    let mut words = rig.split(' ');
-    let out = Command::new("timeout")
-        .args(["-k", "5", "100"])
-        .arg(root().join("tests/nodes").join(words.next().unwrap()))
-        .args(words)
-        .args(["3", "sh", "-c", &all])
-        .env("DIR", dir.path())
-        .output()
-        .unwrap();
+    let rig = format!("{rig} 3");
+    let out = rig::on_nodes(&rig, &all, 100, &[("DIR", dir.path())])?;
     let said = String::from_utf8_lossy(&out.stdout);
-    println!("{}{said}", String::from_utf8_lossy(&out.stderr));
-    if out.status.code() == Some(77) {
-        skip(String::from_utf8_lossy(&out.stderr).trim());
-        return None;
-    }
     assert!(out.status.success(), "{:?}", out.status);
     let of_placement = |text: &str| {
         let line = |line: &str| {
@@ -269,7 +241,11 @@ fn slurm_puts_each_rank_where_the_script_and_its_host_file_say() {
             ("script", slurm_script(a, &options)),
         ]
     };
-    let script = |_: &Assignment| "sbatch --quiet --wait -o out script; cat out".to_owned();
+    let script = |_: &Assignment| {
+        // `sbatch --wait` looks every few seconds only.
+        "sbatch --quiet -o out script; while [ -n \"$(squeue -h)\" ]; do sleep 0.1; done; cat out"
+            .to_owned()
+    };
     if let Some(found) = places("with_slurm", files, script) {
         check_nodes(&found);
     }

@@ -4,7 +4,8 @@
 
 mod common;
 
-use common::{on_cluster, skip};
+use common::on_cluster;
+use common::rig::{skip, turn};
 use idlewave_freeze::Uid;
 use idlewave_slurm::conf::Setup;
 use idlewave_slurm::{Job, JobId, ListPids, Moment, find};
@@ -13,10 +14,6 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
-
-/// A cluster each is enough for two CPUs.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Waits until a command's output is one of a pattern's, for 30 s at most.
 const WAIT: &str = r#"
@@ -101,7 +98,7 @@ fn lines<'a>(said: &'a str, first: &str) -> BTreeSet<Vec<&'a str>> {
 
 #[test]
 fn the_processes_of_a_job_are_found_on_both_nodes_and_no_others() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     // In each task a child without variables but the rig's mark; a second job, which is none of it. The sleeps are of this rig only.
     let script = format!(
@@ -121,7 +118,7 @@ for node in $IDLEWAVE_NODES; do
 done
 scancel 1 2"#
     );
-    let Some(said) = on_cluster(&["2"], &script, dir.path()) else {
+    let Some(said) = on_cluster("2", &script, dir.path()) else {
         return;
     };
     assert_eq!(lines(&said, "missing"), BTreeSet::new());
@@ -166,7 +163,7 @@ scancel 1 2"#
 
 #[test]
 fn ranks_below_mpirun_are_found_and_its_daemons_are_not_stopped() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     if !std::process::Command::new("mpirun.openmpi")
         .arg("--version")
         .output()
@@ -186,7 +183,7 @@ done
 scancel 1
 wait || true"#
     );
-    let Some(said) = on_cluster(&["--slots", "1", "2"], &script, dir.path()) else {
+    let Some(said) = on_cluster("--slots 1 2", &script, dir.path()) else {
         return;
     };
     assert_eq!(lines(&said, "missing"), BTreeSet::new());
@@ -207,7 +204,7 @@ wait || true"#
 
 #[test]
 fn slurm_s_slices_go_its_prologs_tell_of_jobs_and_all_of_it_is_put_back() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let _turn = turn();
     let dir = shared();
     let script = format!(
         r#"{WAIT}
@@ -244,11 +241,7 @@ two && await RS states && echo "after $(states)"
 over
 echo "calls $(ls "$DIR" | grep -c "log\.")""#
     );
-    let Some(said) = on_cluster(
-        &["--gang", "5", "--slots", "1", "--login", "2"],
-        &script,
-        dir.path(),
-    ) else {
+    let Some(said) = on_cluster("--gang 5 --slots 1 --login 2", &script, dir.path()) else {
         return;
     };
     for line in ["before RS", "with RR", "same", "after RS", "calls 4"] {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{root, skip};
+use common::rig::{root, skip};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

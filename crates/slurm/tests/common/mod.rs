@@ -3,27 +3,13 @@
 #![allow(dead_code)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use tempfile::TempDir;
 
-/// Says why a test is left out, where it may be.
-#[track_caller]
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
-        "not to be skipped: {why}"
-    );
-    println!("skipped: {why}");
-}
+#[path = "../../../../tests/nodes/rig.rs"]
+pub mod rig;
 
-/// The root of the workspace.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .unwrap()
-}
+use rig::root;
 
 /// Processes that are only files.
 pub struct Proc(TempDir);
@@ -86,30 +72,19 @@ impl Proc {
 /// Runs a shell script on the first node of a cluster of tests/nodes/with_slurm, with ACT set to this test program as its test
 /// `acts_on_a_node`, DIR to a directory that all nodes see, and NODE to what runs a command on a node. `None`, and a line that says
 /// why, where this machine cannot have one.
-pub fn on_cluster(options: &[&str], script: &str, dir: &Path) -> Option<String> {
-    let nodes = root().join("tests/nodes");
+pub fn on_cluster(options: &str, script: &str, dir: &Path) -> Option<String> {
     let act = format!(
         "{} --exact acts_on_a_node --ignored --nocapture --quiet",
         std::env::current_exe().unwrap().display()
     );
-    let out = Command::new("timeout")
-        .args(["-k", "5", "120"])
-        .arg(nodes.join("with_slurm"))
-        .args(options)
-        .args(["bash", "-euc", script])
-        .env("ACT", act)
-        .env("NODE", format!("{} --keep", nodes.join("agent").display()))
-        .env("DIR", dir)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let words = String::from_utf8_lossy(&out.stderr);
-    if out.status.code() == Some(77) {
-        skip(words.trim());
-        return None;
-    }
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    println!("{words}{said}");
+    let node = format!("{} --keep", root().join("tests/nodes/agent").display());
+    let variables = [
+        ("ACT", Path::new(&act)),
+        ("NODE", Path::new(&node)),
+        ("DIR", dir),
+    ];
+    let rig = format!("with_slurm {options}");
+    let out = rig::on_nodes(&rig, &format!("set -eu\n{script}"), 120, &variables)?;
     assert_eq!(out.status.code(), Some(0), "the script failed");
-    Some(said)
+    Some(String::from_utf8_lossy(&out.stdout).into_owned())
 }

@@ -1,7 +1,12 @@
-//! Nodes for tests: namespaces of this machine (tests/nodes/README.md).
+//! Nodes for tests of any crate: namespaces of this machine (README.md).
+
+// Every test program uses a part of it.
+#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -21,7 +26,15 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// Runs a shell script under a rig of tests/nodes with its options, with IDLEWAVE and these variables set, for so many seconds at most.
+/// A turn of one of two tests at a time: each has half a dozen processes, which wait for each other most of the time.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+    let next = NEXT.fetch_add(1, Ordering::Relaxed) % TURNS.len();
+    TURNS[next].lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Runs a shell script under a rig of tests/nodes with its options, with these variables set, and with IDLEWAVE in tests of the command, for so many seconds at most.
 /// `None` if this machine cannot have nodes.
 pub fn on_nodes(
     rig: &str,
@@ -35,7 +48,7 @@ pub fn on_nodes(
         .arg(root().join("tests/nodes").join(words.next().unwrap()))
         .args(words)
         .args(["sh", "-c", script])
-        .env("IDLEWAVE", env!("CARGO_BIN_EXE_idlewave"))
+        .envs(option_env!("CARGO_BIN_EXE_idlewave").map(|program| ("IDLEWAVE", program)))
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .output()
