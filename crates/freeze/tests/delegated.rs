@@ -4,22 +4,16 @@
 
 mod common;
 
-use common::{Act, Counters, Given, LIMIT, NOBODY, count, freezers, is_root, skip};
+use common::{Act, Counters, Given, LIMIT, NOBODY, STILL, freezers, is_root, skip};
 use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
-use std::time::Duration;
 
 /// Not a test: what the children of the tests do.
 #[test]
 fn acts_in_a_child() {
-    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
-    match std::env::var(common::ACT).as_deref() {
-        Ok("count") => count(&argument),
-        Ok("use") => use_it(&argument),
-        _ => {}
-    }
+    common::act(&[("use", use_it)]);
 }
 
 /// As a user without rights, within the control group that was given.
@@ -35,7 +29,7 @@ fn use_it(kind: &str) {
     let mut group = Group::create(&freezer, Uid::own()).unwrap();
     group.add(act.pid()).unwrap();
     group.freeze(LIMIT).unwrap();
-    assert!(counters.stand_still(Duration::from_millis(40)));
+    assert!(counters.stand_still(STILL));
     group.thaw().unwrap();
     counters.await_progress();
     // What root runs is not theirs, whatever the kernel would say.

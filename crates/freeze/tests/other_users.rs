@@ -4,23 +4,15 @@
 
 mod common;
 
-use common::{Act, Counters, LIMIT, NOBODY, count, end, freezers, skip};
+use common::{Act, Counters, LIMIT, NOBODY, STILL, end, freezers, skip};
 use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid};
 use idlewave_units::Pid;
 use std::process::Command;
-use std::time::Duration;
-
-const STILL: Duration = Duration::from_millis(40);
 
 /// Not a test: what the children of the tests do.
 #[test]
 fn acts_in_a_child() {
-    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
-    match std::env::var(common::ACT).as_deref() {
-        Ok("count") => count(&argument),
-        Ok("signals") => stop_and_thaw_with_signals(&argument),
-        _ => {}
-    }
+    common::act(&[("signals", stop_and_thaw_with_signals)]);
 }
 
 #[test]

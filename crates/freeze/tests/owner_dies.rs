@@ -4,28 +4,22 @@
 
 mod common;
 
-use common::{Act, Counters, LIMIT, await_that, cgroups, count, freezers, left_behind, watchdog};
+use common::{Act, Counters, LIMIT, STILL, await_that, cgroups, freezers, left_behind, watchdog};
 use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Uid, Watchdog, recover};
 use idlewave_units::Pid;
 use std::process::Command;
 use std::time::Duration;
 
-const STILL: Duration = Duration::from_millis(40);
-
 /// Not a test: what the children of the tests do.
 #[test]
 fn acts_in_a_child() {
-    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
-    match std::env::var(common::ACT).as_deref() {
-        Ok("count") => count(&argument),
-        Ok("watch") => {
-            Watchdog::serve(Some(51)).unwrap();
-            // The test harness would say more, to nobody.
-            std::process::exit(0);
-        }
-        Ok("own") => own(&argument),
-        _ => {}
-    }
+    common::act(&[("watch", watch), ("own", own)]);
+}
+
+fn watch(_: &str) {
+    Watchdog::serve(Some(51)).unwrap();
+    // The test harness would say more, to nobody.
+    std::process::exit(0);
 }
 
 /// Freezes a process and waits to be killed: `KIND PID guarded|alone`.

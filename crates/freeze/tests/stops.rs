@@ -4,23 +4,16 @@
 
 mod common;
 
-use common::{Act, Counters, LIMIT, await_that, cgroups, count, end, freezers, states};
+use common::{Act, Counters, LIMIT, STILL, await_that, cgroups, end, freezers, states};
 use idlewave_freeze::{FreezeError, Freezer, Group, Uid};
 use idlewave_units::{Nanos, Pid};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const STILL: Duration = Duration::from_millis(40);
-
 /// Not a test: what the children of the tests do.
 #[test]
 fn acts_in_a_child() {
-    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
-    match std::env::var(common::ACT).as_deref() {
-        Ok("count") => count(&argument),
-        Ok("vfork") => have_children_that_are_waited_for(),
-        _ => {}
-    }
+    common::act(&[("vfork", |_| have_children_that_are_waited_for())]);
 }
 
 #[test]
@@ -78,11 +71,17 @@ fn every_process_goes_back_to_where_it_came_from() {
         assert_eq!([cgroups(first.pid()), cgroups(second.pid())], before);
         others.await_progress();
         // What is born in the group goes where the first one came from.
-        let shell =
-            Act::start(Command::new("sh").args(["-c", "echo ready; sleep 1; sleep 20 & wait"]));
+        let directory = tempfile::tempdir().unwrap();
+        let flag = directory.path().join("go");
+        let script = format!(
+            "echo ready; while [ ! -e {} ]; do sleep 0.01; done; sleep 20 & wait",
+            flag.display()
+        );
+        let shell = Act::start(Command::new("sh").args(["-c", &script]));
         given.enter(shell.pid());
         let mut group = Group::create(&freezer, Uid::own()).unwrap();
         group.add(shell.pid()).unwrap();
+        std::fs::write(&flag, "").unwrap();
         let mut born = Vec::new();
         await_that("a child is born", || {
             born = group.members().unwrap();

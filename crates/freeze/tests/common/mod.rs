@@ -12,22 +12,19 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+#[path = "../../../../tests/nodes/rig.rs"]
+mod rig;
+
+pub use rig::skip;
+
 /// What a child of a test does: set, the test program is that child.
 pub const ACT: &str = "IDLEWAVE_FREEZE_ACT";
 /// The user without rights.
 pub const NOBODY: u32 = 65534;
+/// Who counts would have, in that time.
+pub const STILL: Duration = Duration::from_millis(40);
 /// Long enough for a machine that does much else.
 pub const LIMIT: Nanos = Nanos::from_secs(10);
-
-/// Says why a test is left out, where it may be.
-#[track_caller]
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
-        "not to be skipped: {why}"
-    );
-    println!("skipped: {why}");
-}
 
 pub fn is_root() -> bool {
     idlewave_freeze::Uid::own() == idlewave_freeze::Uid::ROOT
@@ -43,6 +40,19 @@ pub fn freezers() -> Vec<Freezer> {
         }
     }
     found
+}
+
+/// An act by its name; it is given its argument.
+pub type Named = (&'static str, fn(&str));
+
+/// What this program does as the child of a test: counts, or one of these by its name. Nothing where it is no child.
+pub fn act(others: &[Named]) {
+    let argument = std::env::var("IDLEWAVE_FREEZE_ARGUMENT").unwrap_or_default();
+    match std::env::var(ACT) {
+        Ok(act) if act == "count" => count(&argument),
+        Ok(act) => others.iter().find(|(name, _)| *name == act).unwrap().1(&argument),
+        Err(_) => {}
+    }
 }
 
 /// A process of a test, killed at its end.
