@@ -369,3 +369,24 @@ fn switch_prolongs_the_lease() {
     let over = agent.handle(at(LEASE + 500), timer(Timer::Lease));
     assert_eq!(thaws(&over), [Slot::All]);
 }
+
+#[test]
+fn of_several_orders_to_thaw_the_last_one_has_to_be_confirmed() {
+    let mut agent = switching();
+    let one = agent.handle(at(50), timer(Timer::Thaw));
+    let all = agent.handle(at(LEASE), timer(Timer::Lease));
+    let gang = Slot::Gang(GangId::new(1));
+    assert_eq!((thaws(&one), thaws(&all)), (vec![gang], vec![Slot::All]));
+    agent.handle(at(LEASE), Event::Notice(Notice::Thawed { epoch: EPOCH }));
+    assert!(!agent.settled());
+    let failed = Event::Notice(Notice::ThawFailed { epoch: EPOCH });
+    let told = agent.handle(at(LEASE), failed);
+    assert!(told.contains(&Action::Report(Report::StillFrozen(EPOCH))));
+    let again = agent.handle(at(LEASE + 100), timer(Timer::Again));
+    assert_eq!(thaws(&again), [Slot::All]);
+    agent.handle(
+        at(LEASE + 101),
+        Event::Notice(Notice::Thawed { epoch: EPOCH }),
+    );
+    assert!(agent.settled());
+}
