@@ -21,39 +21,34 @@ impl Matrix {
         let mut moves = Vec::new();
         for at in (1..self.rows.len()).rev() {
             let from = self.rows[at].id;
-            let mut earlier = self.rows[..at].to_vec();
-            let gangs: Vec<GangId> = self
+            let earlier = &self.rows[..at];
+            // Gangs of one row have no slot in common, so that none takes another one's room.
+            let found: Option<Vec<(GangId, usize)>> = self
                 .gangs
                 .iter()
                 .filter(|(_, home)| home.row == from)
-                .map(|(gang, _)| *gang)
+                .map(|(gang, home)| {
+                    let to = earlier.iter().position(|row| row.free(&home.columns))?;
+                    Some((*gang, to))
+                })
                 .collect();
-            let mut found = Vec::new();
-            for gang in &gangs {
-                let columns = &self.gangs[gang].columns;
-                let Some(row) = earlier.iter_mut().find(|row| row.free(columns)) else {
-                    break;
+            let Some(found) = found else { continue };
+            for (gang, to) in found {
+                let Some(home) = self.gangs.get_mut(&gang) else {
+                    continue;
                 };
-                for column in columns {
-                    row.cells[*column] = Some(Cell::Home(*gang));
+                let row = &mut self.rows[to];
+                for column in &home.columns {
+                    row.cells[*column] = Some(Cell::Home(gang));
                 }
-                found.push(Move {
-                    gang: *gang,
+                home.row = row.id;
+                moves.push(Move {
+                    gang,
                     from,
                     to: row.id,
                 });
             }
-            if found.len() < gangs.len() {
-                continue;
-            }
-            for step in &found {
-                if let Some(home) = self.gangs.get_mut(&step.gang) {
-                    home.row = step.to;
-                }
-            }
-            self.rows.splice(..at, earlier);
             self.rows.remove(at);
-            moves.extend(found);
         }
         self.alternate();
         moves

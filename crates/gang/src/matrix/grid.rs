@@ -199,11 +199,12 @@ impl Matrix {
     /// # Errors
     /// It is not there.
     pub fn remove(&mut self, gang: GangId) -> Result<(), MatrixError> {
-        if self.gangs.remove(&gang).is_none() {
+        let Some(home) = self.gangs.remove(&gang) else {
             return Err(MatrixError::Absent(gang));
-        }
+        };
         for row in &mut self.rows {
-            for cell in &mut row.cells {
+            for column in &home.columns {
+                let cell = &mut row.cells[*column];
                 if matches!(cell, Some(Cell::Home(g) | Cell::Alternate(g)) if *g == gang) {
                     *cell = None;
                 }
