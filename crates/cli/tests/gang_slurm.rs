@@ -4,7 +4,6 @@
 
 mod common;
 #[path = "../../../tests/nodes/rig.rs"]
-#[allow(dead_code)]
 mod rig;
 
 use common::idlewave;

@@ -8,7 +8,7 @@
 //! Floor: for a message on one node two cache lines to the other core and back; for two nodes four wake-ups, two of threads that
 //! sleep and two datagrams; for a switch reading and writing what is copied twice.
 
-use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Device, Policy, Udp};
 use idlewave_fabric::{Fabric, Tag};
 use idlewave_units::Rank;
@@ -103,8 +103,10 @@ fn messages(nodes: [u32; 2]) -> Result<(), Failed> {
     let mut ranks: Vec<Child> = Vec::new();
     for (rank, node) in (0..).zip(nodes) {
         let attachment = Attachment {
-            path: devices[node as usize].path().to_owned(),
-            gang: 0,
+            at: At::Device {
+                path: devices[node as usize].path().to_owned(),
+                gang: 0,
+            },
             rank,
             size: 2,
             idle: Idle::Spin,

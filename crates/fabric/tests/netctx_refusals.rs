@@ -6,7 +6,7 @@
 #[path = "netctx_device/site.rs"]
 mod site;
 
-use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Device, DeviceError, Memory, Policy};
 use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_units::Rank;
@@ -87,8 +87,7 @@ fn what_does_not_fit_a_device_is_refused() {
         let path = device.path().to_owned();
         let idle = Idle::Sleep;
         let attachment = Attachment {
-            path,
-            gang,
+            at: At::Device { path, gang },
             rank,
             size,
             idle,
@@ -163,7 +162,9 @@ fn what_tells_a_process_its_device_is_read_as_written() {
         assert_eq!(Attachment::parse(text).unwrap().to_string(), text);
     }
     let plain = Attachment::parse("/x,1,2,3").unwrap();
-    assert_eq!((plain.gang, plain.rank, plain.size), (1, 2, 3));
+    let (path, gang) = ("/x".into(), 1);
+    assert_eq!(plain.at, At::Device { path, gang });
+    assert_eq!((plain.rank, plain.size), (2, 3));
     assert_eq!(plain.idle, Idle::Spin);
     for text in [
         "",

@@ -3,7 +3,7 @@
 
 use crate::error::TrialError;
 use idlewave_clock::monotonic_ns;
-use idlewave_fabric::netctx::device::{Attachment, Device, Gang, Idle, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Device, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Policy, Udp};
 use idlewave_recording::Stop;
 use idlewave_run::findings::Estimate;
@@ -111,8 +111,10 @@ fn measure(
             .map_err(|e| failed(&e))?;
         for rank in 0..2 {
             let attachment = Attachment {
-                path: device.path().to_owned(),
-                gang,
+                at: At::Device {
+                    path: device.path().to_owned(),
+                    gang,
+                },
                 rank,
                 size: 2,
                 // Ranks of the gang that does not run shall not displace the others: nothing freezes them here.

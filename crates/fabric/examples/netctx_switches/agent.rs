@@ -2,7 +2,7 @@
 //! and each is answered by a line.
 
 use crate::Failed;
-use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Device, Lossy, Misdeeds, Policy, Udp};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -128,8 +128,10 @@ impl Node {
                 continue;
             }
             let attachment = Attachment {
-                path: self.device.path().to_owned(),
-                gang,
+                at: At::Device {
+                    path: self.device.path().to_owned(),
+                    gang,
+                },
                 rank,
                 size: nodes.len() as u32,
                 idle: Idle::Sleep,

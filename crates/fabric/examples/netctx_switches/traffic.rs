@@ -1,7 +1,7 @@
 //! A rank: random messages to all, until it is told to end. What it heard wrong it tells at its end.
 
 use crate::Failed;
-use idlewave_fabric::netctx::device::Attachment;
+use idlewave_fabric::netctx::device::{At, Attachment};
 use idlewave_fabric::{Fabric, Tag};
 use idlewave_units::Rank;
 
@@ -49,7 +49,10 @@ const MOST: usize = 8 + 20_000;
 pub fn run() -> Result<(), Failed> {
     let attachment = Attachment::of_this_process()?.ok_or("find a device in the environment")?;
     let mut fabric = attachment.attach()?;
-    let gang = u64::from(attachment.gang);
+    let At::Device { gang, .. } = attachment.at else {
+        return Err("find a device in the environment".into());
+    };
+    let gang = u64::from(gang);
     let (own, size) = (u64::from(fabric.rank().get()), u64::from(fabric.size()));
     // The parent closes it when all is over; rank 0 decides for all.
     let end = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -4,10 +4,11 @@
 use super::frame::{HEADER_BYTES, MAX_PAYLOAD};
 use crate::mailbox::{Ends, Mailboxes, SLOT_BYTES};
 use crate::matching::Pieces;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One node's way to all others and to itself.
 pub trait Transport: Send {
@@ -71,10 +72,33 @@ impl Transport for Memory {
     }
 }
 
+/// Addresses of nodes, which may come to be known while frames are carried.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses(Arc<Mutex<BTreeMap<u32, SocketAddr>>>);
+
+impl Addresses {
+    /// A node has this address from now on.
+    pub fn know(&self, node: u32, address: SocketAddr) {
+        self.all().insert(node, address);
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u32, SocketAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, node: u32) -> Option<SocketAddr> {
+        self.all().get(&node).copied()
+    }
+
+    fn has(&self, address: &SocketAddr) -> bool {
+        self.all().values().any(|known| known == address)
+    }
+}
+
 /// Over UDP. Frames from other addresses than those of the nodes are dropped; nothing else is proven of a sender.
 pub struct Udp {
     socket: UdpSocket,
-    nodes: Vec<SocketAddr>,
+    nodes: Addresses,
     buffer: Vec<u8>,
 }
 
@@ -84,6 +108,18 @@ impl Udp {
     /// # Errors
     /// The socket cannot be made non-blocking.
     pub fn new(socket: UdpSocket, nodes: Vec<SocketAddr>) -> Result<Self> {
+        let addresses = Addresses::default();
+        for (node, address) in (0..).zip(nodes) {
+            addresses.know(node, address);
+        }
+        Self::with_addresses(socket, addresses)
+    }
+
+    /// With a socket of this node and addresses that may come later. What goes to a node without one is lost.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
+    pub fn with_addresses(socket: UdpSocket, nodes: Addresses) -> Result<Self> {
         socket.set_nonblocking(true)?;
         make_room(&socket);
         Ok(Self {
@@ -130,7 +166,7 @@ impl Transport for Udp {
     }
 
     fn send(&mut self, to: u32, frame: &[u8]) -> bool {
-        let Some(address) = self.nodes.get(to as usize) else {
+        let Some(address) = self.nodes.of(to) else {
             return true;
         };
         match self.socket.send_to(frame, address) {
@@ -144,7 +180,7 @@ impl Transport for Udp {
         // Errors are those of earlier sends. Not forever: another look is soon.
         for _ in 0..16 {
             match self.socket.recv_from(&mut self.buffer) {
-                Ok((length, from)) if self.nodes.contains(&from) => {
+                Ok((length, from)) if self.nodes.has(&from) => {
                     frame.clear();
                     frame.extend_from_slice(&self.buffer[..length]);
                     return true;

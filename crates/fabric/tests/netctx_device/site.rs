@@ -1,6 +1,6 @@
 //! Nodes of this machine with devices, and processes as ranks of gangs on them.
 
-use idlewave_fabric::netctx::device::{Attachment, Gang, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Setup};
 use idlewave_fabric::netctx::{Device, Lossy, Misdeeds, Policy, Transport, Udp};
 use idlewave_fabric::{Fabric, Tag};
 use idlewave_units::{Nanos, Rank};
@@ -155,8 +155,10 @@ impl<T: Transport + 'static> Site<T> {
         let found = self.devices[0].nodes(gang).unwrap();
         for (rank, node) in (0..).zip(&found) {
             let attachment = Attachment {
-                path: self.devices[*node as usize].path().to_owned(),
-                gang,
+                at: At::Device {
+                    path: self.devices[*node as usize].path().to_owned(),
+                    gang,
+                },
                 rank,
                 size: found.len() as u32,
                 idle: idlewave_fabric::netctx::device::Idle::Sleep,

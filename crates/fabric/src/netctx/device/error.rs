@@ -74,7 +74,10 @@ pub enum DeviceError {
     },
     /// What tells a process its device is not understood.
     #[error(
-        "understand IDLEWAVE_NETCTX={0}: give FILE,GANG,RANK,SIZE and then spin, yield or sleep"
+        "understand IDLEWAVE_NETCTX={0}: give FILE,GANG,RANK,SIZE, or ticket:FILE where IDLEWAVE_RANK and IDLEWAVE_SIZE or a launcher tell the rank, and then spin, yield or sleep"
     )]
     Environment(String),
+    /// Nobody has made the device that is waited for.
+    #[error("find the network device that {} is to name: not all ranks of the gang have come within a minute, or the agent of this node has ended", .0.display())]
+    NoTicket(PathBuf),
 }

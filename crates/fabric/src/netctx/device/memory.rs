@@ -39,11 +39,16 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// A new file of zeros, with its memory there, so that no access fails for want of it.
-    pub(super) fn create(path: &Path, bytes: usize) -> Result<Self, DeviceError> {
+    pub(super) fn create(
+        path: &Path,
+        bytes: usize,
+        user: Option<u32>,
+    ) -> Result<Self, DeviceError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create_new(true).mode(MODE);
         let file = options.open(path).map_err(failed("create", path))?;
         let made = || {
+            std::os::unix::fs::fchown(&file, user, None)?;
             // SAFETY: an open file; the call touches no memory of ours.
             match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
                 0 => map(&file, bytes),
@@ -63,20 +68,8 @@ impl Memory {
         let options = options.read(true).write(true);
         let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = options.open(path).map_err(failed("open", path))?;
-        let about = file.metadata().map_err(failed("open", path))?;
-        // SAFETY: the call takes nothing and cannot fail (geteuid(2)).
-        let own = unsafe { libc::geteuid() };
-        let foreign = |reason: &str| DeviceError::Foreign {
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-        };
-        if !about.is_file() || about.len() == 0 {
-            return Err(foreign("it is no file with content"));
-        }
-        if about.uid() != own || about.mode() & 0o077 != 0 {
-            return Err(foreign("it must be this user's, with mode 0600"));
-        }
-        map(&file, about.len() as usize).map_err(failed("map", path))
+        let bytes = is_own(&file, path)?;
+        map(&file, bytes).map_err(failed("map", path))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -101,6 +94,24 @@ impl Drop for Memory {
         // SAFETY: exactly what `map` returned; references into it do not outlive the owner of this.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
+}
+
+/// Refuses what is no file of this user, to which nobody else may write; gives its length.
+pub(super) fn is_own(file: &File, path: &Path) -> Result<usize, DeviceError> {
+    let about = file.metadata().map_err(failed("open", path))?;
+    // SAFETY: the call takes nothing and cannot fail (geteuid(2)).
+    let own = unsafe { libc::geteuid() };
+    let foreign = |reason: &str| DeviceError::Foreign {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    if !about.is_file() || about.len() == 0 {
+        return Err(foreign("it is no file with content"));
+    }
+    if about.uid() != own || about.mode() & 0o077 != 0 {
+        return Err(foreign("it must be this user's, with mode 0600"));
+    }
+    Ok(about.len() as usize)
 }
 
 fn map(file: &File, bytes: usize) -> io::Result<Memory> {
@@ -160,7 +171,7 @@ impl Bell {
     }
 
     /// The owner's end.
-    pub(super) fn create(device: &Path) -> Result<Self, DeviceError> {
+    pub(super) fn create(device: &Path, user: Option<u32>) -> Result<Self, DeviceError> {
         let path = Self::path(device);
         let bytes = path.as_os_str().as_bytes();
         let name = std::ffi::CString::new(bytes).map_err(io::Error::other);
@@ -172,7 +183,13 @@ impl Bell {
             }
         };
         let made = name.and_then(make).map_err(failed("create", &path));
-        made.and_then(|()| Self::open_as(&path, true))
+        made?;
+        let opened = Self::open_as(&path, true);
+        opened.and_then(|bell| {
+            let given = std::os::unix::fs::fchown(&bell.0, user, None);
+            given.map_err(failed("create", &path))?;
+            Ok(bell)
+        })
     }
 
     /// A rank's end.

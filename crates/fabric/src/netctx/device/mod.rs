@@ -7,9 +7,10 @@
 //! may be inside; a rank says that it enters before it looks at the gate, and who switches closes the gate before it looks who
 //! is inside. So contexts are copied while nobody touches them, whether ranks are frozen meanwhile or only kept out.
 //!
-//! All ranks on a device are processes of one user, its owner's: the file has mode 0600. A rank that goes astray breaks its own
+//! All ranks on a device are processes of one user, its owner's or the one that root has made it for: the file has mode 0600. A rank that goes astray breaks its own
 //! gang, and with contexts that are copied possibly others of that user; it does not break the owner, unless it shortens the file.
 
+mod attach;
 mod error;
 mod gang;
 mod memory;
@@ -26,9 +27,10 @@ use super::policy::Policy;
 use idlewave_units::Nanos;
 use std::path::PathBuf;
 
+pub use attach::{At, Attachment, write_ticket};
 pub use error::DeviceError;
 pub use pump::{Device, Drained};
-pub use rank::{Attachment, Idle, RankPort};
+pub use rank::{Idle, RankPort};
 
 /// What a device is made for.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Setup {
     pub context_bytes: usize,
     /// After which time without an answer everything is said again.
     pub timeout: Nanos,
+    /// The user whose processes the ranks are; `None`: this process's own. Root may name another one.
+    pub user: Option<u32>,
 }
 
 impl Setup {
@@ -64,6 +68,7 @@ impl Setup {
             policy: Policy::Resident,
             context_bytes: 1 << 20,
             timeout: Nanos::from_millis(5),
+            user: None,
         }
     }
 }

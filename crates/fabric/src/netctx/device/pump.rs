@@ -85,9 +85,9 @@ impl<T: Transport + 'static> Device<T> {
     /// There is such a file, no memory for it, or no thread; or there are no such devices.
     pub fn new(setup: &Setup, transport: T) -> Result<Self, DeviceError> {
         let shape = Shape::new(setup)?;
-        let shared = Shared::create(&setup.path, shape)?;
+        let shared = Shared::create(&setup.path, shape, setup.user)?;
         let path = setup.path.clone();
-        let bell = Bell::create(&path).inspect_err(|_| {
+        let bell = Bell::create(&path, setup.user).inspect_err(|_| {
             // Ours, and of no use.
             let _ = std::fs::remove_file(&path);
         })?;

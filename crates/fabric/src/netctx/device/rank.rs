@@ -1,14 +1,14 @@
 //! A rank's side of a device: into the rings and out of them, while its gang may.
 
 use super::DeviceError;
+use super::attach::Attachment;
 use super::gang::rouse;
 use super::memory::{Bell, sleep_on};
 use super::shape::{Seat, Shared, places};
 use crate::mailbox::Header;
 use crate::matching::Pieces;
+use crate::netctx::Layout;
 use crate::netctx::piece::{PREFIX, piece, prefix};
-use crate::netctx::{Layout, NetctxFabric};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
@@ -31,85 +31,6 @@ pub enum Idle {
     Yield,
     /// Sleeps after a short while, until something comes.
     Sleep,
-}
-
-/// Which rank of which gang a process is, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attachment {
-    /// The device of its node.
-    pub path: PathBuf,
-    /// Its gang.
-    pub gang: u32,
-    /// Its rank.
-    pub rank: u32,
-    /// Ranks of the gang.
-    pub size: u32,
-    /// How it waits.
-    pub idle: Idle,
-}
-
-impl Attachment {
-    /// The variable that tells a process.
-    pub const VARIABLE: &str = "IDLEWAVE_NETCTX";
-
-    /// What the environment of this process says; `None` where it says nothing.
-    ///
-    /// # Errors
-    /// It says something that is not understood.
-    pub fn of_this_process() -> Result<Option<Self>, DeviceError> {
-        match std::env::var_os(Self::VARIABLE) {
-            None => Ok(None),
-            Some(text) => Self::parse(&text.to_string_lossy()).map(Some),
-        }
-    }
-
-    /// Reads `FILE,GANG,RANK,SIZE`, and behind it perhaps `,spin`, `,yield` or `,sleep`. A file's name may have commas.
-    ///
-    /// # Errors
-    /// It is not of this form.
-    pub fn parse(text: &str) -> Result<Self, DeviceError> {
-        let parse = || {
-            let (rest, last) = text.rsplit_once(',')?;
-            let (rest, idle) = match last {
-                "spin" => (rest, Idle::Spin),
-                "yield" => (rest, Idle::Yield),
-                "sleep" => (rest, Idle::Sleep),
-                _ => (text, Idle::Spin),
-            };
-            let mut words = rest.rsplitn(4, ',');
-            let mut number = || words.next()?.parse().ok();
-            let (size, rank, gang) = (number()?, number()?, number()?);
-            let path = words.next().filter(|path| !path.is_empty())?.into();
-            (rank < size).then_some(Self {
-                path,
-                gang,
-                rank,
-                size,
-                idle,
-            })
-        };
-        parse().ok_or_else(|| DeviceError::Environment(text.to_owned()))
-    }
-
-    /// Attaches this process.
-    ///
-    /// # Errors
-    /// There is no such device, or no such rank on it, or another process is that rank.
-    pub fn attach(&self) -> Result<NetctxFabric, DeviceError> {
-        RankPort::new(self).map(NetctxFabric::new)
-    }
-}
-
-impl std::fmt::Display for Attachment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let idle = match self.idle {
-            Idle::Spin => "spin",
-            Idle::Yield => "yield",
-            Idle::Sleep => "sleep",
-        };
-        let (gang, rank, size) = (self.gang, self.rank, self.size);
-        write!(f, "{},{gang},{rank},{size},{idle}", self.path.display())
-    }
 }
 
 /// A rank that is attached to a device.
@@ -146,15 +67,15 @@ pub struct Rings {
 
 impl RankPort {
     pub(super) fn new(attachment: &Attachment) -> Result<Self, DeviceError> {
+        let (path, gang) = attachment.device()?;
         let refused = |reason: String| DeviceError::Attach {
-            gang: attachment.gang,
+            gang,
             rank: attachment.rank,
             reason,
         };
-        let shared = Shared::open(&attachment.path)?;
-        let bell = Bell::open(&attachment.path)?;
-        let slot = shared.slot_of(attachment.gang);
-        let slot = slot.ok_or(DeviceError::NoSuchGang(attachment.gang))?;
+        let shared = Shared::open(&path)?;
+        let bell = Bell::open(&path)?;
+        let slot = shared.slot_of(gang).ok_or(DeviceError::NoSuchGang(gang))?;
         let nodes = shared.nodes(slot);
         let size = nodes.len() as u32;
         if size != attachment.size {

@@ -187,8 +187,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn create(path: &Path, shape: Shape) -> Result<Self, DeviceError> {
-        let memory = Memory::create(path, shape.bytes())?;
+    pub(super) fn create(
+        path: &Path,
+        shape: Shape,
+        user: Option<u32>,
+    ) -> Result<Self, DeviceError> {
+        let memory = Memory::create(path, shape.bytes(), user)?;
         let shared = Self { memory, shape };
         let front = shared.front();
         let plain = [

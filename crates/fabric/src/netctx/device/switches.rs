@@ -5,7 +5,7 @@ use super::memory::Bell;
 use super::owner::Owner;
 use super::rank::RankPort;
 use super::shape::{Shape, Shared};
-use super::{Attachment, Gang, Idle, Setup};
+use super::{At, Attachment, Gang, Idle, Setup};
 use crate::matching::Pieces;
 use crate::netctx::{Counts, Lossy, Memory, Misdeeds, Policy, Traffic, Transport};
 use idlewave_units::Nanos;
@@ -94,8 +94,8 @@ impl Site {
                 ..Setup::new(path(node))
             };
             let shape = Shape::new(&setup).expect("a shape");
-            let shared = Shared::create(&setup.path, shape).expect("memory");
-            bells.push(Bell::create(&setup.path).expect("a pipe"));
+            let shared = Shared::create(&setup.path, shape, None).expect("memory");
+            bells.push(Bell::create(&setup.path, None).expect("a pipe"));
             let transport = Short(Lossy::new(memory, misdeeds, u64::from(node)));
             let timeout = Nanos::from_micros(50);
             let mut owner = Owner::new(shared, transport, policy, timeout);
@@ -107,8 +107,10 @@ impl Site {
         }
         let attach = |(gang, rank): (u32, u32)| {
             let attachment = Attachment {
-                path: path(PLACES[rank as usize]),
-                gang,
+                at: At::Device {
+                    path: path(PLACES[rank as usize]),
+                    gang,
+                },
                 rank,
                 size: RANKS,
                 idle: Idle::Sleep,
