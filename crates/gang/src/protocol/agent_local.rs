@@ -143,7 +143,9 @@ impl Agent {
                 self.tally.phases.context = took;
                 self.thaw_when_due(step, plan);
             }
-            (Notice::DrainFailed { .. }, Stage::Draining) => self.refuse(step, Why::Drain),
+            (Notice::DrainFailed { .. }, Stage::Draining | Stage::Freezing) => {
+                self.refuse(step, Why::Drain)
+            }
             (Notice::FreezeFailed { .. }, Stage::Freezing) => self.refuse(step, Why::Freeze),
             (Notice::ContextFailed { .. }, Stage::Context) => self.leave(step),
             _ => self.thawed_or_not(step, notice),

@@ -83,7 +83,7 @@ pub enum Notice {
         /// Of the order to thaw.
         epoch: Epoch,
     },
-    /// Draining failed.
+    /// Draining failed, or when all was frozen a process was found to be putting something in.
     DrainFailed {
         /// Of the order.
         epoch: Epoch,
