@@ -86,6 +86,10 @@ pub struct Center<C> {
     timers: Timers,
     tallies: Tallies,
     turn: Turn,
+    /// Gangs with network contexts that have the networks of their nodes.
+    networks: Vec<GangId>,
+    /// Those that shall have them after the switch under way, and whether any had or gets one.
+    coming: (Vec<GangId>, bool),
     /// Length of the turn after the switch under way, and whose turn it ends.
     slice: Nanos,
     left: Slot,
@@ -122,6 +126,8 @@ impl<C: Courier> Center<C> {
                 since: now,
                 until: now,
             },
+            networks: Vec::new(),
+            coming: (Vec::new(), false),
             slice: settings.desk.policy.longest,
             left: Slot::All,
             began: now,
@@ -213,7 +219,7 @@ impl<C: Courier> Center<C> {
     }
 
     fn report(&mut self, report: &Report) {
-        let cost = self.tallies.add(report);
+        let cost = self.tallies.add(report, self.coming.1);
         match report {
             Report::Over {
                 outcome,
@@ -229,6 +235,7 @@ impl<C: Courier> Center<C> {
                 match (outcome, thaw_at) {
                     (Outcome::Switched, Some(thaw_at)) => {
                         self.account(self.left, *stop_at);
+                        self.networks = std::mem::take(&mut self.coming.0);
                         if let Some(cost) = cost {
                             self.desk.switched(cost);
                         }
@@ -295,7 +302,7 @@ impl<C: Courier> Center<C> {
         let there = self.desk.has(running);
         if let Slot::Gang(row) = running {
             let early = || self.desk.policy().ends_early(RowId::new(row.get()));
-            if there && now < self.turn.until && !self.desk.draining() && early().is_none() {
+            if there && now < self.turn.until && !self.desk.lets_all_run() && early().is_none() {
                 return;
             }
         } else if now < self.turn.until {
@@ -314,13 +321,24 @@ impl<C: Courier> Center<C> {
                 return;
             }
         };
-        let again = to == running && !(self.settings.always && to != Slot::All);
+        let again = to == running
+            && !(self.settings.always && to != Slot::All)
+            && !self.waits_for_network();
         if again {
             self.turn.until = now + slice;
             return;
         }
         (self.slice, self.left) = (slice, running);
-        self.event(Event::Switch { to, drain: false });
+        let drain = !self.desk.contexts_of(running).is_empty();
+        let next = self.desk.contexts_of(to);
+        self.coming = (next.clone(), drain || !next.is_empty());
+        self.event(Event::Switch { to, drain });
+    }
+
+    /// Whether a gang has come into the row that runs, as one from a row that is no more, whose context is not there yet.
+    fn waits_for_network(&self) -> bool {
+        let gangs = self.desk.contexts_of(self.protocol.running());
+        gangs.iter().any(|gang| !self.networks.contains(gang))
     }
 
     /// Admits, notes ends, tells who submitted.
@@ -355,10 +373,15 @@ impl<C: Courier> Center<C> {
         let version = self.desk.version();
         if self.said != version {
             self.changed_at = now;
+            if self.waits_for_network() {
+                self.turn.until = self.turn.until.min(now);
+            }
         }
         let state = State::Gangs {
             version,
             gangs: self.desk.specs(),
+            contexts: self.desk.context_specs(),
+            devices: self.desk.devices(),
             eager: self.desk.eager(),
         };
         let bytes = Parcel::State(state).encode();
@@ -405,8 +428,11 @@ impl<C: Courier> Center<C> {
                 node,
                 version,
                 seen,
+                contexts,
+                devices,
             } if node == from => {
                 self.desk.sight(node, version, seen);
+                self.desk.sight_contexts(node, contexts, &devices);
                 self.news = true;
             }
             State::AskTime { sent } => {

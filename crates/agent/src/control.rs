@@ -1,6 +1,7 @@
 //! What people and programs ask the controller on its control socket, one line of JSON each way. Who asks is known from the kernel
 //! (`SO_PEERCRED` of `unix(7)`).
 
+use crate::contexts::Copying;
 use crate::parcel::Mark;
 use idlewave_units::{Nanos, NodeId};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub enum Request {
         weight: u32,
         /// The gang outlives the connection.
         keep: bool,
+        /// Bytes of the network context of each rank, for ranks that are to have one.
+        #[serde(default)]
+        contexts: Option<u64>,
     },
     /// What the ranks of a gang do, as their state pages show it; said by the connection that submitted it, again where it changes, and again and again
     /// while they do nothing.
@@ -148,6 +152,8 @@ pub struct GangStatus {
     pub age: Nanos,
     /// Whether it had no use for its last turns.
     pub idle: bool,
+    /// Bytes of the network context of each of its ranks; `None`: they have none.
+    pub context: Option<u64>,
     /// What its ranks were seen to do last; `None`: nobody looks.
     pub observed: Option<Observation>,
     /// Whether it is to end.
@@ -210,7 +216,8 @@ pub struct SwitchStatus {
     pub cost: Option<Quantiles>,
     /// Between the first and the last node thawed; of one node it is zero. `None` as before.
     pub skew: Option<Quantiles>,
-    /// By phase: its name, and the longest of all nodes. None as before.
+    /// By phase: its name, and the longest of all nodes. None as before; draining and the change of contexts are of switches of gangs that have
+    /// some, and not there without any.
     pub phases: Vec<(String, Quantiles)>,
     /// Costs of all of them, added up.
     pub total: Nanos,
@@ -235,6 +242,8 @@ pub struct Status {
     pub slice_for: Option<Nanos>,
     /// The part of time lost that is aimed at.
     pub overhead: f64,
+    /// What a switch does with network contexts.
+    pub contexts: Copying,
     /// Nodes.
     pub nodes: Vec<NodeStatus>,
     /// The matrix.

@@ -1,6 +1,9 @@
 //! What the controller knows of nodes and gangs: who was admitted, who waits for its ranks, who has ended, and whose turn it is.
 //! Pure: it takes what is said with its time, and is asked.
 
+mod contexts;
+#[cfg(test)]
+mod contexts_tests;
 mod gang;
 mod job;
 #[cfg(test)]
@@ -9,6 +12,7 @@ mod tests;
 pub use job::{DeskError, Job};
 use job::{MOST_CPUS, MOST_NODES, bounded};
 
+use crate::contexts::{Copying, DeviceSpec};
 use crate::control::{GangStatus, Observation, Stage};
 use crate::parcel::{Mark, Seen, Spec};
 use gang::Gang;
@@ -30,6 +34,8 @@ pub struct DeskSettings {
     pub settle: Nanos,
     /// Whether the turns of idle gangs go to others.
     pub yielding: bool,
+    /// What a switch does with network contexts.
+    pub copying: Copying,
 }
 
 /// A node that greeted.
@@ -58,6 +64,8 @@ pub struct Desk {
     version: u64,
     next: u32,
     draining: bool,
+    devices: BTreeMap<u32, DeviceSpec>,
+    next_device: u32,
 }
 
 impl Desk {
@@ -75,6 +83,8 @@ impl Desk {
             version: 1,
             next: 1,
             draining: false,
+            devices: BTreeMap::new(),
+            next_device: 0,
         })
     }
 
@@ -128,6 +138,7 @@ impl Desk {
             return Err(DeskError::Draining);
         }
         job.fits(self.gangs.values().map(|gang| gang.job.user))?;
+        self.check_contexts(&job)?;
         let alive = |gang: &&Gang| !matches!(gang.stage, Stage::Ended);
         let twin = self
             .gangs
@@ -176,6 +187,7 @@ impl Desk {
     pub fn over(&mut self, gang: GangId) {
         if self.gangs.remove(&gang).is_some() {
             self.leave_matrix(gang);
+            self.sweep_devices();
             self.version += 1;
         }
     }
@@ -287,7 +299,7 @@ impl Desk {
             return;
         };
         let processes: u32 = gang.seen.values().map(|seen| seen.processes).sum();
-        gang.trouble = gang.seen.values().find_map(|seen| seen.trouble.clone());
+        gang.trouble = gang.troubles();
         if gang.stage == Stage::Waiting && processes > 0 {
             gang.stage = Stage::Starting;
         }
@@ -386,7 +398,7 @@ impl Desk {
 
     /// Whether there is anybody to switch.
     pub fn has_turns(&self) -> bool {
-        !self.draining && self.matrix.rows().next().is_some()
+        !self.lets_all_run() && self.matrix.rows().next().is_some()
     }
 
     /// Judges which rows have a use for a turn, and says what to do now. With nobody to switch it is `None`: all run.
@@ -442,6 +454,7 @@ impl Desk {
             turns: gang.turns,
             age: now.saturating_sub(gang.since),
             idle: gang.idle(),
+            context: gang.job.contexts,
             observed: gang.observed,
             ending: gang.end,
             trouble: gang.trouble.clone(),

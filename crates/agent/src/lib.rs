@@ -7,6 +7,7 @@
 mod center;
 mod clients;
 mod common_clock;
+mod contexts;
 pub mod control;
 mod courier;
 mod desk;
@@ -14,6 +15,7 @@ mod fault;
 mod guard;
 mod held;
 pub mod marked;
+mod network;
 mod node;
 #[cfg(test)]
 mod node_tests;
@@ -30,6 +32,7 @@ mod witness;
 
 pub use center::{Center, CenterSettings, Note};
 pub use clients::{Clients, Control};
+pub use contexts::{Copying, MOST_RANKS, ticket_of};
 pub use courier::{Courier, Post};
 pub use desk::{DeskError, DeskSettings};
 pub use guard::Guard;

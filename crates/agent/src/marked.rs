@@ -4,6 +4,7 @@
 //! for ranks, forward output, and would take a stopped rank for a stopped job. They are known by name.
 
 use crate::parcel::{Mark, Spec};
+use idlewave_fabric::netctx::device::Attachment;
 use idlewave_freeze::Uid;
 use idlewave_gang::GangId;
 use idlewave_slurm::{How, JobId, Process, Step, Table};
@@ -39,7 +40,8 @@ const LAUNCHERS: [&str; 15] = [
 ];
 
 /// Variables that tell a rank, with those that tell how many there are.
-const RANKS: [(&str, &str); 3] = [
+const RANKS: [(&str, &str); 4] = [
+    (Attachment::RANK, Attachment::SIZE),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("PMIX_RANK", "OMPI_COMM_WORLD_SIZE"),

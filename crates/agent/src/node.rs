@@ -5,10 +5,12 @@ use crate::common_clock::CommonClock;
 use crate::courier::Courier;
 use crate::fault::{self, Phase};
 use crate::held::Gangs;
+use crate::network::Network;
 use crate::parcel::{Parcel, State};
 use crate::scout::{Scout, USUAL};
 use crate::wait::{Timers, wait};
 use crate::witness::Witnesses;
+use idlewave_fabric::netctx::Counts;
 use idlewave_freeze::clock;
 use idlewave_gang::protocol::{
     Action, Agent, AgentSettings, Epoch, Event, Message, Notice, Peer, Report, Slot,
@@ -16,6 +18,7 @@ use idlewave_gang::protocol::{
 use idlewave_units::{Nanos, NodeId};
 use std::collections::VecDeque;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the controller is greeted until it answers, and told what is seen here at most, ends apart.
@@ -76,6 +79,9 @@ pub struct Node<C> {
     agent: Agent,
     gangs: Gangs,
     witnesses: Witnesses,
+    network: Network,
+    /// The epoch of the last order to thaw: what may inject goes on in it.
+    thawed: Epoch,
     /// Of the controller's clock.
     timers: Timers,
     clock: CommonClock,
@@ -105,6 +111,8 @@ impl<C: Courier> Node<C> {
             join: settings.join,
         });
         Ok(Self {
+            network: Network::new(settings.node, Ipv4Addr::LOCALHOST.into()),
+            thawed: Epoch::ZERO,
             settings,
             courier,
             scout: Scout::start(USUAL)?,
@@ -124,6 +132,11 @@ impl<C: Courier> Node<C> {
             notes: Vec::new(),
             left: false,
         })
+    }
+
+    /// Frames of gangs with network contexts come from other nodes to this address, in place of the loopback device's.
+    pub fn listen_at(&mut self, address: IpAddr) {
+        self.network = Network::new(self.settings.node, address);
     }
 
     /// Serves until `stop` is set, or the controller says farewell; then everything is thawed. `log` gets what people may
@@ -201,11 +214,15 @@ impl<C: Courier> Node<C> {
             State::Gangs {
                 version,
                 gangs,
+                contexts,
+                devices,
                 eager,
             } => {
                 self.greeted = true;
                 if version != self.version {
+                    self.network.prepare(&gangs);
                     self.gangs.set(&gangs);
+                    self.network.set(&gangs, &contexts, &devices);
                     self.renew_witnesses();
                     self.version = version;
                     self.tell_at = clock::now();
@@ -225,6 +242,7 @@ impl<C: Courier> Node<C> {
                 self.left = true;
                 // Nobody is there who could put the gangs in step.
                 self.gangs.set(&[]);
+                self.network.set(&[], &[], &[]);
             }
             State::Time { sent, now } => {
                 let by = self.clock.answer(sent, clock::now(), now);
@@ -239,6 +257,9 @@ impl<C: Courier> Node<C> {
             return;
         };
         let now = clock::now();
+        if self.network.sighted(&seen.found) {
+            self.tell_at = now;
+        }
         let ended = self.gangs.sighted(&seen.found, now);
         self.gangs.measured(&seen.cpu);
         self.renew_witnesses();
@@ -283,6 +304,8 @@ impl<C: Courier> Node<C> {
                 } else {
                     Vec::new()
                 },
+                contexts: self.network.seen(),
+                devices: self.network.addresses(),
             }
         } else {
             State::Hello {
@@ -344,25 +367,47 @@ impl<C: Courier> Node<C> {
                 self.notes.extend(note(&report));
                 None
             }
-            // The kernel's network keeps what is under way: nothing is injected, drained or changed for programs that use it.
-            Action::StopInjection(_) | Action::ResumeInjection(_) => None,
-            Action::Drain { epoch, .. } => Some(Notice::Drained {
-                epoch,
-                sent: 0,
-                received: 0,
+            // The kernel's network keeps what is under way: this is for gangs with contexts of their own.
+            Action::StopInjection(_) => {
+                self.network.stop();
+                None
+            }
+            Action::Drain { epoch, .. } => Some(match self.network.drain() {
+                Ok(Counts { sent, received }) => Notice::Drained {
+                    epoch,
+                    sent,
+                    received,
+                },
+                Err(_) => Notice::DrainFailed { epoch },
             }),
-            Action::SwitchContext { epoch, .. } => Some(Notice::ContextSwitched { epoch }),
+            Action::SwitchContext { to, epoch, .. } => Some(match self.network.switch(to) {
+                Ok(()) => Notice::ContextSwitched { epoch },
+                Err(error) => {
+                    self.notes.push(NodeNote::Trouble(error.to_string()));
+                    Notice::ContextFailed { epoch }
+                }
+            }),
+            Action::ResumeInjection(slot) => {
+                self.network.resume(slot, self.thawed);
+                self.notes
+                    .extend(self.network.trouble().map(NodeNote::Trouble));
+                None
+            }
             Action::Freeze { slot, epoch } => {
                 fault::die_at(Phase::Freeze);
-                let frozen = self.gangs.freeze(slot);
+                // Where everything ran until now nobody was told to stop.
+                self.network.stop();
+                let frozen = self.network.drain().map(|_| self.gangs.freeze(slot));
                 fault::die_at(Phase::Frozen);
-                Some(match frozen {
-                    Ok(()) => Notice::Frozen { epoch },
-                    Err(_) => Notice::FreezeFailed { epoch },
+                Some(match (frozen, self.network.check_drained()) {
+                    (Ok(Ok(())), Ok(())) => Notice::Frozen { epoch },
+                    (Ok(Err(_)), _) => Notice::FreezeFailed { epoch },
+                    _ => Notice::DrainFailed { epoch },
                 })
             }
             Action::Thaw { slot, epoch } => {
                 fault::die_at(Phase::Thaw);
+                self.thawed = epoch;
                 let thawed = self.gangs.thaw(slot);
                 fault::die_at(Phase::Thawed);
                 Some(match thawed {

@@ -111,6 +111,8 @@ fn the_end_of_a_gang_is_told_however_seldom_the_scout_looks() {
                 rows: Vec::new(),
                 end: false,
             }],
+            contexts: Vec::new(),
+            devices: Vec::new(),
             eager: false,
         };
         here.send(&Parcel::State(gangs).encode()).unwrap();

@@ -1,6 +1,7 @@
 //! What controller and agents carry to each other beside the protocol of a switch: who is there, which gangs there are, and
 //! what the nodes see of them. All of it is state, said whole and again, so that nothing depends on a single message.
 
+use crate::contexts::{ContextSeen, ContextSpec, DeviceSpec};
 use idlewave_freeze::Uid;
 use idlewave_gang::protocol::Message;
 use idlewave_gang::{GangId, wire};
@@ -114,6 +115,10 @@ pub enum State {
         version: u64,
         /// All gangs there are.
         gangs: Vec<Spec>,
+        /// Those of them that have network contexts.
+        contexts: Vec<ContextSpec>,
+        /// The devices of these.
+        devices: Vec<DeviceSpec>,
         /// Where ranks that are waited for may show up soon.
         eager: bool,
     },
@@ -125,6 +130,10 @@ pub enum State {
         version: u64,
         /// Of each gang.
         seen: Vec<Seen>,
+        /// Of each gang with network contexts.
+        contexts: Vec<ContextSeen>,
+        /// Devices here, and where their frames come to.
+        devices: Vec<(u32, SocketAddr)>,
     },
     /// Agent to controller: what time is it there?
     AskTime {
@@ -223,7 +232,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(gangs in prop::collection::vec(specs(), 0..5), version: u64, eager: bool) {
-            let parcel = Parcel::State(State::Gangs { version, gangs, eager });
+            let contexts = gangs.iter().map(|spec| ContextSpec { gang: spec.gang, placed: None });
+            let contexts = contexts.collect();
+            let parcel = Parcel::State(State::Gangs { version, gangs, contexts, devices: Vec::new(), eager });
             prop_assert_eq!(Parcel::decode(&parcel.encode()).unwrap(), parcel);
         }
 

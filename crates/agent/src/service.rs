@@ -174,6 +174,9 @@ pub fn serve_node(
     };
     let gangs = Gangs::new(freezer, guard, FREEZE_LIMIT);
     let mut node = Node::new(settings, post, gangs)?;
+    if let Address::Udp(at) = &listen {
+        node.listen_at(at.ip());
+    }
     Ok(node.run(stop, log)?)
 }
 

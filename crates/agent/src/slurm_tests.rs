@@ -241,6 +241,7 @@ fn desk() -> Desk {
         rows: 4,
         settle: Nanos::from_millis(100),
         yielding: true,
+        copying: crate::contexts::Copying::Pointer,
     })
     .unwrap();
     for node in NODES {
@@ -263,6 +264,7 @@ fn bring(desk: &mut Desk, mark: Mark) -> GangId {
         mark,
         class: Class::Production,
         weight: 1,
+        contexts: None,
     };
     desk.submit(job, Nanos::ZERO).unwrap()
 }

@@ -15,6 +15,9 @@ const LONGEST: Nanos = Nanos::from_secs(3600);
 /// The phases of a switch, in order. What is left of the whole went into messages: READY up the tree and SWITCH down.
 pub const PHASES: [&str; 6] = ["stop", "drain", "freeze", "context", "thaw", "messages"];
 
+/// Those of them that are of the network.
+const NETWORK: [usize; 2] = [1, 3];
+
 /// Times of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -24,6 +27,8 @@ pub struct Times {
     pub skew: Nanos,
     /// As [`PHASES`].
     pub phases: [Nanos; 6],
+    /// Whether the network of any gang was drained or changed.
+    pub network: bool,
 }
 
 /// What is known of all switches.
@@ -38,8 +43,9 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// Takes the end of a switch, and says what it cost if it was carried out and its nodes told their times.
-    pub fn add(&mut self, report: &Report) -> Option<Nanos> {
+    /// Takes the end of a switch, and says what it cost if it was carried out and its nodes told their times. `network`: whether a gang
+    /// with contexts had the CPUs before it, or has them after it.
+    pub fn add(&mut self, report: &Report, network: bool) -> Option<Nanos> {
         let Report::Over {
             outcome,
             stop_at,
@@ -76,6 +82,7 @@ impl Tallies {
                 // The longest phases of several nodes may add up to more than the whole.
                 cost.saturating_sub(sum),
             ],
+            network,
         };
         if self.last.len() == WINDOW {
             self.last.pop_front();
@@ -89,7 +96,12 @@ impl Tallies {
     /// For people and programs.
     pub fn status(&self) -> SwitchStatus {
         let of = |time: fn(&Times) -> Nanos| quantiles(self.last.iter().map(time).collect());
-        let phase = |i: usize| quantiles(self.last.iter().map(|t| t.phases[i]).collect());
+        let phase = |i: usize| {
+            // Of other switches they say nothing.
+            let counts = |times: &&Times| times.network || !NETWORK.contains(&i);
+            let of = self.last.iter().filter(counts);
+            quantiles(of.map(|times| times.phases[i]).collect())
+        };
         let bins = self.histogram.non_empty().into_iter();
         SwitchStatus {
             switched: self.switched,
@@ -182,7 +194,7 @@ mod tests {
         };
         let mut tallies = Tallies::default();
         let report = over(Outcome::Switched, Some((us(1_290), us(1_300))), phases);
-        assert_eq!(tallies.add(&report), Some(us(300)));
+        assert_eq!(tallies.add(&report, true), Some(us(300)));
         let times = tallies.last[0];
         assert_eq!(times.phases.map(|p| p.get()).iter().sum::<u64>(), 300_000);
         assert_eq!((times.skew, times.phases[5]), (us(10), us(109)));
@@ -196,12 +208,42 @@ mod tests {
     }
 
     #[test]
+    fn phases_of_the_network_are_told_of_switches_that_had_them() {
+        let phases = |drain| Phases {
+            drain,
+            ..Phases::default()
+        };
+        let report = |drain| {
+            over(
+                Outcome::Switched,
+                Some((us(1_290), us(1_300))),
+                phases(drain),
+            )
+        };
+        let mut tallies = Tallies::default();
+        let told = |tallies: &Tallies, name: &str| {
+            let phases = tallies.status().phases;
+            phases
+                .into_iter()
+                .find(|(of, _)| of == name)
+                .map(|(_, q)| (q.n, q.median))
+        };
+        tallies.add(&report(us(0)), false);
+        assert_eq!(told(&tallies, "drain"), None);
+        assert_eq!(told(&tallies, "context"), None);
+        tallies.add(&report(us(20)), true);
+        assert_eq!(told(&tallies, "drain"), Some((1, us(20))));
+        assert_eq!(told(&tallies, "context"), Some((1, us(0))));
+        assert_eq!(told(&tallies, "freeze"), Some((2, us(0))));
+    }
+
+    #[test]
     fn an_aborted_switch_is_counted_by_its_reason_and_costs_nothing_known() {
         let mut tallies = Tallies::default();
         let phases = Phases::default();
         for why in [Why::Freeze, Why::Missing, Why::Freeze] {
             assert_eq!(
-                tallies.add(&over(Outcome::Aborted(why), None, phases)),
+                tallies.add(&over(Outcome::Aborted(why), None, phases), true),
                 None
             );
         }

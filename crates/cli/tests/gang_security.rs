@@ -342,6 +342,7 @@ fn submit(token: &str, user: u32) -> Request {
         interactive: true,
         weight: 10_000,
         keep: true,
+        contexts: None,
     }
 }
 

@@ -6,7 +6,7 @@
 #[path = "netctx_device/site.rs"]
 mod site;
 
-use idlewave_fabric::netctx::device::{Attachment, Gang, Idle, Setup};
+use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{
     Device, DeviceError, Header, Kind, Link, NetctxFabric, Policy, Transport, Udp,
 };
@@ -23,8 +23,10 @@ fn attach<T: Transport + 'static>(site: &Site<T>, gang: u32) -> Vec<NetctxFabric
     let size = site.devices.len() as u32;
     let of = |(rank, device): (u32, &Device<T>)| {
         let attachment = Attachment {
-            path: device.path().to_owned(),
-            gang,
+            at: At::Device {
+                path: device.path().to_owned(),
+                gang,
+            },
             rank,
             size,
             idle: Idle::Sleep,

@@ -50,6 +50,7 @@ impl<C: Courier> Center<C> {
                 interactive,
                 weight,
                 keep,
+                contexts,
             } => {
                 if of != user && !brings {
                     return refused(&format!("submit processes of user {of}"));
@@ -65,6 +66,7 @@ impl<C: Courier> Center<C> {
                     mark,
                     class,
                     weight,
+                    contexts,
                 };
                 let gang = self.desk.submit(job, now).map_err(|e| e.to_string())?;
                 if !keep {
@@ -137,6 +139,7 @@ impl<C: Courier> Center<C> {
             slice: slice.length,
             slice_for: slice.cost,
             overhead: policy.settings().overhead,
+            contexts: self.settings.desk.copying,
             nodes: self.desk.nodes().iter().map(node).collect(),
             rows: self.desk.matrix().rows().map(|row| self.row(row)).collect(),
             gangs: self.desk.gangs(now),

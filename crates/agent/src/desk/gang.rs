@@ -1,5 +1,6 @@
 //! One gang, as the controller knows it.
 
+use super::contexts::Contexts;
 use super::{Job, NodeFacts};
 use crate::control::{Observation, Stage};
 use crate::parcel::{Mark, Seen};
@@ -35,11 +36,16 @@ pub(super) struct Gang {
     initialised: Option<bool>,
     /// Turns that it had had when its ranks were last said to do nothing.
     rested: Option<Nanos>,
+    /// If it asked for network contexts: what is known of them, and why it has none.
+    pub(super) contexts: Option<Contexts>,
+    pub(super) refused: Option<String>,
 }
 
 impl Gang {
     pub(super) fn new(job: Job, now: Nanos) -> Self {
         Self {
+            contexts: job.contexts.map(|_| Contexts::default()),
+            refused: None,
             job,
             stage: Stage::Waiting,
             seen: BTreeMap::new(),
@@ -150,7 +156,8 @@ impl Gang {
     /// Whether all ranks are there and have been for a while. A gang whose launcher tells no number of ranks is complete when its processes stay the same.
     /// One whose ranks were seen to be past MPI_Init need not wait for long, and one that is in it waits.
     pub(super) fn complete(&self, settle: Nanos) -> bool {
-        let settle = match self.initialised {
+        let attached = self.contexts.as_ref().map(Contexts::attached);
+        let settle = match attached.or(self.initialised) {
             None => settle,
             Some(true) => settle.min(INITIALISED),
             Some(false) => return false,
@@ -162,10 +169,27 @@ impl Gang {
         all && steady && here().next().is_some()
     }
 
-    /// Slots on each node: one for each rank, and not more than the node has.
+    /// What is wrong with it, as nodes say.
+    pub(super) fn troubles(&self) -> Option<String> {
+        let contexts = || {
+            self.contexts
+                .iter()
+                .flat_map(|contexts| contexts.seen.values())
+        };
+        let failed = || contexts().any(|seen| seen.failed);
+        let of_contexts = || contexts().find_map(|seen| seen.trouble.clone());
+        let seen = self.seen.values().find_map(|seen| seen.trouble.clone());
+        let seen = seen.or_else(|| self.refused.clone()).or_else(of_contexts);
+        seen.or_else(|| failed().then(|| "one of its ranks failed or died".to_owned()))
+    }
+
+    /// Slots on each node: one for each rank, and not more than the node has. A gang with network contexts has the network of its nodes to
+    /// itself, and so all slots there.
     pub(super) fn demand(&self, nodes: &BTreeMap<NodeId, NodeFacts>) -> Vec<(NodeId, u32)> {
         let slots = |node: &NodeId, seen: &Seen| {
-            let wanted = if seen.ranks > 0 {
+            let wanted = if self.contexts.is_some() {
+                u32::MAX
+            } else if seen.ranks > 0 {
                 seen.ranks
             } else {
                 seen.processes

@@ -40,6 +40,8 @@ pub struct Job {
     pub class: Class,
     /// Its share against others of its class, from 1.
     pub weight: u32,
+    /// Bytes of the network context of each rank, for ranks that are to have one.
+    pub contexts: Option<u64>,
 }
 
 impl Job {
@@ -106,6 +108,9 @@ pub enum DeskError {
     /// There are too many: so many.
     #[error("admit a gang: there are {0} already; wait until some have ended")]
     Many(usize),
+    /// It cannot have the network contexts that it asks for.
+    #[error("give a gang network contexts: {0}")]
+    Contexts(String),
     /// Settings out of range.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -123,6 +128,7 @@ mod tests {
             mark: Mark::Token(mark.to_owned()),
             class: Class::Production,
             weight: 1,
+            contexts: None,
         }
     }
 

@@ -5,11 +5,11 @@ mod turns;
 
 use super::*;
 
-const SETTLE: Nanos = Nanos::from_secs(1);
-const HERE: NodeId = NodeId::new(0);
+pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
+pub(super) const HERE: NodeId = NodeId::new(0);
 const THERE: NodeId = NodeId::new(1);
 
-fn ms(ms: u64) -> Nanos {
+pub(super) fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
@@ -23,18 +23,19 @@ fn facts(cpus: u32) -> NodeFacts {
     }
 }
 
-fn job(token: &str) -> Job {
+pub(super) fn job(token: &str) -> Job {
     Job {
         name: token.to_owned(),
         user: 7,
         mark: Mark::Token(token.to_owned()),
         class: Class::Production,
         weight: 1,
+        contexts: None,
     }
 }
 
 /// So many ranks of so many, all with a process, there for a while.
-fn seen(gang: GangId, ranks: u32, size: Option<u32>, steady: Nanos) -> Seen {
+pub(super) fn seen(gang: GangId, ranks: u32, size: Option<u32>, steady: Nanos) -> Seen {
     Seen {
         gang: gang.get(),
         processes: ranks,
@@ -45,12 +46,13 @@ fn seen(gang: GangId, ranks: u32, size: Option<u32>, steady: Nanos) -> Seen {
     }
 }
 
-fn desk_of(nodes: &[u32], rows: usize) -> Desk {
+pub(super) fn desk_of(nodes: &[u32], rows: usize) -> Desk {
     let settings = DeskSettings {
         policy: Settings::default(),
         rows,
         settle: SETTLE,
         yielding: true,
+        copying: crate::contexts::Copying::Pointer,
     };
     let mut desk = Desk::new(settings).unwrap();
     for (node, cpus) in (0..).zip(nodes) {

@@ -100,6 +100,7 @@ pub fn settings(slice: Nanos) -> CenterSettings {
             rows: 8,
             settle: Nanos::from_millis(200),
             yielding: true,
+            copying: idlewave_agent::Copying::Pointer,
         },
         always: false,
         owner: Uid::own().get(),
@@ -212,6 +213,7 @@ impl Job {
             interactive: false,
             weight: 1,
             keep: false,
+            contexts: None,
         };
         let Reply::Submitted { gang } = control.ask(&request).unwrap() else {
             panic!("not submitted");

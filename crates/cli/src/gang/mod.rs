@@ -6,10 +6,12 @@ mod local;
 mod ranks;
 mod serve;
 mod slurm;
+mod starter;
 mod study;
 mod submit;
 mod text;
 mod watch;
+mod ways;
 mod words;
 
 use crate::exit::{Exit, Failure};
@@ -23,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo idlewave gang start --background
   idlewave gang submit -- mpirun -n 2 ./app
+  idlewave gang submit --context 1MiB --ranks 2 -- idlewave measure is
   idlewave gang status --watch
   sudo idlewave gang stop";
 
@@ -64,6 +67,9 @@ enum Gang {
     /// Be a program of the study
     #[command(hide = true)]
     Program(study::ProgramArgs),
+    /// Start the ranks of a gang
+    #[command(hide = true)]
+    Ranks(starter::StarterArgs),
     /// Thaw what an agent froze when it dies
     #[command(hide = true)]
     Watchdog(serve::WatchdogArgs),
@@ -114,7 +120,8 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
         Gang::Agent(args) => until_stopped(|stop| serve::agent(&args, stop)),
         Gang::Slurm(args) => slurm::run_slurm(&args),
         Gang::Watchdog(args) => serve::watchdog(&args),
-        // Its signals are the command's own.
+        // Their signals are the command's own.
+        Gang::Ranks(args) => starter::run_ranks(&args),
         Gang::Submit(args) => submit::submit(&args),
         Gang::Watch(args) => watch::run_watch(&args),
         Gang::Study(args) => until_stopped(|stop| study::run_study(&args, stop)),

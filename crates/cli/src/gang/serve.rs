@@ -2,14 +2,15 @@
 
 use super::background::background;
 use super::local::Local;
+use super::ways::{Contexts, Freezer};
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use idlewave_agent::{
     CenterOptions, CenterSettings, DeskSettings, NodeNote, NodeOptions, Note, Place, ServiceError,
     Trust, own_user, serve_center, serve_node,
 };
-use idlewave_freeze::{Kind, Watchdog};
+use idlewave_freeze::Watchdog;
 use idlewave_gang::policy;
 use idlewave_gang::protocol::ControllerSettings;
 use idlewave_recording::Stop;
@@ -25,34 +26,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Where root's service is asked.
 pub const ROOTS_SOCKET: &str = "/run/idlewave/gang.sock";
-
-/// How processes are stopped.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Freezer {
-    /// The freezer of cgroup v2
-    V2,
-    /// The freezer of cgroup v1
-    V1,
-    /// SIGSTOP and SIGCONT
-    Signals,
-}
-
-impl Freezer {
-    fn kind(self) -> Kind {
-        match self {
-            Freezer::V2 => Kind::V2,
-            Freezer::V1 => Kind::V1,
-            Freezer::Signals => Kind::Signals,
-        }
-    }
-    fn word(self) -> &'static str {
-        match self {
-            Freezer::V2 => "v2",
-            Freezer::V1 => "v1",
-            Freezer::Signals => "signals",
-        }
-    }
-}
 
 #[derive(Debug, Args)]
 pub struct StartArgs {
@@ -98,6 +71,9 @@ pub struct StartArgs {
     /// Idle gangs keep their turns, instead of leaving them to others
     #[arg(long)]
     no_yield: bool,
+    /// What a switch does with network contexts (submit --context)
+    #[arg(long, value_enum, default_value = "pointer", value_name = "WAY")]
+    contexts: Contexts,
     /// How processes are stopped [default: the best that works]
     #[arg(long, value_name = "WAY")]
     freezer: Option<Freezer>,
@@ -313,6 +289,7 @@ fn settings(args: &StartArgs) -> CenterSettings {
             rows: usize::from(args.rows),
             settle: args.settle,
             yielding: !args.no_yield,
+            copying: args.contexts.into(),
         },
         always: args.always,
         owner: own_user(),

@@ -182,6 +182,7 @@ fn brought(job: &Job) -> Request {
         interactive: false,
         weight: 1,
         keep: true,
+        contexts: None,
     }
 }
 

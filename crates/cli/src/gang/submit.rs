@@ -7,10 +7,11 @@ use crate::exit::{Exit, Failure};
 use crate::report_failure;
 use clap::Args;
 use idlewave_agent::control::{Observation, Reply, Request, Stage};
-use idlewave_agent::{Control, Mark, marked, wait};
+use idlewave_agent::{Control, MOST_RANKS, Mark, marked, ticket_of, wait};
+use idlewave_fabric::netctx::device::Attachment;
 use idlewave_freeze::clock;
 use idlewave_record::{Machine, Signals, exit_code, find_launch, start, wait_for};
-use idlewave_units::Nanos;
+use idlewave_units::{Bytes, Nanos};
 use idlewave_watch::{Job, Look};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -33,6 +34,12 @@ pub struct SubmitArgs {
     /// Its share against other gangs, from 1
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     weight: u32,
+    /// Give each rank a network context of this size, as in 1MiB, for programs that speak by idlewave's own messages (idlewave measure)
+    #[arg(long, value_name = "SIZE", conflicts_with = "kill")]
+    context: Option<Bytes>,
+    /// Start so many ranks on this node; for --context without a launcher [default: 1]
+    #[arg(long, value_name = "N", requires = "context", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
+    ranks: Option<u32>,
     /// Name to be shown [default: the program's]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -72,15 +79,40 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     // With a launcher only the ranks bear the mark, on whichever node they are.
     let mark = format!("{}={token}", marked::VARIABLE);
-    let ranks = match args.no_watch {
+    // Ranks with contexts are no ranks of MPI.
+    let ranks = match args.no_watch || args.context.is_some() {
         true => None,
         false => Some(Ranks::prepare(Words::new(false))?),
     };
+    let ticket = args
+        .context
+        .and_then(|_| ticket_of(&Mark::Token(token.clone())));
+    let mut shim = vec![OsString::from("env"), OsString::from(&mark)];
+    if let Some(ticket) = &ticket {
+        let mut variable = OsString::from(format!("{}=", Attachment::VARIABLE));
+        variable.push(Attachment::of_ticket(ticket));
+        shim.push(variable);
+    }
     let (command, environment) = match &launch {
         Some(launch) => {
-            let mut shim = vec![OsString::from("env"), OsString::from(&mark)];
+            if args.ranks.is_some() {
+                return Err(
+                    Failure::new(Exit::Usage, "start ranks with --ranks and a launcher")
+                        .with_next("leave --ranks out: the launcher says how many there are"),
+                );
+            }
             shim.extend(ranks.iter().flat_map(Ranks::shim));
             (launch.with_shim(&args.command, &shim), Vec::new())
+        }
+        None if ticket.is_some() => {
+            let program = std::env::current_exe()
+                .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?;
+            let count = args.ranks.unwrap_or(1).to_string();
+            let mut words = vec![program.into_os_string()];
+            words.extend(["gang", "ranks", &count, "--"].map(OsString::from));
+            words.extend(shim);
+            words.extend(args.command.iter().cloned());
+            (words, Vec::new())
         }
         None => {
             let variable = (OsString::from(marked::VARIABLE), OsString::from(&token));
@@ -113,6 +145,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         interactive: args.interactive,
         weight: args.weight,
         keep: false,
+        contexts: args.context.map(Bytes::get),
     };
     let gang = match control.ask(&request) {
         Ok(Reply::Submitted { gang }) => gang,
@@ -144,6 +177,10 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         killed: false,
     };
     let status = wait_for(child, &mut signals, |end| submitted.step(end));
+    if let Some(ticket) = ticket {
+        // Its agent has removed it, unless it was killed.
+        let _ = std::fs::remove_file(ticket);
+    }
     if let (true, Some(ranks)) = (args.verbose, &submitted.ranks) {
         ranks.words.end(begun.elapsed());
     }

@@ -1,9 +1,11 @@
 //! What the service says, for people (80 columns) and for Prometheus.
 
+use idlewave_agent::Copying;
 use idlewave_agent::control::{
     GangStatus, Observation, Quantiles, RowStatus, Stage, Status, SwitchStatus,
 };
-use idlewave_units::Nanos;
+use idlewave_units::{Bytes, Nanos};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Slots of a row that are drawn; more are counted.
@@ -88,7 +90,8 @@ fn cut(text: &str, columns: usize) -> String {
 pub fn status(status: &Status) -> String {
     let mut text = String::new();
     let doing = match (status.draining, status.running) {
-        (true, _) => "drained: everything runs".to_owned(),
+        (true, None) => "drained: everything runs".to_owned(),
+        (true, Some(row)) => format!("drained, gangs with contexts take turns: row {row}"),
         (false, None) if status.rows.is_empty() => "no gang to switch: everything runs".to_owned(),
         (false, None) => "everything runs".to_owned(),
         (false, Some(row)) => format!("row {row} has the CPUs"),
@@ -107,6 +110,17 @@ pub fn status(status: &Status) -> String {
             status.slice
         ),
     };
+    let sizes = status.gangs.iter().filter_map(|gang| gang.context);
+    let sizes: BTreeSet<Bytes> = sizes.map(Bytes::new).collect();
+    if !sizes.is_empty() {
+        let sizes: Vec<String> = sizes.iter().map(Bytes::to_string).collect();
+        let how = match status.contexts {
+            Copying::All => "copied out and in",
+            Copying::Valid => "copied as far as they mean something",
+            Copying::Pointer => "changed by a pointer",
+        };
+        let _ = writeln!(text, "  network contexts of {}, {how}", sizes.join(", "));
+    }
     text.push_str("\nNODES\n");
     if status.nodes.is_empty() {
         text.push_str("  none has come yet\n");
@@ -220,7 +234,12 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
     };
     line("whole switch", cost);
     for (name, quantiles) in &switches.phases {
-        line(&format!("  {name}"), quantiles);
+        // Of those that had to do with the network.
+        let of = match quantiles.n == cost.n {
+            true => String::new(),
+            false => format!(" (of {})", quantiles.n),
+        };
+        line(&format!("  {name}{of}"), quantiles);
     }
     line("skew of thaw", skew);
     histogram(text, &switches.histogram);
@@ -334,6 +353,25 @@ pub fn metrics(status: &Status) -> String {
         "gauge",
         "Whether ranks of a gang wait for each other for ever.",
         of(|g| f64::from(u8::from(deadlocked(g)))),
+    );
+    let phases = s.phases.iter().flat_map(|(name, q)| {
+        let quantile = |of: &str, time: Nanos| {
+            (
+                format!("{{phase=\"{}\",quantile=\"{of}\"}}", label(name)),
+                seconds(time),
+            )
+        };
+        [
+            quantile("0.5", q.median),
+            quantile("0.9", q.p90),
+            quantile("0.99", q.p99),
+        ]
+    });
+    one(
+        "phase_seconds",
+        "gauge",
+        "Quantiles of the phases of switches of late; drain and context are of gangs with network contexts.",
+        phases.collect(),
     );
     let mut sum = 0;
     let mut buckets = Vec::new();

@@ -1,0 +1,126 @@
+//! What controller and agents say to each other about gangs with network contexts: which devices there are, which gangs are on
+//! them, and which of their ranks have come. All of it is state, said whole and again, as everything beside the protocol.
+//!
+//! A gang comes to a device when all of its ranks were seen, on whichever nodes: only then it is known which rank is where. Until then they wait for
+//! their ticket, a file in memory that names the device.
+
+use crate::parcel::Mark;
+use idlewave_fabric::netctx::Policy;
+use idlewave_units::NodeId;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Gangs with contexts at a time. What agents are told of all of them fits a message of the link.
+pub const MOST_GANGS: usize = 8;
+/// Ranks of one of them.
+pub const MOST_RANKS: u32 = 256;
+/// Gangs on one device: each has memory there while it runs, or for good.
+pub const MOST_ON_DEVICE: usize = 4;
+/// Where tickets and devices are.
+pub const MEMORY: &str = "/dev/shm";
+
+/// How the names of tickets begin; the mark of the gang follows.
+pub const TICKET: &str = "idlewave-netctx-";
+
+/// What a switch does with the contexts of the gangs on one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Copying {
+    /// All of the old one is copied out, and all of the new one in.
+    All,
+    /// What means something is.
+    Valid,
+    /// Each gang has memory of its own, and a pointer says whose turn it is.
+    #[default]
+    Pointer,
+}
+
+impl From<Copying> for Policy {
+    fn from(copying: Copying) -> Self {
+        match copying {
+            Copying::All => Policy::Whole,
+            Copying::Valid => Policy::Valid,
+            Copying::Pointer => Policy::Resident,
+        }
+    }
+}
+
+/// A gang with contexts, as agents need to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSpec {
+    /// Its number.
+    pub gang: u32,
+    /// Where its ranks are; `None`: not all have come.
+    pub placed: Option<Placed>,
+}
+
+/// Where the ranks of a gang are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The number of its device, the same on all nodes.
+    pub device: u32,
+    /// By rank: the node.
+    pub nodes: Vec<u32>,
+}
+
+/// A device, of which each node with ranks of its gangs has one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceSpec {
+    /// Its number.
+    pub device: u32,
+    /// The user whose ranks are on it.
+    pub user: u32,
+    /// Bytes of a context.
+    pub bytes: u64,
+    /// The most ranks of a gang on one node.
+    pub places: u32,
+    /// The most ranks of a gang.
+    pub ranks: u32,
+    /// What a switch does.
+    pub copying: Copying,
+    /// Where its frames go on each node.
+    pub at: Vec<(NodeId, SocketAddr)>,
+}
+
+/// What an agent sees of a gang with contexts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSeen {
+    /// Its number.
+    pub gang: u32,
+    /// Ranks that are here.
+    pub ranks: Vec<u32>,
+    /// Ranks there are, as their launcher told them.
+    pub size: Option<u32>,
+    /// How many of those here are attached to their contexts.
+    pub attached: u32,
+    /// Whether one of its ranks failed or died.
+    pub failed: bool,
+    /// Why it has no device here.
+    pub trouble: Option<String>,
+}
+
+/// Where the ranks with this mark find their device; `None` if a mark is no name of a file.
+pub fn ticket_of(mark: &Mark) -> Option<PathBuf> {
+    let Mark::Token(token) = mark else {
+        return None;
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let fits = !token.is_empty() && token.bytes().all(plain);
+    fits.then(|| Path::new(MEMORY).join(format!("{TICKET}{token}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_named_by_a_mark_that_is_no_path() {
+        let of = |token: &str| ticket_of(&Mark::Token(token.to_owned()));
+        let path = Path::new("/dev/shm/idlewave-netctx-12.34");
+        assert_eq!(of("12.34").as_deref(), Some(path));
+        assert_eq!(of("../x"), None);
+        assert_eq!(of(""), None);
+        assert_eq!(ticket_of(&Mark::Slurm(3)), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! Gangs with network contexts: where their ranks are, and which device they share with which other gangs.
+
+use super::{Desk, DeskError, Job};
+use crate::contexts::{
+    ContextSeen, ContextSpec, DeviceSpec, MOST_GANGS, MOST_ON_DEVICE, MOST_RANKS, Placed, ticket_of,
+};
+use crate::control::Stage;
+use idlewave_fabric::netctx::context::{MAX_BYTES, MIN_BYTES};
+use idlewave_gang::GangId;
+use idlewave_gang::matrix::{Home, RowId};
+use idlewave_gang::protocol::Slot;
+use idlewave_units::NodeId;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// What is known of the contexts of a gang.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contexts {
+    pub(super) seen: BTreeMap<NodeId, ContextSeen>,
+    pub(super) placed: Option<Placed>,
+}
+
+impl Contexts {
+    /// Whether all ranks are attached: then all nodes have the gang on its device, and the ranks are past their start.
+    pub(super) fn attached(&self) -> bool {
+        let attached: u32 = self.seen.values().map(|seen| seen.attached).sum();
+        let size = self.placed.as_ref().map(|placed| placed.nodes.len());
+        size == Some(attached as usize)
+    }
+
+    /// By rank the node, if all have come.
+    fn nodes(&self) -> Result<Option<Vec<u32>>, String> {
+        let size = self.seen.values().filter_map(|seen| seen.size).max();
+        let Some(size) = size.filter(|size| *size > 0) else {
+            return Ok(None);
+        };
+        if size > MOST_RANKS {
+            return Err(format!(
+                "give {size} ranks network contexts: {MOST_RANKS} are the most"
+            ));
+        }
+        let mut nodes = vec![None; size as usize];
+        for (node, seen) in &self.seen {
+            for rank in &seen.ranks {
+                let Some(place) = nodes.get_mut(*rank as usize) else {
+                    return Err(format!("place rank {rank}: the gang has {size}"));
+                };
+                if let Some(other) = place.replace(node.get()) {
+                    return Err(format!(
+                        "place rank {rank}: it is on nodes {other} and {node}"
+                    ));
+                }
+            }
+        }
+        Ok(nodes.into_iter().collect())
+    }
+}
+
+impl Desk {
+    /// Whether the contexts that a job asks for can be had.
+    pub(super) fn check_contexts(&self, job: &Job) -> Result<(), DeskError> {
+        let Some(bytes) = job.contexts else {
+            return Ok(());
+        };
+        let range = MIN_BYTES as u64..=MAX_BYTES as u64;
+        let others = self.gangs.values().filter(|g| g.contexts.is_some());
+        let refused = |why: String| Err(DeskError::Contexts(why));
+        if !range.contains(&bytes) {
+            return refused(format!(
+                "a context has {} KiB to {} MiB, not {bytes} bytes",
+                MIN_BYTES >> 10,
+                MAX_BYTES >> 20
+            ));
+        }
+        if others.count() >= MOST_GANGS {
+            return refused(format!(
+                "there are {MOST_GANGS} such gangs already; wait until some have ended"
+            ));
+        }
+        match ticket_of(&job.mark) {
+            Some(_) => Ok(()),
+            None => refused(format!("its {} is no name of a file", job.mark)),
+        }
+    }
+
+    /// What a node sees of gangs with contexts, and where it has its devices.
+    pub fn sight_contexts(
+        &mut self,
+        node: NodeId,
+        seen: Vec<ContextSeen>,
+        devices: &[(u32, SocketAddr)],
+    ) {
+        for mut one in seen {
+            let id = GangId::new(one.gang);
+            one.ranks.truncate(MOST_RANKS as usize);
+            one.attached = one.attached.min(MOST_RANKS);
+            let contexts = self.gangs.get_mut(&id).and_then(|g| g.contexts.as_mut());
+            if let Some(contexts) = contexts {
+                contexts.seen.insert(node, one);
+                self.place(id);
+            }
+        }
+        for (device, at) in devices {
+            let Some(spec) = self.devices.get_mut(device) else {
+                continue;
+            };
+            let before = spec.at.iter().position(|(of, _)| *of == node);
+            match before {
+                Some(i) if spec.at[i].1 == *at => continue,
+                Some(i) => spec.at[i].1 = *at,
+                None => spec.at.push((node, *at)),
+            }
+            self.version += 1;
+        }
+    }
+
+    /// Decides on the device of a gang all of whose ranks have come.
+    fn place(&mut self, id: GangId) {
+        let Some(gang) = self.gangs.get_mut(&id) else {
+            return;
+        };
+        let (Some(contexts), Some(bytes)) = (&gang.contexts, gang.job.contexts) else {
+            return;
+        };
+        if contexts.placed.is_some() {
+            return;
+        }
+        let nodes = match contexts.nodes() {
+            Ok(Some(nodes)) => nodes,
+            Ok(None) => return,
+            Err(why) => return gang.refused = Some(why),
+        };
+        let on = |node: &u32| nodes.iter().filter(|other| *other == node).count() as u32;
+        let places = nodes.iter().map(on).max().unwrap_or(1).next_power_of_two();
+        let ranks = (nodes.len() as u32).next_power_of_two();
+        let wanted = DeviceSpec {
+            device: self.next_device,
+            user: gang.job.user,
+            bytes,
+            places,
+            ranks,
+            copying: self.settings.copying,
+            at: Vec::new(),
+        };
+        let same = |spec: &&DeviceSpec| {
+            let shape = |s: &DeviceSpec| (s.user, s.bytes, s.places, s.ranks);
+            shape(spec) == shape(&wanted) && self.on_device(spec.device) < MOST_ON_DEVICE
+        };
+        let device = match self.devices.values().find(same) {
+            Some(spec) => spec.device,
+            None => {
+                self.next_device += 1;
+                let device = wanted.device;
+                self.devices.insert(device, wanted);
+                device
+            }
+        };
+        if let Some(contexts) = self.gangs.get_mut(&id).and_then(|g| g.contexts.as_mut()) {
+            contexts.placed = Some(Placed { device, nodes });
+            self.version += 1;
+        }
+    }
+
+    /// Gangs on a device, also those that have just ended: agents may not have heard of that.
+    fn on_device(&self, device: u32) -> usize {
+        let placed = self
+            .gangs
+            .values()
+            .filter_map(|g| g.contexts.as_ref()?.placed.as_ref());
+        placed.filter(|placed| placed.device == device).count()
+    }
+
+    /// What agents are to know of gangs with contexts.
+    pub fn context_specs(&self) -> Vec<ContextSpec> {
+        let alive = self.gangs.iter().filter(|(_, g)| g.stage != Stage::Ended);
+        let spec = |(id, gang): (&GangId, &super::Gang)| {
+            let contexts = gang.contexts.as_ref()?;
+            Some(ContextSpec {
+                gang: id.get(),
+                placed: contexts.placed.clone(),
+            })
+        };
+        alive.filter_map(spec).collect()
+    }
+
+    /// Devices of which some gang is.
+    pub fn devices(&self) -> Vec<DeviceSpec> {
+        self.devices.values().cloned().collect()
+    }
+
+    /// Forgets devices without gangs.
+    pub(super) fn sweep_devices(&mut self) {
+        let used: Vec<u32> = self.devices.keys().copied().collect();
+        let unused = used
+            .into_iter()
+            .filter(|device| self.on_device(*device) == 0);
+        let unused: Vec<u32> = unused.collect();
+        for device in unused {
+            self.devices.remove(&device);
+        }
+    }
+
+    /// The gangs with contexts of a row.
+    pub fn contexts_of(&self, slot: Slot) -> Vec<GangId> {
+        let Slot::Gang(row) = slot else {
+            return Vec::new();
+        };
+        let gangs = self.matrix.running(RowId::new(row.get()));
+        let has = |id: &GangId| self.gangs.get(id).is_some_and(|g| g.contexts.is_some());
+        gangs.into_iter().filter(has).collect()
+    }
+
+    /// Whether everything is to run, unswitched. On a device one gang runs at a time: those with contexts take turns to their end.
+    pub fn lets_all_run(&self) -> bool {
+        let has =
+            |(id, _): (GangId, &Home)| self.gangs.get(&id).is_some_and(|g| g.contexts.is_some());
+        self.draining && !self.matrix.gangs().any(has)
+    }
+}

@@ -1,0 +1,103 @@
+//! Which gangs with contexts share what, and when they are switched.
+
+use super::tests::{HERE, SETTLE, desk_of, job, ms, seen};
+use super::*;
+use crate::contexts::ContextSeen;
+
+fn context_job(token: &str, bytes: u64) -> Job {
+    Job {
+        contexts: Some(bytes),
+        ..job(token)
+    }
+}
+
+fn context_seen(gang: GangId, ranks: &[u32], size: u32, attached: u32) -> ContextSeen {
+    ContextSeen {
+        gang: gang.get(),
+        ranks: ranks.to_vec(),
+        size: Some(size),
+        attached,
+        ..ContextSeen::default()
+    }
+}
+
+#[test]
+fn a_gang_with_contexts_is_placed_when_all_ranks_have_come_and_switched_when_all_are_attached() {
+    let mut desk = desk_of(&[2, 4], 4);
+    let (here, there) = (NodeId::new(0), NodeId::new(1));
+    let gang = desk.submit(context_job("a", 1 << 20), ms(0)).unwrap();
+    desk.sight(here, 1, vec![seen(gang, 1, Some(2), SETTLE)]);
+    desk.sight(there, 1, vec![seen(gang, 1, Some(2), SETTLE)]);
+    desk.sight_contexts(here, vec![context_seen(gang, &[1], 2, 0)], &[]);
+    assert_eq!(desk.context_specs()[0].placed, None);
+    let before = desk.version();
+    desk.sight_contexts(there, vec![context_seen(gang, &[0], 2, 0)], &[]);
+    let placed = desk.context_specs()[0].placed.clone().unwrap();
+    assert_eq!(placed.nodes, [1, 0]);
+    assert!(desk.version() > before);
+    let at = "127.0.0.1:9".parse().unwrap();
+    desk.sight_contexts(here, Vec::new(), &[(placed.device, at)]);
+    assert_eq!(desk.devices()[0].at, [(here, at)]);
+    // Its ranks are not at their contexts, however long they have been there.
+    for now in 0..3 {
+        desk.advance(ms(now));
+    }
+    assert_eq!(desk.gangs(ms(3))[0].row, None);
+    desk.sight_contexts(here, vec![context_seen(gang, &[1], 2, 1)], &[]);
+    desk.sight_contexts(there, vec![context_seen(gang, &[0], 2, 1)], &[]);
+    desk.advance(ms(4));
+    let row = desk.gangs(ms(4))[0].row.expect("it is switched");
+    let slot = Slot::Gang(GangId::new(row));
+    assert_eq!(desk.contexts_of(slot), [gang]);
+    // No other gang is in its row on its nodes.
+    let cells = |node| {
+        (0..4)
+            .filter_map(|i| desk.matrix().cell(RowId::new(row), node, i))
+            .count()
+    };
+    assert_eq!((cells(here), cells(there)), (2, 4));
+    // All others run while the service is drained; those with contexts take turns.
+    desk.drain(true);
+    assert!(!desk.lets_all_run());
+    desk.over(gang);
+    assert!(desk.lets_all_run() && desk.devices().is_empty());
+}
+
+#[test]
+fn gangs_of_the_same_shape_share_a_device_as_long_as_it_has_room() {
+    let mut desk = desk_of(&[2], 8);
+    let mut device_of = |token: &str, bytes, size: u32| {
+        let gang = desk.submit(context_job(token, bytes), ms(0)).unwrap();
+        let ranks: Vec<u32> = (0..size).collect();
+        desk.sight_contexts(HERE, vec![context_seen(gang, &ranks, size, 0)], &[]);
+        let specs = desk.context_specs();
+        let own = specs.iter().find(|s| s.gang == gang.get()).unwrap();
+        own.placed.as_ref().map(|placed| placed.device)
+    };
+    let mut found = Vec::new();
+    for (token, bytes, size) in [
+        ("a", 1 << 20, 2),
+        ("b", 1 << 20, 2),
+        ("c", 2 << 20, 2),
+        ("d", 1 << 20, 3),
+        ("e", 1 << 20, 2),
+        ("f", 1 << 20, 2),
+        ("g", 1 << 20, 2),
+        ("h", 1 << 20, 257),
+    ] {
+        found.push(device_of(token, bytes, size));
+    }
+    let wanted = [0, 0, 1, 2, 0, 0, 3].map(Some);
+    assert_eq!(found[..7], wanted);
+    assert_eq!(found[7], None, "more ranks than there may be");
+    let ninth = desk.submit(context_job("i", 1 << 20), ms(0));
+    assert!(matches!(ninth, Err(DeskError::Contexts(_))), "{ninth:?}");
+    let mut desk = desk_of(&[2], 8);
+    for (token, bytes) in [("a", 1 << 10), ("a", 17 << 20), ("../a", 1 << 20)] {
+        let refused = desk.submit(context_job(token, bytes), ms(0));
+        assert!(
+            matches!(refused, Err(DeskError::Contexts(_))),
+            "{token} {bytes}"
+        );
+    }
+}

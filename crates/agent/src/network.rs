@@ -1,0 +1,481 @@
+//! The network devices of a node, driven by its agent: what stops, drains and switches the contexts of gangs that have some.
+//!
+//! There is a device for each user and size of contexts, in a directory of this agent's own. Of the gangs on a device one is
+//! active, and its gate is open while the row of that gang has the CPUs, or while everything runs. Draining sleeps in the thread of the agent,
+//! for up to [`LIMIT`]: the device has a thread of its own, which moves frames meanwhile.
+
+mod home;
+#[cfg(test)]
+mod tests;
+
+use crate::contexts::{
+    ContextSeen, ContextSpec, DeviceSpec, MEMORY, MOST_ON_DEVICE, Placed, ticket_of,
+};
+use crate::parcel::Spec;
+use crate::scout::Found;
+use home::Home;
+use idlewave_fabric::netctx::device::{Gang, Setup, write_ticket};
+use idlewave_fabric::netctx::transport::Addresses;
+use idlewave_fabric::netctx::{Counts, Device, DeviceError, Udp};
+use idlewave_gang::GangId;
+use idlewave_gang::protocol::{Epoch, Slot};
+use idlewave_units::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long draining may take until it has failed. A rank leaves the device when it next runs: some microseconds, or milliseconds where
+/// others want its CPU. Below the protocol's limit.
+const LIMIT: Duration = Duration::from_millis(100);
+/// For a rank that was about to enter when the gate was closed.
+const LEAVE: Duration = Duration::from_millis(5);
+
+/// Why a network cannot be switched. Fits "failed to ...".
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// Something is still under way.
+    #[error("drain the network of this node within {} ms", LIMIT.as_millis())]
+    Drain,
+    /// Its device is not there.
+    #[error("switch to gang {0}: it has no network device on this node")]
+    Absent(u32),
+    /// The device refused.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A device with what is known of it.
+struct Driven {
+    spec: DeviceSpec,
+    device: Device<Udp>,
+    addresses: Addresses,
+    at: SocketAddr,
+    /// Whether the active gang may use it.
+    open: bool,
+    /// Whether it was open when everything was stopped last: its frames are counted.
+    counted: bool,
+}
+
+/// A gang with contexts.
+struct Member {
+    spec: Spec,
+    placed: Option<Placed>,
+    /// Whether it is on its device.
+    admitted: bool,
+    ticket: Option<PathBuf>,
+    /// Ranks that are here, and those that ever were.
+    ranks: BTreeSet<u32>,
+    ever: BTreeSet<u32>,
+    size: Option<u32>,
+    trouble: Option<String>,
+}
+
+impl Member {
+    fn is_in(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::All => true,
+            Slot::Gang(row) => self.spec.rows.contains(&row.get()),
+        }
+    }
+}
+
+/// All devices of a node.
+pub struct Network {
+    node: NodeId,
+    address: IpAddr,
+    home: Option<Home>,
+    devices: BTreeMap<u32, Driven>,
+    members: BTreeMap<u32, Member>,
+    /// Gangs that are gone, by device, whose ranks have not left it.
+    leaving: Vec<(u32, u32)>,
+    /// Who has the CPUs; `None` while a switch has stopped everything.
+    runs: Option<Slot>,
+    trouble: Option<String>,
+}
+
+impl Network {
+    /// Without any device. Frames of other nodes come to this address.
+    pub fn new(node: NodeId, address: IpAddr) -> Self {
+        home::sweep(Path::new(MEMORY));
+        Self {
+            node,
+            address,
+            home: None,
+            devices: BTreeMap::new(),
+            members: BTreeMap::new(),
+            leaving: Vec::new(),
+            runs: Some(Slot::All),
+            trouble: None,
+        }
+    }
+
+    /// What went wrong since this was asked last, once.
+    pub fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
+    }
+
+    /// Stops what is not in the row that runs any more, before its ranks are frozen, perhaps within the device.
+    pub fn prepare(&mut self, gangs: &[Spec]) {
+        for member in self.members.values_mut() {
+            let named = gangs.iter().find(|spec| spec.gang == member.spec.gang);
+            if let Some(spec) = named {
+                member.spec.rows.clone_from(&spec.rows);
+            }
+        }
+        let runs = self.runs;
+        let members = &self.members;
+        for driven in self.devices.values_mut().filter(|driven| driven.open) {
+            let active = driven.device.active();
+            let member = active.and_then(|gang| members.get(&gang));
+            let may = runs.is_some_and(|slot| member.is_some_and(|m| m.is_in(slot)));
+            if !may {
+                driven.stop();
+                driven.device.wait_drained(LEAVE);
+            }
+        }
+    }
+
+    /// Takes over which gangs have contexts and where. Ranks of those that are not named any more fail.
+    pub fn set(&mut self, gangs: &[Spec], contexts: &[ContextSpec], devices: &[DeviceSpec]) {
+        let spec_of = |gang: u32| gangs.iter().find(|spec| spec.gang == gang);
+        let stays = |gang: u32, member: &Member| {
+            let same = contexts.iter().any(|c| {
+                let placed = member.placed.is_none() || c.placed == member.placed;
+                c.gang == gang && placed
+            });
+            same && spec_of(gang).is_some_and(|s| s.mark == member.spec.mark)
+        };
+        let gone: Vec<u32> = self
+            .members
+            .iter()
+            .filter(|(g, m)| !stays(**g, m))
+            .map(|(g, _)| *g)
+            .collect();
+        for gang in gone {
+            self.let_go(gang);
+        }
+        for context in contexts {
+            let Some(spec) = spec_of(context.gang) else {
+                continue;
+            };
+            let member = self.members.entry(context.gang).or_insert_with(|| Member {
+                spec: spec.clone(),
+                placed: None,
+                admitted: false,
+                ticket: None,
+                ranks: BTreeSet::new(),
+                ever: BTreeSet::new(),
+                size: None,
+                trouble: None,
+            });
+            member.spec = spec.clone();
+            member.placed.clone_from(&context.placed);
+        }
+        self.sweep();
+        for spec in devices {
+            if let Some(driven) = self.devices.get_mut(&spec.device) {
+                driven.know(spec, self.node);
+            }
+        }
+        let waiting = self.members.iter().filter(|(_, m)| !m.admitted);
+        let waiting: Vec<u32> = waiting.map(|(gang, _)| *gang).collect();
+        for gang in waiting {
+            let done = self.admit(gang, devices);
+            if let Some(member) = self.members.get_mut(&gang) {
+                member.trouble = done.err().map(|error| error.to_string());
+            }
+        }
+    }
+
+    /// Takes what was found of the ranks; true if the controller should hear of it. One that has ended before it was attached is missed by
+    /// the others.
+    pub fn sighted(&mut self, found: &Found) -> bool {
+        self.sweep();
+        let before = self.seen();
+        for (gang, member) in &mut self.members {
+            let Some(marked) = found.get(&GangId::new(*gang)) else {
+                continue;
+            };
+            let own = || {
+                let of_user = marked.iter().filter(|p| p.user == member.spec.uid());
+                of_user.filter(|p| !p.launcher)
+            };
+            let ranks: BTreeSet<u32> = own().filter_map(|p| p.rank).collect();
+            let size = own().filter_map(|p| p.size).max();
+            member.ever.extend(&ranks);
+            member.size = member.size.max(size);
+            member.ranks = ranks;
+            let (Some(placed), true) = (&member.placed, member.admitted) else {
+                continue;
+            };
+            let Some(driven) = self.devices.get(&placed.device) else {
+                continue;
+            };
+            let here = (0..).zip(&placed.nodes);
+            let here = here.filter(|(_, node)| **node == self.node.get());
+            let processes = driven.device.processes(*gang).unwrap_or_default();
+            let lost = |(rank, process): (u32, &Option<u32>)| {
+                process.is_none() && member.ever.contains(&rank) && !member.ranks.contains(&rank)
+            };
+            if here.map(|(rank, _)| rank).zip(&processes).any(lost) {
+                // It is there.
+                let _ = driven.device.fail(*gang);
+            }
+        }
+        self.seen() != before
+    }
+
+    /// What is seen of each gang with contexts.
+    pub fn seen(&self) -> Vec<ContextSeen> {
+        let one = |(gang, member): (&u32, &Member)| {
+            let device = member.placed.as_ref().filter(|_| member.admitted);
+            let driven = device.and_then(|placed| self.devices.get(&placed.device));
+            let processes = driven.and_then(|driven| driven.device.processes(*gang).ok());
+            let attached = processes.map_or(0, |all| all.iter().flatten().count());
+            ContextSeen {
+                gang: *gang,
+                ranks: member.ranks.iter().copied().collect(),
+                size: member.size,
+                attached: attached as u32,
+                failed: driven.is_some_and(|d| d.device.has_failed(*gang).unwrap_or(true)),
+                trouble: member.trouble.clone(),
+            }
+        };
+        self.members.iter().map(one).collect()
+    }
+
+    /// Where frames of each device come to.
+    pub fn addresses(&self) -> Vec<(u32, SocketAddr)> {
+        self.devices
+            .iter()
+            .map(|(n, driven)| (*n, driven.at))
+            .collect()
+    }
+
+    /// Lets nobody inject anything.
+    pub fn stop(&mut self) {
+        self.runs = None;
+        for driven in self.devices.values_mut() {
+            driven.counted |= driven.open;
+            driven.stop();
+        }
+    }
+
+    /// Sleeps until nothing is under way of what was stopped; gives what its ranks here ever sent and received.
+    ///
+    /// # Errors
+    /// Not within the limit.
+    pub fn drain(&self) -> Result<Counts, NetworkError> {
+        let end = Instant::now() + LIMIT;
+        let mut sum = Counts::default();
+        for driven in self.devices.values().filter(|driven| driven.counted) {
+            let left = end.saturating_duration_since(Instant::now());
+            let drained = driven.device.wait_drained(left);
+            if !drained.complete {
+                return Err(NetworkError::Drain);
+            }
+            let active = driven.device.active();
+            let failed = active.is_none_or(|gang| driven.device.has_failed(gang).unwrap_or(true));
+            // What a gang had under way that failed belongs to nobody.
+            if !failed {
+                sum.sent += drained.counts.sent;
+                sum.received += drained.counts.received;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Refuses unless nothing is under way of what was stopped: a rank may have been frozen just as it was about to enter.
+    ///
+    /// # Errors
+    /// [`NetworkError::Drain`].
+    pub fn check_drained(&self) -> Result<(), NetworkError> {
+        let mut stopped = self.devices.values().filter(|driven| driven.counted);
+        match stopped.all(|driven| driven.device.is_drained()) {
+            true => Ok(()),
+            false => Err(NetworkError::Drain),
+        }
+    }
+
+    /// Makes the contexts of a row's gangs the active ones.
+    ///
+    /// # Errors
+    /// A device is missing, or a rank is within one.
+    pub fn switch(&mut self, to: Slot) -> Result<(), NetworkError> {
+        let Slot::Gang(_) = to else { return Ok(()) };
+        for (gang, member) in self.members.iter().filter(|(_, m)| m.is_in(to)) {
+            let Some(placed) = &member.placed else {
+                continue;
+            };
+            if !placed.nodes.contains(&self.node.get()) {
+                continue;
+            }
+            let driven = self.devices.get(&placed.device).filter(|_| member.admitted);
+            let driven = driven.ok_or(NetworkError::Absent(*gang))?;
+            driven.device.switch(*gang, LEAVE)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the active contexts of a row be used, or all active ones, in an epoch.
+    pub fn resume(&mut self, slot: Slot, epoch: Epoch) {
+        self.runs = Some(slot);
+        for driven in self.devices.values_mut() {
+            driven.counted = false;
+            let active = driven.device.active();
+            let member = active.and_then(|gang| self.members.get(&gang));
+            if driven.open || !member.is_some_and(|member| member.is_in(slot)) {
+                continue;
+            }
+            match driven.device.resume(epoch.get()) {
+                Ok(()) => driven.open = true,
+                Err(error) => self.trouble = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// Takes a gang to its device, which is made if need be, and writes the ticket of its ranks.
+    fn admit(&mut self, gang: u32, devices: &[DeviceSpec]) -> Result<(), DeviceError> {
+        let Some(member) = self.members.get(&gang) else {
+            return Ok(());
+        };
+        let Some(placed) = &member.placed else {
+            return Ok(());
+        };
+        let spec = devices.iter().find(|spec| spec.device == placed.device);
+        let (Some(spec), true) = (spec, placed.nodes.contains(&self.node.get())) else {
+            return Ok(());
+        };
+        let nodes = placed.nodes.clone();
+        let (user, ticket) = (member.spec.user, ticket_of(&member.spec.mark));
+        if !self.devices.contains_key(&spec.device) {
+            let driven = self.make(spec)?;
+            self.devices.insert(spec.device, driven);
+        }
+        let Some(driven) = self.devices.get(&spec.device) else {
+            return Ok(());
+        };
+        driven.device.admit(&Gang { gang, nodes })?;
+        if let Some(ticket) = &ticket {
+            // Of an agent before this one, that was killed. Files of others stay: they cannot be removed, or come from nobody who knows the mark.
+            let _ = std::fs::remove_file(ticket);
+            let written = write_ticket(ticket, driven.device.path(), gang, user);
+            if let Err(error) = written {
+                // Nobody has come.
+                let _ = driven.device.dismiss(gang);
+                return Err(error);
+            }
+        }
+        if let Some(member) = self.members.get_mut(&gang) {
+            (member.admitted, member.ticket) = (true, ticket);
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, spec: &DeviceSpec) -> Result<Driven, DeviceError> {
+        let home = match self.home.take() {
+            Some(home) => home,
+            None => Home::make()?,
+        };
+        let path = home.path().join(spec.device.to_string());
+        self.home = Some(home);
+        let failed = |source| DeviceError::File {
+            action: "bind a socket for",
+            path: path.clone(),
+            source,
+        };
+        let socket = UdpSocket::bind((self.address, 0)).map_err(failed)?;
+        let at = socket.local_addr().map_err(failed)?;
+        let addresses = Addresses::default();
+        addresses.know(self.node.get(), at);
+        let udp = Udp::with_addresses(socket, addresses.clone()).map_err(failed)?;
+        let own = crate::own_user();
+        let setup = Setup {
+            node: self.node.get(),
+            gangs: MOST_ON_DEVICE as u32,
+            places: spec.places,
+            ranks: spec.ranks,
+            policy: spec.copying.into(),
+            context_bytes: usize::try_from(spec.bytes).unwrap_or(usize::MAX),
+            user: (spec.user != own).then_some(spec.user),
+            ..Setup::new(path.clone())
+        };
+        let mut driven = Driven {
+            spec: spec.clone(),
+            device: Device::new(&setup, udp)?,
+            addresses,
+            at,
+            open: false,
+            counted: false,
+        };
+        driven.know(spec, self.node);
+        Ok(driven)
+    }
+
+    /// Forgets a gang. Its ranks fail.
+    fn let_go(&mut self, gang: u32) {
+        let Some(member) = self.members.remove(&gang) else {
+            return;
+        };
+        if let Some(ticket) = &member.ticket {
+            // Its user may have removed it.
+            let _ = std::fs::remove_file(ticket);
+        }
+        let Some(placed) = member.placed.filter(|_| member.admitted) else {
+            return;
+        };
+        if let Some(driven) = self.devices.get_mut(&placed.device) {
+            // It is there.
+            let _ = driven.device.fail(gang);
+            if driven.device.active() == Some(gang) {
+                driven.stop();
+            }
+            self.leaving.push((placed.device, gang));
+        }
+    }
+
+    /// Takes gangs that are gone off their devices as soon as their ranks have left them, and removes devices without gangs.
+    fn sweep(&mut self) {
+        let devices = &self.devices;
+        self.leaving.retain(|(device, gang)| {
+            let dismissed = devices.get(device).map(|d| d.device.dismiss(*gang));
+            let within = |error: &DeviceError| matches!(error, DeviceError::Inside { .. });
+            matches!(dismissed, Some(Err(error)) if within(&error))
+        });
+        let (members, leaving) = (&self.members, &self.leaving);
+        self.devices.retain(|device, _| {
+            let placed = |m: &Member| m.placed.as_ref().is_some_and(|p| p.device == *device);
+            members.values().any(placed) || leaving.iter().any(|(of, _)| of == device)
+        });
+        if self.devices.is_empty() {
+            self.home = None;
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let gangs: Vec<u32> = self.members.keys().copied().collect();
+        for gang in gangs {
+            self.let_go(gang);
+        }
+    }
+}
+
+impl Driven {
+    fn stop(&mut self) {
+        if let (Some(gang), true) = (self.device.active(), self.open) {
+            // It is there.
+            let _ = self.device.stop(gang);
+        }
+        self.open = false;
+    }
+
+    fn know(&mut self, spec: &DeviceSpec, own: NodeId) {
+        for (node, at) in spec.at.iter().filter(|(node, _)| *node != own) {
+            self.addresses.know(node.get(), *at);
+        }
+        self.spec.at.clone_from(&spec.at);
+    }
+}

@@ -1,0 +1,165 @@
+//! Gangs with network contexts, end to end: their ranks speak over devices that the agent of their node drives, and are switched with
+//! everything: stop, drain, freeze, change of the context, thaw.
+
+#![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "common/gang.rs"]
+mod gang;
+
+use gang::{Service, groups_of, kill, until};
+use idlewave_agent::control::Status;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+/// Their ranks are to have the machine.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const PROGRAM: [&str; 8] = [
+    "measure", "halo", "--cells", "12", "--dims", "1", "--json", "--steps",
+];
+
+fn idlewave() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A gang of two ranks on contexts of 64 KiB.
+fn submit(service: &Service, name: &str, steps: &str) -> Child {
+    let mut command = idlewave();
+    command.args(["gang", "submit", "--socket"]);
+    command.arg(&service.socket);
+    let words = ["--context", "64KiB", "--ranks", "2", "--name", name, "--"];
+    command.args(words).arg(env!("CARGO_BIN_EXE_idlewave"));
+    command.args(PROGRAM).arg(steps);
+    command.spawn().unwrap()
+}
+
+/// What the program has computed, as rank 0 prints it.
+fn checksum(stdout: &[u8]) -> String {
+    let all: Value = serde_json::from_slice(stdout).unwrap();
+    let results = &all["results"];
+    assert_eq!(results["verified"], true, "{results:#}");
+    results["checksum"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn ended(child: Child) -> String {
+    let out = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{} {said}", out.status);
+    checksum(&out.stdout)
+}
+
+fn phase(status: &Status, name: &str) -> u64 {
+    let mut phases = status.switches.phases.iter();
+    phases.find(|(of, _)| of == name).map_or(0, |(_, q)| q.n)
+}
+
+/// Devices and tickets of this agent that are there.
+fn left_of(agent: u32) -> Vec<PathBuf> {
+    let own = format!("idlewave-devices.{agent}.");
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let ticket = name.starts_with("idlewave-netctx-");
+        let text = || std::fs::read_to_string(path).unwrap_or_default();
+        name.starts_with(&own) || ticket && text().contains(&own)
+    };
+    entries.map(|entry| entry.path()).filter(ours).collect()
+}
+
+/// Processes of the program that a service started are gone, and no control group of its agent is left.
+fn nothing_is_left(agent: u32) {
+    until("devices and groups are gone", || {
+        (left_of(agent).is_empty() && groups_of(&[agent]).is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn two_gangs_with_contexts_are_switched_and_compute_what_they_compute_alone() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let steps = "4000";
+    let mut alone = idlewave();
+    let alone = alone.args(PROGRAM).args([steps, "--ranks", "2"]).output();
+    let alone = checksum(&alone.unwrap().stdout);
+    for policy in ["all", "pointer"] {
+        let directory = tempfile::tempdir().unwrap();
+        let words = ["--slice", "20ms", "--contexts", policy];
+        let service = Service::start(directory.path(), &words);
+        let gangs = ["a", "b"].map(|name| submit(&service, name, steps));
+        let both = |s: &Status| s.gangs.len() == 2 && s.gangs.iter().all(|g| g.row.is_some());
+        let status = service.await_status("both are there", both);
+        assert!(status.gangs.iter().all(|g| g.context == Some(64 << 10)));
+        let (agent, _) = service.agent().unwrap();
+        assert_eq!(left_of(agent).len(), 3, "a device and two tickets");
+        let drained = |s: &Status| phase(s, "drain") >= 8 && phase(s, "context") >= 8;
+        let status = service.await_status("they are switched", drained);
+        let aborted: u64 = status.switches.aborted.iter().map(|(_, n)| n).sum();
+        assert!(aborted <= status.switches.switched / 4, "{status:#?}");
+        for gang in gangs {
+            assert_eq!(ended(gang), alone, "{policy}");
+        }
+        until("devices are gone", || {
+            left_of(agent).is_empty().then_some(())
+        });
+        drop(service);
+        nothing_is_left(agent);
+    }
+}
+
+#[test]
+fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path(), &["--slice", "20ms"]);
+    let ranks_of = |child: &Child| {
+        let all = gang::processes();
+        let below = |parent: u32| {
+            let of = all
+                .iter()
+                .filter(move |p| p.1 == parent && p.2.contains("halo"));
+            of.map(|p| p.0).collect::<Vec<u32>>()
+        };
+        let starter = below(child.id());
+        starter
+            .first()
+            .map(|starter| below(*starter))
+            .filter(|ranks| ranks.len() == 2)
+    };
+    let switched = |service: &Service, more: u64| {
+        let both = |s: &Status| s.rows.len() == 2 && phase(s, "drain") > 0;
+        let begin = service.await_status("both are switched", both);
+        let begin = begin.switches.switched;
+        service.await_status("again", |s| s.switches.switched >= begin + more);
+    };
+    let long = "100000000";
+    let (first, second) = (submit(&service, "a", long), submit(&service, "b", long));
+    switched(&service, 4);
+    let victims = until("ranks of a", || ranks_of(&first));
+    kill(victims[1], 9);
+    let out = first.wait_with_output().unwrap();
+    assert!(!out.status.success());
+    // The other one goes on, and another takes the first one's place.
+    let third = submit(&service, "c", long);
+    switched(&service, 4);
+    let (agent, _) = service.agent().unwrap();
+    let ranks = [&second, &third].map(|gang| until("ranks", || ranks_of(gang)));
+    kill(agent, 9);
+    for gang in [second, third] {
+        let out = gang.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success(), "{said}");
+    }
+    for rank in ranks.iter().flatten() {
+        assert!(!PathBuf::from(format!("/proc/{rank}")).exists());
+    }
+    // The next agent removes what it finds.
+    nothing_is_left(agent);
+    let fourth = submit(&service, "d", "300");
+    ended(fourth);
+}
