@@ -225,14 +225,14 @@ int main(int argc, char **argv) {
                 go = 0;
         }
     } else if (is(what, "phases")) {
-        /* Works for half a second, and sleeps for three, as often as is said. */
+        /* Works for half a second, and sleeps for two, as often as is said. */
         for (int i = 0; i < atoi(argv[2]); i++) {
             double begin = MPI_Wtime();
             for (int go = 1; go;) {
                 x = MPI_Wtime() < begin + 0.5;
                 MPI_Allreduce(&x, &go, 1, MPI_INT, MPI_MAX, W);
             }
-            sleep(3);
+            sleep(2);
         }
     } else
         return 2;
