@@ -70,11 +70,12 @@ struct Tracked {
     gone: Option<u64>,
     /// CPU time at the look before.
     cpu_before: Option<Duration>,
-    /// Since when its epoch is what it is, and the CPU time at that look.
+    /// The first look at which its epoch was what it is.
     since: Instant,
     /// CPU time at looks, the last one at the back; no two within a tick.
     spent: VecDeque<(Instant, Duration)>,
-    epoch_since: u64,
+    /// That epoch; `None` if the last look saw it being written, or there was none.
+    epoch: Option<u64>,
     polls_before: u64,
     unchanged: u32,
 }
@@ -196,8 +197,7 @@ impl Watch {
                 cpu_before: None,
                 since: Instant::now(),
                 spent: VecDeque::new(),
-                // No epoch: the first look is the first.
-                epoch_since: u64::MAX,
+                epoch: None,
                 polls_before: 0,
                 unchanged: 0,
             };
@@ -361,8 +361,8 @@ impl Tracked {
             }
         }
         let [first, second] = self.record.epochs;
-        if first != second || first % 2 == 1 || first != self.epoch_since {
-            self.epoch_since = if first == second { first } else { u64::MAX };
+        if first != second || first % 2 == 1 || self.epoch != Some(first) {
+            self.epoch = (first == second).then_some(first);
             self.since = now;
             self.unchanged = 0;
         } else if self.record.mode >= mode::POLL_ALL {
