@@ -44,9 +44,19 @@ fn a_rank_of_a_gang() {
     }
 }
 
+/// Several cases at a time: ranks sleep most of it.
+fn side_by_side<C: Send>(cases: impl IntoIterator<Item = C>, check: impl Fn(C) + Sync) {
+    let check = &check;
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || check(case));
+        }
+    });
+}
+
 #[test]
 fn ranks_that_are_processes_of_one_node_conform() {
-    for size in [1, 2, 3] {
+    side_by_side([1, 2, 3], |size| {
         let site = Site::new(Memory::all(1), Policy::Resident, 1);
         site.admit(0, &vec![0; size]);
         site.start(0);
@@ -55,17 +65,17 @@ fn ranks_that_are_processes_of_one_node_conform() {
         let counts = site.devices[0].counts();
         assert_eq!(counts.sent, counts.received);
         assert!(counts.sent > 100, "{counts:?}");
-    }
+    });
 }
 
 #[test]
 fn ranks_that_are_processes_of_several_nodes_conform() {
-    for nodes in [&[0, 1][..], &[0, 1, 0], &[1, 0, 0, 1]] {
+    side_by_side([&[0, 1][..], &[0, 1, 0], &[1, 0, 0, 1]], |nodes| {
         let site = Site::new(site::udp(2), Policy::Resident, 1);
         site.admit(0, nodes);
         site.start(0);
         site::end(&mut site.ranks(0, "conform"));
-    }
+    });
 }
 
 #[test]
@@ -80,7 +90,7 @@ fn ranks_conform_over_a_bad_network() {
 
 #[test]
 fn two_gangs_of_processes_conform_while_they_are_switched_by_each_policy() {
-    for policy in Policy::ALL {
+    side_by_side(Policy::ALL, |policy| {
         let mut site = Site::new(site::udp(2), policy, 2);
         site.admit(0, &[0, 1, 1]);
         site.admit(1, &[1, 0]);
@@ -97,7 +107,7 @@ fn two_gangs_of_processes_conform_while_they_are_switched_by_each_policy() {
         site::end(&mut ranks);
         println!("{policy:?}: {switches} switches");
         assert!(switches > 10, "{switches}");
-    }
+    });
 }
 
 #[test]
@@ -142,12 +152,12 @@ fn random_traffic_gives_what_it_gives_without_switches_by_each_policy() {
     let expected = [alone(0, &[0, 1, 0]), alone(1, &[0, 1, 0])].concat();
     assert_eq!(expected.len(), 6);
     assert!(expected.iter().all(|said| said.starts_with("talked ")));
-    for policy in Policy::ALL {
+    side_by_side(Policy::ALL, |policy| {
         let (switches, said) = talk_and_switch(2, policy, 5);
         println!("{policy:?}: {switches} switches");
         assert_eq!(said, expected, "{policy:?}");
         assert!(switches > 20, "{switches}");
-    }
+    });
     // More nodes, another ring of ranks: nothing to compare with but the ranks' own checks.
     let (switches, said) = talk_and_switch(4, Policy::Valid, 6);
     assert!(said.len() == 10 && switches > 20, "{switches} {said:?}");
