@@ -367,6 +367,9 @@ mod tests {
         let second = rank(&[(0, 100 * ms + 30_000), (200 * ms, 300 * ms - 70_000)]);
         assert_eq!(skews(&[first.clone(), second]), [30_000, 70_000]);
         assert!(skews(&[first]).is_empty());
+        // Two gaps of one rank alone, one behind the other.
+        let twice = rank(&[(0, 100 * ms), (100 * ms, 102 * ms)]);
+        assert!(skews(&[twice, rank(&[])]).is_empty());
     }
 
     fn trial(times: &[(u64, u64)], sum: f64) -> Trial {
@@ -417,6 +420,29 @@ mod tests {
         let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
         assert_eq!((more(0), more(1)), (Some(1.25), None));
         assert_eq!(found.not_counted.as_deref(), Some("no counter"));
+    }
+
+    #[test]
+    fn the_first_of_an_unequal_pair_is_compared_with_itself_alone() {
+        let case = Case {
+            programs: vec![Program::Given(0), Program::Given(1)],
+            treatment: Treatment::Free,
+        };
+        let tables = [Table {
+            name: String::new(),
+            compares: Compares::First,
+            cases: vec![case.clone()],
+        }];
+        let cases: Vec<Case> = [baselines(&tables), vec![case]].concat();
+        let s = 1_000_000_000;
+        let repeat = BTreeMap::from([
+            (0, trial(&[(0, 2 * s)], 1.0)),
+            (1, trial(&[(0, 9 * s)], 2.0)),
+            (2, trial(&[(s, 4 * s), (0, 20 * s)], 1.0)),
+        ]);
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        let row = &found.tables[0].rows[0];
+        assert_eq!((row.ratio.median, row.seconds.median), (1.5, 3.0));
     }
 
     #[test]
