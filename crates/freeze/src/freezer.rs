@@ -248,6 +248,31 @@ mod tests {
     }
 
     #[test]
+    fn a_group_of_threads_is_refused_and_one_of_processes_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = dir.path().join("group");
+        fs::create_dir(&group).unwrap();
+        for directory in [dir.path(), &group] {
+            fs::write(directory.join("cgroup.procs"), "").unwrap();
+        }
+        for (what, taken) in [
+            ("domain", true),
+            ("domain threaded", true),
+            ("threaded", false),
+            ("domain invalid", false),
+        ] {
+            fs::write(group.join("cgroup.type"), format!("{what}\n")).unwrap();
+            let found = takes_processes(Kind::V2, dir.path(), &group);
+            assert_eq!(found.is_ok(), taken, "{what}: {found:?}");
+            if let Err(why) = found {
+                assert!(why.contains(&format!("`{what}`")), "{why}");
+            }
+        }
+        // Version 1 has no such file, and none is asked for.
+        takes_processes(Kind::V1, dir.path(), &group).unwrap();
+    }
+
+    #[test]
     fn something_always_works_and_what_does_not_has_a_reason() {
         let choice = Freezer::choose();
         let better = match choice.freezer.kind() {

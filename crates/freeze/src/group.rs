@@ -345,3 +345,57 @@ fn home(kind: Kind, pid: Pid) -> Option<PathBuf> {
     let place = mounts::place(kind, &membership, &mountinfo).ok()?;
     Some(place.directory)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sleeping process and an empty group for it, per freezer of control groups that this machine has.
+    fn with_each(test: impl Fn(&mut Group, Pid, u64)) {
+        for kind in [Kind::V2, Kind::V1] {
+            let freezer = match Freezer::of_kind(kind) {
+                Ok(freezer) => freezer,
+                Err(e) => {
+                    println!("skipped: {e}");
+                    continue;
+                }
+            };
+            let mut sleep = std::process::Command::new("sleep")
+                .arg("20")
+                .spawn()
+                .unwrap();
+            let pid = Pid::new(sleep.id());
+            let mut group = Group::create(&freezer, Uid::own()).unwrap();
+            test(&mut group, pid, process::stat(pid).unwrap().start);
+            group.remove().unwrap();
+            sleep.kill().unwrap();
+            sleep.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_got_is_sent_back_where_it_was() {
+        with_each(|group, pid, start| {
+            let before = home(group.kind, pid);
+            let taken = group.take(pid, start + 1);
+            assert!(matches!(taken, Err(FreezeError::NoProcess(p)) if p == pid));
+            assert_eq!(group.members().unwrap(), []);
+            assert_eq!(home(group.kind, pid), before);
+            group.take(pid, start).unwrap();
+            assert_eq!(group.members().unwrap(), [pid]);
+        });
+    }
+
+    #[test]
+    fn who_is_let_go_goes_home_and_is_not_taken_again() {
+        with_each(|group, pid, _| {
+            let before = home(group.kind, pid);
+            group.add(pid).unwrap();
+            assert_ne!(home(group.kind, pid), before);
+            group.let_go(pid).unwrap();
+            assert_eq!(home(group.kind, pid), before);
+            assert!(group.add(pid).unwrap().processes.is_empty());
+            assert_eq!(group.members().unwrap(), []);
+        });
+    }
+}

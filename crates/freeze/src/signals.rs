@@ -148,14 +148,12 @@ impl Signals {
         let frozen = look_until(start, limit, || {
             loop {
                 last = self.round(line)?;
-                let rests = last.running == 0;
-                if rests && rested && !last.new {
-                    return Ok(Some(()));
-                }
-                let again_at_once = rests && !rested;
-                rested = rests;
-                if !again_at_once {
-                    return Ok(None);
+                let next = last.next(rested);
+                rested = last.running == 0;
+                match next {
+                    Next::Frozen => return Ok(Some(())),
+                    Next::AtOnce => {}
+                    Next::Later => return Ok(None),
                 }
             }
         });
@@ -219,6 +217,29 @@ struct Round {
     processes: usize,
 }
 
+/// What comes after a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// All have stopped.
+    Frozen,
+    /// The reading that has to confirm it.
+    AtOnce,
+    /// Another one, when those who were told to stop have had the time for it.
+    Later,
+}
+
+impl Round {
+    /// After this reading, where the one before it may have seen everybody at rest. One alone is not enough: who was seen running by
+    /// the list of children, and at rest by the look at the state, may have had a child in between.
+    fn next(&self, rested: bool) -> Next {
+        match (self.running, rested) {
+            (0, true) if !self.new => Next::Frozen,
+            (0, false) => Next::AtOnce,
+            _ => Next::Later,
+        }
+    }
+}
+
 impl Stopped {
     /// Nothing is wrong with a process that has ended.
     fn signal(&self, pid: Pid, signal: libc::c_int) -> Result<(), FreezeError> {
@@ -260,4 +281,29 @@ fn told(sent: bool, pid: Pid) -> Result<(), FreezeError> {
     }
     let path = format!("/proc/{pid}");
     Err(FreezeError::file("signal", path.as_ref())(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_second_reading_that_shows_nobody_new_confirms_a_first_at_rest() {
+        let next = |running, new, rested| {
+            let processes = 3;
+            let round = Round {
+                new,
+                running,
+                processes,
+            };
+            round.next(rested)
+        };
+        assert_eq!(next(0, false, true), Next::Frozen);
+        for new in [false, true] {
+            assert_eq!(next(0, new, false), Next::AtOnce);
+            assert_eq!(next(1, new, false), Next::Later);
+            assert_eq!(next(1, new, true), Next::Later);
+        }
+        assert_eq!(next(0, true, true), Next::Later);
+    }
 }

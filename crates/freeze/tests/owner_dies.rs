@@ -301,6 +301,15 @@ fn a_watchdog_leaves_without_touching_anything_when_it_is_dropped() {
 }
 
 #[test]
+fn a_watchdog_has_a_session_of_its_own() {
+    let dog = watchdog().unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", dog.pid())).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    // State, parent, process group, session.
+    assert_eq!(rest.split(' ').nth(3), Some(dog.pid().to_string().as_str()));
+}
+
+#[test]
 fn a_program_that_does_not_serve_is_no_watchdog() {
     let told = |command: &mut Command| Watchdog::start(command).unwrap_err().to_string();
     assert!(told(&mut Command::new("true")).contains("it ended before it served"));
