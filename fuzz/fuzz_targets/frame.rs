@@ -59,7 +59,7 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         match how >> 6 {
-            1 => context.stop(),
+            1 => context.stop(0..2),
             2 => {
                 let next = context.epoch().saturating_add(1);
                 let _ = context.resume(next);
