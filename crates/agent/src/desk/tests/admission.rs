@@ -241,6 +241,20 @@ fn a_node_that_comes_back_with_other_cpus_waits_until_no_gang_is_in_the_matrix()
 }
 
 #[test]
+fn the_end_of_one_gang_makes_room_for_another_at_once() {
+    let mut desk = desk_of(&[2], 2);
+    let early = desk.submit(job("early"), ms(0)).unwrap();
+    let [first, _] = ["a", "b"].map(|token| running(&mut desk, token));
+    desk.sight(HERE, 1, vec![seen(early, 2, Some(2), SETTLE)]);
+    desk.advance(ms(0));
+    assert_eq!(stage(&desk, early), Stage::Starting);
+    // It is looked at before the one that ends.
+    desk.sight(HERE, 1, vec![seen(first, 0, Some(2), ms(0))]);
+    desk.advance(ms(20));
+    assert_eq!(stage(&desk, early), Stage::Running);
+}
+
+#[test]
 fn a_gang_for_which_there_is_no_row_waits_and_says_so_until_there_is_one() {
     let mut desk = desk_of(&[2], 2);
     let first = running(&mut desk, "a");
