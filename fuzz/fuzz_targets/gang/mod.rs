@@ -1,6 +1,6 @@
 //! A controller without nodes, that hears what the input says.
 
-use idlewave_agent::{Center, CenterSettings, Clients, Courier, DeskSettings, Place};
+use idlewave_agent::{Center, CenterSettings, Clients, Copying, Courier, DeskSettings, Place};
 use idlewave_gang::policy;
 use idlewave_gang::protocol::{ControllerSettings, Peer};
 use idlewave_units::Nanos;
@@ -83,9 +83,11 @@ pub fn center(words: Words) -> Center<Words> {
             rows: 8,
             settle: Nanos::ZERO,
             yielding: true,
+            copying: Copying::default(),
         },
         always: true,
         owner: idlewave_agent::own_user(),
+        operators: Vec::new(),
         start: 1,
     };
     let clients = Clients::listen(path(), false).expect("a socket in the temporary directory");
