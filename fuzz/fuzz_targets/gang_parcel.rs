@@ -4,10 +4,11 @@
 
 mod gang;
 
-use idlewave_agent::{Parcel, Seen, State};
+use idlewave_agent::{ContextSeen, Parcel, Seen, State};
 use idlewave_gang::protocol::Peer;
 use idlewave_units::{Nanos, NodeId};
 use libfuzzer_sys::fuzz_target;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// A number of any size, from three bytes: small ones, and those at the end.
 fn number(bytes: &[u8]) -> u64 {
@@ -37,6 +38,24 @@ fn seen(bytes: &[u8]) -> Seen {
     }
 }
 
+fn context(bytes: &[u8]) -> ContextSeen {
+    let first = u32::from(bytes[1]);
+    ContextSeen {
+        gang: u32::from(bytes[0] % 8),
+        ranks: (first..first + u32::from(bytes[2] % 8)).collect(),
+        size: bytes[3].checked_sub(1).map(u32::from),
+        attached: u32::from(bytes[4]),
+        failed: bytes[5] % 2 == 1,
+        trouble: None,
+    }
+}
+
+fn device(bytes: &[u8]) -> (u32, SocketAddr) {
+    let port = u16::from_le_bytes([bytes[1], bytes[2]]);
+    let address = Ipv4Addr::new(127, 0, 0, bytes[3]);
+    (u32::from(bytes[0] % 8), SocketAddr::from((address, port)))
+}
+
 fn parcel(kind: u8, node: NodeId, bytes: &[u8]) -> Vec<u8> {
     let state = match kind {
         0 => State::Hello {
@@ -50,6 +69,8 @@ fn parcel(kind: u8, node: NodeId, bytes: &[u8]) -> Vec<u8> {
             node,
             version: number(bytes),
             seen: bytes.chunks_exact(9).map(seen).collect(),
+            contexts: bytes.chunks_exact(6).map(context).collect(),
+            devices: bytes.chunks_exact(4).map(device).collect(),
         },
         // A message of the protocol, or JSON, or neither.
         2 => return [&[0], bytes].concat(),
