@@ -2,6 +2,8 @@
 //! One thread, which sleeps in one place.
 
 mod asked;
+#[cfg(test)]
+mod tests;
 
 use crate::clients::{ClientId, Clients};
 use crate::control::{Reply, Stage};

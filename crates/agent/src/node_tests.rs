@@ -1,47 +1,16 @@
 //! An agent beside a controller that the test is.
 
-use crate::courier::Courier;
 use crate::held::Gangs;
 use crate::marked::VARIABLE;
 use crate::node::{Node, NodeSettings};
-use crate::parcel::{Mark, Parcel, Place, Seen, Spec, State};
+use crate::parcel::{Mark, Parcel, Seen, Spec, State};
 use crate::scout::Scout;
-use crate::testing::sleep;
+use crate::testing::{Wire, sleep};
 use idlewave_freeze::{Freezer, Uid};
-use idlewave_gang::protocol::Peer;
 use idlewave_units::{Nanos, NodeId};
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// The way to the test.
-struct Wire(UnixDatagram);
-
-impl Courier for Wire {
-    fn send(&mut self, _: Nanos, _: Peer, payload: &[u8]) {
-        let _ = self.0.send(payload);
-    }
-    fn receive(&mut self, _: Nanos) -> Option<(Peer, Vec<u8>)> {
-        let mut bytes = vec![0; 1 << 16];
-        let n = self.0.recv(&mut bytes).ok()?;
-        bytes.truncate(n);
-        Some((Peer::Controller, bytes))
-    }
-    fn due(&self) -> Option<Nanos> {
-        None
-    }
-    fn know(&mut self, _: Peer, _: &Place) {}
-    fn place(&self, _: Peer) -> Option<Place> {
-        None
-    }
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-    fn trouble(&mut self) -> Option<String> {
-        None
-    }
-}
 
 /// What is seen next of the gang, other messages apart.
 fn sight(socket: &UnixDatagram) -> Seen {

@@ -1,6 +1,11 @@
-//! Processes of tests.
+//! Processes of tests, and a way to a test that is the other end.
 
-use idlewave_units::Pid;
+use crate::courier::Courier;
+use crate::parcel::Place;
+use idlewave_gang::protocol::Peer;
+use idlewave_units::{Nanos, Pid};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -35,4 +40,32 @@ pub fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
 /// As [`start`], of sleep(1).
 pub fn sleep(variables: &[(&str, &str)]) -> Ended {
     start(Path::new("/bin/sleep"), variables)
+}
+
+/// The way to the test.
+pub struct Wire(pub UnixDatagram);
+
+impl Courier for Wire {
+    fn send(&mut self, _: Nanos, _: Peer, payload: &[u8]) {
+        let _ = self.0.send(payload);
+    }
+    fn receive(&mut self, _: Nanos) -> Option<(Peer, Vec<u8>)> {
+        let mut bytes = vec![0; 1 << 16];
+        let n = self.0.recv(&mut bytes).ok()?;
+        bytes.truncate(n);
+        Some((Peer::Controller, bytes))
+    }
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+    fn know(&mut self, _: Peer, _: &Place) {}
+    fn place(&self, _: Peer) -> Option<Place> {
+        None
+    }
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+    fn trouble(&mut self) -> Option<String> {
+        None
+    }
 }
