@@ -1,6 +1,6 @@
 //! The agent of the controller's own node: started by it, started again when it dies, ended with it.
 
-use super::serve::log;
+use super::log::log;
 use idlewave_record::when_ended;
 use std::collections::VecDeque;
 use std::ffi::OsString;

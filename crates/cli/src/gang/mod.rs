@@ -3,6 +3,7 @@
 mod ask;
 mod background;
 mod local;
+mod log;
 mod ranks;
 mod serve;
 mod slurm;

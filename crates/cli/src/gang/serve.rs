@@ -2,6 +2,7 @@
 
 use super::background::background;
 use super::local::Local;
+use super::log::{Log, log};
 use super::ways::{Contexts, Freezer};
 use crate::exit::{Exit, Failure};
 use crate::report_failure;
@@ -17,12 +18,11 @@ use idlewave_recording::Stop;
 use idlewave_units::{Nanos, NodeId};
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 /// Where root's service is asked.
 pub const ROOTS_SOCKET: &str = "/run/idlewave/gang.sock";
@@ -169,13 +169,6 @@ impl From<ServiceError> for Failure {
             None => failure,
         }
     }
-}
-
-pub fn log(text: &str) {
-    // Nobody is there to be told that nobody is there.
-    let _ = std::io::stderr()
-        .lock()
-        .write_all(format!("idlewave: {text}\n").as_bytes());
 }
 
 /// `idlewave gang start`.
@@ -342,32 +335,6 @@ fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
         }
     }
     Ok(Trust::Key(path))
-}
-
-/// What is said again and again is said once in a while, with how often it came.
-#[derive(Default)]
-struct Log {
-    last: String,
-    since: Option<Instant>,
-    again: u64,
-}
-
-/// How long the same line is not repeated.
-const SAME: Duration = Duration::from_secs(10);
-
-impl Log {
-    fn line(&mut self, text: String) {
-        let recent = self.since.is_some_and(|since| since.elapsed() < SAME);
-        if text == self.last && recent {
-            self.again += 1;
-            return;
-        }
-        if self.again > 0 {
-            log(&format!("{} (another {} times)", self.last, self.again));
-        }
-        log(&text);
-        (self.last, self.since, self.again) = (text, Some(Instant::now()), 0);
-    }
 }
 
 fn note(note: &Note) -> String {
