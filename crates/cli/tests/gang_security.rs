@@ -159,7 +159,7 @@ fn speak(me: Peer, to: Peer, at: SocketAddr, key: &Key, words: &[&str]) {
     let mut link = Link::bind(me, Auth::Key(key.clone()), &here).unwrap();
     link.know(to, Address::Udp(at));
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(500) {
+    while begin.elapsed() < Duration::from_millis(250) {
         let now = Nanos::from_nanos(begin.elapsed().as_nanos() as u64);
         for word in words {
             // State is told from messages of the protocol by its first byte.
