@@ -25,11 +25,11 @@ pub trait Pieces {
 
 /// A send under way.
 #[derive(Debug)]
-pub struct Sending(usize);
+pub struct Sending(pub(crate) usize);
 
 /// A receive under way.
 #[derive(Debug)]
-pub struct Receiving(usize);
+pub struct Receiving(pub(crate) usize);
 
 /// State of one operation; its place in the list is what a request holds.
 #[derive(Debug)]
@@ -67,6 +67,25 @@ struct Incoming {
     data: Vec<u8>,
     /// The receive that it belongs to and that one's capacity; `None` if it came before one was posted.
     receive: Option<(usize, usize)>,
+}
+
+/// What an operation that is not complete waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A message.
+    Receive {
+        /// Of whom; `None`: of anybody.
+        from: Option<u32>,
+        /// With this tag.
+        tag: u32,
+    },
+    /// Room.
+    Send {
+        /// On the way to whom.
+        to: u32,
+        /// Of a message with this tag.
+        tag: u32,
+    },
 }
 
 /// The messages of one rank.
@@ -289,6 +308,27 @@ impl Messages {
     /// Bytes of memory that messages without a receive take.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
+    }
+
+    /// What an operation waits for; `None` if it is complete, or others of this rank may still bring something about: pieces of sends that
+    /// were not put, or a message that is coming in.
+    pub fn awaited(&self, index: usize) -> Option<Awaited> {
+        let elsewhere = |own: Option<u32>| {
+            self.sends.iter().any(|send| match &self.operations[*send] {
+                Operation::Send { to, .. } => Some(*to) != own,
+                _ => false,
+            })
+        };
+        match &self.operations[index] {
+            Operation::Posted { from, tag, .. } if !elsewhere(None) => Some(Awaited::Receive {
+                from: *from,
+                tag: *tag,
+            }),
+            Operation::Send { to, tag, .. } if !elsewhere(Some(*to)) => {
+                Some(Awaited::Send { to: *to, tag: *tag })
+            }
+            _ => None,
+        }
     }
 
     pub fn is_sent(&self, sending: &Sending) -> bool {

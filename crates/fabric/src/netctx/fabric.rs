@@ -1,7 +1,7 @@
 //! One rank of a gang on top of its node's contexts.
 
-use super::device::RankPort;
-use crate::matching::{Messages, Receiving, Sending};
+use super::device::{Doing, RankPort};
+use crate::matching::{Awaited, Messages, Receiving, Sending};
 use crate::members::{Chosen, place_among};
 use crate::threads::rounds_of;
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
@@ -63,10 +63,21 @@ impl NetctxFabric {
     }
 
     /// One turn of a wait.
-    fn wait(&mut self, turn: &mut u32, hook: &mut impl FnMut()) -> Result<(), FabricError> {
+    fn wait(
+        &mut self,
+        of: usize,
+        turn: &mut u32,
+        hook: &mut impl FnMut(),
+    ) -> Result<(), FabricError> {
         let runs = self.progress();
         hook();
         self.look()?;
+        let doing = match self.messages.awaited(of) {
+            Some(Awaited::Receive { from, tag }) => Doing::Receive { from, tag },
+            Some(Awaited::Send { to, tag }) => Doing::Send { to, tag },
+            None => Doing::Computing,
+        };
+        self.port.awaits(doing);
         *turn = turn.saturating_add(1);
         self.port.rest(*turn, runs);
         Ok(())
@@ -186,7 +197,7 @@ impl Fabric for NetctxFabric {
             if let Some(data) = self.messages.finish_send(&sending) {
                 return Ok(data);
             }
-            self.wait(&mut turn, hook)?;
+            self.wait(sending.0, &mut turn, hook)?;
         }
     }
 
@@ -200,7 +211,7 @@ impl Fabric for NetctxFabric {
             if let Some(delivery) = self.messages.finish_receive(&receiving) {
                 return Chosen::heard(self.chosen.as_ref(), delivery);
             }
-            self.wait(&mut turn, hook)?;
+            self.wait(receiving.0, &mut turn, hook)?;
         }
     }
 

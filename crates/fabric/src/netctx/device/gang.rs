@@ -109,6 +109,7 @@ impl Admitted {
                 word.store(0, Ordering::Relaxed);
             }
             seat.near.store(0, Ordering::Relaxed);
+            seat.waits.store(0, Ordering::Relaxed);
         }
         for (rank, node) in (0..).zip(&gang.nodes) {
             shared.node(slot, rank).store(*node, Ordering::Relaxed);
@@ -124,7 +125,7 @@ impl Admitted {
     }
 
     /// The context of a place and the marks of its peers.
-    fn context<'a>(&self, shared: &'a Shared, place: u32) -> Context<'a> {
+    pub(super) fn context<'a>(&self, shared: &'a Shared, place: u32) -> Context<'a> {
         // SAFETY: the owner's thread has the device, and `self` is the active gang or has a region of its own; of the rings
         // only those slots are used that ranks have given away by their marks.
         unsafe { shared.context(self.layout, self.slot, place) }

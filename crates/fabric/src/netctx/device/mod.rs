@@ -22,6 +22,7 @@ mod shape;
 mod switches;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use super::policy::Policy;
 use idlewave_units::Nanos;
@@ -31,6 +32,7 @@ pub use attach::{At, Attachment, write_ticket};
 pub use error::DeviceError;
 pub use pump::{Device, Drained};
 pub use rank::{Idle, RankPort};
+pub use waits::Doing;
 
 /// What a device is made for.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use super::gang::Admitted;
 use super::memory::wake;
 use super::shape::{CLOSED, Shared};
+use super::waits::Doing;
 use super::{DeviceError, Gang};
 use crate::netctx::frame::{Header, Kind, Link};
 use crate::netctx::talk::Traffic;
@@ -251,6 +252,15 @@ impl<T: Transport> Owner<T> {
     pub(super) fn counts(&self) -> Counts {
         let active = self.active_gang();
         active.map_or_else(Counts::default, |active| active.counts(&self.shared))
+    }
+
+    /// Of the active gang, if it is stopped and drained.
+    pub(super) fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
+        let active = self.active_gang().filter(|_| self.is_drained())?;
+        if active.has_failed(&self.shared) {
+            return None;
+        }
+        Some((active.gang, active.doing(&self.shared)))
     }
 
     pub(super) fn switch(&mut self, to: u32) -> Result<usize, DeviceError> {

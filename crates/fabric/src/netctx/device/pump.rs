@@ -3,7 +3,7 @@
 use super::memory::{Bell, wait_for};
 use super::owner::Owner;
 use super::shape::{Shape, Shared};
-use super::{DeviceError, Gang, Setup};
+use super::{DeviceError, Doing, Gang, Setup};
 use crate::netctx::Counts;
 use crate::netctx::talk::Traffic;
 use crate::netctx::transport::Transport;
@@ -208,6 +208,12 @@ impl<T: Transport + 'static> Device<T> {
     /// is under way.
     pub fn counts(&self) -> Counts {
         self.inner.owner().counts()
+    }
+
+    /// What the ranks of the active gang do that are here: its number, and rank by rank. `None` if it is not stopped and drained. If it is so on all
+    /// nodes at one moment, this is the state of the gang at that moment: nothing is under way.
+    pub fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
+        self.inner.owner().doing()
     }
 
     /// Makes the context of a gang the active one and gives the bytes that were copied. The gang does not run before

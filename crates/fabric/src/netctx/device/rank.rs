@@ -5,6 +5,7 @@ use super::attach::Attachment;
 use super::gang::rouse;
 use super::memory::{Bell, sleep_on};
 use super::shape::{Seat, Shared, places};
+use super::waits::Doing;
 use crate::mailbox::Header;
 use crate::matching::Pieces;
 use crate::netctx::Layout;
@@ -41,6 +42,8 @@ pub struct RankPort {
     announced: Option<u32>,
     /// Whether the owner of the device is gone.
     orphaned: bool,
+    /// What its seat says that it waits for.
+    waits: u64,
 }
 
 /// The rings that a rank uses.
@@ -59,6 +62,8 @@ pub struct Rings {
     /// By rank: the place, of those on this node.
     near: Vec<Option<u32>>,
     open: bool,
+    /// Whether anything was put or taken since it is within the device.
+    moved: bool,
     /// Whether the owner has something to do.
     kick: bool,
     /// Places whose ranks may wait for what was done.
@@ -113,6 +118,7 @@ impl RankPort {
                 nodes,
                 near,
                 open: false,
+                moved: false,
                 kick: false,
                 wake: Vec::new(),
                 shared,
@@ -120,6 +126,7 @@ impl RankPort {
             idle: attachment.idle,
             announced: None,
             orphaned: false,
+            waits: 0,
         })
     }
 
@@ -151,6 +158,11 @@ impl RankPort {
     fn leave(&mut self) {
         if !std::mem::take(&mut self.rings.open) {
             return;
+        }
+        if std::mem::take(&mut self.rings.moved) && self.waits != 0 {
+            // Before it is outside: who finds it there reads that it may have what it waited for.
+            self.waits = 0;
+            self.seat().waits.store(0, Ordering::Release);
         }
         // Release: whoever sees this rank outside sees what it did inside.
         self.seat().inside.store(0, Ordering::Release);
@@ -256,6 +268,7 @@ impl Pieces for Rings {
             Some(place) => self.put_near(place, parts, end)?,
             None => self.put_far(to, parts, end)?,
         }
+        self.moved = true;
         Some(piece.len())
     }
 
@@ -279,6 +292,7 @@ impl Pieces for Rings {
             // Release: the slot was read before.
             let next = taken.wrapping_add(1);
             marks.rank.taken.store(next, Ordering::Release);
+            self.moved = true;
             match self.near.get(from as usize).copied().flatten() {
                 Some(place) => self.note(place),
                 // As often as the owner tells the sender of space.
@@ -340,6 +354,16 @@ impl RankPort {
                 std::thread::yield_now();
             }
             _ => std::hint::spin_loop(),
+        }
+    }
+
+    /// What this rank is about to wait for, told before each turn of a wait in which nothing moved.
+    pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
+        let word = what.word();
+        if word != self.waits {
+            self.waits = word;
+            // Release: whoever reads it sees what was put and taken before.
+            self.seat().waits.store(word, Ordering::Release);
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iw-netct");
 /// Of the file's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The front's bytes: a page.
 const FRONT: usize = 4_096;
 /// What is behind each other begins at such.
@@ -71,6 +71,8 @@ pub(super) struct Seat {
     pub(super) sleeping: AtomicU32,
     /// What it sleeps on; whoever wakes it adds one.
     pub(super) wake: AtomicU32,
+    /// What it waits for, as [`super::waits`] writes it; 0: it does not wait. The rank's.
+    pub(super) waits: AtomicU64,
     /// Frames that it has put to ranks of the same node. The rank's.
     pub(super) near: AtomicU64,
 }

@@ -221,3 +221,84 @@ fn a_node_that_is_let_go_on_before_another_loses_no_time() {
         assert_eq!(device.traffic().timeouts, 0, "nothing was said twice");
     }
 }
+
+#[test]
+fn what_ranks_wait_for_is_known_when_nothing_is_under_way() {
+    use super::Doing;
+    use crate::{Fabric, Tag};
+    use idlewave_units::Rank;
+    let directory = tempfile::tempdir().expect("a directory");
+    let device = node(&directory, Policy::Whole);
+    let nodes = vec![0, 0];
+    device.admit(&Gang { gang: 5, nodes }).expect("room");
+    assert_eq!(device.doing(), None, "a gang runs");
+    device.stop(3).expect("the gang");
+    device.switch(5, LONG).expect("the gang");
+    device.resume(2).expect("an epoch");
+    let attach = |rank: u32| {
+        let text = format!("{},5,{rank},2,sleep", device.path().display());
+        let attachment = Attachment::parse(&text).expect("an attachment");
+        attachment.attach().expect("a seat")
+    };
+    let (mut first, mut second) = (attach(0), attach(1));
+    let mut epoch = 2;
+    let mut until = |wanted: [Doing; 2]| {
+        let begin = Instant::now();
+        loop {
+            device.stop(5).expect("the gang");
+            assert!(device.wait_drained(LONG).complete);
+            let (gang, doing) = device.doing().expect("it is drained");
+            epoch += 1;
+            device.resume(epoch).expect("an epoch");
+            assert_eq!((gang, doing.len()), (5, 2));
+            if doing == [(0, wanted[0]), (1, wanted[1])] {
+                return;
+            }
+            assert!(begin.elapsed() < LONG, "{doing:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until([Doing::Computing; 2]);
+    let tag = 7;
+    let receive = move |rank: &mut crate::netctx::NetctxFabric, from: Option<u32>| {
+        let from = from.map(Rank::new);
+        let receiving = rank.start_receive(from, Tag(tag), 1 << 20, Vec::new());
+        let delivery = rank.finish_receive(receiving.expect("a receive"), &mut || ());
+        delivery.expect("a message").data.len()
+    };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| receive(&mut first, Some(1)));
+        let from = Some(1);
+        until([Doing::Receive { from, tag }, Doing::Computing]);
+        // A message that it does not wait for, and the one that it does.
+        for tag in [8, tag] {
+            let sending = second.start_send(Rank::new(0), Tag(tag), vec![1; 3]);
+            second
+                .finish_send(sending.expect("a send"), &mut || ())
+                .expect("it is sent");
+        }
+        assert_eq!(waits.join().expect("no panic"), 3);
+    });
+    until([Doing::Computing; 2]);
+    std::thread::scope(|scope| {
+        let much = vec![1; 1 << 20];
+        let sends = scope.spawn(|| {
+            let sending = second.start_send(Rank::new(0), Tag(tag), much);
+            second
+                .finish_send(sending.expect("a send"), &mut || ())
+                .expect("it is sent");
+            receive(&mut second, None)
+        });
+        until([Doing::Computing, Doing::Send { to: 0, tag }]);
+        assert_eq!(receive(&mut first, None), 1 << 20);
+        let from = None;
+        until([Doing::Computing, Doing::Receive { from, tag }]);
+        let sending = first.start_send(Rank::new(1), Tag(tag), vec![1]);
+        first
+            .finish_send(sending.expect("a send"), &mut || ())
+            .expect("it is sent");
+        assert_eq!(sends.join().expect("no panic"), 1);
+    });
+    drop(second);
+    until([Doing::Computing, Doing::Left]);
+}

@@ -1,0 +1,159 @@
+//! What the ranks of a gang wait for, seen from outside: a word of each rank's seat, and whether anything has come meanwhile.
+//!
+//! A rank writes the word when it waits and nothing moved, and clears it while it is within the device if anything does. So of a gang that
+//! is stopped, with its ranks outside, the words of all ranks tell one global state, whether they are frozen or only kept out.
+
+use super::gang::Admitted;
+use super::shape::{Seat, Shared};
+use std::sync::atomic::Ordering;
+
+/// What a rank does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// Anything that may end by itself, or that has what it waits for.
+    Computing,
+    /// Waits for a message, and there is none.
+    Receive {
+        /// Of whom; `None`: of anybody.
+        from: Option<u32>,
+        /// With this tag.
+        tag: u32,
+    },
+    /// Waits for room for a message, and there is none.
+    Send {
+        /// To whom.
+        to: u32,
+        /// With this tag.
+        tag: u32,
+    },
+    /// It has left.
+    Left,
+}
+
+/// Kinds of waits, in the upper byte of a word. The peer has the 24 bits behind it, the tag the rest.
+const RECEIVE: u64 = 1;
+const ANY: u64 = 2;
+const SEND: u64 = 3;
+
+impl Doing {
+    /// The word that says so; ranks have numbers below 2^24.
+    pub(super) fn word(self) -> u64 {
+        let word = |kind: u64, peer: u32, tag: u32| {
+            kind << 56 | u64::from(peer & 0xFF_FFFF) << 32 | u64::from(tag)
+        };
+        match self {
+            Self::Computing | Self::Left => 0,
+            Self::Receive {
+                from: Some(from),
+                tag,
+            } => word(RECEIVE, from, tag),
+            Self::Receive { from: None, tag } => word(ANY, 0, tag),
+            Self::Send { to, tag } => word(SEND, to, tag),
+        }
+    }
+
+    fn of(word: u64) -> Self {
+        let (peer, tag) = ((word >> 32) as u32 & 0xFF_FFFF, word as u32);
+        match word >> 56 {
+            RECEIVE => Self::Receive {
+                from: Some(peer),
+                tag,
+            },
+            ANY => Self::Receive { from: None, tag },
+            SEND => Self::Send { to: peer, tag },
+            _ => Self::Computing,
+        }
+    }
+}
+
+impl Admitted {
+    /// By place: rank, and what it does. The gang is the active one, stopped and drained.
+    pub(super) fn doing(&self, shared: &Shared) -> Vec<(u32, Doing)> {
+        let place = |(place, rank): (u32, &u32)| (*rank, self.at(shared, place));
+        (0..).zip(&self.ranks).map(place).collect()
+    }
+
+    fn at(&self, shared: &Shared, place: u32) -> Doing {
+        let seat: &Seat = shared.seat(self.slot, place);
+        if seat.left.load(Ordering::Acquire) != 0 {
+            return Doing::Left;
+        }
+        let size = self.nodes.len() as u32;
+        let doing = Doing::of(seat.waits.load(Ordering::Acquire));
+        let waits = match doing {
+            Doing::Receive { from: None, .. } => {
+                (0..size).all(|peer| !self.has_come(shared, place, peer))
+            }
+            Doing::Receive {
+                from: Some(from), ..
+            } => from < size && !self.has_come(shared, place, from),
+            Doing::Send { to, .. } => to < size && self.is_full(shared, place, to),
+            Doing::Computing | Doing::Left => false,
+        };
+        if waits { doing } else { Doing::Computing }
+    }
+
+    /// Whether a frame of a peer waits to be taken.
+    fn has_come(&self, shared: &Shared, place: u32, peer: u32) -> bool {
+        let marks = shared.marks(self.slot, place, peer);
+        let taken = marks.rank.taken.load(Ordering::Acquire);
+        let near = self.place_of(peer).is_some();
+        let mut come = marks.other.expected.load(Ordering::Acquire) != taken;
+        if !near {
+            // What the owner has taken in and not told the rank of.
+            let mut context = self.context(shared, place);
+            come |= context
+                .receiver(peer)
+                .is_some_and(|r| r.expected() != taken);
+        }
+        come
+    }
+
+    /// Whether there is no room for another frame to a peer.
+    fn is_full(&self, shared: &Shared, place: u32, peer: u32) -> bool {
+        let slots = self.layout.slots();
+        match self.place_of(peer) {
+            Some(theirs) => {
+                let own = self.ranks[place as usize];
+                let marks = shared.marks(self.slot, theirs, own);
+                let expected = marks.other.expected.load(Ordering::Acquire);
+                expected.wrapping_sub(marks.rank.taken.load(Ordering::Acquire)) >= slots
+            }
+            None => {
+                let filled = &shared.marks(self.slot, place, peer).rank.filled;
+                let mut context = self.context(shared, place);
+                let acked = context.sender(peer).map(|s| s.acked());
+                let filled = filled.load(Ordering::Acquire);
+                acked.is_some_and(|acked| filled.wrapping_sub(acked) >= slots)
+            }
+        }
+    }
+
+    /// The place of a rank of this node.
+    fn place_of(&self, rank: u32) -> Option<u32> {
+        let place = self.ranks.iter().position(|other| *other == rank)?;
+        Some(place as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_what_was_written_in_it() {
+        let tag = 32_528;
+        for doing in [
+            Doing::Computing,
+            Doing::Receive {
+                from: Some(1_023),
+                tag,
+            },
+            Doing::Receive { from: None, tag: 0 },
+            Doing::Send { to: 0, tag },
+        ] {
+            assert_eq!(Doing::of(doing.word()), doing);
+        }
+        assert_eq!(Doing::of(u64::MAX), Doing::Computing);
+    }
+}
