@@ -34,6 +34,8 @@ const AGAIN: Nanos = Nanos::from_millis(1);
 const BEHIND: Nanos = Nanos::from_millis(2);
 /// How often agents are told all gangs, though nothing changed.
 const SAY_AGAIN: Nanos = Nanos::from_millis(250);
+/// How often ranks with network contexts are looked at, at least: at the end of a turn it costs nothing.
+const LOOK_AT_RANKS: Nanos = Nanos::from_secs(1);
 /// How long it is waited for agents that have not carried out the present state of the gangs.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 
@@ -92,6 +94,8 @@ pub struct Center<C> {
     networks: Vec<GangId>,
     /// Those that shall have them after the switch under way, and whether any had or gets one.
     coming: (Vec<GangId>, bool),
+    /// When these were last stopped, drained and looked at, all of them.
+    quiet_at: Nanos,
     /// Length of the turn after the switch under way, and whose turn it ends.
     slice: Nanos,
     left: Slot,
@@ -129,6 +133,7 @@ impl<C: Courier> Center<C> {
                 until: now,
             },
             networks: Vec::new(),
+            quiet_at: now,
             coming: (Vec::new(), false),
             slice: settings.desk.policy.longest,
             left: Slot::All,
@@ -238,6 +243,7 @@ impl<C: Courier> Center<C> {
                     (Outcome::Switched, Some(thaw_at)) => {
                         self.account(self.left, *stop_at);
                         self.networks = std::mem::take(&mut self.coming.0);
+                        self.quiet_at = now;
                         if let Some(cost) = cost {
                             self.desk.switched(cost);
                         }
@@ -323,9 +329,9 @@ impl<C: Courier> Center<C> {
                 return;
             }
         };
-        let again = to == running
-            && !(self.settings.always && to != Slot::All)
-            && !self.waits_for_network();
+        let always = self.settings.always && to != Slot::All;
+        let forced = always || self.waits_for_network() || self.is_to_be_looked_at(now);
+        let again = to == running && !forced;
         if again {
             self.turn.until = now + slice;
             return;
@@ -335,6 +341,12 @@ impl<C: Courier> Center<C> {
         let next = self.desk.contexts_of(to);
         self.coming = (next.clone(), drain || !next.is_empty());
         self.event(Event::Switch { to, drain });
+    }
+
+    /// Whether ranks with contexts that have the CPUs alone were not looked at for long: they are stopped for a moment, and it is known whether they
+    /// wait for each other for ever.
+    fn is_to_be_looked_at(&self, now: Nanos) -> bool {
+        !self.networks.is_empty() && now > self.quiet_at + LOOK_AT_RANKS
     }
 
     /// Whether a gang has come into the row that runs, as one from a row that is no more, whose context is not there yet.

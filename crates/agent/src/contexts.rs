@@ -96,8 +96,45 @@ pub struct ContextSeen {
     pub attached: u32,
     /// Whether one of its ranks failed or died.
     pub failed: bool,
+    /// The last switch away from it at which its ranks here were looked at, frozen and drained; 0: none.
+    pub looked: u64,
+    /// Those that waited then, or had left.
+    pub waits: Vec<Waiting>,
     /// Why it has no device here.
     pub trouble: Option<String>,
+}
+
+/// A rank that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Which.
+    pub rank: u32,
+    /// The first of the switches, one after the other up to the last, at each of which it waited for the same.
+    pub since: u64,
+    /// For what.
+    pub what: What,
+}
+
+/// What a rank waits for when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A message.
+    Receive {
+        /// Of whom; `None`: of anybody.
+        from: Option<u32>,
+        /// With this tag.
+        tag: u32,
+    },
+    /// Room for a message.
+    Send {
+        /// To whom.
+        to: u32,
+        /// With this tag.
+        tag: u32,
+    },
+    /// Nothing any more: it has left.
+    Left,
 }
 
 /// Where the ranks with this mark find their device; `None` if a mark is no name of a file.

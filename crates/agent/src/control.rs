@@ -156,6 +156,9 @@ pub struct GangStatus {
     pub context: Option<u64>,
     /// What its ranks were seen to do last; `None`: nobody looks.
     pub observed: Option<Observation>,
+    /// Who waits for whom for ever, in words, of a gang with network contexts.
+    #[serde(default)]
+    pub waits: Vec<String>,
     /// Whether it is to end.
     pub ending: bool,
     /// What is wrong with it.

@@ -6,6 +6,7 @@ mod contexts;
 mod contexts_tests;
 mod gang;
 mod job;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -456,6 +457,7 @@ impl Desk {
             idle: gang.idle(),
             context: gang.job.contexts,
             observed: gang.observed,
+            waits: gang.waits.clone(),
             ending: gang.end,
             trouble: gang.trouble.clone(),
         };

@@ -4,15 +4,16 @@
 //! active, and its gate is open while the row of that gang has the CPUs, or while everything runs. Draining sleeps in the thread of the agent,
 //! for up to [`LIMIT`]: the device has a thread of its own, which moves frames meanwhile.
 
+mod driven;
 mod home;
+mod looks;
 #[cfg(test)]
 mod tests;
 
-use crate::contexts::{
-    ContextSeen, ContextSpec, DeviceSpec, MEMORY, MOST_ON_DEVICE, Placed, ticket_of,
-};
+use crate::contexts::{ContextSeen, ContextSpec, DeviceSpec, MEMORY, MOST_ON_DEVICE, ticket_of};
 use crate::parcel::Spec;
 use crate::scout::Found;
+use driven::{Driven, Member};
 use home::Home;
 use idlewave_fabric::netctx::device::{Gang, Setup, write_ticket};
 use idlewave_fabric::netctx::transport::Addresses;
@@ -20,9 +21,10 @@ use idlewave_fabric::netctx::{Counts, Device, DeviceError, Udp};
 use idlewave_gang::GangId;
 use idlewave_gang::protocol::{Epoch, Slot};
 use idlewave_units::NodeId;
+use looks::Looks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long draining may take until it has failed. A rank leaves the device when it next runs: some microseconds, or milliseconds where
@@ -45,41 +47,6 @@ pub enum NetworkError {
     Device(#[from] DeviceError),
 }
 
-/// A device with what is known of it.
-struct Driven {
-    spec: DeviceSpec,
-    device: Device<Udp>,
-    addresses: Addresses,
-    at: SocketAddr,
-    /// Whether the active gang may use it.
-    open: bool,
-    /// Whether it was open when everything was stopped last: its frames are counted.
-    counted: bool,
-}
-
-/// A gang with contexts.
-struct Member {
-    spec: Spec,
-    placed: Option<Placed>,
-    /// Whether it is on its device.
-    admitted: bool,
-    ticket: Option<PathBuf>,
-    /// Ranks that are here, and those that ever were.
-    ranks: BTreeSet<u32>,
-    ever: BTreeSet<u32>,
-    size: Option<u32>,
-    trouble: Option<String>,
-}
-
-impl Member {
-    fn is_in(&self, slot: Slot) -> bool {
-        match slot {
-            Slot::All => true,
-            Slot::Gang(row) => self.spec.rows.contains(&row.get()),
-        }
-    }
-}
-
 /// All devices of a node.
 pub struct Network {
     node: NodeId,
@@ -91,6 +58,7 @@ pub struct Network {
     leaving: Vec<(u32, u32)>,
     /// Who has the CPUs; `None` while a switch has stopped everything.
     runs: Option<Slot>,
+    looks: Looks,
     trouble: Option<String>,
 }
 
@@ -106,6 +74,7 @@ impl Network {
             members: BTreeMap::new(),
             leaving: Vec::new(),
             runs: Some(Slot::All),
+            looks: Looks::default(),
             trouble: None,
         }
     }
@@ -232,6 +201,7 @@ impl Network {
             let device = member.placed.as_ref().filter(|_| member.admitted);
             let driven = device.and_then(|placed| self.devices.get(&placed.device));
             let processes = driven.and_then(|driven| driven.device.processes(*gang).ok());
+            let (looked, waits) = self.looks.of(*gang);
             let attached = processes.map_or(0, |all| all.iter().flatten().count());
             ContextSeen {
                 gang: *gang,
@@ -239,6 +209,8 @@ impl Network {
                 size: member.size,
                 attached: attached as u32,
                 failed: driven.is_some_and(|d| d.device.has_failed(*gang).unwrap_or(true)),
+                looked,
+                waits,
                 trouble: member.trouble.clone(),
             }
         };
@@ -298,11 +270,19 @@ impl Network {
         }
     }
 
-    /// Makes the contexts of a row's gangs the active ones.
+    /// What was stopped is frozen and drained: looks at what its ranks do.
+    pub fn look(&mut self) {
+        let stopped = self.devices.values().filter(|driven| driven.counted);
+        self.looks
+            .take(stopped.filter_map(|driven| driven.device.doing()).collect());
+    }
+
+    /// Makes the contexts of a row's gangs the active ones, as all nodes are ready to.
     ///
     /// # Errors
     /// A device is missing, or a rank is within one.
-    pub fn switch(&mut self, to: Slot) -> Result<(), NetworkError> {
+    pub fn switch(&mut self, to: Slot, epoch: Epoch) -> Result<(), NetworkError> {
+        self.looks.confirm(epoch.get());
         let Slot::Gang(_) = to else { return Ok(()) };
         for (gang, member) in self.members.iter().filter(|(_, m)| m.is_in(to)) {
             let Some(placed) = &member.placed else {
@@ -321,6 +301,9 @@ impl Network {
     /// Lets the active contexts of a row be used, or all active ones, in an epoch.
     pub fn resume(&mut self, slot: Slot, epoch: Epoch) {
         self.runs = Some(slot);
+        if slot == Slot::All {
+            self.looks.forget();
+        }
         for driven in self.devices.values_mut() {
             driven.counted = false;
             let active = driven.device.active();
@@ -418,6 +401,7 @@ impl Network {
         let Some(member) = self.members.remove(&gang) else {
             return;
         };
+        self.looks.remove(gang);
         if let Some(ticket) = &member.ticket {
             // Its user may have removed it.
             let _ = std::fs::remove_file(ticket);
@@ -460,22 +444,5 @@ impl Drop for Network {
         for gang in gangs {
             self.let_go(gang);
         }
-    }
-}
-
-impl Driven {
-    fn stop(&mut self) {
-        if let (Some(gang), true) = (self.device.active(), self.open) {
-            // It is there.
-            let _ = self.device.stop(gang);
-        }
-        self.open = false;
-    }
-
-    fn know(&mut self, spec: &DeviceSpec, own: NodeId) {
-        for (node, at) in spec.at.iter().filter(|(node, _)| *node != own) {
-            self.addresses.know(node.get(), *at);
-        }
-        self.spec.at.clone_from(&spec.at);
     }
 }

@@ -380,7 +380,7 @@ impl<C: Courier> Node<C> {
                 },
                 Err(_) => Notice::DrainFailed { epoch },
             }),
-            Action::SwitchContext { to, epoch, .. } => Some(match self.network.switch(to) {
+            Action::SwitchContext { to, epoch, .. } => Some(match self.network.switch(to, epoch) {
                 Ok(()) => Notice::ContextSwitched { epoch },
                 Err(error) => {
                     self.notes.push(NodeNote::Trouble(error.to_string()));
@@ -400,7 +400,10 @@ impl<C: Courier> Node<C> {
                 let frozen = self.network.drain().map(|_| self.gangs.freeze(slot));
                 fault::die_at(Phase::Frozen);
                 Some(match (frozen, self.network.check_drained()) {
-                    (Ok(Ok(())), Ok(())) => Notice::Frozen { epoch },
+                    (Ok(Ok(())), Ok(())) => {
+                        self.network.look();
+                        Notice::Frozen { epoch }
+                    }
                     (Ok(Err(_)), _) => Notice::FreezeFailed { epoch },
                     _ => Notice::DrainFailed { epoch },
                 })

@@ -8,9 +8,12 @@
 mod gang;
 
 use gang::{Service, groups_of, kill, until};
-use idlewave_agent::control::Status;
+use idlewave_agent::control::{GangStatus, Observation, Status};
+use idlewave_fabric::netctx::device::Attachment;
+use idlewave_fabric::{Fabric, Tag};
+use idlewave_units::Rank;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
@@ -30,12 +33,16 @@ fn idlewave() -> Command {
 
 /// A gang of two ranks on contexts of 64 KiB.
 fn submit(service: &Service, name: &str, steps: &str) -> Child {
+    let program = Path::new(env!("CARGO_BIN_EXE_idlewave"));
+    submit_of(service, name, program, &[&PROGRAM[..], &[steps]].concat())
+}
+
+fn submit_of(service: &Service, name: &str, program: &Path, words: &[&str]) -> Child {
     let mut command = idlewave();
     command.args(["gang", "submit", "--socket"]);
     command.arg(&service.socket);
-    let words = ["--context", "64KiB", "--ranks", "2", "--name", name, "--"];
-    command.args(words).arg(env!("CARGO_BIN_EXE_idlewave"));
-    command.args(PROGRAM).arg(steps);
+    let own = ["--context", "64KiB", "--ranks", "2", "--name", name, "--"];
+    command.args(own).arg(program).args(words);
     command.spawn().unwrap()
 }
 
@@ -159,4 +166,84 @@ fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
     // The next agent removes what it finds.
     nothing_is_left(agent);
     ended(submit(&service, "d", "300"));
+}
+
+/// The body of the ranks of the next test: each waits for a message of the other, after some that come.
+#[test]
+fn a_rank_that_waits_for_the_other() {
+    let Ok(Some(attachment)) = Attachment::of_this_process() else {
+        return;
+    };
+    let mut rank = attachment.attach().unwrap();
+    let other = Rank::new(1 - rank.rank().get());
+    for round in 0.. {
+        if round < 1000 {
+            let sending = rank.start_send(other, Tag(7), vec![1; 100]).unwrap();
+            rank.finish_send(sending, &mut || ()).unwrap();
+        }
+        let receiving = rank.start_receive(Some(other), Tag(7), 100, Vec::new());
+        // It ends when its gang is told to.
+        if rank.finish_receive(receiving.unwrap(), &mut || ()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_seen_and_leave_their_turns_to_others() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path(), &["--slice", "20ms"]);
+    let words = ["--exact", "a_rank_that_waits_for_the_other", "--nocapture"];
+    let program = std::env::current_exe().unwrap();
+    let hangs = submit_of(&service, "hangs", &program, &words);
+    let of = |status: &Status, name: &str| -> Option<GangStatus> {
+        let mut gangs = status.gangs.iter();
+        gangs.find(|gang| gang.name == name).cloned()
+    };
+    let dead = Some(Observation::Deadlocked {
+        ranks: 2,
+        all: true,
+        polling: false,
+    });
+    // Also while it is alone, and has no turns that end.
+    let seen = |s: &Status| of(s, "hangs").is_some_and(|gang| gang.observed == dead);
+    let status = service.await_status("the deadlock is seen", seen);
+    let gang = of(&status, "hangs").unwrap();
+    let cycle = [
+        "rank 0 waits for a message of rank 1 (tag 7)",
+        "rank 1 waits for a message of rank 0 (tag 7)",
+    ];
+    assert_eq!(gang.waits, cycle);
+    let works = submit(&service, "works", "100000000");
+    let turns = |s: &Status, name: &str| of(s, name).map_or(0, |gang| gang.turns.get());
+    let begins = |s: &Status| turns(s, "works") > 0;
+    let before = service.await_status("the other one has a turn", begins);
+    let runs = |s: &Status| {
+        let progresses = |g: GangStatus| g.observed == Some(Observation::Progressing);
+        turns(s, "works") > 300_000_000 && of(s, "works").is_some_and(progresses)
+    };
+    let status = service.await_status("the other one works", runs);
+    assert_eq!(turns(&status, "hangs"), turns(&before, "hangs"));
+    let mut list = idlewave();
+    list.args(["gang", "list", "--socket"]).arg(&service.socket);
+    let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
+    assert!(
+        list.contains(" deadlocked ") && list.contains(cycle[0]),
+        "{list}"
+    );
+    for (name, child) in [("hangs", hangs), ("works", works)] {
+        let number = of(&status, name).unwrap().gang.to_string();
+        let mut cancel = idlewave();
+        cancel.args(["gang", "cancel", &number, "--socket"]);
+        assert!(
+            cancel
+                .arg(&service.socket)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+        assert!(!child.wait_with_output().unwrap().status.success());
+    }
 }

@@ -96,8 +96,10 @@ impl Desk {
             one.attached = one.attached.min(MOST_RANKS);
             let contexts = self.gangs.get_mut(&id).and_then(|g| g.contexts.as_mut());
             if let Some(contexts) = contexts {
+                one.waits.truncate(MOST_RANKS as usize);
                 contexts.seen.insert(node, one);
                 self.place(id);
+                self.judge_contexts(id);
             }
         }
         for (device, at) in devices {

@@ -2,7 +2,8 @@
 
 use super::tests::{HERE, SETTLE, desk_of, job, ms, seen};
 use super::*;
-use crate::contexts::ContextSeen;
+use crate::contexts::{ContextSeen, Waiting, What};
+use crate::control::Observation;
 
 fn context_job(token: &str, bytes: u64) -> Job {
     Job {
@@ -100,4 +101,77 @@ fn gangs_of_the_same_shape_share_a_device_as_long_as_it_has_room() {
             "{token} {bytes}"
         );
     }
+}
+
+#[test]
+fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
+    let mut desk = desk_of(&[2, 2], 4);
+    let there = NodeId::new(1);
+    let gang = desk.submit(context_job("a", 1 << 20), ms(0)).unwrap();
+    desk.sight_contexts(HERE, vec![context_seen(gang, &[0, 1], 3, 2)], &[]);
+    desk.sight_contexts(there, vec![context_seen(gang, &[2], 3, 1)], &[]);
+    let receive = |rank: u32, from: u32, since: u64| Waiting {
+        rank,
+        since,
+        what: What::Receive {
+            from: Some(from),
+            tag: 7,
+        },
+    };
+    let left = |rank: u32, since: u64| Waiting {
+        rank,
+        since,
+        what: What::Left,
+    };
+    let mut look = |node: NodeId, looked: u64, waits: &[Waiting]| {
+        let mut seen = match node == HERE {
+            true => context_seen(gang, &[0, 1], 3, 2),
+            false => context_seen(gang, &[2], 3, 1),
+        };
+        (seen.looked, seen.waits) = (looked, waits.to_vec());
+        desk.sight_contexts(node, vec![seen], &[]);
+        let status = desk.gangs(ms(0)).remove(0);
+        (status.observed, status.waits)
+    };
+    let dead = |ranks, all| {
+        let polling = false;
+        Some(Observation::Deadlocked {
+            ranks,
+            all,
+            polling,
+        })
+    };
+    // Of the other node nothing is known.
+    let two = [receive(0, 1, 5), receive(1, 0, 5)];
+    assert_eq!(look(HERE, 5, &two).0, None);
+    // It computed then, and may bring something about: not for these two.
+    let (observed, lines) = look(there, 5, &[]);
+    assert_eq!(observed, dead(2, false));
+    assert_eq!(
+        lines,
+        [
+            "rank 0 waits for a message of rank 1 (tag 7)",
+            "rank 1 waits for a message of rank 0 (tag 7)"
+        ]
+    );
+    // Around all three, but at the last switch that both have told of the third one still computed.
+    let around = [receive(0, 1, 9), receive(1, 2, 9)];
+    let progressing = Some(Observation::Progressing);
+    assert_eq!(look(HERE, 9, &around).0, progressing);
+    assert_eq!(look(there, 11, &[receive(2, 0, 10)]).0, progressing);
+    assert_eq!(look(HERE, 10, &around).0, dead(3, true));
+    // For one that has left.
+    let (observed, lines) = look(there, 11, &[left(2, 11)]);
+    assert_eq!(
+        (observed, lines.len()),
+        (progressing, 0),
+        "not yet at switch 10"
+    );
+    let (observed, lines) = look(HERE, 11, &around);
+    assert_eq!(observed, dead(2, true));
+    assert_eq!(lines.last().unwrap(), "which has ended");
+    assert_eq!(
+        look(HERE, 11, &[left(0, 11), left(1, 11)]).0,
+        Some(Observation::Terminated)
+    );
 }

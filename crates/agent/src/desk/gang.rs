@@ -39,6 +39,8 @@ pub(super) struct Gang {
     /// If it asked for network contexts: what is known of them, and why it has none.
     pub(super) contexts: Option<Contexts>,
     pub(super) refused: Option<String>,
+    /// Who of them waits for whom for ever.
+    pub(super) waits: Vec<String>,
 }
 
 impl Gang {
@@ -46,6 +48,7 @@ impl Gang {
         Self {
             contexts: job.contexts.map(|_| Contexts::default()),
             refused: None,
+            waits: Vec::new(),
             job,
             stage: Stage::Waiting,
             seen: BTreeMap::new(),

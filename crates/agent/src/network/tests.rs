@@ -1,7 +1,7 @@
 //! Devices driven by hand, with ranks in this process.
 
 use super::*;
-use crate::contexts::Copying;
+use crate::contexts::{Copying, Placed};
 use crate::marked::Marked;
 use crate::parcel::Mark;
 use idlewave_fabric::netctx::NetctxFabric;
@@ -91,8 +91,8 @@ fn a_row_has_the_network_from_its_resume_to_the_next_stop() {
         let counts = network.drain().unwrap();
         assert_eq!(counts.sent, counts.received);
         network.check_drained().unwrap();
-        network.switch(row(to)).unwrap();
         epoch += 1;
+        network.switch(row(to), Epoch::new(epoch)).unwrap();
         network.resume(row(to), Epoch::new(epoch));
         assert_eq!(network.trouble(), None);
         assert_eq!(sends(&network).0, runs, "row {to}");
@@ -119,7 +119,7 @@ fn ranks_of_a_gang_that_is_gone_fail_and_its_device_goes_with_the_last_one() {
     network.set(&gangs, &contexts, &devices);
     let ticket = |spec: &Spec| ticket_of(&spec.mark).unwrap();
     let mut first = attach(&gangs[0], 0, 1);
-    network.switch(row(7)).unwrap();
+    network.switch(row(7), Epoch::new(1)).unwrap();
     network.resume(row(7), Epoch::new(1));
     let sending = first.start_send(Rank::new(0), Tag(1), vec![1]).unwrap();
     assert!(first.is_sent(&sending).is_ok());

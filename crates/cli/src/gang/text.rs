@@ -36,6 +36,9 @@ pub fn gangs(status: &Status) -> String {
             short(gang.cpu),
             cut(&gang.name, 22)
         );
+        for line in &gang.waits {
+            let _ = writeln!(text, "       {}", cut(line, 72));
+        }
         if let Some(trouble) = &gang.trouble {
             let _ = writeln!(text, "       {}", cut(trouble, 72));
         }
