@@ -1,6 +1,7 @@
 //! When the controller wakes by itself.
 
 use super::*;
+use crate::contexts::Copying;
 use crate::desk::Job;
 use crate::parcel::{Mark, Seen};
 use crate::testing::Wire;
@@ -26,6 +27,7 @@ fn settings() -> CenterSettings {
             rows: 8,
             settle: Nanos::ZERO,
             yielding: true,
+            copying: Copying::default(),
         },
         always: false,
         owner: 0,
@@ -46,6 +48,8 @@ fn sight(center: &mut Center<Wire>, version: u64) {
         node: HERE,
         version,
         seen: vec![seen],
+        contexts: Vec::new(),
+        devices: Vec::new(),
     };
     center.state(HERE, state);
     assert!(std::mem::take(&mut center.news));
@@ -85,6 +89,7 @@ fn it_wakes_at_the_end_of_a_turn_or_of_its_patience_and_sleeps_while_there_is_no
         mark: Mark::Token("a".to_owned()),
         class: policy::Class::Production,
         weight: 1,
+        contexts: None,
     };
     center.desk.submit(job, clock::now()).unwrap();
     sight(&mut center, 1);
