@@ -2,6 +2,7 @@
 //! owner of a device.
 
 use super::DeviceError;
+use super::shield::Cover;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -27,6 +28,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Device
 /// A mapped file.
 #[derive(Debug)]
 pub(super) struct Memory {
+    /// Where others may shorten the file. Before the mapping, which it must not outlive.
+    cover: Option<Cover>,
     base: NonNull<u8>,
     bytes: usize,
 }
@@ -51,7 +54,15 @@ impl Memory {
             std::os::unix::fs::fchown(&file, user, None)?;
             // SAFETY: an open file; the call touches no memory of ours.
             match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
-                0 => map(&file, bytes),
+                0 => {
+                    let mut memory = map(&file, bytes)?;
+                    // Whoever can write a file can shorten it.
+                    memory.cover = match user {
+                        Some(_) => Some(Cover::over(memory.base, bytes)?),
+                        None => None,
+                    };
+                    Ok(memory)
+                }
                 error => Err(io::Error::from_raw_os_error(error)),
             }
         };
@@ -91,6 +102,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        self.cover = None;
         // SAFETY: exactly what `map` returned; references into it do not outlive the owner of this.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
@@ -131,7 +143,11 @@ fn map(file: &File, bytes: usize) -> io::Result<Memory> {
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-    Ok(Memory { base, bytes })
+    Ok(Memory {
+        cover: None,
+        base,
+        bytes,
+    })
 }
 
 /// Sleeps until somebody calls [`wake`], the word is not `seen`, or `longest` is over; at times without a reason.
@@ -283,6 +299,7 @@ pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn nobody_has_ended_and_whoever_lives_is_watched() {
@@ -292,5 +309,39 @@ mod tests {
         let watched = watch_process(std::process::id()).expect("a descriptor");
         let watched = watched.expect("it lives");
         assert_eq!(wait_for(&[watched.as_raw_fd()], Duration::ZERO), [false]);
+    }
+
+    #[test]
+    fn a_file_that_its_user_shortens_is_zeros_from_then_on_and_ends_nobody() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let user = std::fs::metadata(directory.path()).expect("it").uid();
+        let make = |name: &str, bytes| {
+            let path = directory.path().join(name);
+            let memory = Memory::create(&path, bytes, Some(user)).expect("memory");
+            (path, memory)
+        };
+        let at = |memory: &Memory, place: usize| {
+            // SAFETY: within the memory, which nobody else uses.
+            unsafe { memory.at::<AtomicU32>(place).as_ref() }
+        };
+        let ((path, memory), (_, other)) = (make("one", 3 << 16), make("other", 3 << 16));
+        let far = 2 << 16;
+        at(&memory, far).store(7, Relaxed);
+        at(&other, far).store(9, Relaxed);
+        let file = OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(0)).expect("it is ours");
+        assert_eq!(at(&memory, far).load(Relaxed), 0);
+        at(&memory, 0).store(5, Relaxed);
+        at(&memory, far).store(6, Relaxed);
+        assert_eq!(
+            (at(&memory, 0).load(Relaxed), at(&memory, far).load(Relaxed)),
+            (5, 6)
+        );
+        assert_eq!(at(&other, far).load(Relaxed), 9);
+        // What has gone is covered no more: there is always room for another.
+        drop((memory, other));
+        for n in 0..300 {
+            drop(make(&n.to_string(), 4_096));
+        }
     }
 }

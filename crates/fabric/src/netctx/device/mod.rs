@@ -8,7 +8,7 @@
 //! is inside. So contexts are copied while nobody touches them, whether ranks are frozen meanwhile or only kept out.
 //!
 //! All ranks on a device are processes of one user, its owner's or the one that root has made it for: the file has mode 0600. A rank that goes astray breaks its own
-//! gang, and with contexts that are copied possibly others of that user; it does not break the owner, unless it shortens the file.
+//! gang, and with contexts that are copied possibly others of that user; it does not break the owner, also if it shortens the file.
 
 mod attach;
 mod error;
@@ -18,6 +18,7 @@ mod owner;
 mod pump;
 mod rank;
 mod shape;
+mod shield;
 #[cfg(test)]
 mod switches;
 #[cfg(test)]
