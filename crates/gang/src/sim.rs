@@ -414,8 +414,12 @@ mod tests {
             assert_eq!((out.cost.len(), out.aborts, out.left), (5, 0, 0));
             // The lowest level hears of PREPARE at the moment to stop, and of SWITCH at the moment to thaw, when it is
             // late by the change of the context (7); all others wait for a timer, which wakes them (10). From the
-            // first stop: drain (40), freeze (100), READY up and SWITCH down (30 per level), thaw (30).
-            let (stop, last, skew) = if depth == 1 { (0, 7, 0) } else { (10, 10, 3) };
+            // first stop: drain (40), freeze (100), READY up and SWITCH down (30 per level), thaw (30, and late by the timer alone).
+            let (stop, last, skew, thaw) = if depth == 1 {
+                (0, 7, 0, 30)
+            } else {
+                (10, 10, 3, 40)
+            };
             let cost = 40 + 100 + 30 * depth + 30 * depth + last + 30;
             assert_eq!(out.cost, [cost * 1_000; 5], "{nodes} nodes, arity {arity}");
             assert_eq!(out.skew, [skew * 1_000; 5]);
@@ -428,7 +432,7 @@ mod tests {
                 phases.context,
                 phases.thaw,
             ];
-            assert_eq!(times, [us(stop), us(40), us(100), us(7), us(last + 30)]);
+            assert_eq!(times, [us(stop), us(40), us(100), us(7), us(thaw)]);
         }
     }
 

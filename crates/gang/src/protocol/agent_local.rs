@@ -62,7 +62,8 @@ impl Agent {
         self.stage = Stage::Settled(end);
         match (end, self.plan) {
             (End::Switched, Some(plan)) => {
-                self.tally.phases.thaw = step.now.saturating_sub(plan.thaw_at);
+                let begun = plan.thaw_at.max(self.since);
+                self.tally.phases.thaw = step.now.saturating_sub(begun);
                 self.tally.thawed = Some((step.now, step.now));
                 self.running = (plan.to != Slot::All).then_some(plan.to);
             }
@@ -141,6 +142,7 @@ impl Agent {
             }
             (Notice::ContextSwitched { .. }, Stage::Context) => {
                 self.tally.phases.context = took;
+                self.since = step.now;
                 self.thaw_when_due(step, plan);
             }
             (Notice::DrainFailed { .. }, Stage::Draining | Stage::Freezing) => {

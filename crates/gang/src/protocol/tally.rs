@@ -14,7 +14,7 @@ pub struct Phases {
     pub freeze: Nanos,
     /// From SWITCH to the context changed.
     pub context: Nanos,
-    /// From the moment to thaw at to thawed, confirmed.
+    /// From the moment to thaw at, or the change of the context if that was later, to thawed, confirmed.
     pub thaw: Nanos,
 }
 
