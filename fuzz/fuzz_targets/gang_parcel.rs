@@ -4,7 +4,7 @@
 
 mod gang;
 
-use idlewave_agent::{ContextSeen, Parcel, Seen, State};
+use idlewave_agent::{ContextSeen, Parcel, Seen, State, Waiting, What};
 use idlewave_gang::protocol::Peer;
 use idlewave_units::{Nanos, NodeId};
 use libfuzzer_sys::fuzz_target;
@@ -39,13 +39,32 @@ fn seen(bytes: &[u8]) -> Seen {
 }
 
 fn context(bytes: &[u8]) -> ContextSeen {
-    let first = u32::from(bytes[1]);
+    let small = |n: usize| number(&bytes[n..]) as u32;
+    let what = match bytes[8] & 3 {
+        0 => What::Left,
+        1 => What::Send {
+            to: small(4),
+            tag: small(5),
+        },
+        _ => What::Receive {
+            from: (bytes[8] & 4 == 0).then(|| small(4)),
+            tag: small(5),
+        },
+    };
     ContextSeen {
-        gang: u32::from(bytes[0] % 8),
-        ranks: (first..first + u32::from(bytes[2] % 8)).collect(),
-        size: bytes[3].checked_sub(1).map(u32::from),
-        attached: u32::from(bytes[4]),
-        failed: bytes[5] % 2 == 1,
+        gang: u32::from(bytes[0] & 3),
+        ranks: (0..u32::from(bytes[1] & 7)).chain([small(2)]).collect(),
+        size: (bytes[3] & 1 == 0).then(|| small(3)),
+        attached: small(2),
+        failed: bytes[3] & 2 == 0,
+        looked: number(&bytes[6..]),
+        waits: (0..2)
+            .map(|rank| Waiting {
+                rank,
+                since: number(&bytes[6..]),
+                what,
+            })
+            .collect(),
         trouble: None,
     }
 }
@@ -69,7 +88,7 @@ fn parcel(kind: u8, node: NodeId, bytes: &[u8]) -> Vec<u8> {
             node,
             version: number(bytes),
             seen: bytes.chunks_exact(9).map(seen).collect(),
-            contexts: bytes.chunks_exact(6).map(context).collect(),
+            contexts: bytes.chunks_exact(9).map(context).collect(),
             devices: bytes.chunks_exact(4).map(device).collect(),
         },
         // A message of the protocol, or JSON, or neither.
@@ -106,7 +125,7 @@ fuzz_target!(|input: &[u8]| {
     let name = |n: u8| {
         let mark = format!("{{\"token\":\"{n}\"}}");
         format!(
-            "{{\"submit\":{{\"name\":\"n\",\"mark\":{mark},\"user\":{},\"interactive\":false,\"weight\":1,\"keep\":true}}}}\n",
+            "{{\"submit\":{{\"name\":\"n\",\"mark\":{mark},\"user\":{},\"interactive\":false,\"weight\":1,\"keep\":true,\"contexts\":65536}}}}\n",
             idlewave_agent::own_user()
         )
     };

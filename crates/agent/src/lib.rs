@@ -32,7 +32,9 @@ mod witness;
 
 pub use center::{Center, CenterSettings, Note};
 pub use clients::{Clients, Control};
-pub use contexts::{ContextSeen, ContextSpec, Copying, DeviceSpec, MOST_RANKS, ticket_of};
+pub use contexts::{
+    ContextSeen, ContextSpec, Copying, DeviceSpec, MOST_RANKS, Waiting, What, ticket_of,
+};
 pub use courier::{Courier, Post};
 pub use desk::{DeskError, DeskSettings};
 pub use guard::Guard;

@@ -83,7 +83,7 @@ pub fn center(words: Words) -> Center<Words> {
             rows: 8,
             settle: Nanos::ZERO,
             yielding: true,
-            copying: Copying::default(),
+            copying: Copying::All,
         },
         always: true,
         owner: idlewave_agent::own_user(),

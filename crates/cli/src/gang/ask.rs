@@ -142,7 +142,9 @@ pub fn drain(args: &DrainArgs) -> Result<(), Failure> {
 
 pub fn stop(args: &StopArgs) -> Result<(), Failure> {
     ask(&args.place, &Request::Stop)?;
-    print("the service ends; what runs goes on unswitched\n")
+    print(
+        "the service ends; what runs goes on unswitched, but for gangs with network contexts, which fail\n",
+    )
 }
 
 pub fn metrics(args: &MetricsArgs) -> Result<(), Failure> {

@@ -313,14 +313,21 @@ impl Service<'_> {
     fn gone(&mut self) {
         self.control = None;
         self.again = Instant::now() + AGAIN;
-        say(
-            "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n",
-        );
+        say(match self.args.context {
+            None => {
+                "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n"
+            }
+            Some(_) => {
+                "idlewave: the gang service has gone, and with it the network contexts of the ranks, which fail\n"
+            }
+        });
     }
 
     /// Looks for a service that has gone, now and then; true if it has just taken the gang, of which it knows nothing else.
     fn return_to(&mut self) -> bool {
-        if self.control.is_some() || Instant::now() < self.again {
+        // Contexts end with the service that has made them.
+        let waits = self.control.is_some() || Instant::now() < self.again;
+        if waits || self.args.context.is_some() {
             return false;
         }
         self.again = Instant::now() + AGAIN;
