@@ -412,14 +412,10 @@ mod tests {
         for (nodes, arity, depth) in [(1, 8, 1), (8, 8, 1), (14, 2, 3), (84, 4, 3)] {
             let out = simulate(&exact(nodes, arity), 5, 1);
             assert_eq!((out.cost.len(), out.aborts, out.left), (5, 0, 0));
-            // The lowest level hears of PREPARE at the moment to stop, and of SWITCH at the moment to thaw, when it is
-            // late by the change of the context (7); all others wait for a timer, which wakes them (10). From the
-            // first stop: drain (40), freeze (100), READY up and SWITCH down (30 per level), thaw (30, and late by the timer alone).
-            let (stop, last, skew, thaw) = if depth == 1 {
-                (0, 7, 0, 30)
-            } else {
-                (10, 10, 3, 40)
-            };
+            // The lowest level hears of PREPARE at the moment to stop, and of SWITCH at that to thaw, late by the context (7); all others wait for
+            // a timer (10). From the first stop: drain (40), freeze (100), READY up and SWITCH down (30 per level), thaw (30, late by the timer).
+            let (stop, last, skew, thaw) =
+                [(10, 10, 3, 40), (0, 7, 0, 30)][usize::from(depth == 1)];
             let cost = 40 + 100 + 30 * depth + 30 * depth + last + 30;
             assert_eq!(out.cost, [cost * 1_000; 5], "{nodes} nodes, arity {arity}");
             assert_eq!(out.skew, [skew * 1_000; 5]);
