@@ -38,6 +38,7 @@ impl Home {
                 Ok(Some(lock)) if path.exists() => return Ok(Self { path, _lock: lock }),
                 // Another agent that starts has taken it for one that was left, just before the lock.
                 Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && memory.exists() => {}
                 Err(source) => {
                     return Err(DeviceError::File {
                         action: "create",
