@@ -57,7 +57,7 @@ fn context(bytes: &[u8]) -> ContextSeen {
         size: (bytes[3] & 1 == 0).then(|| small(3)),
         attached: small(2),
         failed: bytes[3] & 2 == 0,
-        looked: number(&bytes[6..]),
+        looked: number(&bytes[6..]).checked_sub(1),
         waits: (0..2)
             .map(|rank| Waiting {
                 rank,

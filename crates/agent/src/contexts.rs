@@ -96,8 +96,8 @@ pub struct ContextSeen {
     pub attached: u32,
     /// Whether one of its ranks failed or died.
     pub failed: bool,
-    /// The last switch away from it at which its ranks here were looked at, frozen and drained; 0: none.
-    pub looked: u64,
+    /// The last switch away from it at which its ranks here were looked at, frozen and drained.
+    pub looked: Option<u64>,
     /// Those that waited then, or had left.
     pub waits: Vec<Waiting>,
     /// Why it has no device here.

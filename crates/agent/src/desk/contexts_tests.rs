@@ -128,7 +128,7 @@ fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
             true => context_seen(gang, &[0, 1], 3, 2),
             false => context_seen(gang, &[2], 3, 1),
         };
-        (seen.looked, seen.waits) = (looked, waits.to_vec());
+        (seen.looked, seen.waits) = (Some(looked), waits.to_vec());
         desk.sight_contexts(node, vec![seen], &[]);
         let status = desk.gangs(ms(0)).remove(0);
         (status.observed, status.waits)

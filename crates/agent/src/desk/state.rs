@@ -43,11 +43,10 @@ fn state_of(contexts: &Contexts) -> Option<(Observation, Vec<String>)> {
     let Placed { nodes, .. } = contexts.placed.as_ref()?;
     let seen = |node: &u32| contexts.seen.iter().find(|(of, _)| of.get() == *node);
     let of_node = |node: &u32| seen(node).map(|(_, seen)| seen);
-    let epochs = nodes.iter().map(|node| of_node(node).map(|s| s.looked));
+    let epochs = nodes
+        .iter()
+        .map(|node| of_node(node).and_then(|s| s.looked));
     let epoch = epochs.collect::<Option<Vec<u64>>>()?.into_iter().min()?;
-    if epoch == 0 {
-        return None;
-    }
     let waiting = |(rank, node): (u32, &u32)| -> Option<Waiting> {
         let all = |seen: &ContextSeen| seen.waits.iter().find(|w| w.rank == rank).cloned();
         // What it waits for since a later switch it did not wait for then, as far as is known.

@@ -58,17 +58,17 @@ impl Looks {
         self.taken.retain(|(of, _)| *of != gang);
     }
 
-    /// The last switch at which a gang was looked at, 0 if none, and who waited.
-    pub fn of(&self, gang: u32) -> (u64, Vec<Waiting>) {
+    /// The last switch at which a gang was looked at, and who waited.
+    pub fn of(&self, gang: u32) -> (Option<u64>, Vec<Waiting>) {
         let Some(look) = self.gangs.get(&gang) else {
-            return (0, Vec::new());
+            return (None, Vec::new());
         };
         let waiting = |(rank, (what, since)): (&u32, &(What, u64))| Waiting {
             rank: *rank,
             since: *since,
             what: *what,
         };
-        (look.epoch, look.ranks.iter().map(waiting).collect())
+        (Some(look.epoch), look.ranks.iter().map(waiting).collect())
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
             looks.take(vec![(3, vec![(0, doing), (1, Doing::Left)])]);
             looks.confirm(epoch);
             let (looked, waits) = looks.of(3);
-            assert_eq!(looked, epoch);
+            assert_eq!(looked, Some(epoch));
             let of = |rank| waits.iter().find(|w| w.rank == rank).map(|w| w.since);
             (of(0), of(1))
         };
@@ -104,14 +104,14 @@ mod tests {
     fn an_aborted_switch_and_one_that_was_missed_say_nothing() {
         let mut looks = Looks::default();
         looks.take(vec![(3, vec![(0, WAITS)])]);
-        assert_eq!(looks.of(3), (0, Vec::new()));
+        assert_eq!(looks.of(3), (None, Vec::new()));
         looks.take(Vec::new());
         looks.confirm(4);
-        assert_eq!(looks.of(3), (0, Vec::new()));
+        assert_eq!(looks.of(3), (None, Vec::new()));
         looks.take(vec![(3, vec![(0, WAITS)])]);
         looks.confirm(5);
-        assert_eq!(looks.of(3).0, 5);
+        assert_eq!(looks.of(3).0, Some(5));
         looks.forget();
-        assert_eq!(looks.of(3).0, 0);
+        assert_eq!(looks.of(3).0, None);
     }
 }
