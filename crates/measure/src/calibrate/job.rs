@@ -114,7 +114,7 @@ mod tests {
 
     fn options() -> CalibrateOptions {
         CalibrateOptions {
-            duration: Nanos::from_secs(1),
+            duration: Nanos::from_secs(2),
             fabric: Some(FabricChoice::Threads),
             ranks: Some(3),
             ..CalibrateOptions::default()
