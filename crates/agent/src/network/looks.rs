@@ -2,7 +2,7 @@
 //! moment nothing is under way, so what all ranks wait for is the state of the gang.
 
 use crate::contexts::{Waiting, What};
-use idlewave_fabric::netctx::device::Doing;
+use idlewave_fabric::netctx::device::{Awaited, Doing};
 use std::collections::BTreeMap;
 
 /// What is known of a gang.
@@ -36,8 +36,8 @@ impl Looks {
             for (rank, doing) in doing {
                 let what = match doing {
                     Doing::Computing => continue,
-                    Doing::Receive { from, tag } => What::Receive { from, tag },
-                    Doing::Send { to, tag } => What::Send { to, tag },
+                    Doing::Waits(Awaited::Receive { from, tag }) => What::Receive { from, tag },
+                    Doing::Waits(Awaited::Send { to, tag }) => What::Send { to, tag },
                     Doing::Left => What::Left,
                 };
                 let since = before.get(&rank).filter(|(same, _)| *same == what);
@@ -76,10 +76,10 @@ impl Looks {
 mod tests {
     use super::*;
 
-    const WAITS: Doing = Doing::Receive {
+    const WAITS: Doing = Doing::Waits(Awaited::Receive {
         from: Some(1),
         tag: 7,
-    };
+    });
 
     #[test]
     fn a_rank_waits_since_the_first_switch_at_which_it_waited_for_the_same() {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(look(5, Doing::Computing), (None, Some(5)));
         assert_eq!(look(6, WAITS), (Some(6), Some(5)));
         assert_eq!(look(8, WAITS), (Some(6), Some(5)));
-        let other = Doing::Send { to: 1, tag: 7 };
+        let other = Doing::Waits(Awaited::Send { to: 1, tag: 7 });
         assert_eq!(look(9, other), (Some(9), Some(5)));
         assert_eq!(look(10, WAITS), (Some(10), Some(5)));
     }

@@ -1,7 +1,7 @@
 //! One rank of a gang on top of its node's contexts.
 
 use super::device::{Doing, RankPort};
-use crate::matching::{Awaited, Messages, Receiving, Sending};
+use crate::matching::{Messages, Receiving, Sending};
 use crate::members::{Chosen, place_among};
 use crate::threads::rounds_of;
 use crate::{Delivery, Fabric, FabricError, Nodes, Tag};
@@ -72,12 +72,9 @@ impl NetctxFabric {
         let runs = self.progress();
         hook();
         self.look()?;
-        let doing = match self.messages.awaited(of) {
-            Some(Awaited::Receive { from, tag }) => Doing::Receive { from, tag },
-            Some(Awaited::Send { to, tag }) => Doing::Send { to, tag },
-            None => Doing::Computing,
-        };
-        self.port.awaits(doing);
+        let awaited = self.messages.awaited(of);
+        self.port
+            .awaits(awaited.map_or(Doing::Computing, Doing::Waits));
         *turn = turn.saturating_add(1);
         self.port.rest(*turn, runs);
         Ok(())

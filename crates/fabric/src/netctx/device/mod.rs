@@ -29,6 +29,7 @@ use super::policy::Policy;
 use idlewave_units::Nanos;
 use std::path::PathBuf;
 
+pub use crate::matching::Awaited;
 pub use attach::{At, Attachment, write_ticket};
 pub use error::DeviceError;
 pub use pump::{Device, Drained};

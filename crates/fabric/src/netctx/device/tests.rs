@@ -224,7 +224,7 @@ fn a_node_that_is_let_go_on_before_another_loses_no_time() {
 
 #[test]
 fn what_ranks_wait_for_is_known_when_nothing_is_under_way() {
-    use super::Doing;
+    use super::{Awaited, Doing};
     use crate::{Fabric, Tag};
     use idlewave_units::Rank;
     let directory = tempfile::tempdir().expect("a directory");
@@ -269,7 +269,10 @@ fn what_ranks_wait_for_is_known_when_nothing_is_under_way() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| receive(&mut first, Some(1)));
         let from = Some(1);
-        until([Doing::Receive { from, tag }, Doing::Computing]);
+        until([
+            Doing::Waits(Awaited::Receive { from, tag }),
+            Doing::Computing,
+        ]);
         // A message that it does not wait for, and the one that it does.
         for tag in [8, tag] {
             let sending = second.start_send(Rank::new(0), Tag(tag), vec![1; 3]);
@@ -289,10 +292,13 @@ fn what_ranks_wait_for_is_known_when_nothing_is_under_way() {
                 .expect("it is sent");
             receive(&mut second, None)
         });
-        until([Doing::Computing, Doing::Send { to: 0, tag }]);
+        until([Doing::Computing, Doing::Waits(Awaited::Send { to: 0, tag })]);
         assert_eq!(receive(&mut first, None), 1 << 20);
         let from = None;
-        until([Doing::Computing, Doing::Receive { from, tag }]);
+        until([
+            Doing::Computing,
+            Doing::Waits(Awaited::Receive { from, tag }),
+        ]);
         let sending = first.start_send(Rank::new(1), Tag(tag), vec![1]);
         first
             .finish_send(sending.expect("a send"), &mut || ())

@@ -5,6 +5,7 @@
 
 use super::gang::Admitted;
 use super::shape::{Seat, Shared};
+use crate::matching::Awaited;
 use std::sync::atomic::Ordering;
 
 /// What a rank does.
@@ -12,20 +13,8 @@ use std::sync::atomic::Ordering;
 pub enum Doing {
     /// Anything that may end by itself, or that has what it waits for.
     Computing,
-    /// Waits for a message, and there is none.
-    Receive {
-        /// Of whom; `None`: of anybody.
-        from: Option<u32>,
-        /// With this tag.
-        tag: u32,
-    },
-    /// Waits for room for a message, and there is none.
-    Send {
-        /// To whom.
-        to: u32,
-        /// With this tag.
-        tag: u32,
-    },
+    /// Waits for this, which is not there.
+    Waits(Awaited),
     /// It has left.
     Left,
 }
@@ -43,24 +32,23 @@ impl Doing {
         };
         match self {
             Self::Computing | Self::Left => 0,
-            Self::Receive {
-                from: Some(from),
-                tag,
-            } => word(RECEIVE, from, tag),
-            Self::Receive { from: None, tag } => word(ANY, 0, tag),
-            Self::Send { to, tag } => word(SEND, to, tag),
+            Self::Waits(Awaited::Receive { from, tag }) => match from {
+                Some(from) => word(RECEIVE, from, tag),
+                None => word(ANY, 0, tag),
+            },
+            Self::Waits(Awaited::Send { to, tag }) => word(SEND, to, tag),
         }
     }
 
     fn of(word: u64) -> Self {
         let (peer, tag) = ((word >> 32) as u32 & 0xFF_FFFF, word as u32);
         match word >> 56 {
-            RECEIVE => Self::Receive {
+            RECEIVE => Self::Waits(Awaited::Receive {
                 from: Some(peer),
                 tag,
-            },
-            ANY => Self::Receive { from: None, tag },
-            SEND => Self::Send { to: peer, tag },
+            }),
+            ANY => Self::Waits(Awaited::Receive { from: None, tag }),
+            SEND => Self::Waits(Awaited::Send { to: peer, tag }),
             _ => Self::Computing,
         }
     }
@@ -80,15 +68,17 @@ impl Admitted {
         }
         let size = self.nodes.len() as u32;
         let doing = Doing::of(seat.waits.load(Ordering::Acquire));
-        let waits = match doing {
-            Doing::Receive { from: None, .. } => {
+        let Doing::Waits(awaited) = doing else {
+            return doing;
+        };
+        let waits = match awaited {
+            Awaited::Receive { from: None, .. } => {
                 (0..size).all(|peer| !self.has_come(shared, place, peer))
             }
-            Doing::Receive {
+            Awaited::Receive {
                 from: Some(from), ..
             } => from < size && !self.has_come(shared, place, from),
-            Doing::Send { to, .. } => to < size && self.is_full(shared, place, to),
-            Doing::Computing | Doing::Left => false,
+            Awaited::Send { to, .. } => to < size && self.is_full(shared, place, to),
         };
         if waits { doing } else { Doing::Computing }
     }
@@ -145,12 +135,12 @@ mod tests {
         let tag = 32_528;
         for doing in [
             Doing::Computing,
-            Doing::Receive {
+            Doing::Waits(Awaited::Receive {
                 from: Some(1_023),
                 tag,
-            },
-            Doing::Receive { from: None, tag: 0 },
-            Doing::Send { to: 0, tag },
+            }),
+            Doing::Waits(Awaited::Receive { from: None, tag: 0 }),
+            Doing::Waits(Awaited::Send { to: 0, tag }),
         ] {
             assert_eq!(Doing::of(doing.word()), doing);
         }
