@@ -35,9 +35,9 @@ impl Home {
                 made => made.and_then(|()| lock(&path)),
             };
             match made {
-                Ok(Some(lock)) if path.exists() => return Ok(Self { path, _lock: lock }),
+                Ok(Some(lock)) => return Ok(Self { path, _lock: lock }),
                 // Another agent that starts has taken it for one that was left, just before the lock.
-                Ok(_) => {}
+                Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound && memory.exists() => {}
                 Err(source) => {
                     return Err(DeviceError::File {
@@ -77,7 +77,11 @@ pub fn sweep(memory: &Path) {
         }
         let meta = fs::symlink_metadata(&path);
         let ours = name.starts_with(PREFIX) && meta.is_ok_and(|m| m.is_dir() && m.uid() == own);
-        if ours && matches!(lock(&path), Ok(Some(_))) {
+        if !ours {
+            continue;
+        }
+        // Held until it is removed: nobody else may take its name for its own meanwhile.
+        if let Ok(Some(_held)) = lock(&path) {
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -96,12 +100,15 @@ fn device_of(ticket: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(text.trim_end().rsplit_once(',')?.0))
 }
 
-/// Locks a directory; `None` if somebody else has it.
+/// Locks a directory; `None` if somebody else has it, or removed it before it was locked: its name may be that of another one by then.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let directory = File::open(path)?;
     // SAFETY: an open descriptor and a number (flock(2)).
     if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(Some(directory));
+        let locked = directory.metadata()?;
+        let named = fs::symlink_metadata(path)?;
+        let same = (locked.dev(), locked.ino()) == (named.dev(), named.ino());
+        return Ok(same.then_some(directory));
     }
     let error = io::Error::last_os_error();
     match error.kind() {
@@ -113,6 +120,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn what_a_killed_agent_left_is_removed_and_what_a_living_one_has_is_not() {
@@ -136,5 +144,33 @@ mod tests {
         let path = home.path().to_owned();
         drop(home);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn nobody_removes_a_directory_that_has_the_name_of_one_that_was_left() {
+        let memory = tempfile::tempdir().unwrap();
+        let memory = memory.path();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !ended.load(Ordering::Relaxed) {
+                        sweep(memory);
+                    }
+                });
+            }
+            let made = || {
+                for _ in 0..2_000 {
+                    let home = Home::within(memory).unwrap();
+                    let device = home.path().join("0");
+                    fs::write(&device, "device").unwrap();
+                    assert!(device.exists());
+                }
+            };
+            let makers = [(); 2].map(|()| scope.spawn(made));
+            let done = makers.map(std::thread::ScopedJoinHandle::join);
+            ended.store(true, Ordering::Relaxed);
+            assert!(done.iter().all(Result::is_ok));
+        });
     }
 }
