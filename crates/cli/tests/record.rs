@@ -687,7 +687,9 @@ fn a_disk_that_fills_up_does_not_disturb_the_program() {
         done.stderr.contains("next step: free some space"),
         "{done:?}"
     );
-    // Elsewhere there is room.
+    // Elsewhere there is room. On a busy machine the recorder may find so much in the ring of one rank that it fills the disk.
     common::again("explain", &saved).succeeded();
-    assert!(of(&calls(&open(&saved)), 0, "MPI_Allreduce") > 100);
+    let calls = calls(&open(&saved));
+    let kept = [0, 1].map(|rank| of(&calls, rank, "MPI_Allreduce"));
+    assert!(kept.iter().sum::<u64>() > 100, "{kept:?}");
 }
