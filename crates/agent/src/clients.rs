@@ -49,6 +49,17 @@ pub enum Word {
     Gone,
 }
 
+/// Refuses a socket at which somebody answers.
+pub fn refuse_served(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "a gang service answers there already",
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
 /// The control socket and its connections. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Clients {
@@ -65,12 +76,7 @@ impl Clients {
     /// # Errors
     /// Somebody serves it already, or the file cannot be made.
     pub fn listen(path: &Path, all: bool) -> io::Result<Clients> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                "a gang service answers there already",
-            ));
-        }
+        refuse_served(path)?;
         if let Ok(meta) = fs::symlink_metadata(path) {
             use std::os::unix::fs::FileTypeExt as _;
             if !meta.file_type().is_socket() {

@@ -42,7 +42,8 @@ pub use held::Gangs;
 pub use node::{Node, NodeNote, NodeSettings};
 pub use parcel::{Mark, Parcel, ParcelError, Place, Seen, Spec, State};
 pub use service::{
-    CenterOptions, NodeOptions, ServiceError, Trust, own_user, serve_center, serve_node,
+    CenterOptions, NodeOptions, ServiceError, Trust, check_unserved, own_user, serve_center,
+    serve_node,
 };
 pub use tallies::PHASES;
 pub use wait::wait;

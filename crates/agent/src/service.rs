@@ -1,7 +1,7 @@
 //! The two services with everything that they need on a machine: keys, sockets, freezer, watchdog, real-time priority.
 
 use crate::center::{Center, CenterSettings, Note};
-use crate::clients::Clients;
+use crate::clients::{Clients, refuse_served};
 use crate::courier::{Courier as _, Post, link_peer};
 use crate::desk::DeskError;
 use crate::guard::Guard;
@@ -14,7 +14,7 @@ use idlewave_link::{Address, Auth, Key, Link, LinkError, Munge};
 use idlewave_units::{Nanos, NodeId};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// How long a freeze may take until it has failed. A process stops where it next runs: 0.13 ms on a node that is its own, 1 to
@@ -110,6 +110,17 @@ pub enum ServiceError {
     /// Threads or waiting.
     #[error("serve: {0}")]
     Serve(#[from] io::Error),
+}
+
+/// Refuses to start a service at a control socket that one answers at, before anything beside it is touched that is the other's.
+///
+/// # Errors
+/// One answers there.
+pub fn check_unserved(control: &Path) -> Result<(), ServiceError> {
+    refuse_served(control).map_err(|source| ServiceError::Control {
+        path: control.to_owned(),
+        source,
+    })
 }
 
 /// An agent, until it is to stop or its controller says farewell. `ready` is called with where it listens, and with what does not

@@ -1,4 +1,5 @@
-//! `idlewave gang submit`: what the ranks of gangs that take turns are seen to do, and what follows from it.
+//! `idlewave gang submit`: what the ranks of gangs that take turns are seen to do, and what follows from it. Services that
+//! cannot be started, and a study that is ended.
 
 #![allow(clippy::unwrap_used)]
 
@@ -214,4 +215,67 @@ fn what_is_no_mpi_program_or_is_not_to_be_watched_runs_as_ever() {
     let mut both = service.ask("submit");
     let done = run(both.args(["--no-watch", "--kill", "--", "true"]));
     assert_eq!(done.code, Some(2), "{done:?}");
+}
+
+#[test]
+fn a_second_service_at_a_socket_is_refused_and_leaves_what_the_first_has() {
+    let service = Service::start();
+    let beside = || {
+        let read = |name| std::fs::read(service.directory.path().join(name)).unwrap();
+        ["socket.key", "socket.log"].map(read)
+    };
+    let before = beside();
+    for options in [&["--background"][..], &[]] {
+        let second = run(service.ask("start").args(options));
+        let [what, next] = second.failed(3);
+        assert!(what.ends_with("a gang service answers there already"));
+        assert!(next.contains("idlewave gang stop"), "{next}");
+        assert_eq!(beside(), before);
+    }
+    service.gangs();
+}
+
+#[test]
+fn a_service_makes_no_directory_for_a_socket_that_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = directory.path().join("absent");
+    let mut start = idlewave();
+    start.args(["gang", "start", "--background", "--socket"]);
+    let done = run(start.arg(absent.join("socket")));
+    let [what, next] = done.failed(2);
+    assert!(what.contains("there is no directory"), "{what}");
+    assert!(next.starts_with("make it"), "{next}");
+    assert!(!absent.exists());
+}
+
+#[test]
+fn a_study_whose_processes_are_all_told_to_end_says_that_it_was_interrupted() {
+    use std::os::unix::process::CommandExt as _;
+    let mut study = idlewave();
+    study.args(["gang", "study", "--slices", "20ms", "--repeats", "1"]);
+    study.args(["--", "sleep", "0.5", "--and", "sleep", "0.5"]);
+    let directory = tempfile::tempdir().unwrap();
+    study.env("TMPDIR", directory.path()).process_group(0);
+    let piped = study.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
+    // Each was alone; now a service switches both.
+    let begin = Instant::now();
+    let switched = || {
+        let mut studies = std::fs::read_dir(directory.path()).unwrap().flatten();
+        studies.any(|study| study.path().join("3/gang.sock").exists())
+    };
+    while !switched() {
+        assert!(begin.elapsed().as_secs() < 30);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let group = format!("-{}", child.id());
+    let killed = std::process::Command::new("kill")
+        .args(["-TERM", "--", &group])
+        .status();
+    assert!(killed.unwrap().success());
+    let done = wait(child);
+    assert_ne!(done.code, Some(0), "{done:?}");
+    assert!(done.stderr.contains("interrupted"), "{done:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

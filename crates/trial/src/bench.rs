@@ -99,6 +99,15 @@ impl Bench {
     /// # Errors
     /// A program or the service cannot be started, fails, or is not there in time; interrupted.
     pub fn run(&self, case: &Case, number: u64, stop: &Stop) -> Result<Trial, TrialError> {
+        let ran = self.run_whole(case, number, stop);
+        // Who stops the study by its process group stops its programs and its service as well: what they do then is no failure.
+        ran.map_err(|error| match stop.is_requested() {
+            true => TrialError::Interrupted,
+            false => error,
+        })
+    }
+
+    fn run_whole(&self, case: &Case, number: u64, stop: &Stop) -> Result<Trial, TrialError> {
         let directory = self.directory.join(number.to_string());
         fs::create_dir(&directory).map_err(TrialError::io("create", &directory))?;
         let service = match case.treatment {

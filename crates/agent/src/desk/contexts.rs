@@ -67,7 +67,7 @@ impl Desk {
         let refused = |why: String| Err(DeskError::Contexts(why));
         if !range.contains(&bytes) {
             return refused(format!(
-                "a context has {} KiB to {} MiB, not {bytes} bytes",
+                "a context has {} KiB to {} MiB, not {bytes} bytes; ask for another with --context",
                 MIN_BYTES >> 10,
                 MAX_BYTES >> 20
             ));

@@ -91,10 +91,15 @@ impl Place {
         std::path::absolute(&path).unwrap_or(path)
     }
 
+    /// Whether no socket was named.
+    fn is_usual(&self) -> bool {
+        self.socket.is_none()
+    }
+
     /// The socket to ask at: the one that was named, or root's if somebody serves there, or the user's own.
     fn connect(&self) -> Result<Control, Failure> {
         let mut places = vec![self.path()];
-        if self.socket.is_none() {
+        if self.is_usual() {
             places.push(PathBuf::from(serve::ROOTS_SOCKET));
         }
         let mut first = None;

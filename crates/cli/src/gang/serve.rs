@@ -9,7 +9,7 @@ use crate::report_failure;
 use clap::Args;
 use idlewave_agent::{
     CenterOptions, CenterSettings, DeskSettings, NodeNote, NodeOptions, Note, Place, ServiceError,
-    Trust, own_user, serve_center, serve_node,
+    Trust, check_unserved, own_user, serve_center, serve_node,
 };
 use idlewave_freeze::Watchdog;
 use idlewave_gang::policy;
@@ -174,8 +174,8 @@ impl From<ServiceError> for Failure {
 /// `idlewave gang start`.
 pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     let control = args.place.path();
-    let directory = control.parent().unwrap_or(Path::new("/")).to_owned();
-    make_directory(&directory)?;
+    check_unserved(&control)?;
+    make_directory(args.place.is_usual(), &control)?;
     if args.background {
         return background(!args.no_local, &control);
     }
@@ -293,7 +293,21 @@ fn settings(args: &StartArgs) -> CenterSettings {
     }
 }
 
-fn make_directory(directory: &Path) -> Result<(), Failure> {
+/// Makes the directory of the usual socket; one that the user names has to be there.
+fn make_directory(usual: bool, control: &Path) -> Result<(), Failure> {
+    let directory = control.parent().unwrap_or(Path::new("/"));
+    if !usual {
+        if directory.is_dir() {
+            return Ok(());
+        }
+        let what = format!(
+            "listen at {}: there is no directory {}",
+            control.display(),
+            directory.display()
+        );
+        return Err(Failure::new(Exit::Usage, what)
+            .with_next("make it, or choose another place with --socket"));
+    }
     let mode = if own_user() == 0 { 0o755 } else { 0o700 };
     let made = fs::DirBuilder::new()
         .recursive(true)

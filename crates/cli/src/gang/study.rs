@@ -98,8 +98,12 @@ impl From<TrialError> for Failure {
                 .with_next("see that there is room for temporary files (TMPDIR)"),
             TrialError::Failed { .. } => Failure::new(Exit::NotPossible, what)
                 .with_next("try `idlewave gang start` and the program by themselves"),
-            _ => Failure::new(Exit::NotPossible, what)
-                .with_next("check that the command is on the PATH"),
+            TrialError::Service { .. } => Failure::new(Exit::NotPossible, what)
+                .with_next("see that `idlewave gang start` keeps running here by itself"),
+            TrialError::NoProgram | TrialError::Start { .. } => {
+                Failure::new(Exit::NotPossible, what)
+                    .with_next("check that the command is on the PATH")
+            }
         }
     }
 }

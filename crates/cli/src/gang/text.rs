@@ -102,11 +102,14 @@ pub fn status(status: &Status) -> String {
     let _ = writeln!(text, "GANG SWITCHING, up {}: {doing}", short(status.age));
     let overhead = status.overhead * 100.0;
     let _ = match status.slice_for {
-        Some(cost) => writeln!(
-            text,
-            "  slice {}, for {overhead:.3} % overhead at {} per switch (p90 of the last 64)",
-            status.slice, cost
-        ),
+        Some(cost) => {
+            let part = 100.0 * cost.as_f64() / status.slice.as_f64().max(1.0);
+            writeln!(
+                text,
+                "  slice {}, switches take {cost} (p90 of 64): {part:.2} % of it, {overhead:.2} % wanted",
+                status.slice
+            )
+        }
         None => writeln!(
             text,
             "  slice {}, until switches are measured",
