@@ -205,6 +205,7 @@ fn every_documented_command_works() {
     let dir = tempfile::tempdir().unwrap();
     let schedules = root().join("docs/examples");
     fs::create_dir(dir.path().join("docs")).unwrap();
+    fs::create_dir(dir.path().join("gang")).unwrap();
     std::os::unix::fs::symlink(&schedules, dir.path().join("docs/examples")).unwrap();
     fs::copy(schedules.join("pingpong.goal"), dir.path().join("app.goal")).unwrap();
     fs::copy(schedules.join("ring.iw"), dir.path().join("ring.iw")).unwrap();
