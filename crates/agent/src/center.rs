@@ -2,6 +2,7 @@
 //! One thread, which sleeps in one place.
 
 mod asked;
+mod steer;
 #[cfg(test)]
 mod tests;
 
@@ -15,8 +16,6 @@ use crate::tallies::{Tallies, reason};
 use crate::wait::{Timers, wait};
 use idlewave_freeze::clock;
 use idlewave_gang::GangId;
-use idlewave_gang::matrix::RowId;
-use idlewave_gang::policy::Decision;
 use idlewave_gang::protocol::{
     Action, Command, Controller, ControllerSettings, Epoch, Event, Message, Outcome, Peer, Report,
     Slot,
@@ -25,19 +24,12 @@ use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use steer::{Sorted, Turn};
 
-/// How long nothing is decided at least when nobody has a use for a turn.
-const REST: Nanos = Nanos::from_millis(20);
-/// How long it sleeps at least while a turn cannot be ended.
-const AGAIN: Nanos = Nanos::from_millis(1);
 /// How soon who has not taken an answer, or was not answered, is looked at again.
 const BEHIND: Nanos = Nanos::from_millis(2);
 /// How often agents are told all gangs, though nothing changed.
 const SAY_AGAIN: Nanos = Nanos::from_millis(250);
-/// How often ranks with network contexts are looked at, at least: at the end of a turn it costs nothing.
-const LOOK_AT_RANKS: Nanos = Nanos::from_secs(1);
-/// How long it is waited for agents that have not carried out the present state of the gangs.
-const PATIENCE: Nanos = Nanos::from_secs(1);
 
 /// What the controller is told.
 #[derive(Clone, Debug)]
@@ -73,13 +65,6 @@ pub enum Note {
     Trouble(String),
 }
 
-/// The turn under way.
-#[derive(Clone, Copy, Debug)]
-struct Turn {
-    since: Nanos,
-    until: Nanos,
-}
-
 /// The controller with all it talks to.
 pub struct Center<C> {
     settings: CenterSettings,
@@ -90,11 +75,10 @@ pub struct Center<C> {
     timers: Timers,
     tallies: Tallies,
     turn: Turn,
-    /// Gangs with network contexts that have the networks of their nodes.
-    networks: Vec<GangId>,
-    /// Those that shall have them after the switch under way, and whether any had or gets one.
-    coming: (Vec<GangId>, bool),
-    /// When these were last stopped, drained and looked at, all of them.
+    /// What the last switch left behind, and what the one under way will.
+    sorted: Sorted,
+    coming: Sorted,
+    /// When gangs with network contexts were last stopped, drained and looked at, all of those that have the networks of their nodes.
     quiet_at: Nanos,
     /// Length of the turn after the switch under way, and whose turn it ends.
     slice: Nanos,
@@ -132,9 +116,9 @@ impl<C: Courier> Center<C> {
                 since: now,
                 until: now,
             },
-            networks: Vec::new(),
+            sorted: Sorted::default(),
+            coming: Sorted::default(),
             quiet_at: now,
-            coming: (Vec::new(), false),
             slice: settings.desk.policy.longest,
             left: Slot::All,
             began: now,
@@ -226,7 +210,7 @@ impl<C: Courier> Center<C> {
     }
 
     fn report(&mut self, report: &Report) {
-        let cost = self.tallies.add(report, self.coming.1);
+        let cost = self.tallies.add(report, self.coming.drained);
         match report {
             Report::Over {
                 outcome,
@@ -242,7 +226,7 @@ impl<C: Courier> Center<C> {
                 match (outcome, thaw_at) {
                     (Outcome::Switched, Some(thaw_at)) => {
                         self.account(self.left, *stop_at);
-                        self.networks = std::mem::take(&mut self.coming.0);
+                        self.sorted = std::mem::take(&mut self.coming);
                         self.quiet_at = now;
                         if let Some(cost) = cost {
                             self.desk.switched(cost);
@@ -251,6 +235,9 @@ impl<C: Courier> Center<C> {
                             since: *thaw_at,
                             until: *thaw_at + self.slice,
                         };
+                        if self.is_out_of_order() {
+                            self.turn.until = *thaw_at;
+                        }
                     }
                     (Outcome::Aborted(why), _) => {
                         self.notes.push(Note::Aborted(reason(*why).to_owned()));
@@ -262,97 +249,6 @@ impl<C: Courier> Center<C> {
             Report::Superseded(_) => self.notes.push(Note::Superseded),
             _ => {}
         }
-    }
-
-    /// A turn ended at that moment.
-    fn account(&mut self, of: Slot, end: Nanos) {
-        if let Slot::Gang(row) = of {
-            let time = end.saturating_sub(self.turn.since);
-            let planned = self.turn.until.saturating_sub(self.turn.since);
-            // Turns end late by the time that orders take. Charged for that, a row is behind the next one when that one's slice is over, which
-            // then gets a second slice, and so does every row after it.
-            let late = time.checked_sub(planned);
-            let time = match late {
-                Some(late) if late.get() < self.slice.get() / 8 => planned,
-                _ => time,
-            };
-            self.desk.ran(RowId::new(row.get()), time, end);
-        }
-        self.turn.since = end;
-    }
-
-    /// Whether a switch can be begun as far as the nodes go; with it, until when it is waited for those that have not carried out the
-    /// present state of the gangs.
-    fn can_switch(&self) -> Option<Nanos> {
-        let can = self.protocol.idle() && !self.protocol.members().is_empty();
-        can.then(|| match self.desk.settled() {
-            true => self.changed_at,
-            false => self.changed_at + PATIENCE,
-        })
-    }
-
-    /// When it is to be decided whose turn is next, if nothing is heard before.
-    fn due(&self) -> Option<Nanos> {
-        let patience = self.can_switch()?;
-        if self.protocol.running() == Slot::All && !self.desk.has_turns() {
-            return None;
-        }
-        // A turn that is over and cannot be ended yet is asked again after a while: this thread never spins.
-        Some(self.turn.until.max(patience).max(clock::now() + AGAIN))
-    }
-
-    /// Whose turn is next, if one is over or has lost its sense.
-    fn steer(&mut self, now: Nanos) {
-        if self.can_switch().is_none_or(|patience| now < patience) {
-            return;
-        }
-        let running = self.protocol.running();
-        let there = self.desk.has(running);
-        if let Slot::Gang(row) = running {
-            let early = || self.desk.policy().ends_early(RowId::new(row.get()));
-            if there && now < self.turn.until && !self.desk.lets_all_run() && early().is_none() {
-                return;
-            }
-        } else if now < self.turn.until {
-            return;
-        }
-        self.account(running, now);
-        let (to, slice) = match self.desk.decide(now) {
-            None => (Slot::All, self.settings.desk.policy.shortest),
-            Some(Decision::Run { row, slice, .. }) => {
-                (Slot::Gang(GangId::new(row.get())), slice.length)
-            }
-            // Nobody has a use for a turn: who has the CPUs keeps them.
-            Some(Decision::Rest { until }) => {
-                let soon = now + self.settings.desk.policy.longest.max(REST);
-                self.turn.until = until.map_or(soon, |until| until.clamp(now + REST, soon));
-                return;
-            }
-        };
-        let always = self.settings.always && to != Slot::All;
-        let forced = always || self.waits_for_network() || self.is_to_be_looked_at(now);
-        let again = to == running && !forced;
-        if again {
-            self.turn.until = now + slice;
-            return;
-        }
-        (self.slice, self.left) = (slice, running);
-        let drain = !self.desk.contexts_of(running).is_empty();
-        let next = self.desk.contexts_of(to);
-        self.coming = (next.clone(), drain || !next.is_empty());
-        self.event(Event::Switch { to, drain });
-    }
-
-    /// Whether ranks with contexts that have the CPUs alone were not looked at for long: they are stopped for a moment, and it is known whether they
-    /// wait for each other for ever.
-    fn is_to_be_looked_at(&self, now: Nanos) -> bool {
-        !self.networks.is_empty() && now > self.quiet_at + LOOK_AT_RANKS
-    }
-
-    /// Whether a gang has come into the row that runs, as one from a row that is no more, whose context is not there yet.
-    fn waits_for_network(&self) -> bool {
-        let gangs = self.desk.contexts_of(self.protocol.running());
-        gangs.iter().any(|gang| !self.networks.contains(gang))
     }
 
     /// Admits, notes ends, tells who submitted.
@@ -387,7 +283,8 @@ impl<C: Courier> Center<C> {
         let version = self.desk.version();
         if self.said != version {
             self.changed_at = now;
-            if self.waits_for_network() {
+            self.sorted.forget_others(self.desk.matrix());
+            if self.is_out_of_order() {
                 self.turn.until = self.turn.until.min(now);
             }
         }

@@ -8,7 +8,7 @@ use common::{Job, Service, overlap, settings};
 use idlewave_agent::control::{Observation, Reply, Request, Stage};
 use idlewave_freeze::clock;
 use idlewave_units::Nanos;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn total(stretches: &[(u64, u64)]) -> u64 {
     stretches.iter().map(|(from, to)| to - from).sum()
@@ -58,6 +58,25 @@ fn one_gang_alone_is_not_switched_and_an_ended_one_leaves_the_cpus_to_the_other(
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(service.status().switches.switched, status.switches.switched);
     assert!(total(&first.ran(begin)) > 0);
+}
+
+#[test]
+fn a_gang_that_comes_does_not_run_beside_the_one_whose_turn_it_is() {
+    let slice = Duration::from_secs(10);
+    let service = Service::start(1, settings(Nanos::from_secs(slice.as_secs())));
+    let first = Job::start(&service, "k", 2);
+    let before = service.await_status(|s| s.running.is_some()).switches;
+    let second = Job::start(&service, "l", 2);
+    service.await_status(|s| s.rows.len() == 2);
+    let admitted = Instant::now();
+    service.await_status(|s| s.switches.switched > before.switched);
+    // Not at the end of the turn.
+    assert!(admitted.elapsed() < slice / 2, "{:?}", admitted.elapsed());
+    let begin = clock::now().get();
+    std::thread::sleep(Duration::from_millis(500));
+    let ran = [&first, &second].map(|job| job.ran(begin));
+    assert_eq!(overlap(&ran[0], &ran[1]), 0);
+    assert!(ran.iter().map(|ran| total(ran)).sum::<u64>() > 0);
 }
 
 #[test]

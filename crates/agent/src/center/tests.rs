@@ -1,5 +1,6 @@
 //! When the controller wakes by itself.
 
+use super::steer::{AGAIN, PATIENCE};
 use super::*;
 use crate::contexts::Copying;
 use crate::desk::Job;
