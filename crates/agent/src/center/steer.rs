@@ -99,7 +99,8 @@ impl<C: Courier> Center<C> {
         }
         self.account(running, now);
         let (to, slice) = match self.desk.decide(now) {
-            None => (Slot::All, self.settings.desk.policy.shortest),
+            // Whoever comes is switched at once.
+            None => (Slot::All, Nanos::ZERO),
             Some(Decision::Run { row, slice, .. }) => {
                 (Slot::Gang(GangId::new(row.get())), slice.length)
             }

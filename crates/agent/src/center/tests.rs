@@ -84,6 +84,8 @@ fn it_wakes_at_the_end_of_a_turn_or_of_its_patience_and_sleeps_while_there_is_no
     let from = Peer::Agent(HERE);
     center.event(Event::Message { from, message });
     assert_eq!(center.due(), None, "there is no gang");
+    sight(&mut center, 1);
+    center.steer(clock::now());
     let job = Job {
         name: "a".to_owned(),
         user: 0,
@@ -100,6 +102,8 @@ fn it_wakes_at_the_end_of_a_turn_or_of_its_patience_and_sleeps_while_there_is_no
     assert_eq!(center.due(), Some(now + PATIENCE));
     let version = center.desk.version();
     sight(&mut center, version);
+    let due = center.due().unwrap();
+    assert!(due <= clock::now() + AGAIN, "gangs that come are switched");
     center.turn.until = now + PATIENCE + PATIENCE;
     assert_eq!(center.due(), Some(center.turn.until));
     center.turn.until = now;
