@@ -194,7 +194,7 @@ fn judge(
                     case: case.clone(),
                     ratio,
                     seconds,
-                    skew: skew(&trials),
+                    skew: skew(case, &trials),
                     cache_misses: Spread::of(&more_misses),
                     switches: trials.last().and_then(|trial| trial.switches.clone()),
                     trials,
@@ -270,25 +270,34 @@ fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
     true
 }
 
-/// Between the first and the last rank of a program to go on after it was held up, of all thaws that all its ranks saw.
-fn skew(trials: &[Trial]) -> Option<(Estimate, Estimate)> {
+/// Between the first and the last rank of a program to go on after the turn of another one, of all thaws that all its ranks saw. `None`: no
+/// program had to wait for another's turn; switched alone it stands still for less than what a busy machine takes from it as well.
+fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
+    let slice = slice(case.treatment).filter(|_| case.programs.len() > 1)?;
+    // Others' turns are shorter where they yield; what else holds ranks up is shorter still.
+    let least = slice.get() / 2;
     let mut all = Vec::new();
     for program in trials.iter().flat_map(|trial| &trial.programs) {
         let Some(steps) = &program.steps else {
             continue;
         };
-        all.extend(skews(&steps.ranks));
+        all.extend(skews(&steps.ranks, least));
     }
     (!all.is_empty()).then(|| (quantiles::median(&all), quantiles::quantile(&all, 0.99)))
 }
 
-fn skews(ranks: &[RankSteps]) -> Vec<u64> {
+/// Of gaps of at least so many nanoseconds.
+fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
     if ranks.len() < 2 {
         return Vec::new();
     }
     let mut ends: Vec<(u64, usize)> = Vec::new();
     for (rank, steps) in ranks.iter().enumerate() {
-        ends.extend(steps.gaps.iter().map(|(_, end)| (*end, rank)));
+        let waits = steps
+            .gaps
+            .iter()
+            .filter(|(from, end)| end.saturating_sub(*from) >= least);
+        ends.extend(waits.map(|(_, end)| (*end, rank)));
     }
     ends.sort_unstable();
     let mut skews = Vec::new();
@@ -365,11 +374,13 @@ mod tests {
         let ms = 1_000_000;
         let first = rank(&[(0, 100 * ms), (200 * ms, 300 * ms), (350 * ms, 400 * ms)]);
         let second = rank(&[(0, 100 * ms + 30_000), (200 * ms, 300 * ms - 70_000)]);
-        assert_eq!(skews(&[first.clone(), second]), [30_000, 70_000]);
-        assert!(skews(&[first]).is_empty());
+        let both = [first.clone(), second];
+        assert_eq!(skews(&both, 10 * ms), [30_000, 70_000]);
+        assert_eq!(skews(&both, 100 * ms - 50_000), [30_000]);
+        assert!(skews(&[first], 0).is_empty());
         // Two gaps of one rank alone, one behind the other.
         let twice = rank(&[(0, 100 * ms), (100 * ms, 102 * ms)]);
-        assert!(skews(&[twice, rank(&[])]).is_empty());
+        assert!(skews(&[twice, rank(&[])], 0).is_empty());
     }
 
     fn trial(times: &[(u64, u64)], sum: f64) -> Trial {

@@ -106,7 +106,7 @@ pub fn status(status: &Status) -> String {
             let part = 100.0 * cost.as_f64() / status.slice.as_f64().max(1.0);
             writeln!(
                 text,
-                "  slice {}, switches take {cost} (p90 of 64): {part:.2} % of it, {overhead:.2} % wanted",
+                "  slice {}; switches take {cost} (p90), {part:.2} % of it; {overhead:.2} % are wanted",
                 status.slice
             )
         }
