@@ -3,7 +3,7 @@
 use crate::InterposeError;
 use crate::reader::map_for;
 use crate::state::{
-    COMMUNICATORS, MAGIC, PAIRS, PARTIAL, POSTED, Page, WAITS, Want, bit, kind, phase,
+    COMMUNICATORS, MAGIC, PAIRS, PARTIAL, POSTED, Page, WAITS, Want, bit, kind, mode, phase,
 };
 use crate::table::{How, TABLE};
 use std::fs::OpenOptions;
@@ -260,6 +260,17 @@ impl StatePage {
     pub fn epoch(&self) -> u64 {
         // Acquire: what is read afterwards is not older.
         self.page().epoch.load(Acquire)
+    }
+
+    /// Whether its rank is in a call that may wait for others, or has come to MPI_Finalize, as far as a glance tells.
+    pub fn may_wait(&self) -> bool {
+        let page = self.page();
+        let within = page.doing.load(Relaxed) as u8 != mode::NONE;
+        let past = !matches!(
+            page.phase.load(Relaxed),
+            phase::INITIALISING | phase::RUNNING
+        );
+        within || past
     }
 
     /// Reads the record into `to`, of which the epochs are left as they are.

@@ -9,6 +9,7 @@
 
 mod error;
 mod look;
+mod paced;
 mod process;
 mod records;
 mod text;
@@ -16,5 +17,6 @@ mod watch;
 
 pub use error::WatchError;
 pub use look::{Initialised, Job, Look, RankLook};
+pub use paced::Paced;
 pub use records::{Seen, Snapped, snapshot};
 pub use watch::{Settings, Watch};

@@ -76,6 +76,8 @@ struct Tracked {
     spent: VecDeque<(Instant, Duration)>,
     /// That epoch; `None` if the last look saw it being written, or there was none.
     epoch: Option<u64>,
+    /// The epoch at the glance before.
+    glanced: Option<u64>,
     polls_before: u64,
     unchanged: u32,
 }
@@ -133,11 +135,36 @@ impl Watch {
         init
     }
 
+    /// Whether all ranks that are known are in calls that may wait, the same as at the glance before: a look may find a deadlock. Some
+    /// loads per rank, where a look reads all of a page and asks the kernel.
+    pub fn is_still(&mut self) -> bool {
+        let mut still = self.pages.values().any(|of| of.gone.is_none());
+        for of in self.pages.values_mut().filter(|of| of.gone.is_none()) {
+            let epoch = of.page.epoch();
+            let same = of.glanced.replace(epoch) == Some(epoch);
+            still &= same && epoch % 2 == 0 && of.page.may_wait();
+        }
+        still
+    }
+
     /// Looks once.
     ///
     /// # Errors
     /// The directory or a page in it cannot be read.
     pub fn look(&mut self) -> Result<Look, WatchError> {
+        self.look_as(true)
+    }
+
+    /// Looks once between the looks that come at regular times, for a deadlock alone: what those count from one to the next, CPU time and looks at
+    /// which ranks polled, does not change by it. Of ranks that only do nothing it says that they make progress.
+    ///
+    /// # Errors
+    /// The directory or a page in it cannot be read.
+    pub fn look_between(&mut self) -> Result<Look, WatchError> {
+        self.look_as(false)
+    }
+
+    fn look_as(&mut self, regular: bool) -> Result<Look, WatchError> {
         self.find()?;
         self.looks += 1;
         let now = Instant::now();
@@ -152,13 +179,16 @@ impl Watch {
             of.record.epochs[1] = of.page.close();
         }
         for of in self.pages.values_mut() {
-            of.track(&self.kernels, self.looks, now);
+            of.track(&self.kernels, self.looks, now, regular);
         }
-        let since = self.before.replace(now).map(|before| now - before);
+        let since = match regular {
+            true => self.before.replace(now).map(|before| now - before),
+            false => None,
+        };
         let mut settled = self.settled.take();
         let look = self.judge(now, since, &mut settled);
         self.settled = settled;
-        for of in self.pages.values_mut() {
+        for of in self.pages.values_mut().filter(|_| regular) {
             of.cpu_before = of.cpu();
         }
         Ok(look)
@@ -198,6 +228,7 @@ impl Watch {
                 since: Instant::now(),
                 spent: VecDeque::new(),
                 epoch: None,
+                glanced: None,
                 polls_before: 0,
                 unchanged: 0,
             };
@@ -349,7 +380,7 @@ impl Tracked {
         }
     }
 
-    fn track(&mut self, kernels: &Kernels, look: u64, now: Instant) {
+    fn track(&mut self, kernels: &Kernels, look: u64, now: Instant, regular: bool) {
         // After the page: a process that is gone by now may have written since, and then its page was read too early.
         if self.gone.is_none() {
             self.kernel = kernels.ask(&self.process);
@@ -365,7 +396,8 @@ impl Tracked {
             self.epoch = (first == second).then_some(first);
             self.since = now;
             self.unchanged = 0;
-        } else if self.record.mode >= mode::POLL_ALL {
+            self.polls_before = self.record.polls;
+        } else if regular && self.record.mode >= mode::POLL_ALL {
             self.unchanged = match self.record.polls > self.polls_before {
                 true => self.unchanged + 1,
                 // Frozen or displaced it cannot poll: that look does not count.
@@ -373,7 +405,9 @@ impl Tracked {
                 false => 0,
             };
         }
-        self.polls_before = self.record.polls;
+        if regular {
+            self.polls_before = self.record.polls;
+        }
         let due = |last: &(Instant, Duration)| now - last.0 >= TICK;
         if let Some(cpu) = self.cpu().filter(|_| self.spent.back().is_none_or(due)) {
             if self.spent.len() == SAMPLES {

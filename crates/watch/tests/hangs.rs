@@ -7,7 +7,7 @@ use common::{Place, send};
 use idlewave_gang::state::{Cause, State};
 use idlewave_interpose::StateCount;
 use idlewave_mpi::testing::{Installation, some_installations};
-use idlewave_watch::{Job, Look, Settings};
+use idlewave_watch::{Job, Look, Settings, Watch};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -349,6 +349,57 @@ fn one_look_alone_tells_of_no_deadlock() {
         std::thread::sleep(settings.apart);
         let second = job.watch.look().expect("a look");
         assert!(second.deadlock().is_some(), "{second:?}");
+    });
+}
+
+#[test]
+fn a_glance_tells_ranks_that_may_wait_for_ever_from_those_that_move_or_compute() {
+    each("glance", |place, mpi| {
+        let Some(mut job) = hung(place, mpi, "receive", Settings::default()) else {
+            return;
+        };
+        job.watch.look().expect("a look");
+        assert!(!job.watch.is_still(), "there was none before");
+        assert!(job.watch.is_still());
+        // Looks in between tell of it as well, and of nothing that is idle.
+        let between = |watch: &mut Watch| watch.look_between().expect("a look");
+        std::thread::sleep(Settings::default().apart);
+        assert!(between(&mut job.watch).deadlock().is_some());
+        drop(job);
+        let Some(mut job) = place.start(mpi, 2, &["pingpong", "60"], Settings::default()) else {
+            return;
+        };
+        job.until(INTERVAL, LIMIT, |look| matches!(look.job, Job::Progressing));
+        let still = |job: &mut Hung| {
+            std::thread::sleep(Duration::from_millis(10));
+            job.watch.is_still()
+        };
+        let moved = (0..20).filter(|_| !still(&mut job)).count();
+        assert!(moved >= 10, "{moved}");
+        job.stop();
+        let look = between(&mut job.watch);
+        assert!(matches!(look.job, Job::Progressing), "{look:?}");
+    });
+}
+
+#[test]
+fn looks_in_between_do_not_count_as_polls() {
+    let settings = Settings {
+        polls: 5,
+        apart: Duration::ZERO,
+        ..Settings::default()
+    };
+    each("between", |place, mpi| {
+        let Some(mut job) = hung(place, mpi, "test", settings) else {
+            return;
+        };
+        for _ in 0..50 {
+            let look = job.watch.look_between().expect("a look");
+            assert!(look.suspected().is_none(), "{} {look:?}", mpi.name);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let look = job.until(INTERVAL, LIMIT, |look| look.deadlock().is_some());
+        assert!(look.is_some_and(|look| look.deadlock().is_some()));
     });
 }
 

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 use idlewave_interpose::state::DIRECTORY_VARIABLE;
 use idlewave_interpose::write_library;
 use idlewave_record::{descendants, send, was_given};
-use idlewave_watch::{Job, Look, Watch};
+use idlewave_watch::{Job, Look, Paced, Watch};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const SHIM: &str = "d=$0 l=$1 h=$2; shift 3; read -r here </proc/sys/kernel/host
 
 /// Ranks that are looked at.
 pub struct Ranks {
-    watch: Watch,
+    paced: Paced,
     /// What was said of them.
     pub words: Words,
     place: TempDir,
@@ -35,13 +35,13 @@ pub struct Ranks {
 
 impl Ranks {
     /// Makes a place for their pages, with the library; no rank is there yet.
-    pub fn prepare(words: Words) -> Result<Self, Failure> {
+    pub fn prepare(words: Words, interval: Duration) -> Result<Self, Failure> {
         let place = place()?;
         let library = write_library(place.path()).map_err(|error| {
             Failure::new(Exit::Io, error.to_string()).with_next("make room in /dev/shm")
         })?;
         Ok(Self {
-            watch: Watch::new(place.path()),
+            paced: Paced::new(Watch::new(place.path()), interval),
             words,
             place,
             library,
@@ -78,9 +78,14 @@ impl Ranks {
         ]
     }
 
-    /// Looks, and says what is new. A look that fails says nothing of the ranks: the program is not to suffer from it.
-    pub fn look(&mut self) -> Option<Look> {
-        match self.watch.look() {
+    /// When they are looked at again.
+    pub fn due(&self) -> Instant {
+        self.paced.due()
+    }
+
+    /// Looks if it is time, and says what is new. A look that fails says nothing of the ranks: the program is not to suffer from it.
+    pub fn look(&mut self, now: Instant) -> Option<Look> {
+        match self.paced.look(now)? {
             Ok(look) => {
                 self.words.look(&look);
                 Some(look)
@@ -114,7 +119,7 @@ impl Ranks {
     /// Kills the ranks alone.
     pub fn kill_all(&self) {
         let own = self.place.path().as_os_str();
-        for rank in self.watch.processes() {
+        for rank in self.paced.watch.processes() {
             if was_given(rank.pid, DIRECTORY_VARIABLE, own) {
                 send(rank.pid, SIGKILL);
             }

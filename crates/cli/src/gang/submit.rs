@@ -82,7 +82,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     // Ranks with contexts are no ranks of MPI.
     let ranks = match args.no_watch || args.context.is_some() {
         true => None,
-        false => Some(Ranks::prepare(Words::new(false))?),
+        false => Some(Ranks::prepare(Words::new(false), LOOK)?),
     };
     let ticket = args
         .context
@@ -173,7 +173,6 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         },
         ranks,
         told: None,
-        next: begun,
         killed: false,
     };
     let status = wait_for(child, &mut signals, |end| submitted.step(end));
@@ -201,8 +200,6 @@ struct Submitted<'a> {
     ranks: Option<Ranks>,
     /// What the service was told last, under the present number of the gang.
     told: Option<Known>,
-    /// When the ranks are looked at again.
-    next: Instant,
     /// Whether the job is ended because of a deadlock.
     killed: bool,
 }
@@ -210,7 +207,10 @@ struct Submitted<'a> {
 impl Submitted<'_> {
     /// Waits for the end of the command, for the service, or for the next look; then sees to what there is.
     fn step(&mut self, end: BorrowedFd<'_>) {
-        let left = self.next.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let looks = self.ranks.as_ref().filter(|_| !self.killed);
+        let next = looks.map_or(now + LOOK, Ranks::due);
+        let left = next.saturating_duration_since(now);
         let mut sockets = vec![end];
         sockets.extend(self.service.control.as_ref().map(AsFd::as_fd));
         // Whatever ended it, everything is looked at.
@@ -221,21 +221,18 @@ impl Submitted<'_> {
             self.told = None;
         }
         let now = Instant::now();
-        if now >= self.next {
-            self.next = now + LOOK;
-            // What is being ended is told of as a deadlock no more.
-            if !self.killed {
-                self.look();
-            }
+        // What is being ended is told of as a deadlock no more.
+        if !self.killed {
+            self.look(now);
         }
         if let Some(ranks) = self.ranks.as_ref().filter(|ranks| ranks.overdue(now)) {
             ranks.kill(self.launcher);
         }
     }
 
-    /// Looks at the ranks, and tells the service what has changed.
-    fn look(&mut self) {
-        let Some(look) = self.ranks.as_mut().and_then(Ranks::look) else {
+    /// Looks at the ranks if it is time, and tells the service what has changed.
+    fn look(&mut self, now: Instant) {
+        let Some(look) = self.ranks.as_mut().and_then(|ranks| ranks.look(now)) else {
             return;
         };
         let Some(known) = known(&look) else { return };

@@ -26,7 +26,7 @@ Examples:
 The exit code is the program's own; 6 where --kill has ended it because of
 a deadlock, 124 where --timeout has.")]
 pub struct WatchArgs {
-    /// Time between two looks, from 10ms to 10s; a deadlock is told at the second look that shows it
+    /// Time between two looks, from 10ms to 10s; a deadlock is told at the second look that shows it, and looked for at once where no rank moves
     #[arg(
         long,
         default_value = "100ms",
@@ -67,7 +67,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         .transpose()?;
     let mut signals = Signals::install()
         .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
-    let mut ranks = Ranks::prepare(Words::new(args.json))?;
+    let mut ranks = Ranks::prepare(Words::new(args.json), interval)?;
     let launch = find_launch(&args.program, args.at, &Machine)
         // It says itself what to do.
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
@@ -78,20 +78,18 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let child = start(&words, &environment)?;
     let launcher = child.id();
     let begun = Instant::now();
-    let mut next = begun + interval;
     let mut ended = None;
-    // Looks fall on whole steps.
-    let steps = interval.as_nanos().div_ceil(STEP.as_nanos());
-    let pause = Nanos::from(interval / steps as u32);
     let status = wait_for(child, &mut signals, |end| {
         // A signal ends it early; that is a look early, at most.
-        let _ = wait(&[end], Some(clock::now() + pause));
+        let left = match ended {
+            None => ranks.due().saturating_duration_since(Instant::now()),
+            Some(_) => STEP,
+        };
+        let _ = wait(&[end], Some(clock::now() + Nanos::from(left.min(STEP))));
         let now = Instant::now();
         // What is being ended is told of as a deadlock no more.
-        if now >= next && ended.is_none() {
-            // Looks that were missed are not made up for.
-            next = now + interval;
-            let dead = ranks.look().is_some_and(|look| certain(&look));
+        if ended.is_none() {
+            let dead = ranks.look(now).is_some_and(|look| certain(&look));
             if dead && args.kill {
                 ended = Some(Exit::Deadlock);
                 ranks.end(launcher);

@@ -139,6 +139,11 @@ impl Running<'_> {
         last
     }
 
+    /// Where the ranks' pages are.
+    pub fn pages(&self) -> &Path {
+        self.pages.path()
+    }
+
     /// Waits until somebody else's looks tell of a deadlock: what `watch` has seen so far stays as it is.
     pub fn hangs(&self, interval: Duration, limit: Duration) -> bool {
         let mut other = Watch::new(self.pages.path());
