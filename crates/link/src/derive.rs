@@ -1,11 +1,12 @@
 //! Codes and the keys that are made of secrets and nonces. All are HMAC-SHA256, told apart by labels.
 
 use crate::peer::Peer;
+use crate::seal::Sealer;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Length of a code: HMAC-SHA256, truncated to half (RFC 2104, section 5).
+/// Length of a code: HMAC-SHA256, truncated to half (RFC 2104, section 5), or Poly1305.
 pub(crate) const TAG: usize = 16;
 
 /// Chosen anew by an end for each session.
@@ -122,8 +123,12 @@ impl Pair {
     }
 
     /// For the frames that `sender` sends.
-    pub(crate) fn frames_of(&self, sender: Peer) -> Coder {
-        Coder::new(&self.0.whole(&[b"frames of", &sender.to_bytes()]))
+    pub(crate) fn frames_of(&self, sender: Peer) -> Sealer {
+        Sealer::new(&self.key_of(sender))
+    }
+
+    fn key_of(&self, sender: Peer) -> [u8; 32] {
+        self.0.whole(&[b"frames of", &sender.to_bytes()])
     }
 
     /// For the HELLO-BACK that `sender` sends.
@@ -196,8 +201,8 @@ mod tests {
         };
         let pair = Pair::new(share(a), share(b));
         let coders = [
-            pair.frames_of(a),
-            pair.frames_of(b),
+            Coder::new(&pair.key_of(a)),
+            Coder::new(&pair.key_of(b)),
             pair.back_of(a),
             pair.back_of(b),
             hello_coder(&secret),

@@ -1,19 +1,21 @@
 //! The bytes of a datagram.
 //!
-//! All begin with version, kind, sender and receiver, and end with a code of 16 bytes over everything before it. Numbers are
-//! lowest byte first.
+//! All begin with version, kind, sender and receiver, and end with a code of 16 bytes over everything before it: of greetings
+//! HMAC-SHA256, of frames of a session the tag of ChaCha20-Poly1305, which also encrypts the payload ([`crate::seal`]). Numbers
+//! are lowest byte first.
 //!
 //! | kind | between them |
 //! |---|---|
 //! | 1 HELLO, 2 HELLO-BACK | nonce of the sender (16), nonce of the receiver (16; zeros in HELLO), length of the credential (2), credential, padding |
-//! | 3 payload, 4 note | session (8), counter (8), payload |
-//! | 5 payload, 6 note, of one who does not know yet that the other end has the session | session (8), counter (8), nonce of the sender (16), payload |
+//! | 3 payload, 4 note | session (8), counter (8), encrypted payload |
+//! | 5 payload, 6 note, of one who does not know yet that the other end has the session | session (8), counter (8), nonce of the sender (16), encrypted payload |
 //!
-//! A note has no payload that anybody gets: it says that its sender is there, in this session.
+//! A note has no payload: it says that its sender is there, in this session.
 
 use crate::Reason;
 use crate::derive::{Coder, Nonce, SessionId, TAG};
 use crate::peer::{PEER, Peer};
+use crate::seal::Sealer;
 
 /// The longest payload of one message, in bytes. It fits into one UDP datagram of IPv4 (65,507 bytes).
 pub const LONGEST: usize = 60_000;
@@ -24,7 +26,7 @@ pub(crate) const LONGEST_FRAME: usize = HEAD + 8 + 8 + 16 + LONGEST + TAG;
 /// A credential is longer than this by no site that is known: munge writes some 250 bytes for a payload of 32.
 pub(crate) const LONGEST_CREDENTIAL: usize = 2_048;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEAD: usize = 2 + 2 * PEER;
 
 /// Who says what to whom.
@@ -60,7 +62,7 @@ pub(crate) struct Speech<'a> {
     pub(crate) counter: u64,
     /// Of the sender, who does not know yet that the receiver has the session.
     pub(crate) opening: Option<Nonce>,
-    /// `None`: a note.
+    /// Encrypted where it was read from a datagram, plain where it is to be said; `None`: a note.
     pub(crate) payload: Option<&'a [u8]>,
 }
 
@@ -107,9 +109,16 @@ impl<'a> Frame<'a> {
         self.signed.len() + TAG
     }
 
-    /// Whether its code is of this key.
+    /// Whether the code of a greeting is of this key.
     pub(crate) fn is_of(&self, coder: &Coder) -> bool {
         coder.accepts(self.signed, &self.tag)
+    }
+
+    /// The payload of a frame of a session, empty in a note; `None`: it is not of this key, or not as it was said.
+    pub(crate) fn open(&self, speech: &Speech<'_>, sealer: &Sealer) -> Option<Vec<u8>> {
+        let body = speech.payload.unwrap_or_default();
+        let head = self.signed.strip_suffix(body)?;
+        sealer.open(speech.counter, head, body, &self.tag)
     }
 }
 
@@ -140,7 +149,8 @@ impl<'a> Speech<'a> {
             },
             payload: match kind {
                 3 | 5 => Some(rest),
-                _ => None,
+                _ if rest.is_empty() => None,
+                _ => return Err(Reason::Malformed),
             },
         })
     }
@@ -207,7 +217,7 @@ fn greeting(
 }
 
 /// A frame of a session.
-pub(crate) fn speech(coder: &Coder, from: Peer, to: Peer, speech: &Speech<'_>) -> Vec<u8> {
+pub(crate) fn speech(sealer: &Sealer, from: Peer, to: Peer, speech: &Speech<'_>) -> Vec<u8> {
     let kind = match (speech.opening, speech.payload) {
         (None, Some(_)) => 3,
         (None, None) => 4,
@@ -219,6 +229,6 @@ pub(crate) fn speech(coder: &Coder, from: Peer, to: Peer, speech: &Speech<'_>) -
     bytes.extend(speech.id);
     bytes.extend(speech.counter.to_le_bytes());
     bytes.extend(speech.opening.iter().flatten());
-    bytes.extend(payload);
-    finish(bytes, coder)
+    sealer.seal(speech.counter, &mut bytes, payload);
+    bytes
 }

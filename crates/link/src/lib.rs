@@ -1,12 +1,14 @@
-//! Authenticated datagrams between the controller and the agents of gang switching.
+//! Encrypted and authenticated datagrams between the controller and the agents of gang switching.
 //!
 //! Messages may be lost, doubled and late: the protocol above says everything again. What a [`Link`] promises is that what
 //! [`Link::receive`] gives was said by the named peer, who knows the key, in this session, and is given once; no other
-//! datagram changes anything or ends the process. It does not hide what is said: whoever sees the network can read it.
+//! datagram changes anything or ends the process. Nobody else can read what is said; who speaks to whom, when, and how much is
+//! not hidden. Whoever learns a shared key later can read what was recorded before.
 //!
 //! [`session`] decides, without sockets, clock or random numbers of its own; [`Link`] carries datagrams between it and one
-//! socket. Codes are HMAC-SHA256 (RFC 2104, FIPS 180-4) truncated to 16 bytes, nonces have 16 bytes, the window against
-//! replays is that of RFC 4303, section 3.4.3.
+//! socket. Codes of handshakes are HMAC-SHA256 (RFC 2104, FIPS 180-4) truncated to 16 bytes, with nonces of 16 bytes; keys of
+//! sessions are made with it, and their frames sealed by ChaCha20-Poly1305 (RFC 8439). The window against replays is that of RFC
+//! 4303, section 3.4.3.
 
 mod auth;
 mod bucket;
@@ -18,6 +20,7 @@ mod key;
 mod link;
 mod munge;
 mod peer;
+mod seal;
 pub mod session;
 mod socket;
 mod window;

@@ -8,6 +8,7 @@ use common::world::{BACK, DATA, HELLO, NOTE, OPENING, Proof, World, open, worlds
 use idlewave_link::Reason;
 use idlewave_link::session::{ECHO, KEPT, SILENCE, WAITING};
 use idlewave_units::Nanos;
+use std::collections::BTreeSet;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
@@ -336,4 +337,34 @@ fn a_daemon_that_is_down_is_an_error_of_who_speaks_and_refused_of_who_is_spoken_
     daemon.borrow_mut().down = false;
     world.pass(MS(20));
     assert_eq!(world.settle().len(), 2);
+}
+
+#[test]
+fn who_sees_the_network_reads_nothing_of_a_payload() {
+    for mut world in worlds() {
+        let secret = b"the key of a device, thirty-two or more";
+        // In the first frame, and when both know the session.
+        for (end, number) in [(0, b'0'), (1, b'1'), (0, b'2'), (1, b'3')] {
+            let payload = [&secret[..], &[number]].concat();
+            world.say_this(end, &payload);
+            assert_eq!(world.settle(), [payload]);
+        }
+        // The same at one counter from both ends, and again.
+        let sent = [0, 1, 0, 1].map(|end| {
+            let mut sent = Vec::new();
+            let proof = &mut world.proofs[end];
+            let said = world.ends[end].send(world.now, secret, proof, &mut sent);
+            said.unwrap();
+            sent.remove(0)
+        });
+        let seen = world.recorded.iter().map(|(_, datagram)| datagram);
+        for datagram in seen.chain(&sent) {
+            let reads = |part: &[u8]| datagram.windows(part.len()).any(|window| window == part);
+            assert!(!secret.windows(5).any(reads), "{datagram:?}");
+        }
+        let body = |datagram: &Vec<u8>| datagram[28..28 + secret.len()].to_vec();
+        let bodies: BTreeSet<_> = sent.iter().map(body).collect();
+        assert_eq!((sent[0][1], bodies.len()), (DATA, 4));
+        assert!(world.kinds_since(0).contains(&OPENING));
+    }
 }

@@ -241,22 +241,24 @@ fn strangers_leave_nothing_behind() {
     let (controller, me, other) = ([0; 5], [1, 1, 0, 0, 0], [1, 2, 0, 0, 0]);
     let strange = [
         (vec![], Reason::Malformed),
-        (vec![1; 27], Reason::Malformed),
-        (frame(2, 1, controller, me, 62), Reason::Version),
-        (frame(1, 0, controller, me, 62), Reason::Malformed),
-        (frame(1, 7, controller, me, 62), Reason::Malformed),
-        (frame(1, 1, controller, me, 61), Reason::Malformed),
-        (frame(1, 1, controller, me, 62), Reason::Forged),
-        (frame(1, 1, other, me, 62), Reason::Forged),
-        (frame(1, 1, controller, other, 62), Reason::Receiver),
-        (frame(1, 1, me, me, 62), Reason::Sender),
-        (frame(1, 2, controller, me, 62), Reason::Session),
-        (frame(1, 3, controller, me, 62), Reason::Session),
-        (frame(1, 5, controller, me, 62), Reason::Session),
-        (frame(1, 3, controller, me, 60_061), Reason::Long),
-        (frame(1, 3, controller, me, 65_000), Reason::Long),
+        (vec![2; 27], Reason::Malformed),
+        (frame(1, 1, controller, me, 62), Reason::Version),
+        (frame(2, 0, controller, me, 62), Reason::Malformed),
+        (frame(2, 7, controller, me, 62), Reason::Malformed),
+        (frame(2, 1, controller, me, 61), Reason::Malformed),
+        (frame(2, 1, controller, me, 62), Reason::Forged),
+        (frame(2, 1, other, me, 62), Reason::Forged),
+        (frame(2, 1, controller, other, 62), Reason::Receiver),
+        (frame(2, 1, me, me, 62), Reason::Sender),
+        (frame(2, 2, controller, me, 62), Reason::Session),
+        (frame(2, 3, controller, me, 62), Reason::Session),
+        (frame(2, 5, controller, me, 62), Reason::Session),
+        (frame(2, 4, controller, me, 62), Reason::Malformed),
+        (frame(2, 6, controller, me, 62), Reason::Malformed),
+        (frame(2, 3, controller, me, 60_061), Reason::Long),
+        (frame(2, 3, controller, me, 65_000), Reason::Long),
     ];
-    let mut long = frame(1, 1, controller, me, 3_000);
+    let mut long = frame(2, 1, controller, me, 3_000);
     long[44..46].copy_from_slice(&2_049_u16.to_le_bytes());
     let strange = strange.into_iter().chain([(long, Reason::Malformed)]);
     for (datagram, reason) in strange {
@@ -272,14 +274,14 @@ fn strangers_leave_nothing_behind() {
     }
     assert_eq!(
         (node.counters().all_refused(), node.counters().sent),
-        (16, 0)
+        (18, 0)
     );
     assert_eq!(node.address_of(Peer::Controller), None);
 
     // A flood does not hold the caller for ever.
     (0..150).for_each(|_| drop(stranger.send_to(b"x", at)));
     assert_eq!(node.receive(MS(2)).unwrap(), None);
-    assert_eq!(node.counters().all_refused(), 16 + 64);
+    assert_eq!(node.counters().all_refused(), 18 + 64);
 }
 
 #[test]

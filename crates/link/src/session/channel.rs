@@ -1,8 +1,9 @@
 //! The keys and counters of a session that has begun.
 
 use super::handshake::{Credential, Local};
-use crate::derive::{Coder, Nonce, Pair, SessionId};
+use crate::derive::{Nonce, Pair, SessionId};
 use crate::frame::{self, Frame, Speech};
+use crate::seal::Sealer;
 use crate::window::{Verdict, Window};
 use crate::{Peer, Reason};
 
@@ -13,9 +14,9 @@ pub(super) struct Channel {
     peer: Peer,
     id: SessionId,
     /// Of what this end says.
-    outgoing: Coder,
+    outgoing: Sealer,
     /// Of what the other end says.
-    incoming: Coder,
+    incoming: Sealer,
     /// The counter of the next frame of this end.
     next: u64,
     window: Window,
@@ -62,20 +63,22 @@ impl Channel {
             opening: (!self.proven).then_some(self.local.nonce),
             payload,
         };
-        // 2^64 frames take longer than any machine runs.
+        // 2^64 frames take longer than any machine runs, so that no counter comes twice under one key.
         self.next += 1;
         frame::speech(&self.outgoing, self.me, self.peer, &speech)
     }
 
-    /// Takes a frame once.
-    pub(super) fn open(&mut self, frame: &Frame<'_>, speech: &Speech<'_>) -> Result<(), Reason> {
-        if !frame.is_of(&self.incoming) {
-            return Err(Reason::Forged);
-        }
+    /// Takes a frame once; gives its payload, unless it is a note.
+    pub(super) fn open(
+        &mut self,
+        frame: &Frame<'_>,
+        speech: &Speech<'_>,
+    ) -> Result<Option<Vec<u8>>, Reason> {
+        let payload = frame.open(speech, &self.incoming).ok_or(Reason::Forged)?;
         match self.window.note(speech.counter) {
             Verdict::New => {
                 self.proven = true;
-                Ok(())
+                Ok(speech.payload.map(|_| payload))
             }
             Verdict::Seen => Err(Reason::Replayed),
             Verdict::Unknown => Err(Reason::Late),

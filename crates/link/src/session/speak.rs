@@ -6,9 +6,9 @@ use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
 
 impl Handled {
-    fn given(speech: &Speech<'_>) -> Self {
+    fn given(payload: Option<Vec<u8>>) -> Self {
         Handled {
-            payload: speech.payload.map(<[u8]>::to_vec),
+            payload,
             ..Handled::default()
         }
     }
@@ -73,17 +73,16 @@ impl Session {
         secrets: &mut dyn Secrets,
     ) -> Result<Handled, Reason> {
         if let Some(channel) = self.current.as_mut().filter(|c| c.is_of(speech)) {
-            channel.open(frame, speech)?;
+            let payload = channel.open(frame, speech)?;
             self.old = None;
             self.attempt = None;
             self.unanswered = None;
-            let mut handled = Handled::given(speech);
+            let mut handled = Handled::given(payload);
             self.echo(now, speech, &mut handled);
             return Ok(handled);
         }
         if let Some(channel) = self.old.as_mut().filter(|c| c.is_of(speech)) {
-            channel.open(frame, speech)?;
-            return Ok(Handled::given(speech));
+            return channel.open(frame, speech).map(Handled::given);
         }
         let nonce = speech.opening.ok_or(Reason::Session)?;
         let pair = self
@@ -92,14 +91,14 @@ impl Session {
         if pair.id() != speech.id {
             return Err(Reason::Session);
         }
-        if !frame.is_of(&pair.frames_of(self.peer)) {
-            return Err(Reason::Forged);
-        }
+        // Before anything changes.
+        let opened = frame.open(speech, &pair.frames_of(self.peer));
+        opened.ok_or(Reason::Forged)?;
         let local = self.local.take().ok_or(Reason::Session)?;
         let mut channel = Channel::new(self.me, self.peer, pair, local, nonce);
-        channel.open(frame, speech)?;
+        let payload = channel.open(frame, speech)?;
         self.begin(channel, None);
-        let mut handled = Handled::given(speech);
+        let mut handled = Handled::given(payload);
         handled.begun = true;
         self.say_what_waits(now, &mut handled.answers);
         Ok(handled)

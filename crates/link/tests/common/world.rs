@@ -55,6 +55,8 @@ pub struct World {
     /// The latest life of the other end that each was given something of, in its own life.
     heard: [u32; 2],
     pub refused: BTreeMap<Reason, u32>,
+    /// Session and counter of all frames, and to whom: what a nonce and a key are made of.
+    sealed: BTreeSet<(End, Vec<u8>)>,
     munge: Option<Rc<RefCell<Daemon>>>,
 }
 
@@ -80,6 +82,7 @@ impl World {
             given: BTreeSet::new(),
             heard: [0; 2],
             refused: BTreeMap::new(),
+            sealed: BTreeSet::new(),
             munge,
         };
         world.restart(0);
@@ -103,17 +106,27 @@ impl World {
     /// A payload that was not said before. Returns it, and how many datagrams were sent.
     pub fn say(&mut self, from: End) -> (Vec<u8>, usize) {
         let payload = format!("message {}", self.said.len()).into_bytes();
-        self.said.insert(payload.clone(), (from, self.lives[from]));
+        let count = self.say_this(from, &payload);
+        (payload, count)
+    }
+
+    /// Says this payload. Returns how many datagrams were sent.
+    pub fn say_this(&mut self, from: End, payload: &[u8]) -> usize {
+        self.said.insert(payload.to_vec(), (from, self.lives[from]));
         let mut out = Vec::new();
-        let said = self.ends[from].send(self.now, &payload, &mut self.proofs[from], &mut out);
+        let said = self.ends[from].send(self.now, payload, &mut self.proofs[from], &mut out);
         said.unwrap();
         let count = out.len();
         self.fly(1 - from, out);
-        (payload, count)
+        count
     }
 
     fn fly(&mut self, to: End, datagrams: Vec<Vec<u8>>) {
         for datagram in datagrams {
+            if datagram[1] >= DATA {
+                let sealed = (to, datagram[12..28].to_vec());
+                assert!(self.sealed.insert(sealed), "a nonce under one key once");
+            }
             self.flying.push((to, datagram.clone()));
             self.recorded.push((to, datagram));
         }
