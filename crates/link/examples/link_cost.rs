@@ -1,12 +1,12 @@
 //! What a link costs: `link_cost [MUNGE-SOCKET]`, some seconds.
 //!
-//! Sealing and opening frames of 100 bytes and 1 KiB, refusing forged ones, answering HELLOs, and whole handshakes, all without
-//! sockets; the same messages over UDP of loopback and over unix sockets, from `send` to `receive` in one thread. With the
+//! Sealing and opening frames of 100 bytes and 1 KiB, refusing forged ones, making and checking codes of frames between devices
+//! (36 bytes of an answer, and the most that fits into 1,472 with the code), and whole handshakes, all without sockets; the same messages over UDP of loopback and over unix sockets, from `send` to `receive` in one thread. With the
 //! socket of a munged, handshakes by munge as well. Each line: how many, median, middle half, and the 99th percentile, in
 //! microseconds. Lines are measured in turns, so that whatever else runs disturbs them alike.
 
 use idlewave_link::session::{Secret, Secrets, Session};
-use idlewave_link::{Address, Auth, Key, Link, Munge, Peer};
+use idlewave_link::{Address, Auth, Coder, Key, Link, Munge, Peer};
 use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -105,6 +105,17 @@ fn sessions(
     Ok(())
 }
 
+fn codes(times: &mut Times, coder: &Coder, length: usize) -> Outcome<()> {
+    let frame = vec![7; length];
+    let tag = times.take(format!("make a code of {length} bytes"), || {
+        coder.tag(&frame)
+    });
+    let genuine = times.take(format!("check a code of {length} bytes"), || {
+        coder.accepts(&frame, &tag)
+    });
+    genuine.then_some(()).ok_or("a code is wrong".into())
+}
+
 fn over(
     times: &mut Times,
     kind: &str,
@@ -148,11 +159,15 @@ fn main() -> Outcome<()> {
     let mut unix = links(&key, |name| Address::Unix(directory.path().join(name)))?;
     let (mut one, mut other) = (secret.clone(), secret.clone());
     let mut ends = handshake(Nanos::ZERO, 0, &mut [&mut one, &mut other])?;
+    let coder = Coder::new(&[7; 32]);
     for round in 0..ROUNDS {
         let now = Nanos::from_millis(round as u64);
         let mut both: [&mut dyn Secrets; 2] = [&mut one, &mut other];
         let line = "handshake and first message, both ends".to_owned();
         times.take(line, || handshake(now, round, &mut both))?;
+        for length in [36, 1_456] {
+            codes(&mut times, &coder, length)?;
+        }
         for length in [100, 1_024] {
             sessions(&mut times, now, &mut secret, &mut ends, length)?;
             over(&mut times, "udp", now, &mut udp, length)?;

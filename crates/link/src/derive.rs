@@ -6,8 +6,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Length of a code: HMAC-SHA256, truncated to half (RFC 2104, section 5), or Poly1305.
-pub(crate) const TAG: usize = 16;
+/// Length of a code in bytes: HMAC-SHA256, truncated to half (RFC 2104, section 5), or Poly1305.
+pub const TAG: usize = 16;
 
 /// Chosen anew by an end for each session.
 pub(crate) type Nonce = [u8; 16];
@@ -37,9 +37,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A code over `parts`, in the state before the message.
+/// Makes and checks codes of messages under one key: HMAC-SHA256 (RFC 2104, FIPS 180-4), truncated to its first 16 bytes. They prove
+/// that somebody with the key said it, not when, how often and to whom. Printed without its key.
 #[derive(Clone)]
-pub(crate) struct Coder(Hmac<Sha256>);
+pub struct Coder(Hmac<Sha256>);
 
 impl Coder {
     /// With a key of 64 bytes, the length of a block of SHA-256; shorter ones are filled up with zeros, as HMAC says.
@@ -47,7 +48,8 @@ impl Coder {
         Coder(Hmac::new(&key.into()))
     }
 
-    pub(crate) fn new(key: &[u8; 32]) -> Self {
+    /// Under this key, which has no other use.
+    pub fn new(key: &[u8; 32]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
         Self::keyed(block)
@@ -70,8 +72,13 @@ impl Coder {
         std::array::from_fn(|k| whole[k])
     }
 
+    /// The code of `message`.
+    pub fn tag(&self, message: &[u8]) -> [u8; TAG] {
+        self.first(&[message])
+    }
+
     /// Whether the code of `message` is `tag`; takes the same time wherever they differ.
-    pub(crate) fn accepts(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
+    pub fn accepts(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
         self.over(&[message]).verify_truncated_left(tag).is_ok()
     }
 }
@@ -151,6 +158,7 @@ mod tests {
         assert_eq!(code[..4], [0xb0, 0x34, 0x4c, 0x61]);
         assert_eq!(code[28..], [0x2e, 0x32, 0xcf, 0xf7]);
         let tag: [u8; TAG] = std::array::from_fn(|k| code[k]);
+        assert_eq!(Coder::new(&key).tag(b"Hi There"), tag);
         assert!(Coder::new(&key).accepts(b"Hi There", &tag));
         for k in 0..TAG {
             let mut other = tag;

@@ -27,6 +27,7 @@ mod window;
 
 pub use auth::Auth;
 pub use counters::{Counters, Reason};
+pub use derive::{Coder, TAG};
 pub use error::LinkError;
 pub use frame::LONGEST;
 pub use key::Key;
