@@ -25,6 +25,34 @@ pub trait Transport: Send {
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
+
+    /// Whether a frame can ever come.
+    fn brings(&self) -> bool {
+        true
+    }
+}
+
+/// A way that may not be there: `None` is for a node whose gangs have no ranks elsewhere. It carries nothing.
+impl<T: Transport> Transport for Option<T> {
+    fn longest(&self) -> usize {
+        self.as_ref().map_or(0, T::longest)
+    }
+
+    fn send(&mut self, to: u32, frame: &[u8]) -> bool {
+        self.as_mut().is_none_or(|way| way.send(to, frame))
+    }
+
+    fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
+        self.as_mut().is_some_and(|way| way.receive(frame))
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.as_ref().and_then(T::descriptor)
+    }
+
+    fn brings(&self) -> bool {
+        self.as_ref().is_some_and(T::brings)
+    }
 }
 
 /// Between threads of one process, through rings in the memory that they share.
@@ -95,7 +123,8 @@ impl Addresses {
     }
 }
 
-/// Over UDP. Frames from other addresses than those of the nodes are dropped; nothing else is proven of a sender.
+/// Over UDP. Frames from other addresses than those of the nodes are dropped; nothing else is proven of a sender: whoever listens where
+/// others can send wraps it in what proves more.
 pub struct Udp {
     socket: UdpSocket,
     nodes: Addresses,

@@ -316,7 +316,8 @@ impl<T: Transport> Owner<T> {
         }
         let polled = self.transport.descriptor();
         let mut longest = LONGEST;
-        if polled.is_none() || active.is_some_and(Admitted::is_held_up) {
+        let asks = polled.is_none() && self.transport.brings();
+        if asks || active.is_some_and(Admitted::is_held_up) {
             longest = SOON;
         }
         if let Some(due) = active.and_then(Admitted::due) {

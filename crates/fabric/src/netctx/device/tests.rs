@@ -1,9 +1,12 @@
 //! What happens to a rank that is within the device when its gang is stopped, or that dies there.
 
+use super::owner::Owner;
 use super::rank::RankPort;
+use super::shape::{Shape, Shared};
 use super::{Attachment, Device, DeviceError, Gang, Setup};
 use crate::matching::Pieces;
-use crate::netctx::{Memory, Policy};
+use crate::netctx::{Memory, Policy, Transport};
+use idlewave_units::Nanos;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -307,4 +310,25 @@ fn what_ranks_wait_for_is_known_when_nothing_is_under_way() {
     });
     drop(second);
     until([Doing::Computing, Doing::Left]);
+}
+
+#[test]
+fn a_way_that_is_not_there_carries_nothing_and_is_not_asked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sleeps = |name: &str, way: Option<Memory>| {
+        let setup = Setup::new(directory.path().join(name));
+        let shape = Shape::new(&setup).expect("a shape");
+        let shared = Shared::create(&setup.path, shape, None).expect("memory");
+        let mut owner = Owner::new(shared, way, setup.policy, setup.timeout);
+        owner.wait(Nanos::ZERO).expect("nothing is to do").1
+    };
+    let asked = sleeps("there", Memory::all(1).pop());
+    assert!(sleeps("not", None) > 50 * asked, "{asked:?}");
+    let mut none = None::<Memory>;
+    let mut frame = vec![7];
+    assert!(none.send(0, &frame) && !none.receive(&mut frame));
+    assert_eq!(
+        (none.longest(), none.descriptor(), frame),
+        (0, None, vec![7])
+    );
 }
