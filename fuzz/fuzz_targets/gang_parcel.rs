@@ -90,6 +90,7 @@ fn parcel(kind: u8, node: NodeId, bytes: &[u8]) -> Vec<u8> {
             seen: bytes.chunks_exact(9).map(seen).collect(),
             contexts: bytes.chunks_exact(9).map(context).collect(),
             devices: bytes.chunks_exact(4).map(device).collect(),
+            forged: number(bytes),
         },
         // A message of the protocol, or JSON, or neither.
         2 => return [&[0], bytes].concat(),

@@ -2,6 +2,7 @@
 //! One thread, which sleeps in one place.
 
 mod asked;
+mod keys;
 mod steer;
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,8 @@ pub struct Center<C> {
     said: u64,
     changed_at: Nanos,
     places: BTreeMap<NodeId, Place>,
+    /// Frames between nodes that were dropped there, as nobody with their key made them.
+    forged: BTreeMap<NodeId, u64>,
     /// Gangs whose end is that of a connection.
     tied: BTreeMap<ClientId, Vec<GangId>>,
     told: BTreeMap<GangId, (Stage, bool)>,
@@ -127,6 +130,7 @@ impl<C: Courier> Center<C> {
             said: 0,
             changed_at: now,
             places: BTreeMap::new(),
+            forged: BTreeMap::new(),
             tied: BTreeMap::new(),
             told: BTreeMap::new(),
             stop: false,
@@ -341,7 +345,10 @@ impl<C: Courier> Center<C> {
                 seen,
                 contexts,
                 devices,
+                forged,
             } if node == from => {
+                self.forged.insert(node, forged);
+                self.keep_key();
                 self.desk.sight(node, version, seen);
                 self.desk.sight_contexts(node, contexts, &devices);
                 self.news = true;

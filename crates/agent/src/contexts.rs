@@ -6,6 +6,7 @@
 
 use crate::parcel::Mark;
 use idlewave_fabric::netctx::Policy;
+use idlewave_link::Coder;
 use idlewave_units::NodeId;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -79,8 +80,44 @@ pub struct DeviceSpec {
     pub ranks: u32,
     /// What a switch does.
     pub copying: Copying,
+    /// For its frames between nodes; `None`: each of its gangs is on one node, and there are none.
+    pub key: Option<DeviceKey>,
     /// Where its frames go on each node.
     pub at: Vec<(NodeId, SocketAddr)>,
+}
+
+/// Proves that a frame between nodes comes from an agent with the same device. The controller makes one for each device, and tells it over
+/// the link, where nobody else can read it. Printed without its bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DeviceKey([u8; 32]);
+
+impl DeviceKey {
+    /// These bytes, which nobody else knows.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Random bytes of the kernel.
+    ///
+    /// # Errors
+    /// It gave none, in words.
+    pub fn random() -> Result<Self, String> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| format!("get random numbers from the kernel: {error}"))?;
+        Ok(Self(bytes))
+    }
+
+    pub(crate) fn coder(&self) -> Coder {
+        Coder::new(&self.0)
+    }
+}
+
+impl std::fmt::Debug for DeviceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeviceKey(..)")
+    }
 }
 
 /// What an agent sees of a gang with contexts.
@@ -150,6 +187,40 @@ pub fn ticket_of(mark: &Mark) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_told_to_agents_and_printed_nowhere() {
+        let key = DeviceKey::random().unwrap();
+        assert_ne!(key, DeviceKey::random().unwrap());
+        let spec = DeviceSpec {
+            device: 1,
+            user: 2,
+            bytes: 3,
+            places: 4,
+            ranks: 5,
+            copying: Copying::All,
+            key: Some(key.clone()),
+            at: Vec::new(),
+        };
+        let state = crate::State::Gangs {
+            version: 1,
+            gangs: Vec::new(),
+            contexts: Vec::new(),
+            devices: vec![spec],
+            eager: false,
+        };
+        let parcel = crate::Parcel::State(state);
+        assert_eq!(crate::Parcel::decode(&parcel.encode()).unwrap(), parcel);
+        let numbers = key.0.map(|byte| byte.to_string());
+        for printed in [format!("{parcel:?}"), format!("{parcel:#?}")] {
+            assert!(printed.contains("DeviceKey(..)"));
+            assert!(!printed.contains(&numbers[..3].join(", ")));
+        }
+        assert_eq!(
+            format!("{key:?} {:?}", key.coder()),
+            "DeviceKey(..) Coder(..)"
+        );
+    }
 
     #[test]
     fn a_ticket_is_named_by_a_mark_that_is_no_path() {

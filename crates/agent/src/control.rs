@@ -180,6 +180,9 @@ pub struct NodeStatus {
     pub coordinated: bool,
     /// What does not work as well as it could.
     pub limits: Vec<String>,
+    /// Frames of network contexts that were dropped there since its agent began, as nobody with their key made them.
+    #[serde(default)]
+    pub forged: u64,
 }
 
 /// One row of the matrix: by node and slot the gang, if any; alternates are marked.

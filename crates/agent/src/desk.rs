@@ -13,7 +13,7 @@ mod tests;
 pub use job::{DeskError, Job};
 use job::{MOST_CPUS, MOST_NODES, bounded};
 
-use crate::contexts::{Copying, DeviceSpec};
+use crate::contexts::{Copying, DeviceKey, DeviceSpec};
 use crate::control::{GangStatus, Observation, Stage};
 use crate::parcel::{Mark, Seen, Spec};
 use gang::Gang;
@@ -67,6 +67,8 @@ pub struct Desk {
     draining: bool,
     devices: BTreeMap<u32, DeviceSpec>,
     next_device: u32,
+    /// For the next device over several nodes: random numbers come from outside.
+    spare_key: Option<DeviceKey>,
 }
 
 impl Desk {
@@ -86,6 +88,7 @@ impl Desk {
             draining: false,
             devices: BTreeMap::new(),
             next_device: 0,
+            spare_key: None,
         })
     }
 

@@ -33,7 +33,7 @@ mod witness;
 pub use center::{Center, CenterSettings, Note};
 pub use clients::{Clients, Control};
 pub use contexts::{
-    ContextSeen, ContextSpec, Copying, DeviceSpec, MOST_RANKS, Waiting, What, ticket_of,
+    ContextSeen, ContextSpec, Copying, DeviceKey, DeviceSpec, MOST_RANKS, Waiting, What, ticket_of,
 };
 pub use courier::{Courier, Post};
 pub use desk::{DeskError, DeskSettings};

@@ -2,15 +2,19 @@
 //!
 //! There is a device for each user and size of contexts, in a directory of this agent's own. Of the gangs on a device one is
 //! active, and its gate is open while the row of that gang has the CPUs, or while everything runs. Draining sleeps in the thread of the agent,
-//! for up to [`LIMIT`]: the device has a thread of its own, which moves frames meanwhile.
+//! for up to [`LIMIT`]: the device has a thread of its own, which moves frames meanwhile. A device listens only if some of its gangs
+//! are on several nodes, and takes what an agent with its key has sent.
 
 mod driven;
 mod home;
 mod looks;
+mod sealed;
 #[cfg(test)]
 mod tests;
 
-use crate::contexts::{ContextSeen, ContextSpec, DeviceSpec, MEMORY, MOST_ON_DEVICE, ticket_of};
+use crate::contexts::{
+    ContextSeen, ContextSpec, DeviceKey, DeviceSpec, MEMORY, MOST_ON_DEVICE, ticket_of,
+};
 use crate::parcel::Spec;
 use crate::scout::Found;
 use driven::{Driven, Member};
@@ -22,9 +26,13 @@ use idlewave_gang::GangId;
 use idlewave_gang::protocol::{Epoch, Slot};
 use idlewave_units::NodeId;
 use looks::Looks;
+use sealed::Sealed;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long draining may take until it has failed. A rank leaves the device when it next runs: some microseconds, or milliseconds where
@@ -59,6 +67,8 @@ pub struct Network {
     /// Who has the CPUs; `None` while a switch has stopped everything.
     runs: Option<Slot>,
     looks: Looks,
+    /// Frames of all devices, also of those that are gone.
+    forged: Arc<AtomicU64>,
     trouble: Option<String>,
 }
 
@@ -75,6 +85,7 @@ impl Network {
             leaving: Vec::new(),
             runs: Some(Slot::All),
             looks: Looks::default(),
+            forged: Arc::default(),
             trouble: None,
         }
     }
@@ -108,12 +119,25 @@ impl Network {
     /// Takes over which gangs have contexts and where. Ranks of those that are not named any more fail.
     pub fn set(&mut self, gangs: &[Spec], contexts: &[ContextSpec], devices: &[DeviceSpec]) {
         let spec_of = |gang: u32| gangs.iter().find(|spec| spec.gang == gang);
+        // Of an earlier controller, with the same number by chance.
+        let others: BTreeSet<u32> = devices
+            .iter()
+            .filter(|spec| {
+                let own = self.devices.get(&spec.device);
+                own.is_some_and(|driven| driven.spec.key != spec.key)
+            })
+            .map(|spec| spec.device)
+            .collect();
         let stays = |gang: u32, member: &Member| {
             let same = contexts.iter().any(|c| {
                 let placed = member.placed.is_none() || c.placed == member.placed;
                 c.gang == gang && placed
             });
-            same && spec_of(gang).is_some_and(|s| s.mark == member.spec.mark)
+            let other_key = member
+                .placed
+                .as_ref()
+                .is_some_and(|p| others.contains(&p.device));
+            same && !other_key && spec_of(gang).is_some_and(|s| s.mark == member.spec.mark)
         };
         let gone: Vec<u32> = self
             .members
@@ -124,6 +148,8 @@ impl Network {
         for gang in gone {
             self.let_go(gang);
         }
+        // Whoever is still within fails.
+        self.devices.retain(|device, _| !others.contains(device));
         for context in contexts {
             let Some(spec) = spec_of(context.gang) else {
                 continue;
@@ -217,12 +243,16 @@ impl Network {
         self.members.iter().map(one).collect()
     }
 
-    /// Where frames of each device come to.
+    /// Where frames of each device come to, of those to which some can come.
     pub fn addresses(&self) -> Vec<(u32, SocketAddr)> {
-        self.devices
-            .iter()
-            .map(|(n, driven)| (*n, driven.at))
-            .collect()
+        let at = |(n, driven): (&u32, &Driven)| Some((*n, driven.at?));
+        self.devices.iter().filter_map(at).collect()
+    }
+
+    /// Frames that were dropped since this began, as nobody with their key made them.
+    pub fn forged(&self) -> u64 {
+        // Relaxed: a count that nothing else depends on.
+        self.forged.load(Ordering::Relaxed)
     }
 
     /// Lets nobody inject anything.
@@ -363,16 +393,21 @@ impl Network {
         };
         let path = home.path().join(spec.device.to_string());
         self.home = Some(home);
-        let failed = |source| DeviceError::File {
+        let addresses = Addresses::default();
+        let listen = |key: &DeviceKey| -> io::Result<(Sealed<Udp>, SocketAddr)> {
+            let socket = UdpSocket::bind((self.address, 0))?;
+            let at = socket.local_addr()?;
+            addresses.know(self.node.get(), at);
+            let udp = Udp::with_addresses(socket, addresses.clone())?;
+            Ok((Sealed::new(udp, key, Arc::clone(&self.forged)), at))
+        };
+        let listening = spec.key.as_ref().map(listen).transpose();
+        let listening = listening.map_err(|source| DeviceError::File {
             action: "bind a socket for",
             path: path.clone(),
             source,
-        };
-        let socket = UdpSocket::bind((self.address, 0)).map_err(failed)?;
-        let at = socket.local_addr().map_err(failed)?;
-        let addresses = Addresses::default();
-        addresses.know(self.node.get(), at);
-        let udp = Udp::with_addresses(socket, addresses.clone()).map_err(failed)?;
+        })?;
+        let (way, at) = listening.unzip();
         let own = crate::own_user();
         let setup = Setup {
             node: self.node.get(),
@@ -386,7 +421,7 @@ impl Network {
         };
         let mut driven = Driven {
             spec: spec.clone(),
-            device: Device::new(&setup, udp)?,
+            device: Device::new(&setup, way)?,
             addresses,
             at,
             open: false,

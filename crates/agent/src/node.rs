@@ -306,6 +306,7 @@ impl<C: Courier> Node<C> {
                 },
                 contexts: self.network.seen(),
                 devices: self.network.addresses(),
+                forged: self.network.forged(),
             }
         } else {
             State::Hello {

@@ -134,6 +134,8 @@ pub enum State {
         contexts: Vec<ContextSeen>,
         /// Devices here, and where their frames come to.
         devices: Vec<(u32, SocketAddr)>,
+        /// Frames of devices that were dropped here since this agent began, as nobody with their key made them.
+        forged: u64,
     },
     /// Agent to controller: what time is it there?
     AskTime {

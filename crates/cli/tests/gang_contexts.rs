@@ -80,6 +80,24 @@ fn left_of(agent: u32) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(ours).collect()
 }
 
+/// Sockets of a process that somebody on another machine could send to.
+fn listens(process: u32) -> Vec<String> {
+    let table = |name: &str| std::fs::read_to_string(format!("/proc/{process}/net/{name}"));
+    let tables =
+        ["udp", "udp6", "tcp", "tcp6", "raw", "raw6"].map(|t| table(t).unwrap_or_default());
+    assert!(tables[0].contains("local_address"), "{tables:?}");
+    let entries = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    let names: Vec<String> = links.map(|l| l.to_string_lossy().into_owned()).collect();
+    assert!(!names.is_empty());
+    let inode = |name: &String| Some(name.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned());
+    let of_network = |inode: &String| {
+        let mut lines = tables.iter().flat_map(|table| table.lines());
+        lines.any(|line| line.split_whitespace().nth(9) == Some(inode))
+    };
+    names.iter().filter_map(inode).filter(of_network).collect()
+}
+
 /// Processes of the program that a service started are gone, and no control group of its agent is left.
 fn nothing_is_left(agent: u32) {
     until("devices and groups are gone", || {
@@ -103,6 +121,9 @@ fn two_gangs_with_contexts_are_switched_and_compute_what_they_compute_alone() {
     assert!(status.gangs.iter().all(|g| g.context == Some(64 << 10)));
     let (agent, _) = service.agent().unwrap();
     assert_eq!(left_of(agent).len(), 3, "a device and two tickets");
+    for process in [service.controller(), agent, service.agent().unwrap().1] {
+        assert_eq!(listens(process), Vec::<String>::new(), "all is on one node");
+    }
     let drained = |s: &Status| phase(s, "drain") >= 4 && phase(s, "context") >= 4;
     let status = service.await_status("they are switched", drained);
     let aborted: u64 = status.switches.aborted.iter().map(|(_, n)| n).sum();

@@ -81,6 +81,13 @@ fn gangs_over_two_nodes_are_drained_and_switched_and_compute_what_they_compute_a
     }
     let status: Value = serde_json::from_str(&read(dir, "status")).unwrap();
     assert_eq!(status["contexts"], "valid");
+    let nodes = status["nodes"].as_array().unwrap();
+    let forged: Vec<_> = nodes.iter().map(|node| node["forged"].as_u64()).collect();
+    assert_eq!(
+        forged,
+        [Some(0), Some(0)],
+        "agents of one device have one key"
+    );
     let phases = status["switches"]["phases"].as_array().unwrap();
     for name in ["drain", "context"] {
         let phase = phases.iter().find(|phase| phase[0] == name).unwrap();

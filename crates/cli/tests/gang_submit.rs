@@ -167,6 +167,8 @@ fn a_deadlocked_gang_leaves_its_turns_to_the_other_and_is_ended_if_that_is_asked
         .lines()
         .find(|line| line.starts_with("idlewave_gang_deadlocked{") && line.contains("mismatch"));
     assert!(told.is_some_and(|line| line.ends_with(" 1")), "{metrics:?}");
+    let forged = "\nidlewave_gang_forged_frames_total{node=\"0\"} 0\n";
+    assert!(metrics.stdout.contains(forged), "{metrics:?}");
     let gang = before["gang"].to_string();
     run(service.ask("cancel").arg(gang)).succeeded();
     let done = wait(hangs);

@@ -127,6 +127,7 @@ impl<C: Courier> Center<C> {
             freezer: facts.freezer.clone(),
             coordinated: members.contains(*id),
             limits: facts.limits.clone(),
+            forged: self.forged.get(id).copied().unwrap_or(0),
         };
         Status {
             age: now.saturating_sub(self.began),

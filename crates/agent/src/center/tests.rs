@@ -51,6 +51,7 @@ fn sight(center: &mut Center<Wire>, version: u64) {
         seen: vec![seen],
         contexts: Vec::new(),
         devices: Vec::new(),
+        forged: 0,
     };
     center.state(HERE, state);
     assert!(std::mem::take(&mut center.news));

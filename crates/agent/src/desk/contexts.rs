@@ -2,7 +2,8 @@
 
 use super::{Desk, DeskError, Job};
 use crate::contexts::{
-    ContextSeen, ContextSpec, DeviceSpec, MOST_GANGS, MOST_ON_DEVICE, MOST_RANKS, Placed, ticket_of,
+    ContextSeen, ContextSpec, DeviceKey, DeviceSpec, MOST_GANGS, MOST_ON_DEVICE, MOST_RANKS,
+    Placed, ticket_of,
 };
 use crate::control::Stage;
 use idlewave_fabric::netctx::context::{MAX_BYTES, MIN_BYTES};
@@ -83,6 +84,16 @@ impl Desk {
         }
     }
 
+    /// Whether a key is wanted for the next device over several nodes. Without one its gang is not placed.
+    pub fn wants_key(&self) -> bool {
+        self.spare_key.is_none()
+    }
+
+    /// Takes a key, that is used once.
+    pub fn take_key(&mut self, key: DeviceKey) {
+        self.spare_key = Some(key);
+    }
+
     /// What a node sees of gangs with contexts, and where it has its devices.
     pub fn sight_contexts(
         &mut self,
@@ -142,18 +153,26 @@ impl Desk {
             places,
             ranks,
             copying: self.settings.copying,
+            key: None,
             at: Vec::new(),
         };
+        // Where no gang of a device is on several nodes, nothing has to listen.
+        let spans = nodes.iter().any(|node| *node != nodes[0]);
         let same = |spec: &&DeviceSpec| {
             let shape = |s: &DeviceSpec| (s.user, s.bytes, s.places, s.ranks);
-            shape(spec) == shape(&wanted) && self.on_device(spec.device) < MOST_ON_DEVICE
+            let fits = shape(spec) == shape(&wanted) && spec.key.is_some() == spans;
+            fits && self.on_device(spec.device) < MOST_ON_DEVICE
         };
         let device = match self.devices.values().find(same) {
             Some(spec) => spec.device,
             None => {
+                let key = self.spare_key.take_if(|_| spans);
+                if spans && key.is_none() {
+                    return;
+                }
                 self.next_device += 1;
                 let device = wanted.device;
-                self.devices.insert(device, wanted);
+                self.devices.insert(device, DeviceSpec { key, ..wanted });
                 device
             }
         };

@@ -2,7 +2,7 @@
 
 use super::tests::{HERE, SETTLE, desk_of, job, ms, seen};
 use super::*;
-use crate::contexts::{ContextSeen, Waiting, What};
+use crate::contexts::{ContextSeen, DeviceKey, Waiting, What};
 use crate::control::Observation;
 
 fn context_job(token: &str, bytes: u64) -> Job {
@@ -32,6 +32,10 @@ fn a_gang_with_contexts_is_placed_when_all_ranks_have_come_and_switched_when_all
     desk.sight_contexts(here, vec![context_seen(gang, &[1], 2, 0)], &[]);
     assert_eq!(desk.context_specs()[0].placed, None);
     let before = desk.version();
+    desk.sight_contexts(there, vec![context_seen(gang, &[0], 2, 0)], &[]);
+    assert_eq!(desk.context_specs()[0].placed, None, "there is no key yet");
+    assert!(desk.wants_key() && desk.version() == before);
+    desk.take_key(DeviceKey::new([7; 32]));
     desk.sight_contexts(there, vec![context_seen(gang, &[0], 2, 0)], &[]);
     let placed = desk.context_specs()[0].placed.clone().unwrap();
     assert_eq!(placed.nodes, [1, 0]);
@@ -107,6 +111,7 @@ fn gangs_of_the_same_shape_share_a_device_as_long_as_it_has_room() {
 fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
     let mut desk = desk_of(&[2, 2], 4);
     let there = NodeId::new(1);
+    desk.take_key(DeviceKey::new([7; 32]));
     let gang = desk.submit(context_job("a", 1 << 20), ms(0)).unwrap();
     desk.sight_contexts(HERE, vec![context_seen(gang, &[0, 1], 3, 2)], &[]);
     desk.sight_contexts(there, vec![context_seen(gang, &[2], 3, 1)], &[]);
@@ -174,4 +179,32 @@ fn ranks_that_waited_for_each_other_at_one_switch_are_deadlocked() {
         look(HERE, 11, &[left(0, 11), left(1, 11)]).0,
         Some(Observation::Terminated)
     );
+}
+
+#[test]
+fn only_devices_over_several_nodes_have_keys_and_each_has_its_own() {
+    let mut desk = desk_of(&[4, 4], 8);
+    let there = NodeId::new(1);
+    let mut device_of = |token: &str, elsewhere: bool| {
+        // Each with up to four of four ranks on a node.
+        let gang = desk.submit(context_job(token, 1 << 20), ms(0)).unwrap();
+        desk.take_key(DeviceKey::new([token.as_bytes()[0]; 32]));
+        desk.sight_contexts(HERE, vec![context_seen(gang, &[0, 1, 2], 4, 0)], &[]);
+        let last = if elsewhere { there } else { HERE };
+        let ranks: &[u32] = if elsewhere { &[3] } else { &[0, 1, 2, 3] };
+        desk.sight_contexts(last, vec![context_seen(gang, ranks, 4, 0)], &[]);
+        let specs = desk.context_specs();
+        let own = specs.iter().find(|s| s.gang == gang.get()).unwrap();
+        let device = own.placed.as_ref().unwrap().device;
+        let spec = desk.devices().into_iter().find(|d| d.device == device);
+        (device, spec.unwrap().key, desk.wants_key())
+    };
+    let key = |token: u8| Some(DeviceKey::new([token; 32]));
+    assert_eq!(device_of("a", false), (0, None, false));
+    assert_eq!(device_of("b", true), (1, key(b'b'), true));
+    assert_eq!(device_of("c", false), (0, None, false));
+    assert_eq!(device_of("d", true), (1, key(b'b'), false));
+    let rest = ["e", "f", "g"].map(|token| device_of(token, true));
+    assert_eq!(rest[1], (1, key(b'b'), false));
+    assert_eq!(rest[2], (2, key(b'g'), true), "the first one is full");
 }

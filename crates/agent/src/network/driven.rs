@@ -1,5 +1,6 @@
 //! One device of a node, and one gang with contexts, as their agent knows them.
 
+use super::sealed::Sealed;
 use crate::contexts::{DeviceSpec, Placed};
 use crate::parcel::Spec;
 use idlewave_fabric::netctx::transport::Addresses;
@@ -13,9 +14,10 @@ use std::path::PathBuf;
 /// A device with what is known of it.
 pub(super) struct Driven {
     pub(super) spec: DeviceSpec,
-    pub(super) device: Device<Udp>,
+    pub(super) device: Device<Option<Sealed<Udp>>>,
     pub(super) addresses: Addresses,
-    pub(super) at: SocketAddr,
+    /// Where it listens; `None`: nothing goes between nodes.
+    pub(super) at: Option<SocketAddr>,
     /// Whether the active gang may use it.
     pub(super) open: bool,
     /// Whether it was open when everything was stopped last: its frames are counted.

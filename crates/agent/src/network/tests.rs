@@ -10,6 +10,7 @@ use idlewave_fabric::{Fabric, Tag};
 use idlewave_freeze::Uid;
 use idlewave_units::{Pid, Rank};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 const HERE: NodeId = NodeId::new(0);
 
@@ -40,6 +41,7 @@ fn contexts(gangs: &[Spec], ranks: usize) -> (Vec<ContextSpec>, Vec<DeviceSpec>)
         places: 2,
         ranks: 2,
         copying: Copying::All,
+        key: None,
         at: Vec::new(),
     };
     let context = |spec: &Spec| ContextSpec {
@@ -171,4 +173,122 @@ fn a_rank_that_ended_before_it_was_attached_is_missed() {
     assert!(!network.seen()[0].failed);
     network.sighted(&found(&[0]));
     assert!(network.seen()[0].failed);
+}
+
+/// The device of [`contexts`], for gangs of which rank 1 is on node 1, whose frames come from `at`.
+fn over_nodes(gang: &Spec, key: u8, at: SocketAddr) -> (Vec<ContextSpec>, Vec<DeviceSpec>) {
+    let (mut contexts, mut devices) = contexts(std::slice::from_ref(gang), 2);
+    for context in &mut contexts {
+        context.placed.as_mut().unwrap().nodes = vec![0, 1];
+    }
+    devices[0].key = Some(DeviceKey::new([key; 32]));
+    devices[0].at = vec![(NodeId::new(1), at)];
+    (contexts, devices)
+}
+
+#[test]
+fn a_device_listens_only_if_a_gang_of_it_is_on_several_nodes() {
+    let gang = spec("listens", 1, 7);
+    let (contexts, devices) = contexts(std::slice::from_ref(&gang), 2);
+    let mut network = network();
+    network.set(std::slice::from_ref(&gang), &contexts, &devices);
+    assert_eq!((network.devices.len(), network.addresses()), (1, vec![]));
+    let mut ranks = [0, 1].map(|rank| attach(&gang, rank, 2));
+    network.switch(row(7), Epoch::new(1)).unwrap();
+    network.resume(row(7), Epoch::new(1));
+    let sending = ranks[0].start_send(Rank::new(1), Tag(1), vec![1]).unwrap();
+    assert!(ranks[0].is_sent(&sending).unwrap(), "they need no network");
+
+    let gang = spec("listens", 2, 7);
+    let at = "127.0.0.1:9".parse().unwrap();
+    let (contexts, devices) = over_nodes(&gang, 1, at);
+    let mut network = Network::new(HERE, Ipv4Addr::LOCALHOST.into());
+    network.set(std::slice::from_ref(&gang), &contexts, &devices);
+    let addresses = network.addresses();
+    assert_eq!(addresses.len(), 1);
+    let taken = UdpSocket::bind(addresses[0].1);
+    assert!(taken.is_err(), "it listens there");
+}
+
+#[test]
+fn a_device_takes_nothing_from_the_address_of_a_node_that_has_not_its_key() {
+    let gang = spec("forged", 1, 7);
+    let node = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (contexts, devices) = over_nodes(&gang, 1, node.local_addr().unwrap());
+    let mut network = network();
+    network.set(std::slice::from_ref(&gang), &contexts, &devices);
+    let (_, at) = network.addresses()[0];
+    let mut rank = attach(&gang, 0, 2);
+    network.switch(row(7), Epoch::new(5)).unwrap();
+    network.resume(row(7), Epoch::new(5));
+    let header = idlewave_fabric::netctx::Header {
+        kind: idlewave_fabric::netctx::Kind::Fail,
+        link: idlewave_fabric::netctx::Link {
+            gang: 1,
+            ..Default::default()
+        },
+        sequence: 0,
+        limit: 0,
+    };
+    let mut failure = Vec::new();
+    header.encode(&[], &mut failure);
+    let tagged = |key: u8| {
+        let tag = DeviceKey::new([key; 32]).coder().tag(&failure);
+        [&failure[..], &tag].concat()
+    };
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    stranger.send_to(&tagged(1), at).unwrap();
+    for frame in [&failure, &tagged(2), &vec![], &vec![0; 1_472]] {
+        node.send_to(frame, at).unwrap();
+    }
+    let await_it = |what: &dyn Fn() -> bool| {
+        let begin = Instant::now();
+        while !what() {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    await_it(&|| network.forged() == 4);
+    assert!(!network.seen()[0].failed);
+    let receiving = rank.start_receive(None, Tag(1), 1, vec![0]).unwrap();
+    assert_eq!(rank.is_received(&receiving), Ok(false));
+    // The same with the key is believed: the frame would have harmed.
+    node.send_to(&tagged(1), at).unwrap();
+    await_it(&|| network.seen()[0].failed);
+    assert_eq!(network.forged(), 4);
+    // Also of devices that are gone.
+    network.set(&[], &[], &[]);
+    assert_eq!(network.forged(), 4);
+}
+
+#[test]
+fn a_device_of_an_earlier_controller_is_not_taken_for_one_with_its_number() {
+    let gang = spec("number", 1, 7);
+    let node = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = node.local_addr().unwrap();
+    let mut network = network();
+    let set = |network: &mut Network, key: u8| {
+        let (contexts, devices) = over_nodes(&gang, key, at);
+        network.set(std::slice::from_ref(&gang), &contexts, &devices);
+    };
+    set(&mut network, 1);
+    let mut old = attach(&gang, 0, 2);
+    set(&mut network, 1);
+    assert_eq!(
+        network.seen()[0].attached,
+        1,
+        "the same key, the same device"
+    );
+    set(&mut network, 2);
+    assert_eq!(
+        (network.seen()[0].attached, network.seen()[0].failed),
+        (0, false)
+    );
+    let receiving = old.start_receive(None, Tag(1), 1, vec![0]);
+    let waits = receiving.and_then(|r| old.finish_receive(r, &mut || ()));
+    assert_eq!(waits.err(), Some(idlewave_fabric::FabricError::PeerFailed));
+    let spec = network.devices[&3].spec.key.clone();
+    assert_eq!(spec, Some(DeviceKey::new([2; 32])));
+    let _new = attach(&gang, 0, 2);
+    assert_eq!(network.seen()[0].attached, 1);
 }

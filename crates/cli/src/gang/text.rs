@@ -319,6 +319,16 @@ pub fn metrics(status: &Status) -> String {
         "Nodes that take part in switches.",
         plain(nodes as f64),
     );
+    let forged = status.nodes.iter().map(|node| {
+        let label = format!("{{node=\"{}\"}}", node.node);
+        (label, node.forged as f64)
+    });
+    one(
+        "forged_frames_total",
+        "counter",
+        "Frames of network contexts that a node dropped, as nobody with their key made them.",
+        forged.collect(),
+    );
     one(
         "rows",
         "gauge",
