@@ -32,6 +32,9 @@ pub enum FabricError {
     /// Another rank panicked or left while this one waited.
     #[error("another rank failed")]
     PeerFailed,
+    /// Whoever had the network of this rank's node has ended, or has taken it away.
+    #[error("the network of this node is gone, with the agent that had it")]
+    NetworkGone,
     /// A message or an array is longer than the fabric can take.
     #[error("send {bytes} bytes at once: MPI counts up to {}", i32::MAX)]
     TooLarge {

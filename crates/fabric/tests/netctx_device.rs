@@ -10,8 +10,8 @@ mod site;
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::netctx::device::{Attachment, Gang, Setup};
 use idlewave_fabric::netctx::{Device, Memory, Policy};
-use idlewave_fabric::{Fabric, FabricError, conformance};
-use idlewave_units::NodeId;
+use idlewave_fabric::{Fabric, FabricError, Tag, conformance};
+use idlewave_units::{NodeId, Rank};
 use site::{CASE, LIMIT, Site, bad, dice};
 use std::time::Duration;
 
@@ -31,10 +31,23 @@ fn a_rank_of_a_gang() {
             println!("\nthere");
             loop {
                 if let Err(error) = fabric.barrier(&mut || ()) {
-                    assert_eq!(error, FabricError::PeerFailed);
-                    std::process::exit(3);
+                    std::process::exit(match error {
+                        FabricError::PeerFailed => 3,
+                        FabricError::NetworkGone => 4,
+                        other => panic!("{other}"),
+                    });
                 }
             }
+        }
+        "poll" => {
+            // A program that does something else meanwhile asks again and again.
+            println!("\nthere");
+            let from = Some(Rank::new(0));
+            let awaited = fabric.start_receive(from, Tag(0), 1, Vec::new()).unwrap();
+            while fabric.is_received(&awaited) == Ok(false) {}
+            let error = fabric.is_received(&awaited).unwrap_err();
+            assert_eq!(error, FabricError::NetworkGone);
+            std::process::exit(4);
         }
         "nodes" => {
             let nodes = fabric.nodes().unwrap();
@@ -313,7 +326,7 @@ fn ranks_fail_when_the_owner_of_their_device_is_gone() {
     std::thread::sleep(Duration::from_millis(50));
     drop(site);
     for mut rank in ranks {
-        assert_eq!(rank.child.wait().unwrap().code(), Some(3));
+        assert_eq!(rank.child.wait().unwrap().code(), Some(4));
     }
 }
 
@@ -325,7 +338,7 @@ fn an_owner_that_is_killed() {
     };
     let device = Device::new(&Setup::new(path.into()), site::Nowhere).unwrap();
     for gang in 0..2 {
-        let nodes = vec![0, 0, 1];
+        let nodes = vec![0, 0, 0, 1];
         device.admit(&Gang { gang, nodes }).unwrap();
     }
     device.switch(0, LIMIT).unwrap();
@@ -353,11 +366,17 @@ fn ranks_fail_when_the_owner_of_their_device_is_killed_however_they_wait() {
         .unwrap();
     let mut owner = site::RankProcess { child };
     there(&mut owner);
-    // The third rank never comes. The second gang waits for its turn.
-    let ways = [(0, 0, "spin"), (0, 1, "sleep"), (1, 0, "spin")];
-    let mut ranks = ways.map(|(gang, rank, idle)| {
-        let text = format!("{},{gang},{rank},3,{idle}", path.display());
-        let mut rank = site::spawn(&Attachment::parse(&text).unwrap(), "hang");
+    // The last rank never comes. The second gang waits for its turn.
+    let ways = [
+        (0, 0, "spin", "hang"),
+        (0, 1, "sleep", "hang"),
+        (0, 2, "spin", "poll"),
+        (1, 0, "spin", "hang"),
+        (1, 1, "spin", "poll"),
+    ];
+    let mut ranks = ways.map(|(gang, rank, idle, case)| {
+        let text = format!("{},{gang},{rank},4,{idle}", path.display());
+        let mut rank = site::spawn(&Attachment::parse(&text).unwrap(), case);
         there(&mut rank);
         rank
     });
@@ -367,7 +386,7 @@ fn ranks_fail_when_the_owner_of_their_device_is_killed_however_they_wait() {
     }
     owner.child.kill().unwrap();
     for rank in &mut ranks {
-        assert_eq!(rank.child.wait().unwrap().code(), Some(3));
+        assert_eq!(rank.child.wait().unwrap().code(), Some(4));
     }
 }
 

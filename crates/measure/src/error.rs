@@ -73,6 +73,9 @@ impl MeasureError {
                 "start it anew as a rank of its gang, or without IDLEWAVE_NETCTX in its environment"
             }
             Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
+            Self::Fabric(FabricError::NetworkGone) => {
+                "submit it again when `idlewave gang status` answers"
+            }
             _ => return None,
         };
         Some(text.to_owned())

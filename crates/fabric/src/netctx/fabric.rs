@@ -53,8 +53,8 @@ impl NetctxFabric {
     }
 
     fn look(&self) -> Result<(), FabricError> {
-        if self.port.has_failed() {
-            return Err(FabricError::PeerFailed);
+        if let Some(error) = self.port.failure() {
+            return Err(error);
         }
         match self.messages.early_bytes() {
             bytes if bytes > MOST_EARLY => Err(FabricError::NotReceived { bytes }),
@@ -173,12 +173,14 @@ impl Fabric for NetctxFabric {
     }
 
     fn is_sent(&mut self, sending: &Sending) -> Result<bool, FabricError> {
+        self.port.tested();
         self.look()?;
         self.progress();
         Ok(self.messages.is_sent(sending))
     }
 
     fn is_received(&mut self, receiving: &Receiving) -> Result<bool, FabricError> {
+        self.port.tested();
         self.look()?;
         self.progress();
         Ok(self.messages.is_received(receiving))

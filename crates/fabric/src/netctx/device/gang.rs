@@ -1,7 +1,7 @@
 //! A gang on a device, as its owner sees it: its contexts, what is said for its ranks, and whether they live.
 
 use super::memory::watch_process;
-use super::shape::{Marks, Seat, Shared, places};
+use super::shape::{FAILED, Marks, RUNS, Seat, Shared, WITHDRAWN, places};
 use super::{DeviceError, Gang};
 use crate::netctx::context::Head;
 use crate::netctx::piece::PREFIX;
@@ -117,7 +117,7 @@ impl Admitted {
         let entry = shared.entry(slot);
         entry.gang.store(gang.gang, Ordering::Relaxed);
         entry.payload.store(payload as u32, Ordering::Relaxed);
-        entry.failed.store(0, Ordering::Relaxed);
+        entry.failed.store(RUNS, Ordering::Relaxed);
         entry.ticket.store(ticket, Ordering::Relaxed);
         // Release: whoever sees the size sees the rest.
         entry.size.store(size, Ordering::Release);
@@ -153,11 +153,23 @@ impl Admitted {
 
     pub(super) fn has_failed(&self, shared: &Shared) -> bool {
         let failed = &shared.entry(self.slot).failed;
-        failed.load(Ordering::Relaxed) != 0
+        failed.load(Ordering::Relaxed) != RUNS
     }
 
     pub(super) fn fail(&self, shared: &Shared) {
-        shared.entry(self.slot).failed.store(1, Ordering::Relaxed);
+        self.end(shared, FAILED);
+    }
+
+    /// Takes the network away from its ranks.
+    pub(super) fn withdraw(&self, shared: &Shared) {
+        self.end(shared, WITHDRAWN);
+    }
+
+    /// Ends the waits of its ranks here; the first reason stays.
+    fn end(&self, shared: &Shared, why: u32) {
+        let failed = &shared.entry(self.slot).failed;
+        // Relaxed: nothing else is read because of it.
+        let _ = failed.compare_exchange(RUNS, why, Ordering::Relaxed, Ordering::Relaxed);
         for (_, seat) in self.seats(shared) {
             rouse(seat);
         }

@@ -99,8 +99,8 @@ impl<T: Transport> Owner<T> {
             self.check_quiet()?;
             self.active = None;
         }
+        self.find(gang)?.withdraw(&self.shared);
         let entry = self.shared.entry(slot);
-        entry.failed.store(1, Ordering::Relaxed);
         entry.size.store(0, Ordering::Release);
         self.gangs[slot as usize] = None;
         Ok(())
@@ -120,6 +120,11 @@ impl<T: Transport> Owner<T> {
 
     pub(super) fn fail(&mut self, gang: u32) -> Result<(), DeviceError> {
         self.find(gang)?.fail(&self.shared);
+        Ok(())
+    }
+
+    pub(super) fn withdraw(&mut self, gang: u32) -> Result<(), DeviceError> {
+        self.find(gang)?.withdraw(&self.shared);
         Ok(())
     }
 
@@ -330,7 +335,7 @@ impl<T: Transport> Owner<T> {
     /// The device is given up: ranks that wait for it fail.
     pub(super) fn end(&mut self) {
         for admitted in self.gangs.iter().flatten() {
-            admitted.fail(&self.shared);
+            admitted.withdraw(&self.shared);
         }
         wake(&self.shared.front().gate.0);
     }

@@ -258,6 +258,15 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.fail(gang))
     }
 
+    /// Takes the network away from a gang: the waits of its ranks end, with [`FabricError::NetworkGone`](crate::FabricError::NetworkGone) here
+    /// and as if a rank had failed on other nodes.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn withdraw(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.withdraw(gang))
+    }
+
     /// Frames that the node has seen.
     pub fn traffic(&self) -> Traffic {
         self.inner.owner().traffic()

@@ -4,8 +4,9 @@ use super::DeviceError;
 use super::attach::Attachment;
 use super::gang::rouse;
 use super::memory::{Bell, sleep_on};
-use super::shape::{Seat, Shared, places};
+use super::shape::{FAILED, RUNS, Seat, Shared, WITHDRAWN, places};
 use super::waits::Doing;
+use crate::FabricError;
 use crate::mailbox::Header;
 use crate::matching::Pieces;
 use crate::netctx::Layout;
@@ -21,6 +22,8 @@ const TURNS_BEFORE_YIELD: u32 = 16;
 const TURNS_BEFORE_SLEEP: u32 = 200;
 /// Spinning turns between two looks at whether the owner of the device lives.
 const TURNS_PER_LOOK: u32 = 1 << 16;
+/// The same for tests of a program that does something else in between: they may be milliseconds apart, and a look costs some 0.3 us.
+const TESTS_PER_LOOK: u32 = 64;
 
 /// What a rank does while it waits and its gang runs. While it does not, all sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct RankPort {
     announced: Option<u32>,
     /// Whether the owner of the device is gone.
     orphaned: bool,
+    /// Tests since it was last looked whether it is.
+    tests: u32,
     /// What its seat says that it waits for.
     waits: u64,
 }
@@ -126,6 +131,7 @@ impl RankPort {
             idle: attachment.idle,
             announced: None,
             orphaned: false,
+            tests: 0,
             waits: 0,
         })
     }
@@ -367,13 +373,29 @@ impl RankPort {
         }
     }
 
-    /// Whether a rank of the gang failed.
-    pub(in crate::netctx) fn has_failed(&self) -> bool {
+    /// A test that nobody waits in: now and then it looks whether the owner lives, as waits do.
+    pub(in crate::netctx) fn tested(&mut self) {
+        self.tests += 1;
+        if self.tests >= TESTS_PER_LOOK {
+            self.tests = 0;
+            self.orphaned = !self.rings.bell.is_heard();
+        }
+    }
+
+    /// Why the gang cannot go on; `None` if it can.
+    pub(in crate::netctx) fn failure(&self) -> Option<FabricError> {
         let rings = &self.rings;
         let entry = rings.shared.entry(rings.slot);
         // Relaxed: nothing else is read because of it.
         let read = |word: &AtomicU32| word.load(Ordering::Relaxed);
-        self.orphaned || read(&entry.failed) != 0 || read(&entry.ticket) != self.rings.ticket
+        match read(&entry.failed) {
+            RUNS if self.orphaned || read(&entry.ticket) != rings.ticket => {
+                Some(FabricError::NetworkGone)
+            }
+            RUNS => None,
+            WITHDRAWN => Some(FabricError::NetworkGone),
+            _ => Some(FabricError::PeerFailed),
+        }
     }
 
     /// A rank of the gang failed.
@@ -382,7 +404,7 @@ impl RankPort {
         if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
             return;
         }
-        entry.failed.store(1, Ordering::Relaxed);
+        entry.failed.store(FAILED, Ordering::Relaxed);
         for place in self.rings.near.iter().flatten() {
             rouse(self.rings.shared.seat(self.rings.slot, *place));
         }

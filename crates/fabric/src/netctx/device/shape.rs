@@ -21,6 +21,13 @@ const PAGE: usize = 4_096;
 /// No gang's ticket.
 pub(super) const CLOSED: u32 = 0;
 
+/// Nothing is wrong with a gang.
+pub(super) const RUNS: u32 = 0;
+/// One of its ranks failed, here or elsewhere.
+pub(super) const FAILED: u32 = 1;
+/// The owner has taken its network away.
+pub(super) const WITHDRAWN: u32 = 2;
+
 /// The most of each that a device is made for.
 pub(super) const MOST_GANGS: u32 = 64;
 pub(super) const MOST_PLACES: u32 = 1_024;
@@ -54,7 +61,7 @@ pub(super) struct Entry {
     /// What the gate says while it runs. No two gangs of a device have the same, so that processes that outlive their gang
     /// are not taken for those of the next in its place.
     pub(super) ticket: AtomicU32,
-    /// Whether one of its ranks failed; anybody says so.
+    /// [`RUNS`], or why it cannot go on; anybody says so.
     pub(super) failed: AtomicU32,
 }
 

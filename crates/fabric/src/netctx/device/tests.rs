@@ -154,19 +154,19 @@ fn a_rank_that_outlives_its_gang_is_no_rank_of_the_next_in_its_place() {
     let directory = tempfile::tempdir().expect("a directory");
     let device = node(&directory, Policy::Resident);
     let mut old = RankPort::new(&attachment(&device)).expect("a seat");
-    assert!(old.reach(|_| ()).1 && !old.has_failed());
+    assert!(old.reach(|_| ()).1 && old.failure().is_none());
     device.stop(3).expect("the gang");
     device.dismiss(3).expect("it is stopped");
-    assert!(old.has_failed());
+    assert!(old.failure().is_some());
     let nodes = vec![0];
     device.admit(&Gang { gang: 3, nodes }).expect("room");
     device.switch(3, LIMIT).expect("the next");
     device.resume(2).expect("an epoch");
     let mut new = RankPort::new(&attachment(&device)).expect("a seat");
-    assert!(!old.reach(|_| ()).1 && old.has_failed());
+    assert!(!old.reach(|_| ()).1 && old.failure().is_some());
     old.fail();
     drop(old);
-    assert!(new.reach(|_| ()).1 && !new.has_failed());
+    assert!(new.reach(|_| ()).1 && new.failure().is_none());
     assert!(!device.has_failed(3).expect("the next"));
 }
 
