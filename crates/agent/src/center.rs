@@ -2,6 +2,7 @@
 //! One thread, which sleeps in one place.
 
 mod asked;
+mod heard;
 mod keys;
 mod steer;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::fault::{self, Phase};
 use crate::parcel::{Parcel, Place, State};
 use crate::tallies::{Tallies, reason};
 use crate::wait::{Timers, wait};
+use heard::Heard;
 use idlewave_freeze::clock;
 use idlewave_gang::GangId;
 use idlewave_gang::protocol::{
@@ -93,6 +95,7 @@ pub struct Center<C> {
     places: BTreeMap<NodeId, Place>,
     /// Frames between nodes that were dropped there, as nobody with their key made them.
     forged: BTreeMap<NodeId, u64>,
+    heard: Heard,
     /// Gangs whose end is that of a connection.
     tied: BTreeMap<ClientId, Vec<GangId>>,
     told: BTreeMap<GangId, (Stage, bool)>,
@@ -131,6 +134,7 @@ impl<C: Courier> Center<C> {
             changed_at: now,
             places: BTreeMap::new(),
             forged: BTreeMap::new(),
+            heard: Heard::default(),
             tied: BTreeMap::new(),
             told: BTreeMap::new(),
             stop: false,
@@ -181,6 +185,10 @@ impl<C: Courier> Center<C> {
             }
         }
         let now = clock::now();
+        for node in self.heard.silent(now) {
+            self.desk.lose_contexts(node);
+            self.news = true;
+        }
         if std::mem::take(&mut self.news) {
             self.look(now);
         }
@@ -308,6 +316,9 @@ impl<C: Courier> Center<C> {
     }
 
     fn receive(&mut self, from: Peer, bytes: &[u8]) {
+        if let Peer::Agent(node) = from {
+            self.heard.of(node, clock::now());
+        }
         match (Parcel::decode(bytes), from) {
             (Ok(Parcel::Protocol(message)), _) => self.event(Event::Message { from, message }),
             (Ok(Parcel::State(state)), Peer::Agent(node)) => self.state(node, state),

@@ -54,6 +54,9 @@ pub struct ContextSpec {
     pub gang: u32,
     /// Where its ranks are; `None`: not all have come.
     pub placed: Option<Placed>,
+    /// Whether one of its nodes has lost its network: it fails on all of them.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// Where the ranks of a gang are.

@@ -181,6 +181,14 @@ impl Network {
                 member.trouble = done.err().map(|error| error.to_string());
             }
         }
+        // Also one that has just come: ranks that wait for their ticket are to learn of it.
+        for context in contexts.iter().filter(|context| context.lost) {
+            let device = context.placed.as_ref().map(|placed| placed.device);
+            if let Some(driven) = device.and_then(|device| self.devices.get(&device)) {
+                // If it is not there, there is none of its ranks that waits.
+                let _ = driven.device.fail(context.gang);
+            }
+        }
     }
 
     /// Takes what was found of the ranks; true if the controller should hear of it. One that has ended before it was attached is missed by
@@ -446,7 +454,7 @@ impl Network {
         };
         if let Some(driven) = self.devices.get_mut(&placed.device) {
             // It is there.
-            let _ = driven.device.fail(gang);
+            let _ = driven.device.withdraw(gang);
             if driven.device.active() == Some(gang) {
                 driven.stop();
             }

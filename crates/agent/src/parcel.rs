@@ -234,7 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(gangs in prop::collection::vec(specs(), 0..5), version: u64, eager: bool) {
-            let contexts = gangs.iter().map(|spec| ContextSpec { gang: spec.gang, placed: None });
+            let contexts = gangs.iter().map(|spec| ContextSpec { gang: spec.gang, placed: None, lost: false });
             let contexts = contexts.collect();
             let parcel = Parcel::State(State::Gangs { version, gangs, contexts, devices: Vec::new(), eager });
             prop_assert_eq!(Parcel::decode(&parcel.encode()).unwrap(), parcel);

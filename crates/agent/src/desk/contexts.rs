@@ -19,6 +19,8 @@ use std::net::SocketAddr;
 pub(super) struct Contexts {
     pub(super) seen: BTreeMap<NodeId, ContextSeen>,
     pub(super) placed: Option<Placed>,
+    /// Why it can never go on, if a node has lost its network.
+    pub(super) lost: Option<String>,
 }
 
 impl Contexts {
@@ -108,6 +110,14 @@ impl Desk {
             let contexts = self.gangs.get_mut(&id).and_then(|g| g.contexts.as_mut());
             if let Some(contexts) = contexts {
                 one.waits.truncate(MOST_RANKS as usize);
+                let before = contexts.seen.get(&node).map_or(0, |seen| seen.attached);
+                // Ranks take a seat on a device for good: it is another device.
+                if one.attached < before && contexts.lost.is_none() {
+                    contexts.lost = Some(format!(
+                        "the agent of node {node} ended, and its network with it"
+                    ));
+                    self.version += 1;
+                }
                 contexts.seen.insert(node, one);
                 self.place(id);
                 self.judge_contexts(id);
@@ -124,6 +134,20 @@ impl Desk {
                 None => spec.at.push((node, *at)),
             }
             self.version += 1;
+        }
+    }
+
+    /// Nothing was heard of a node for long: the gangs that it has a part of can neither go on nor be drained anywhere.
+    pub fn lose_contexts(&mut self, node: NodeId) {
+        for contexts in self.gangs.values_mut().filter_map(|g| g.contexts.as_mut()) {
+            let placed = contexts.placed.as_ref();
+            let here = placed.is_some_and(|placed| placed.nodes.contains(&node.get()));
+            if here && contexts.lost.is_none() {
+                contexts.lost = Some(format!(
+                    "nothing is heard of node {node}, and its network is given up"
+                ));
+                self.version += 1;
+            }
         }
     }
 
@@ -199,6 +223,7 @@ impl Desk {
             Some(ContextSpec {
                 gang: id.get(),
                 placed: contexts.placed.clone(),
+                lost: contexts.lost.is_some(),
             })
         };
         alive.filter_map(spec).collect()

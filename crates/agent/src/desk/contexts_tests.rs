@@ -208,3 +208,37 @@ fn only_devices_over_several_nodes_have_keys_and_each_has_its_own() {
     assert_eq!(rest[1], (1, key(b'b'), false));
     assert_eq!(rest[2], (2, key(b'g'), true), "the first one is full");
 }
+
+#[test]
+fn a_gang_has_lost_its_network_when_a_node_has_another_device_or_is_not_heard_of() {
+    let lost = |act: fn(&mut Desk, GangId)| {
+        let mut desk = desk_of(&[2, 2], 4);
+        desk.take_key(DeviceKey::new([7; 32]));
+        let gang = desk.submit(context_job("a", 1 << 20), ms(0)).unwrap();
+        let here = desk.submit(context_job("b", 1 << 20), ms(0)).unwrap();
+        desk.sight_contexts(HERE, vec![context_seen(gang, &[0], 2, 1)], &[]);
+        desk.sight_contexts(HERE, vec![context_seen(here, &[0], 1, 1)], &[]);
+        let there = vec![context_seen(gang, &[1], 2, 0)];
+        desk.sight_contexts(NodeId::new(1), there, &[]);
+        let before = desk.version();
+        act(&mut desk, gang);
+        let lost: Vec<bool> = desk.context_specs().iter().map(|c| c.lost).collect();
+        assert_eq!(lost[0], desk.version() > before, "agents are told");
+        assert!(!lost[1], "it has no part of the other node");
+        desk.advance(ms(1));
+        let trouble = desk.gangs(ms(1)).remove(0).trouble.unwrap_or_default();
+        assert_eq!(trouble.contains("node 1"), lost[0], "{trouble}");
+        lost[0]
+    };
+    assert!(!lost(|desk, gang| {
+        desk.sight_contexts(NodeId::new(1), vec![context_seen(gang, &[1], 2, 1)], &[]);
+        // Ranks that end keep their seats.
+        desk.sight_contexts(NodeId::new(1), vec![context_seen(gang, &[], 2, 1)], &[]);
+    }));
+    assert!(lost(|desk, gang| {
+        desk.sight_contexts(NodeId::new(1), vec![context_seen(gang, &[1], 2, 1)], &[]);
+        desk.sight_contexts(NodeId::new(1), vec![context_seen(gang, &[1], 2, 0)], &[]);
+    }));
+    assert!(lost(|desk, _| desk.lose_contexts(NodeId::new(1))));
+    assert!(!lost(|desk, _| desk.lose_contexts(NodeId::new(2))));
+}

@@ -180,9 +180,11 @@ impl Gang {
                 .flat_map(|contexts| contexts.seen.values())
         };
         let failed = || contexts().any(|seen| seen.failed);
+        let lost = || self.contexts.as_ref().and_then(|c| c.lost.clone());
         let of_contexts = || contexts().find_map(|seen| seen.trouble.clone());
         let seen = self.seen.values().find_map(|seen| seen.trouble.clone());
         let seen = seen.or_else(|| self.refused.clone()).or_else(of_contexts);
+        let seen = seen.or_else(lost);
         seen.or_else(|| failed().then(|| "one of its ranks failed or died".to_owned()))
     }
 

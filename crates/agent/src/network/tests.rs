@@ -6,7 +6,7 @@ use crate::marked::Marked;
 use crate::parcel::Mark;
 use idlewave_fabric::netctx::NetctxFabric;
 use idlewave_fabric::netctx::device::{At, Attachment, Idle};
-use idlewave_fabric::{Fabric, Tag};
+use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_freeze::Uid;
 use idlewave_units::{Pid, Rank};
 use std::net::Ipv4Addr;
@@ -47,6 +47,7 @@ fn contexts(gangs: &[Spec], ranks: usize) -> (Vec<ContextSpec>, Vec<DeviceSpec>)
     let context = |spec: &Spec| ContextSpec {
         gang: spec.gang,
         placed: Some(placed.clone()),
+        lost: false,
     };
     (gangs.iter().map(context).collect(), vec![device])
 }
@@ -137,6 +138,25 @@ fn ranks_of_a_gang_that_is_gone_fail_and_its_device_goes_with_the_last_one() {
     drop(network);
     assert!(gangs.iter().all(|spec| !ticket(spec).exists()) && !device.exists());
     drop(again);
+}
+
+#[test]
+fn ranks_of_a_gang_that_lost_its_network_elsewhere_fail_also_those_that_come_later() {
+    let gangs = [spec("lost", 1, 7)];
+    let mut network = network();
+    let (mut contexts, devices) = contexts(&gangs, 2);
+    network.set(&gangs, &contexts, &devices);
+    let mut first = attach(&gangs[0], 0, 2);
+    assert!(!network.seen()[0].failed);
+    contexts[0].lost = true;
+    network.set(&gangs, &contexts, &devices);
+    let mut second = attach(&gangs[0], 1, 2);
+    for rank in [&mut first, &mut second] {
+        assert_eq!(rank.barrier(&mut || ()), Err(FabricError::PeerFailed));
+    }
+    // It takes its turns until its ranks have ended.
+    network.switch(row(7), Epoch::new(2)).unwrap();
+    assert!(network.seen()[0].failed && network.drain().is_ok());
 }
 
 #[test]
@@ -286,7 +306,7 @@ fn a_device_of_an_earlier_controller_is_not_taken_for_one_with_its_number() {
     );
     let receiving = old.start_receive(None, Tag(1), 1, vec![0]);
     let waits = receiving.and_then(|r| old.finish_receive(r, &mut || ()));
-    assert_eq!(waits.err(), Some(idlewave_fabric::FabricError::PeerFailed));
+    assert_eq!(waits.err(), Some(idlewave_fabric::FabricError::NetworkGone));
     let spec = network.devices[&3].spec.key.clone();
     assert_eq!(spec, Some(DeviceKey::new([2; 32])));
     let _new = attach(&gang, 0, 2);
