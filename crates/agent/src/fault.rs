@@ -3,14 +3,20 @@
 /// Where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Agent: told to freeze.
+    /// Agent: nothing is injected any more, and told to drain.
+    Drain,
+    /// Agent: told to freeze; what had to be drained is.
     Freeze,
     /// Agent: frozen, and READY not said.
     Frozen,
+    /// Agent: the network context is another one, and not said so.
+    Context,
     /// Agent: told to thaw.
     Thaw,
     /// Agent: thawed, and not said so.
     Thawed,
+    /// Agent: thawed, and told to let messages be injected again.
+    Resume,
     /// Controller: PREPARE was sent.
     Prepared,
     /// Controller: SWITCH was sent.

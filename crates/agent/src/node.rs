@@ -373,22 +373,30 @@ impl<C: Courier> Node<C> {
                 self.network.stop();
                 None
             }
-            Action::Drain { epoch, .. } => Some(match self.network.drain() {
-                Ok(Counts { sent, received }) => Notice::Drained {
-                    epoch,
-                    sent,
-                    received,
-                },
-                Err(_) => Notice::DrainFailed { epoch },
-            }),
-            Action::SwitchContext { to, epoch, .. } => Some(match self.network.switch(to, epoch) {
-                Ok(()) => Notice::ContextSwitched { epoch },
-                Err(error) => {
-                    self.notes.push(NodeNote::Trouble(error.to_string()));
-                    Notice::ContextFailed { epoch }
-                }
-            }),
+            Action::Drain { epoch, .. } => {
+                fault::die_at(Phase::Drain);
+                Some(match self.network.drain() {
+                    Ok(Counts { sent, received }) => Notice::Drained {
+                        epoch,
+                        sent,
+                        received,
+                    },
+                    Err(_) => Notice::DrainFailed { epoch },
+                })
+            }
+            Action::SwitchContext { to, epoch, .. } => {
+                let switched = self.network.switch(to, epoch);
+                fault::die_at(Phase::Context);
+                Some(match switched {
+                    Ok(()) => Notice::ContextSwitched { epoch },
+                    Err(error) => {
+                        self.notes.push(NodeNote::Trouble(error.to_string()));
+                        Notice::ContextFailed { epoch }
+                    }
+                })
+            }
             Action::ResumeInjection(slot) => {
+                fault::die_at(Phase::Resume);
                 self.network.resume(slot, self.thawed);
                 self.notes
                     .extend(self.network.trouble().map(NodeNote::Trouble));

@@ -7,7 +7,7 @@
 #[path = "common/gang.rs"]
 mod gang;
 
-use gang::{Service, groups_of, kill, until};
+use gang::{Service, groups_of, kill, left_of, until};
 use idlewave_agent::control::{GangStatus, Observation, Status};
 use idlewave_fabric::netctx::device::Attachment;
 use idlewave_fabric::{Fabric, Tag};
@@ -65,19 +65,6 @@ fn ended(child: Child) -> String {
 fn phase(status: &Status, name: &str) -> u64 {
     let mut phases = status.switches.phases.iter();
     phases.find(|(of, _)| of == name).map_or(0, |(_, q)| q.n)
-}
-
-/// Devices and tickets of this agent that are there.
-fn left_of(agent: u32) -> Vec<PathBuf> {
-    let own = format!("idlewave-devices.{agent}.");
-    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
-    let ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let ticket = name.starts_with("idlewave-netctx-");
-        let text = || std::fs::read_to_string(path).unwrap_or_default();
-        name.starts_with(&own) || ticket && text().contains(&own)
-    };
-    entries.map(|entry| entry.path()).filter(ours).collect()
 }
 
 /// Sockets of a process that somebody on another machine could send to.

@@ -8,9 +8,12 @@
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/faults.rs"]
+mod faults;
 #[path = "common/gang.rs"]
 mod gang;
 
+use faults::{Came, Watched, Who, kill_at, print_table};
 use gang::{Job, Service, groups_of, until};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -21,30 +24,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PHASES: [&str; 6] = ["prepared", "freeze", "frozen", "decided", "thaw", "thawed"];
 
-/// Nobody may stand still for longer than this: two leases of a second and the start of a process, on a machine that does much else.
-const BOUND: Duration = Duration::from_secs(10);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Controller,
-    Agent,
-    Watchdog,
-    Rank,
-}
-
-/// What came of one fault.
-#[derive(Clone, Copy, Debug)]
-struct Came {
-    /// Until every rank that survived had run again.
-    runs: Duration,
-    /// The longest that any of them stood still, from then until they were in step.
-    still: Duration,
-    /// Until both gangs were switched again.
-    step: Duration,
-}
-
 struct Rig {
-    directory: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     service: Service,
     jobs: Vec<Job>,
     agents: BTreeSet<u32>,
@@ -56,7 +37,7 @@ impl Rig {
         let service = Service::start(directory.path(), &["--slice", "20ms", "--no-yield"]);
         let jobs = ["a", "b"].map(|name| Job::start(&service, name, 2));
         let rig = Rig {
-            directory,
+            _directory: directory,
             service,
             jobs: jobs.into(),
             agents: BTreeSet::new(),
@@ -85,67 +66,39 @@ impl Rig {
             Who::Watchdog => watchdog,
             Who::Rank => self.jobs[0].ranks[0].pid(),
         };
-        let pids: Vec<String> = who.iter().map(|who| pid(who).to_string()).collect();
-        let line = format!("{phase} {}\n", pids.join(" "));
-        // As a whole, or whoever reads it sees half of it.
-        let part = self.directory.path().join("part");
-        std::fs::write(&part, line).unwrap();
-        std::fs::rename(&part, &self.service.fault).unwrap();
-        until("the phase is passed", || {
-            (!self.service.fault.exists()).then_some(())
-        });
-        let begin = Instant::now();
-        let survive =
-            |job: usize, rank: usize| !(who.contains(&Who::Rank) && (job, rank) == (0, 0));
-        let mut ranks = Vec::new();
-        for (j, job) in self.jobs.iter().enumerate() {
-            for (r, rank) in job.ranks.iter().enumerate() {
-                if survive(j, r) {
-                    ranks.push((rank.0.clone(), rank.count(), begin, false, Duration::ZERO));
-                }
-            }
-        }
-        let mut runs = None;
-        let mut stepping = false;
+        let pids: Vec<u32> = who.iter().map(pid).collect();
+        let begin = kill_at(&self.service, phase, &pids);
+        let ranks = self.jobs.iter().flat_map(|job| &job.ranks);
+        // The first one is the one that was killed.
+        let ranks = ranks.skip(usize::from(who.contains(&Who::Rank)));
+        let mut watched = Watched::new(ranks, begin);
         let restart = who.contains(&Who::Controller);
+        let when = format!("{who:?} at {phase}");
         std::thread::scope(|scope| {
             // Whoever looks after services starts this one again.
-            let service = &mut self.service;
+            let (service, when) = (&mut self.service, &when);
             let stepper = scope.spawn(move || {
                 if restart {
                     service.again();
                 }
-                let when = format!("{who:?} at {phase}");
                 let begin = service
-                    .await_status(&when, |s| s.rows.len() == 2 && s.nodes[0].coordinated)
+                    .await_status(when, |s| s.rows.len() == 2 && s.nodes[0].coordinated)
                     .switches
                     .switched;
-                service.await_status(&when, |s| s.switches.switched >= begin + 2);
+                service.await_status(when, |s| s.switches.switched >= begin + 2);
                 Instant::now()
             });
-            while !stepping || runs.is_none() {
-                let now = Instant::now();
-                for (path, count, last, ran, still) in &mut ranks {
-                    let new = gang::Rank(path.clone()).count();
-                    *still = (*still).max(now - *last);
-                    if new != *count {
-                        (*count, *last, *ran) = (new, now, true);
-                    }
-                    assert!(
-                        now - *last < BOUND,
-                        "{path:?} stands still: {who:?} at {phase}"
-                    );
-                }
-                if runs.is_none() && ranks.iter().all(|rank| rank.3) {
-                    runs = Some(begin.elapsed());
-                }
+            let mut stepping = false;
+            while !stepping || watched.runs().is_none() {
+                watched.look(when);
                 stepping = stepper.is_finished();
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let step = stepper.join().unwrap() - begin;
-            let still = ranks.iter().map(|rank| rank.4).max().unwrap();
-            let runs = runs.unwrap();
-            Came { runs, still, step }
+            Came {
+                runs: watched.runs().unwrap(),
+                still: watched.still(),
+                step: stepper.join().unwrap() - begin,
+            }
         })
     }
 
@@ -181,19 +134,8 @@ impl Rig {
     }
 }
 
-fn middle(mut of: Vec<Duration>) -> (f64, f64) {
-    of.sort_unstable();
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    (ms(of[of.len() / 2]), ms(of[of.len() - 1]))
-}
-
 fn rounds(cases: &[&[Who]], phases: &[&str], rounds: usize) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    println!(
-        "{:22} {:9} {:>3}  {:>19}  {:>19}  {:>19}",
-        "killed", "phase", "n", "all run again, ms", "stood still, ms", "in step again, ms"
-    );
-    println!("{:38}{}", "", "    median     worst ".repeat(3));
     let mut came = Vec::new();
     for _ in 0..rounds {
         for phase in phases {
@@ -207,32 +149,7 @@ fn rounds(cases: &[&[Who]], phases: &[&str], rounds: usize) {
             rig.end();
         }
     }
-    for who in cases {
-        for phase in phases {
-            let of: Vec<Came> = came
-                .iter()
-                .filter(|(w, p, _)| w == who && p == phase)
-                .map(|(_, _, came)| *came)
-                .collect();
-            let names: Vec<String> = who
-                .iter()
-                .map(|w| format!("{w:?}").to_lowercase())
-                .collect();
-            let by = |get: fn(&Came) -> Duration| middle(of.iter().map(get).collect());
-            let (runs, still, step) = (by(|c| c.runs), by(|c| c.still), by(|c| c.step));
-            println!(
-                "{:22} {phase:9} {:>3}  {:>9.0} {:>9.0}  {:>9.0} {:>9.0}  {:>9.0} {:>9.0}",
-                names.join(", "),
-                of.len(),
-                runs.0,
-                runs.1,
-                still.0,
-                still.1,
-                step.0,
-                step.1
-            );
-        }
-    }
+    print_table(cases, phases, &came);
 }
 
 #[test]

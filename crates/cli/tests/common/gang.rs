@@ -292,3 +292,16 @@ pub fn groups_of(agents: &[u32]) -> Vec<String> {
         })
         .collect()
 }
+
+/// Devices and tickets of this agent that are there.
+pub fn left_of(agent: u32) -> Vec<PathBuf> {
+    let own = format!("idlewave-devices.{agent}.");
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let ticket = name.starts_with("idlewave-netctx-");
+        let text = || std::fs::read_to_string(path).unwrap_or_default();
+        name.starts_with(&own) || ticket && text().contains(&own)
+    };
+    entries.map(|entry| entry.path()).filter(ours).collect()
+}
