@@ -41,6 +41,9 @@ const LIMIT: Duration = Duration::from_millis(100);
 /// For a rank that was about to enter when the gate was closed.
 const LEAVE: Duration = Duration::from_millis(5);
 
+/// When it is looked once more for what an agent before this one left: it may have been about to end when this one began.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// Why a network cannot be switched. Fits "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
@@ -70,6 +73,8 @@ pub struct Network {
     /// Frames of all devices, also of those that are gone.
     forged: Arc<AtomicU64>,
     trouble: Option<String>,
+    /// When it is looked once more for what is left of others.
+    sweeps: Option<Instant>,
 }
 
 impl Network {
@@ -87,6 +92,7 @@ impl Network {
             looks: Looks::default(),
             forged: Arc::default(),
             trouble: None,
+            sweeps: Some(Instant::now() + AGAIN),
         }
     }
 
@@ -195,6 +201,10 @@ impl Network {
     /// the others.
     pub fn sighted(&mut self, found: &Found) -> bool {
         self.sweep();
+        if self.sweeps.is_some_and(|at| Instant::now() >= at) {
+            self.sweeps = None;
+            home::sweep(Path::new(MEMORY));
+        }
         let before = self.seen();
         for (gang, member) in &mut self.members {
             let Some(marked) = found.get(&GangId::new(*gang)) else {

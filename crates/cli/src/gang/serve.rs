@@ -368,8 +368,12 @@ fn note(note: &Note) -> String {
 /// `idlewave gang agent`.
 pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     // When its controller on this node dies it is not left alone: it leaves in order.
-    if args.parent.is_some_and(|parent| !follow(parent)) {
-        return Ok(());
+    if let Some(parent) = args.parent {
+        let follows = follow(parent, stop)
+            .map_err(|e| Failure::new(Exit::Other, format!("watch for signals: {e}")))?;
+        if !follows {
+            return Ok(());
+        }
     }
     let controller = match args.controller.parse::<SocketAddr>() {
         Ok(address) => Place::Udp(address),
@@ -437,11 +441,13 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     Ok(())
 }
 
-/// SIGTERM when the parent ends; false if it has ended already.
-fn follow(parent: u32) -> bool {
+/// Asks to stop when the parent ends; false if it has ended already. Not by SIGTERM: where the parent has several threads the kernel tells of its end
+/// once or twice, and the second SIGTERM ends this process at once, with its devices left.
+fn follow(parent: u32, stop: &Stop) -> std::io::Result<bool> {
+    signal_hook::flag::register(libc::SIGUSR1, stop.flag.clone())?;
     // SAFETY: numbers only.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-    std::os::unix::process::parent_id() == parent
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1) };
+    Ok(std::os::unix::process::parent_id() == parent)
 }
 
 /// What watches an agent.
