@@ -7,9 +7,10 @@ mod keys;
 mod steer;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use crate::clients::{ClientId, Clients};
-use crate::control::{Reply, Stage};
+use crate::control::Stage;
 use crate::courier::Courier;
 use crate::desk::{Desk, DeskError, DeskSettings, NodeFacts};
 use crate::fault::{self, Phase};
@@ -99,6 +100,8 @@ pub struct Center<C> {
     /// Gangs whose end is that of a connection.
     tied: BTreeMap<ClientId, Vec<GangId>>,
     told: BTreeMap<GangId, (Stage, bool)>,
+    /// What was last said of who waits for whom for ever.
+    deadlocks: BTreeMap<GangId, Vec<String>>,
     stop: bool,
     notes: Vec<Note>,
 }
@@ -137,6 +140,7 @@ impl<C: Courier> Center<C> {
             heard: Heard::default(),
             tied: BTreeMap::new(),
             told: BTreeMap::new(),
+            deadlocks: BTreeMap::new(),
             stop: false,
             notes: Vec::new(),
             settings,
@@ -260,34 +264,6 @@ impl<C: Courier> Center<C> {
             }
             Report::Superseded(_) => self.notes.push(Note::Superseded),
             _ => {}
-        }
-    }
-
-    /// Admits, notes ends, tells who submitted.
-    fn look(&mut self, now: Nanos) {
-        self.desk.advance(now);
-        for gang in self.desk.gangs(now) {
-            let id = GangId::new(gang.gang);
-            let state = (gang.stage, gang.ending);
-            if self.told.insert(id, state) == Some(state) {
-                continue;
-            }
-            self.notes.push(Note::Gang(gang.gang, gang.stage));
-            let of: Vec<ClientId> = self
-                .tied
-                .iter()
-                .filter(|(_, g)| g.contains(&id))
-                .map(|(c, _)| *c)
-                .collect();
-            for client in of {
-                let (stage, ending) = state;
-                self.clients.say(client, &Reply::Changed { stage, ending });
-            }
-            let tied = self.tied.values().any(|gangs| gangs.contains(&id));
-            if gang.stage == Stage::Ended && !tied {
-                self.told.remove(&id);
-                self.desk.over(id);
-            }
         }
     }
 

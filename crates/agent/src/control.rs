@@ -101,6 +101,11 @@ pub enum Reply {
         /// Whether its processes are to be ended.
         ending: bool,
     },
+    /// Said to who submitted a gang with network contexts: its ranks wait for each other for ever.
+    Deadlocked {
+        /// Who for whom, in words.
+        waits: Vec<String>,
+    },
     /// It cannot be done. Fits "failed to ...".
     Failed(String),
 }

@@ -435,6 +435,11 @@ impl Desk {
         }
     }
 
+    /// Whether there is such a gang.
+    pub fn knows(&self, gang: GangId) -> bool {
+        self.gangs.contains_key(&gang)
+    }
+
     /// Gangs, for people.
     pub fn gangs(&self, now: Nanos) -> Vec<GangStatus> {
         let status = |(id, gang): (&GangId, &Gang)| GangStatus {

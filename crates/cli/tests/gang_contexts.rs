@@ -38,8 +38,18 @@ fn submit(service: &Service, name: &str, steps: &str) -> Child {
 }
 
 fn submit_of(service: &Service, name: &str, program: &Path, words: &[&str]) -> Child {
+    submit_with(service, name, &[], program, words)
+}
+
+fn submit_with(
+    service: &Service,
+    name: &str,
+    more: &[&str],
+    program: &Path,
+    words: &[&str],
+) -> Child {
     let mut command = idlewave();
-    command.args(["gang", "submit", "--socket"]);
+    command.args(["gang", "submit"]).args(more).arg("--socket");
     command.arg(&service.socket);
     let own = ["--context", "64KiB", "--ranks", "2", "--name", name, "--"];
     command.args(own).arg(program).args(words);
@@ -254,4 +264,35 @@ fn ranks_that_wait_for_each_other_are_seen_and_leave_their_turns_to_others() {
         );
         assert!(!child.wait_with_output().unwrap().status.success());
     }
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_ended_where_that_is_asked_for_and_no_others() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(directory.path(), &["--slice", "20ms"]);
+    let (agent, _) = service.agent().unwrap();
+    let rank = ["--exact", "a_rank_that_waits_for_the_other", "--nocapture"];
+    let program = std::env::current_exe().unwrap();
+    let measure = Path::new(env!("CARGO_BIN_EXE_idlewave"));
+    let long = [&PROGRAM[..], &["100000000"]].concat();
+    let works = submit_with(&service, "works", &["--kill"], measure, &long);
+    let begins = |s: &Status| s.gangs.iter().any(|gang| gang.turns.get() > 0);
+    service.await_status("it works", begins);
+    let hangs = submit_with(&service, "hangs", &["--kill"], &program, &rank);
+    let out = hangs.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(6), "{said}");
+    let cycle = "ranks wait for each other for ever\n  rank 0 waits for a message of rank 1 (tag 7)\n  rank 1 waits for a message of rank 0 (tag 7)\n";
+    assert!(said.contains(cycle), "{said}");
+    assert!(said.contains("its processes are told to end"), "{said}");
+    let one = |s: &Status| s.gangs.len() == 1 && s.gangs[0].name == "works";
+    service.await_status("the other one stays", one);
+    kill(works.id(), 15);
+    let out = works.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!said.contains("for ever"), "{said}");
+    assert_ne!(out.status.code(), Some(6), "{said}");
+    drop(service);
+    nothing_is_left(agent);
 }

@@ -35,7 +35,7 @@ pub struct SubmitArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     weight: u32,
     /// Give each rank a network context of this size, as in 1MiB, for programs that speak by idlewave's own messages (idlewave measure)
-    #[arg(long, value_name = "SIZE", conflicts_with = "kill")]
+    #[arg(long, value_name = "SIZE")]
     context: Option<Bytes>,
     /// Start so many ranks on this node; for --context without a launcher [default: 1]
     #[arg(long, value_name = "N", requires = "context", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
@@ -170,6 +170,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
             control: Some(control),
             again: begun,
             refused: false,
+            deadlocked: false,
         },
         ranks,
         told: None,
@@ -216,6 +217,12 @@ impl Submitted<'_> {
         // Whatever ended it, everything is looked at.
         let _ = wait(&sockets, Some(clock::now() + Nanos::from(left)));
         self.service.listen();
+        if self.kill && self.service.deadlocked && !self.killed {
+            self.killed = true;
+            // It ends ranks on all nodes, and their launcher ends with them.
+            let gang = self.service.gang;
+            self.service.tell(&Request::Cancel { gang });
+        }
         // What is being ended is not submitted again.
         if !self.killed && self.service.return_to() {
             self.told = None;
@@ -269,6 +276,8 @@ struct Service<'a> {
     again: Instant,
     /// Whether it was said that it does not take the gang back.
     refused: bool,
+    /// Whether it has said that ranks with network contexts wait for each other for ever.
+    deadlocked: bool,
 }
 
 impl Service<'_> {
@@ -284,6 +293,14 @@ impl Service<'_> {
         while let Some(control) = &mut self.control {
             match control.said() {
                 Ok(Some(Reply::Changed { stage, ending })) => self.changed(stage, ending),
+                Ok(Some(Reply::Deadlocked { waits })) => {
+                    self.deadlocked = true;
+                    let gang = self.gang;
+                    let lines = waits.join("\n  ");
+                    say(&format!(
+                        "idlewave: gang {gang}: ranks wait for each other for ever\n  {lines}\n"
+                    ));
+                }
                 Ok(Some(Reply::Failed(why))) if self.args.verbose => {
                     say(&format!("idlewave: the service failed to {why}\n"));
                 }
