@@ -123,6 +123,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_put_in_and_not_sent_goes_by_itself_if_there_is_room_for_it() {
+        let mut bytes = ring();
+        let mut state = SendState::new(Link::default(), 7, 1);
+        let slots = Ring::new(&mut bytes, PAYLOAD).expect("four slots");
+        let mut sender = Sender::new(&mut state, slots);
+        assert!(!sender.will_send(7), "nothing is in");
+        // As the mark says, which the sender may not have looked at yet.
+        assert!(sender.will_send(8));
+        assert!(sender.push(&[1], true) && sender.push(&[2], true));
+        sender.stop();
+        assert!(sender.will_send(9), "stopped before it was sent");
+        let mut state = SendState::new(Link::default(), 7, 1);
+        let slots = Ring::new(&mut bytes, PAYLOAD).expect("four slots");
+        let mut sender = Sender::new(&mut state, slots);
+        assert!(sender.push(&[1], true) && sender.push(&[2], true));
+        assert!(sender.poll().is_some() && sender.poll().is_none());
+        assert!(!sender.will_send(9), "the receiver has room for one");
+    }
+
+    #[test]
     fn marks_that_no_rank_can_have_come_to_are_refused_and_change_nothing() {
         // Across the wrap-around; two of four slots are filled.
         let first = u32::MAX;

@@ -163,6 +163,11 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// Whether something in front of this mark goes as soon as it may: it was not sent, and the receiver has room for it.
+    pub(in crate::netctx) fn will_send(&self, filled: u32) -> bool {
+        self.state.sent != filled && before(self.state.sent, self.state.limit)
+    }
+
     fn may_inject(&self) -> bool {
         let state = &*self.state;
         state.end.phase == RUNNING && state.sent != state.filled && before(state.sent, state.limit)

@@ -63,11 +63,15 @@ impl Admitted {
 
     fn at(&self, shared: &Shared, place: u32) -> Doing {
         let seat: &Seat = shared.seat(self.slot, place);
-        if seat.left.load(Ordering::Acquire) != 0 {
-            return Doing::Left;
-        }
         let size = self.nodes.len() as u32;
-        let doing = Doing::of(seat.waits.load(Ordering::Acquire));
+        let doing = match seat.left.load(Ordering::Acquire) {
+            0 => Doing::of(seat.waits.load(Ordering::Acquire)),
+            _ => Doing::Left,
+        };
+        // What it has put in goes without its doing, and others may wait for that.
+        if (0..size).any(|peer| self.will_send(shared, place, peer)) {
+            return Doing::Computing;
+        }
         let Doing::Waits(awaited) = doing else {
             return doing;
         };
@@ -97,6 +101,17 @@ impl Admitted {
                 .is_some_and(|r| r.expected() != taken);
         }
         come
+    }
+
+    /// Whether frames to a peer of another node were put in, not sent before the gang was stopped, and go when it runs.
+    fn will_send(&self, shared: &Shared, place: u32, peer: u32) -> bool {
+        if self.place_of(peer).is_some() {
+            return false;
+        }
+        let filled = &shared.marks(self.slot, place, peer).rank.filled;
+        let filled = filled.load(Ordering::Acquire);
+        let mut context = self.context(shared, place);
+        context.sender(peer).is_some_and(|s| s.will_send(filled))
     }
 
     /// Whether there is no room for another frame to a peer.
