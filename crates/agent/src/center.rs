@@ -189,7 +189,7 @@ impl<C: Courier> Center<C> {
             }
         }
         let now = clock::now();
-        for node in self.heard.silent(now) {
+        for node in self.heard.look(now) {
             self.desk.lose_contexts(node);
             self.news = true;
         }
@@ -293,7 +293,7 @@ impl<C: Courier> Center<C> {
 
     fn receive(&mut self, from: Peer, bytes: &[u8]) {
         if let Peer::Agent(node) = from {
-            self.heard.of(node, clock::now());
+            self.heard.of(node);
         }
         match (Parcel::decode(bytes), from) {
             (Ok(Parcel::Protocol(message)), _) => self.event(Event::Message { from, message }),

@@ -4,25 +4,38 @@ use idlewave_units::{Nanos, NodeId};
 use std::collections::BTreeMap;
 
 /// Agents ask for the time four times a second. One that said nothing for this long is gone, and with it the frames of gangs with network
-/// contexts: these would be drained for ever, and all others wait for that.
-const SILENCE: Nanos = Nanos::from_secs(3);
+/// contexts: these would be drained for ever, and all others wait for that. Where everything else wants its CPUs one was deaf for 5.0 s: it moved
+/// a process into a control group, for which the kernel waits until all CPUs have passed a quiet state (`synchronize_rcu`).
+const SILENCE: Nanos = Nanos::from_secs(10);
+/// Between two looks counts this at most: while the controller, or the whole machine, stood still nobody could be heard.
+const AWAKE: Nanos = Nanos::from_millis(500);
 
-/// When something was heard of each node last.
+/// For how long nothing was heard of each node.
 #[derive(Debug, Default)]
-pub struct Heard(BTreeMap<NodeId, Nanos>);
+pub struct Heard {
+    silent: BTreeMap<NodeId, Nanos>,
+    looked: Option<Nanos>,
+}
 
 impl Heard {
     /// A node said something.
-    pub fn of(&mut self, node: NodeId, now: Nanos) {
-        self.0.insert(node, now);
+    pub fn of(&mut self, node: NodeId) {
+        self.silent.insert(node, Nanos::ZERO);
     }
 
-    /// Nodes that have said nothing for too long, each once.
-    pub fn silent(&mut self, now: Nanos) -> Vec<NodeId> {
-        let silent = self.0.iter().filter(|(_, at)| now > **at + SILENCE);
-        let silent: Vec<NodeId> = silent.map(|(node, _)| *node).collect();
-        self.0.retain(|node, _| !silent.contains(node));
-        silent
+    /// Nodes that have said nothing for too long, each once. Looked for several times a second.
+    pub fn look(&mut self, now: Nanos) -> Vec<NodeId> {
+        let since = now.saturating_sub(self.looked.replace(now).unwrap_or(now));
+        let mut gone = Vec::new();
+        self.silent.retain(|node, silent| {
+            *silent += since.min(AWAKE);
+            let lives = *silent <= SILENCE;
+            if !lives {
+                gone.push(*node);
+            }
+            lives
+        });
+        gone
     }
 }
 
@@ -31,16 +44,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_silent_once_when_nothing_was_heard_of_it_for_long() {
+    fn a_node_is_gone_once_when_nothing_was_heard_of_it_while_others_could_be() {
         let mut heard = Heard::default();
         let (one, other) = (NodeId::new(1), NodeId::new(2));
-        heard.of(one, Nanos::ZERO);
-        heard.of(other, Nanos::from_millis(1));
-        assert_eq!(heard.silent(SILENCE), []);
-        assert_eq!(heard.silent(SILENCE + Nanos::from_millis(1)), [one]);
-        assert_eq!(heard.silent(SILENCE + Nanos::from_millis(1)), []);
-        heard.of(one, SILENCE);
-        assert_eq!(heard.silent(SILENCE + SILENCE), [other]);
-        assert_eq!(heard.silent(SILENCE + SILENCE + SILENCE), [one]);
+        let mut gone = Vec::new();
+        for tenth in 0..200 {
+            if tenth <= 20 {
+                heard.of(one);
+            }
+            heard.of(other);
+            let now = Nanos::from_millis(100 * tenth);
+            gone.extend(heard.look(now).into_iter().map(|node| (tenth, node)));
+        }
+        assert_eq!(gone, [(120, one)]);
+        // The machine stood still, and then everybody speaks again.
+        assert_eq!(heard.look(Nanos::from_secs(3_600)), []);
+        heard.of(other);
+        assert_eq!(heard.look(Nanos::from_secs(3_601)), []);
     }
 }
