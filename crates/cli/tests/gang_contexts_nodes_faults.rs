@@ -1,5 +1,9 @@
 //! A gang with network contexts over two nodes of which one loses its agent: it ends on both, says why, and gangs of the other node go on. The nodes
 //! are namespaces of this machine (tests/nodes/README.md).
+//!
+//! At all phases of a switch:
+//!
+//!     cargo test -p idlewave --test gang_contexts_nodes_faults table -- --nocapture --ignored
 
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used)]
@@ -154,23 +158,31 @@ fn in_step(dir: &Path, what: &str, gangs: usize) {
 /// Kills the other node's agent at a phase while a gang over both nodes, and two of the first one, are switched.
 fn lose(dir: &Path, phase: &str, here: &[Team], comes_back: bool) {
     let what = format!("agent killed at {phase}, comes back: {comes_back}");
-    let over = Team::start(dir, &format!("over.{phase}"), true);
+    let over = Team::start(dir, &format!("over.{phase}.{comes_back}"), true);
     in_step(dir, &what, 3);
     for rank in over.ranks.iter().chain(here.iter().flat_map(|t| &t.ranks)) {
         until("a rank runs", || (rank.count() > 0).then_some(()));
     }
+    // As that its ranks wait for each other for ever.
+    assert_eq!(over.said(), "", "{what}");
     if !comes_back {
         std::fs::write(dir.join("hold"), "").unwrap();
     }
     let agent = std::fs::read_to_string(dir.join("agent")).unwrap();
     let begin = arm(&dir.join("fault"), phase, &[agent.trim().parse().unwrap()]);
-    let mut watched = Watched::new(here.iter().flat_map(|team| &team.ranks), begin);
+    // A node that is not heard of for 10 s is given up; until then its gang has the network.
+    let bound = match comes_back {
+        true => BOUND,
+        false => BOUND * 2,
+    };
+    let ranks = here.iter().flat_map(|team| &team.ranks);
+    let mut watched = Watched::new(ranks, begin).within(bound);
     let mut ended = None;
     while ended.is_none() || watched.runs().is_none() {
         watched.look(&what);
         ended = ended.or_else(|| over.ended().map(|_| begin.elapsed()));
         assert!(
-            ended.is_some() || begin.elapsed() < BOUND,
+            ended.is_some() || begin.elapsed() < bound,
             "{what}: the gang over both nodes does not end: {} {:#?}",
             over.said(),
             status(dir)
@@ -198,6 +210,21 @@ fn lose(dir: &Path, phase: &str, here: &[Team], comes_back: bool) {
 
 #[test]
 fn a_gang_over_nodes_ends_when_one_of_them_loses_its_agent_and_others_go_on() {
+    rounds(&[("drain", true), ("context", false)], 110);
+}
+
+#[test]
+#[ignore = "takes minutes: the table of all phases"]
+fn table() {
+    let phases = [
+        "drain", "freeze", "frozen", "context", "thaw", "thawed", "resume",
+    ];
+    let all = phases.map(|phase| [(phase, true), (phase, false)]);
+    rounds(all.as_flattened(), 300);
+}
+
+/// Loses the agent at each of these phases, one after the other, within so many seconds.
+fn rounds(phases: &[(&str, bool)], seconds: u32) {
     if idlewave_agent::own_user() != 0 {
         return skip("agents that freeze need root");
     }
@@ -214,7 +241,7 @@ fn a_gang_over_nodes_ends_when_one_of_them_loses_its_agent_and_others_go_on() {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", Path::new("1")),
     ];
     std::thread::scope(|scope| {
-        let rig = scope.spawn(|| rig::on_nodes("with_nodes --free 2", SCRIPT, 110, &variables));
+        let rig = scope.spawn(|| rig::on_nodes("with_nodes --free 2", SCRIPT, seconds, &variables));
         // Where nodes cannot be had the rig ends at once.
         while !dir.join("gang.sock").exists() {
             if rig.is_finished() {
@@ -227,8 +254,9 @@ fn a_gang_over_nodes_ends_when_one_of_them_loses_its_agent_and_others_go_on() {
         await_status(dir, "both nodes greet", |s| s.nodes.len() == 2);
         let here = ["here", "there"].map(|name| Team::start(dir, name, false));
         in_step(dir, "at the start", 2);
-        lose(dir, "drain", &here, true);
-        lose(dir, "context", &here, false);
+        for (phase, comes_back) in phases {
+            lose(dir, phase, &here, *comes_back);
+        }
         // A gang over both nodes is as good as ever.
         let over = Team::start(dir, "over", true);
         in_step(dir, "with a new gang", 3);

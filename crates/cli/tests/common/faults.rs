@@ -60,6 +60,7 @@ pub struct Watched {
     begin: Instant,
     ranks: Vec<One>,
     runs: Option<Duration>,
+    bound: Duration,
 }
 
 impl Watched {
@@ -76,7 +77,13 @@ impl Watched {
             begin,
             ranks,
             runs: None,
+            bound: BOUND,
         }
+    }
+
+    /// Some may stand still for longer.
+    pub fn within(self, bound: Duration) -> Self {
+        Self { bound, ..self }
     }
 
     /// Looks at all of them; none stands still for too long.
@@ -89,7 +96,12 @@ impl Watched {
                 (one.count, one.last, one.ran) = (new, now, true);
             }
             let path = &one.rank.0;
-            assert!(now - one.last < BOUND, "{path:?} stands still: {what}");
+            let said = || std::fs::read_to_string(path.with_extension("said")).unwrap_or_default();
+            assert!(
+                now - one.last < self.bound,
+                "{path:?} stands still: {what}: {}",
+                said()
+            );
         }
         if self.runs.is_none() && self.ranks.iter().all(|one| one.ran) {
             self.runs = Some(self.begin.elapsed());
