@@ -6,6 +6,7 @@
 //! are on several nodes, and takes what an agent with its key has sent.
 
 mod driven;
+mod error;
 mod home;
 mod looks;
 mod sealed;
@@ -18,6 +19,7 @@ use crate::contexts::{
 use crate::parcel::Spec;
 use crate::scout::Found;
 use driven::{Driven, Member};
+pub use error::NetworkError;
 use home::Home;
 use idlewave_fabric::netctx::device::{Gang, Setup, write_ticket};
 use idlewave_fabric::netctx::transport::Addresses;
@@ -43,20 +45,6 @@ const LEAVE: Duration = Duration::from_millis(5);
 
 /// When it is looked once more for what an agent before this one left: it may have been about to end when this one began.
 const AGAIN: Duration = Duration::from_secs(2);
-
-/// Why a network cannot be switched. Fits "failed to ...".
-#[derive(Debug, thiserror::Error)]
-pub enum NetworkError {
-    /// Something is still under way.
-    #[error("drain the network of this node within {} ms", LIMIT.as_millis())]
-    Drain,
-    /// Its device is not there.
-    #[error("switch to gang {0}: it has no network device on this node")]
-    Absent(u32),
-    /// The device refused.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
 
 /// All devices of a node.
 pub struct Network {
