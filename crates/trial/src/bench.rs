@@ -48,6 +48,8 @@ pub struct Seen {
     pub begin: u64,
     /// When it had ended it.
     pub end: u64,
+    /// When its command had ended: ranks of another one get the CPUs for themselves no earlier, whether they take turns with it or come after it.
+    pub over: u64,
     /// What its ranks saw, if it is a built-in one.
     pub steps: Option<FixedSteps>,
 }
@@ -62,11 +64,17 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// From the first begin to the last end.
+    /// From the first begin of work to the end of the last command.
     pub fn makespan(&self) -> Nanos {
         let begin = self.programs.iter().map(|p| p.begin).min().unwrap_or(0);
-        let end = self.programs.iter().map(|p| p.end).max().unwrap_or(0);
+        let end = self.programs.iter().map(|p| p.over).max().unwrap_or(0);
         Nanos::from_nanos(end.saturating_sub(begin))
+    }
+
+    /// Of the first program, from the begin to the end of its work.
+    pub fn work_of_first(&self) -> Nanos {
+        let first = self.programs.first();
+        Nanos::from_nanos(first.map_or(0, |p| p.end.saturating_sub(p.begin)))
     }
 }
 
@@ -302,11 +310,12 @@ impl Bench {
             std::thread::sleep(Duration::from_millis(1));
         }
         let seen = children.iter().zip(ends).map(|((_, out), end)| {
+            let over = end.unwrap_or(begun);
             if !built_in {
-                let end = end.unwrap_or(begun);
                 return Ok(Seen {
                     begin: begun,
-                    end,
+                    end: over,
+                    over,
                     steps: None,
                 });
             }
@@ -316,6 +325,7 @@ impl Bench {
             Ok(Seen {
                 begin: steps.ranks.iter().map(|r| r.begin).min().unwrap_or(begun),
                 end: steps.ranks.iter().map(|r| r.end).max().unwrap_or(begun),
+                over,
                 steps: Some(steps),
             })
         });

@@ -55,9 +55,9 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
-    /// The time until all programs have ended, over the sum of their times alone.
+    /// The time from the begin of the first work to the end of the last command, over the sum of these times of all programs alone.
     BackToBack,
-    /// The time of the first program, over its time alone.
+    /// The time of the first program's work, over its time alone.
     First,
 }
 

@@ -147,8 +147,9 @@ fn judge(
             case.treatment == Treatment::Alone && case.programs == [program.clone()]
         })
     };
-    let alone_of = |repeat: &BTreeMap<usize, Trial>, program: &Program| -> Option<f64> {
-        Some(repeat.get(&alone_at(program)?)?.makespan().as_f64())
+    let alone_of = |repeat: &BTreeMap<usize, Trial>, program: &Program, compares: Compares| {
+        let trial = repeat.get(&alone_at(program)?)?;
+        Some(took(trial, compares))
     };
     let mut filled = Vec::new();
     let mut at = baselines(tables).len();
@@ -165,14 +166,9 @@ fn judge(
                     Compares::BackToBack => &case.programs[..],
                     Compares::First => &case.programs[..1],
                 };
-                let took = match table.compares {
-                    Compares::BackToBack => trial.makespan().as_f64(),
-                    Compares::First => {
-                        let first = &trial.programs[0];
-                        first.end.saturating_sub(first.begin) as f64
-                    }
-                };
-                let alone: Option<f64> = compared.iter().map(|p| alone_of(repeat, p)).sum();
+                let took = took(trial, table.compares);
+                let alone = compared.iter().map(|p| alone_of(repeat, p, table.compares));
+                let alone: Option<f64> = alone.sum();
                 if let Some(alone) = alone.filter(|alone| *alone > 0.0) {
                     ratios.push(took / alone);
                     seconds.push(took / 1e9);
@@ -210,7 +206,7 @@ fn judge(
         let program = case.programs.first()?.clone();
         let times: Vec<f64> = done
             .iter()
-            .filter_map(|r| Some(alone_of(r, &program)? / 1e9))
+            .filter_map(|r| Some(alone_of(r, &program, Compares::First)? / 1e9))
             .collect();
         Some((program, Spread::of(&times)?))
     });
@@ -235,6 +231,15 @@ fn judge(
         tables: filled,
         repeats: (done.len() as u32, wanted),
     }
+}
+
+/// What of a run is compared, in nanoseconds.
+fn took(trial: &Trial, compares: Compares) -> f64 {
+    let time = match compares {
+        Compares::BackToBack => trial.makespan(),
+        Compares::First => trial.work_of_first(),
+    };
+    time.as_f64()
 }
 
 /// Cache misses of all ranks of some programs, or why they were not counted.
@@ -387,6 +392,7 @@ mod tests {
         let seen = |(begin, end): &(u64, u64)| Seen {
             begin: *begin,
             end: *end,
+            over: *end,
             steps: Some(FixedSteps {
                 ranks: Vec::new(),
                 carrier: "test".to_owned(),
@@ -431,6 +437,15 @@ mod tests {
         let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
         assert_eq!((more(0), more(1)), (Some(1.25), None));
         assert_eq!(found.not_counted.as_deref(), Some("no counter"));
+    }
+
+    #[test]
+    fn the_end_of_a_command_counts_for_all_of_them_and_not_for_the_first_alone() {
+        let mut ran = trial(&[(3, 10), (5, 20)], 1.0);
+        ran.programs[0].over = 40;
+        ran.programs[1].over = 30;
+        assert_eq!(took(&ran, Compares::BackToBack), 37.0);
+        assert_eq!(took(&ran, Compares::First), 7.0);
     }
 
     #[test]
