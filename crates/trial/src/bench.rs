@@ -48,7 +48,7 @@ pub struct Seen {
     pub begin: u64,
     /// When it had ended it.
     pub end: u64,
-    /// When its command had ended: ranks of another one get the CPUs for themselves no earlier, whether they take turns with it or come after it.
+    /// When its command had ended. A program that comes after it begins then, and one that takes turns with it has the CPUs for itself.
     pub over: u64,
     /// What its ranks saw, if it is a built-in one.
     pub steps: Option<FixedSteps>,
@@ -64,10 +64,19 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// From the first begin of work to the end of the last command.
+    /// From the first begin to the last end of work.
     pub fn makespan(&self) -> Nanos {
+        self.from_begin(|program| program.end)
+    }
+
+    /// From the first begin of work to the end of the last command.
+    pub fn until_over(&self) -> Nanos {
+        self.from_begin(|program| program.over)
+    }
+
+    fn from_begin(&self, moment: fn(&Seen) -> u64) -> Nanos {
         let begin = self.programs.iter().map(|p| p.begin).min().unwrap_or(0);
-        let end = self.programs.iter().map(|p| p.over).max().unwrap_or(0);
+        let end = self.programs.iter().map(moment).max().unwrap_or(0);
         Nanos::from_nanos(end.saturating_sub(begin))
     }
 

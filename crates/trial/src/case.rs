@@ -55,7 +55,8 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
-    /// The time from the begin of the first work to the end of the last command, over the sum of these times of all programs alone.
+    /// The time until the work of all has ended, over that of running one after the other: each until its command has ended, the last one until
+    /// its work has.
     BackToBack,
     /// The time of the first program's work, over its time alone.
     First,

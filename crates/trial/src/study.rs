@@ -147,10 +147,10 @@ fn judge(
             case.treatment == Treatment::Alone && case.programs == [program.clone()]
         })
     };
-    let alone_of = |repeat: &BTreeMap<usize, Trial>, program: &Program, compares: Compares| {
-        let trial = repeat.get(&alone_at(program)?)?;
-        Some(took(trial, compares))
-    };
+    let alone_of =
+        |repeat: &BTreeMap<usize, Trial>, program: &Program, time: fn(&Trial) -> Nanos| {
+            Some(time(repeat.get(&alone_at(program)?)?).as_f64())
+        };
     let mut filled = Vec::new();
     let mut at = baselines(tables).len();
     for table in tables {
@@ -166,8 +166,21 @@ fn judge(
                     Compares::BackToBack => &case.programs[..],
                     Compares::First => &case.programs[..1],
                 };
-                let took = took(trial, table.compares);
-                let alone = compared.iter().map(|p| alone_of(repeat, p, table.compares));
+                let took = match table.compares {
+                    Compares::BackToBack => trial.makespan(),
+                    Compares::First => trial.work_of_first(),
+                };
+                let took = took.as_f64();
+                // The next one begins when the command of the one before has ended.
+                let alone = (1..).zip(compared).map(|(n, program)| {
+                    let last = n == compared.len();
+                    let time = if last {
+                        Trial::makespan
+                    } else {
+                        Trial::until_over
+                    };
+                    alone_of(repeat, program, time)
+                });
                 let alone: Option<f64> = alone.sum();
                 if let Some(alone) = alone.filter(|alone| *alone > 0.0) {
                     ratios.push(took / alone);
@@ -206,7 +219,7 @@ fn judge(
         let program = case.programs.first()?.clone();
         let times: Vec<f64> = done
             .iter()
-            .filter_map(|r| Some(alone_of(r, &program, Compares::First)? / 1e9))
+            .filter_map(|r| Some(alone_of(r, &program, Trial::makespan)? / 1e9))
             .collect();
         Some((program, Spread::of(&times)?))
     });
@@ -231,15 +244,6 @@ fn judge(
         tables: filled,
         repeats: (done.len() as u32, wanted),
     }
-}
-
-/// What of a run is compared, in nanoseconds.
-fn took(trial: &Trial, compares: Compares) -> f64 {
-    let time = match compares {
-        Compares::BackToBack => trial.makespan(),
-        Compares::First => trial.work_of_first(),
-    };
-    time.as_f64()
 }
 
 /// Cache misses of all ranks of some programs, or why they were not counted.
@@ -282,8 +286,12 @@ fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
     // Others' turns are shorter where they yield; what else holds ranks up is shorter still.
     let least = slice.get() / 2;
     let mut all = Vec::new();
-    for program in trials.iter().flat_map(|trial| &trial.programs) {
-        let Some(steps) = &program.steps else {
+    let programs = trials
+        .iter()
+        .flat_map(|t| case.programs.iter().zip(&t.programs));
+    for (program, seen) in programs {
+        // Of steps of a millisecond the ends tell of no less.
+        let (Some(steps), Program::Fine(_)) = (&seen.steps, program) else {
             continue;
         };
         all.extend(skews(&steps.ranks, least));
@@ -440,12 +448,18 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_command_counts_for_all_of_them_and_not_for_the_first_alone() {
-        let mut ran = trial(&[(3, 10), (5, 20)], 1.0);
-        ran.programs[0].over = 40;
-        ran.programs[1].over = 30;
-        assert_eq!(took(&ran, Compares::BackToBack), 37.0);
-        assert_eq!(took(&ran, Compares::First), 7.0);
+    fn one_after_the_other_the_next_begins_when_the_command_before_has_ended() {
+        let tables = crate::case::given(&[Nanos::from_millis(10)], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        let mut alone = [trial(&[(3, 10)], 1.0), trial(&[(5, 20)], 1.0)];
+        alone[0].programs[0].over = 13;
+        alone[1].programs[0].over = 99;
+        let mut pair = trial(&[(0, 40), (2, 50)], 1.0);
+        pair.programs[0].over = 77;
+        let [first, second] = alone;
+        let repeat = BTreeMap::from([(0, first), (1, second), (2, pair)]);
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        assert_eq!(found.tables[0].rows[0].ratio.median, 50.0 / (10.0 + 15.0));
     }
 
     #[test]
