@@ -86,6 +86,13 @@ struct Known {
     since: Nanos,
 }
 
+impl Known {
+    /// What is old will not get a mark.
+    fn is_old(&self, now: Nanos) -> bool {
+        !self.badge.marked() && now > self.since + YOUNG
+    }
+}
+
 /// Looks for marked processes, and remembers what it has read.
 #[derive(Debug)]
 pub struct Marks {
@@ -119,8 +126,7 @@ impl Marks {
             };
             let before = self.known.remove(&(pid, start));
             let entry = match before {
-                // What has a mark keeps it; what is old will not get one.
-                Some(known) if known.badge.marked() || now > known.since + YOUNG => known,
+                Some(known) if known.badge.is_final() || known.is_old(now) => known,
                 before => Known {
                     badge: badge(&directory),
                     since: before.map_or(now, |known| known.since),
@@ -221,6 +227,11 @@ impl Default for Marks {
 impl Badge {
     fn marked(&self) -> bool {
         self.token.is_some()
+    }
+
+    /// Whether nothing else will be said: a rank has its mark before its number, from its launcher, until it executes its program.
+    fn is_final(&self) -> bool {
+        self.marked() && self.rank().0.is_some()
     }
 
     /// Rank and number of ranks: MPI's own word, or Slurm's of its tasks.
@@ -341,6 +352,31 @@ mod tests {
         assert_eq!(of(2)[0].pid, second.pid());
         assert_eq!((of(2)[0].rank, of(2)[0].size), (Some(0), Some(2)));
         assert!(of(3).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_gets_its_rank_after_its_mark_is_found_to_have_it() {
+        use std::process::{Command, Stdio};
+        let token = format!("later-{}", std::process::id());
+        let mut child = Command::new("sh")
+            .args(["-c", "read go; OMPI_COMM_WORLD_RANK=2 exec sleep 60"])
+            .env(VARIABLE, &token)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let specs = [spec(1, &token)];
+        let mut marks = Marks::new();
+        let rank = |found: &BTreeMap<GangId, Vec<Marked>>| found[&GangId::new(1)][0].rank;
+        assert_eq!(rank(&find(&mut marks, &specs, 1)), None);
+        drop(child.stdin.take());
+        let came = (1..500).any(|turn| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            // However late.
+            rank(&marks.find(&specs, Nanos::from_secs(20 * turn))) == Some(2)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(came);
     }
 
     #[test]
