@@ -66,15 +66,15 @@ pub struct Trial {
 impl Trial {
     /// From the first begin to the last end of work.
     pub fn makespan(&self) -> Nanos {
-        self.from_begin(|program| program.end)
+        self.since_begin(|program| program.end)
     }
 
     /// From the first begin of work to the end of the last command.
     pub fn until_over(&self) -> Nanos {
-        self.from_begin(|program| program.over)
+        self.since_begin(|program| program.over)
     }
 
-    fn from_begin(&self, moment: fn(&Seen) -> u64) -> Nanos {
+    fn since_begin(&self, moment: fn(&Seen) -> u64) -> Nanos {
         let begin = self.programs.iter().map(|p| p.begin).min().unwrap_or(0);
         let end = self.programs.iter().map(moment).max().unwrap_or(0);
         Nanos::from_nanos(end.saturating_sub(begin))
