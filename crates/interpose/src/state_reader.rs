@@ -6,6 +6,7 @@ use crate::state::{
     COMMUNICATORS, MAGIC, PAIRS, PARTIAL, POSTED, Page, WAITS, Want, bit, kind, mode, phase,
 };
 use crate::table::{How, TABLE};
+use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct StatePage {
 unsafe impl Send for StatePage {}
 
 /// Which process a page is of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateProcess {
     /// Its number, within its own namespace of them.
     pub pid: u32,
@@ -38,7 +39,7 @@ pub struct StateProcess {
 }
 
 /// How far a process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StatePhase {
     /// In MPI_Init, or before it.
     #[default]
@@ -54,7 +55,7 @@ pub enum StatePhase {
 }
 
 /// One thing that is waited for; communicators by their keys, ranks of the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateWant {
     /// A message.
     Receive {
@@ -94,7 +95,7 @@ pub enum StateWant {
 }
 
 /// What a collective is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateCollective {
     /// Of [`crate::state::class`].
     pub class: u8,
@@ -125,7 +126,7 @@ impl StateCollective {
 }
 
 /// A communicator that a process has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateCommunicator {
     /// The number that its members agree on.
     pub key: u64,
@@ -140,7 +141,7 @@ pub struct StateCommunicator {
 }
 
 /// Counters of one direction: those of each tag, or the sum alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateCount {
     /// By tag.
     Tags(Vec<(i32, u64)>),
@@ -149,7 +150,7 @@ pub enum StateCount {
 }
 
 /// Messages between a process and another rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePair {
     /// Key of the communicator.
     pub communicator: u64,
@@ -162,7 +163,7 @@ pub struct StatePair {
 }
 
 /// What one page said at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRecord {
     /// How far the process is.
     pub phase: StatePhase,

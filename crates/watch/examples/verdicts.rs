@@ -51,7 +51,7 @@ fn main() {
 fn one(place: &Place, mpi: &idlewave_mpi::testing::Installation, what: &str) -> Option<f64> {
     let job = place.start(mpi, 2, &[what], Settings::default())?;
     // Looks at fixed times, whatever the program does meanwhile.
-    let mut paced = Paced::new(Watch::new(job.pages()), INTERVAL);
+    let mut paced = Paced::new(Watch::new(&job.pages()), INTERVAL);
     let limit = Instant::now() + Duration::from_secs(10);
     let mut found = false;
     while !found && Instant::now() < limit {

@@ -7,16 +7,26 @@
 //! A deadlock is reported when two looks agree: every rank in it is in the same call, with the same counters, as at an earlier look. What a page
 //! does not know makes its rank live, so a verdict is missed rather than wrong. Ranks that are stopped count by the call that they are in.
 
+mod assess;
 mod error;
+mod far;
 mod look;
+mod lookout;
 mod paced;
+mod pages;
 mod process;
 mod records;
+mod sighting;
 mod text;
+mod told;
 mod watch;
 
+pub use assess::Settings;
 pub use error::WatchError;
+pub use far::Far;
 pub use look::{Initialised, Job, Look, RankLook};
+pub use lookout::{Lookout, LookoutError};
 pub use paced::Paced;
 pub use records::{Seen, Snapped, snapshot};
-pub use watch::{Settings, Watch};
+pub use told::{Ask, Page, Told, ToldError};
+pub use watch::Watch;

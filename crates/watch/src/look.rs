@@ -11,7 +11,7 @@ pub struct Look {
     pub job: Job,
     /// What follows from this look alone; `None` where there is nothing to judge.
     pub verdict: Option<Verdict>,
-    /// Ranks of this node, by rank.
+    /// Ranks that are seen, by rank.
     pub ranks: Vec<RankLook>,
     /// By number of a communicator in the verdict: its key, and whether it is MPI_COMM_WORLD.
     pub communicators: Vec<(u64, bool)>,
@@ -26,7 +26,7 @@ pub enum Job {
     NoProcess,
     /// Some process is in MPI_Init. A gang must not be frozen now.
     Initialising,
-    /// Ranks of other nodes are not seen, so nothing follows.
+    /// Ranks of nodes that are not heard of are not seen, so nothing follows.
     Incomplete {
         /// Ranks seen.
         seen: u32,
@@ -45,19 +45,19 @@ pub enum Job {
     Terminated,
 }
 
-/// How far MPI_Init is, on this node.
+/// How far MPI_Init is, on the nodes that are seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Initialised {
     /// Processes that are past MPI_Init, those that have ended among them.
     pub past: u32,
     /// Processes in MPI_Init.
     pub within: u32,
-    /// Ranks of the job, those of other nodes among them; `None` until a process is past MPI_Init.
+    /// Ranks of the job, those that are not seen among them; `None` until a process is past MPI_Init.
     pub size: Option<u32>,
 }
 
 impl Initialised {
-    /// Whether no process of this node is in MPI_Init, and at least one was: those of other nodes are in the same MPI_Init,
+    /// Whether no process that is seen is in MPI_Init, and at least one was: those of other nodes are in the same MPI_Init,
     /// and may still be on the way out of it.
     pub fn all(&self) -> bool {
         self.past > 0 && self.within == 0

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(10);
 /// Until a look that is to agree with the one before: more than [`crate::Settings::apart`] demands by itself.
 const AGREE: Duration = Duration::from_millis(6);
-/// Looks at ranks that do not move before it is left to the regular ones.
-const TRIES: u8 = 2;
+/// Between two regular looks there is at least so many times what one takes: with thousands of nodes that is more than their interval.
+const REST: u32 = 3;
+/// Looks at ranks that do not move before it is left to the regular ones. Over several nodes the first one only tells what the second is to agree with.
+const TRIES: u8 = 3;
 
 /// Looks of a [`Watch`] in time. Ranks that wait for each other are found within about [three glances](Watch::is_still) of 10 ms where all ranks
 /// are among them, and by the regular looks in any case.
@@ -21,6 +23,10 @@ pub struct Paced {
     glance: Instant,
     /// Looks since ranks were seen not to move.
     tries: u8,
+    /// When it was last seen that other nodes have not all answered, and whether they were asked for a regular look.
+    asked: Option<(Instant, bool)>,
+    /// When the look under way began.
+    began: Instant,
 }
 
 impl Paced {
@@ -33,36 +39,66 @@ impl Paced {
             next: now + interval,
             glance: now + GLANCE,
             tries: 0,
+            asked: None,
+            began: now,
         }
     }
 
-    /// When [`look`](Self::look) is to be called again.
+    /// When [`look`](Self::look) is to be called again, if other nodes say nothing before.
     pub fn due(&self) -> Instant {
-        self.next.min(self.glance)
+        let due = self.next.min(self.glance);
+        self.asked.map_or(due, |(at, _)| due.min(at + GLANCE))
     }
 
-    /// Looks if it is time. `None`: it is not, or the ranks do not wait for each other as far as a look between the regular ones tells.
+    /// Looks if it is time. `None`: it is not, or the ranks do not wait for each other as far as a look between the regular ones tells. Other nodes
+    /// are asked first: what is to be said to them is to be [taken](crate::Far::take) afterwards, and this called again when they have spoken.
     ///
     /// # Errors
     /// Of a regular look: the directory or a page in it cannot be read.
     pub fn look(&mut self, now: Instant) -> Option<Result<Look, WatchError>> {
-        if now >= self.next {
+        if let Some((_, regular)) = self.asked {
+            self.watch.far.ask_again(now);
+            if !self.watch.far.is_complete() {
+                self.asked = Some((now, regular));
+                return None;
+            }
+            self.asked = None;
+            return self.take(now, regular);
+        }
+        let regular = now >= self.next;
+        if regular {
             // Looks that were missed are not made up for.
             self.next = now + self.interval;
-            return Some(self.watch.look());
+        } else {
+            if now < self.glance {
+                return None;
+            }
+            self.glance = now + GLANCE;
+            if !self.watch.is_still() {
+                self.tries = 0;
+                return None;
+            }
+            if self.tries == TRIES {
+                return None;
+            }
+            self.tries += 1;
         }
-        if now < self.glance {
-            return None;
+        self.began = now;
+        if self.watch.far.is_empty() {
+            return self.take(now, regular);
         }
-        self.glance = now + GLANCE;
-        if !self.watch.is_still() {
-            self.tries = 0;
-            return None;
+        self.watch.far.ask(now, regular);
+        self.asked = Some((now, regular));
+        None
+    }
+
+    fn take(&mut self, now: Instant, regular: bool) -> Option<Result<Look, WatchError>> {
+        if regular {
+            let look = self.watch.look();
+            let end = Instant::now();
+            self.next = self.next.max(end + REST * (end - self.began));
+            return Some(look);
         }
-        if self.tries == TRIES {
-            return None;
-        }
-        self.tries += 1;
         // What fails is told of by a regular look.
         let look = self.watch.look_between().ok()?;
         if look.suspected().is_some() {

@@ -1,6 +1,7 @@
 //! What the kernel says of a process: whether it is there, stopped, and what CPU time it took (proc(5)).
 
 use idlewave_interpose::StateProcess;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(10);
 
 /// What the kernel says of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kernel {
     /// It is of another namespace or host: nothing is known.
     Unknown,

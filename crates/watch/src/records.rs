@@ -28,6 +28,8 @@ pub struct Seen {
     pub gone: bool,
     /// For how many looks in a row it has polled for the same, and polled again at each.
     pub unchanged: u32,
+    /// Whether it is not known to have been like this when the others were as they are: as if it moved.
+    pub moved: bool,
 }
 
 /// A snapshot, and what its numbers stand for.
@@ -104,6 +106,7 @@ fn state(seen: &Seen, groups: &Groups, settled: bool) -> RankState {
     let epochs = match record.unknown {
         // As if it moved: whatever its counters say, nothing follows from them.
         1.. => [1, 1],
+        0 if seen.moved => [1, 1],
         0 if ended => [0, 0],
         0 => record.epochs,
     };

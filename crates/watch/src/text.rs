@@ -54,9 +54,15 @@ impl Look {
             ));
         }
         lines.push("where the ranks are:".to_owned());
+        let here = self.ranks.first().map(|rank| &rank.host);
+        let several = self.ranks.iter().any(|rank| Some(&rank.host) != here);
         lines.extend(self.ranks.iter().take(64).map(|rank| {
+            let host = match several {
+                true => format!(" on {}", rank.host),
+                false => String::new(),
+            };
             format!(
-                "  rank {} (process {}): {}",
+                "  rank {} (process {}{host}): {}",
                 rank.rank,
                 rank.pid,
                 self.place(rank)

@@ -53,6 +53,7 @@ fn rank(mode: u8, wants: &[StateWant]) -> Seen {
         },
         gone: false,
         unchanged: 0,
+        moved: false,
     }
 }
 
@@ -149,6 +150,9 @@ fn a_rank_that_is_not_followed_moves_and_one_that_has_ended_sends_nothing() {
     of.record.epochs = [5, 5];
     assert_eq!(state(&of).doing, Doing::Exited);
     assert!(!state(&of).moved(), "killed while it wrote");
+    of.moved = true;
+    assert!(state(&of).moved(), "not known at the moment of the others");
+    of.moved = false;
     of.gone = false;
     assert!(state(&of).moved());
     for (phase, expected) in [

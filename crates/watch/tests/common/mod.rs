@@ -67,6 +67,19 @@ impl Place {
         arguments: &[&str],
         settings: Settings,
     ) -> Option<Running<'static>> {
+        self.start_on(1, mpi, ranks, arguments, settings)
+    }
+
+    /// Starts it with the pages of the ranks dealt out to as many directories, as if they were on as many nodes: `0` to `nodes - 1` in that of the
+    /// job. It is watched in the first.
+    pub fn start_on(
+        &self,
+        nodes: u32,
+        mpi: &Installation,
+        ranks: u32,
+        arguments: &[&str],
+        settings: Settings,
+    ) -> Option<Running<'static>> {
         let one = JOB.lock().unwrap_or_else(PoisonError::into_inner);
         let program = self.compile(mpi)?;
         let memory = Path::new("/dev/shm");
@@ -78,9 +91,15 @@ impl Place {
         let pages = pages.expect("a temporary directory");
         let mut launch = mpi.launch(ranks);
         Installation::kill_at_once(&mut launch);
-        launch.arg("env");
-        launch.arg(format!("LD_PRELOAD={}", self.library.display()));
-        launch.arg(format!("{DIRECTORY_VARIABLE}={}", pages.path().display()));
+        for node in 0..nodes {
+            std::fs::create_dir(pages.path().join(node.to_string())).expect("a directory");
+        }
+        let deal = format!(
+            "{DIRECTORY_VARIABLE}=$0/$((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} % {nodes})); \
+             LD_PRELOAD=$1; export {DIRECTORY_VARIABLE} LD_PRELOAD; shift; exec \"$@\""
+        );
+        launch.args(["sh", "-c", &deal]);
+        launch.args([pages.path(), &self.library]);
         launch.arg(program).args(arguments);
         let mut child = launch
             .stdout(Stdio::piped())
@@ -97,7 +116,7 @@ impl Place {
             }
         });
         Some(Running {
-            watch: Watch::with(pages.path(), settings),
+            watch: Watch::with(&pages.path().join("0"), settings),
             child,
             begun,
             pages,
@@ -140,13 +159,18 @@ impl Running<'_> {
     }
 
     /// Where the ranks' pages are.
-    pub fn pages(&self) -> &Path {
-        self.pages.path()
+    pub fn pages(&self) -> PathBuf {
+        self.pages_of(0)
+    }
+
+    /// Where the pages of a node's ranks are.
+    pub fn pages_of(&self, node: u32) -> PathBuf {
+        self.pages.path().join(node.to_string())
     }
 
     /// Waits until somebody else's looks tell of a deadlock: what `watch` has seen so far stays as it is.
     pub fn hangs(&self, interval: Duration, limit: Duration) -> bool {
-        let mut other = Watch::new(self.pages.path());
+        let mut other = Watch::new(&self.pages());
         let begin = Instant::now();
         while begin.elapsed() < limit {
             if other.look().expect("a look").deadlock().is_some() {

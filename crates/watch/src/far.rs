@@ -1,0 +1,175 @@
+//! The nodes whose ranks are watched from here: asks all of them, again until they have answered, and keeps what they said.
+
+use crate::sighting::Sighting;
+use crate::told::{Ask, Page, Told, ToldError};
+use idlewave_units::NodeId;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// A node that has not answered is asked again after this.
+const AGAIN: Duration = Duration::from_millis(30);
+/// One that says nothing for this long is gone, and its ranks are not known until it comes back.
+const SILENCE: Duration = Duration::from_secs(4);
+/// Parts of an answer: a node has no more ranks than this.
+const PARTS: u32 = 4_096;
+
+/// Other nodes. Without sockets: what is to be sent is [taken](Self::take), what came is [heard](Self::hear).
+#[derive(Debug, Default)]
+pub struct Far {
+    nodes: BTreeMap<NodeId, Node>,
+    round: Round,
+    out: Vec<(NodeId, Vec<u8>)>,
+}
+
+/// Which look it is, and what was asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    number: u64,
+    regular: bool,
+}
+
+#[derive(Debug)]
+struct Node {
+    host: String,
+    still: Option<bool>,
+    heard: Instant,
+    asked: Instant,
+    /// The last round that it has answered as a whole.
+    answered: u64,
+    /// Parts of the answer under way.
+    parts: BTreeMap<u32, Vec<Page>>,
+    pages: BTreeMap<u32, Sighting>,
+}
+
+impl Far {
+    /// Whether no other node is known.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Host names of the nodes that are known.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.nodes.values().map(|node| node.host.as_str())
+    }
+
+    /// Takes in what a node said.
+    ///
+    /// # Errors
+    /// It is nothing that nodes say. Nothing has changed then.
+    pub fn hear(&mut self, now: Instant, from: NodeId, bytes: &[u8]) -> Result<(), ToldError> {
+        match Told::decode(bytes)? {
+            Told::Here { host, still } => {
+                let node = self.nodes.entry(from).or_insert_with(|| Node {
+                    host: String::new(),
+                    still: None,
+                    heard: now,
+                    asked: now,
+                    answered: 0,
+                    parts: BTreeMap::new(),
+                    pages: BTreeMap::new(),
+                });
+                (node.host, node.still, node.heard) = (host, still, now);
+            }
+            Told::Looked {
+                round,
+                part,
+                parts,
+                ranks,
+            } => {
+                let current = self.round.number;
+                let Some(node) = self.nodes.get_mut(&from) else {
+                    return Ok(());
+                };
+                node.heard = now;
+                let fits = part < parts && parts <= PARTS;
+                if !fits || round != current || node.answered == current {
+                    return Ok(());
+                }
+                node.parts.insert(part, ranks);
+                if node.parts.len() < parts as usize {
+                    return Ok(());
+                }
+                node.answered = current;
+                let mut before = std::mem::take(&mut node.pages);
+                for page in std::mem::take(&mut node.parts).into_values().flatten() {
+                    let number = page.number;
+                    let sighting = page.sighting(before.remove(&number), now, current);
+                    node.pages.insert(number, sighting);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a round: asks all nodes what there is. What they answer counts when all have, see [`is_complete`](Self::is_complete).
+    pub fn ask(&mut self, now: Instant, regular: bool) {
+        self.round = Round {
+            number: self.round.number + 1,
+            regular,
+        };
+        for (id, node) in &mut self.nodes {
+            node.parts.clear();
+            node.ask(*id, now, self.round, &mut self.out);
+        }
+    }
+
+    /// Asks again who has not answered, and forgets who says nothing any more.
+    pub fn ask_again(&mut self, now: Instant) {
+        self.nodes.retain(|_, node| now < node.heard + SILENCE);
+        let round = self.round;
+        let missing = self.nodes.iter_mut();
+        for (id, node) in missing.filter(|(_, node)| node.answered != round.number) {
+            if now >= node.asked + AGAIN {
+                node.ask(*id, now, round, &mut self.out);
+            }
+        }
+    }
+
+    /// Whether all nodes have answered.
+    pub fn is_complete(&self) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.all(|node| node.answered == self.round.number)
+    }
+
+    /// The round that was begun last, from 1.
+    pub(crate) fn round(&self) -> u64 {
+        self.round.number
+    }
+
+    /// Says to all nodes that nobody asks any more.
+    pub fn end(&mut self) {
+        let nodes = self.nodes.keys();
+        self.out.extend(nodes.map(|id| (*id, Ask::End.encode())));
+    }
+
+    /// What is to be sent to whom.
+    pub fn take(&mut self) -> Vec<(NodeId, Vec<u8>)> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whether no rank of any node moves, as far as they said; `None`: there is none.
+    pub(crate) fn is_still(&self) -> Option<bool> {
+        let said = self.nodes.values().filter_map(|node| node.still);
+        said.reduce(|one, other| one && other)
+    }
+
+    /// Processes of all nodes.
+    pub(crate) fn sightings(&self) -> impl Iterator<Item = &Sighting> {
+        self.nodes.values().flat_map(|node| node.pages.values())
+    }
+}
+
+impl Node {
+    fn ask(&mut self, id: NodeId, now: Instant, round: Round, out: &mut Vec<(NodeId, Vec<u8>)>) {
+        self.asked = now;
+        let whole = self.pages.iter().filter(|(_, seen)| seen.has_tables());
+        let ask = Ask::Look {
+            round: round.number,
+            regular: round.regular,
+            have: whole
+                .filter_map(|(number, seen)| Some((*number, seen.epoch?)))
+                .collect(),
+        };
+        out.push((id, ask.encode()));
+    }
+}

@@ -1,0 +1,158 @@
+//! The state pages of a directory: those of the processes of one job on this node.
+
+use crate::error::WatchError;
+use crate::process::{Kernel, Kernels};
+use crate::sighting::Sighting;
+use idlewave_interpose::state::EXTENSION;
+use idlewave_interpose::{InterposeError, StatePage, StateProcess};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Reads pages again and again.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    directory: PathBuf,
+    kernels: Kernels,
+    pages: BTreeMap<OsString, Tracked>,
+    pub(crate) looks: u64,
+}
+
+/// A page, and what earlier looks have seen of it.
+#[derive(Debug)]
+struct Tracked {
+    page: StatePage,
+    /// Its number, in the order in which pages were found.
+    number: u32,
+    /// The epoch at the glance before.
+    glanced: Option<u64>,
+    seen: Sighting,
+}
+
+impl Pages {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            kernels: Kernels::here(),
+            pages: BTreeMap::new(),
+            looks: 0,
+        }
+    }
+
+    /// What is known of all processes.
+    pub(crate) fn sightings(&self) -> impl Iterator<Item = &Sighting> {
+        self.pages.values().map(|of| &of.seen)
+    }
+
+    /// The same, with the numbers of their pages.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Sighting)> {
+        self.pages.values().map(|of| (of.number, &of.seen))
+    }
+
+    /// Processes that are there, by what they say of themselves.
+    pub(crate) fn processes(&self) -> Vec<StateProcess> {
+        let there = self.sightings().filter(|of| of.gone.is_none());
+        there.map(|of| of.process.clone()).collect()
+    }
+
+    /// Reads how far processes are, and no more.
+    pub(crate) fn glimpse(&mut self) -> Result<(), WatchError> {
+        self.find()?;
+        for of in self.pages.values_mut() {
+            of.page.read(&mut of.seen.record);
+            of.seen.kernel = self.kernels.ask(&of.seen.process);
+        }
+        Ok(())
+    }
+
+    /// Whether all processes that are known are in calls that may wait, the same as at the glance before; `None`: there are none.
+    pub(crate) fn is_still(&mut self) -> Option<bool> {
+        let mut still = None;
+        for of in self.pages.values_mut().filter(|of| of.seen.gone.is_none()) {
+            let epoch = of.page.epoch();
+            let same = of.glanced.replace(epoch) == Some(epoch);
+            let waits = same && epoch % 2 == 0 && of.page.may_wait();
+            still = Some(still.unwrap_or(true) && waits);
+        }
+        still
+    }
+
+    /// Looks once: afterwards all that is [known](Self::sightings) is of one moment, but for records of which the epochs differ.
+    pub(crate) fn look(&mut self, now: Instant, regular: bool) -> Result<(), WatchError> {
+        self.find()?;
+        self.looks += 1;
+        // All first epochs before all records, and those before all second epochs.
+        for of in self.pages.values_mut() {
+            of.seen.record.epochs[0] = of.page.epoch();
+        }
+        for of in self.pages.values_mut() {
+            of.page.read(&mut of.seen.record);
+        }
+        for of in self.pages.values_mut() {
+            of.seen.record.epochs[1] = of.page.close();
+        }
+        for of in self.pages.values_mut() {
+            of.ask(&self.kernels, self.looks);
+            of.seen.track(now, self.looks, regular);
+        }
+        Ok(())
+    }
+
+    /// A regular look is over: the next one counts from here.
+    pub(crate) fn close(&mut self) {
+        for of in self.pages.values_mut() {
+            of.seen.cpu_before = of.seen.cpu();
+        }
+    }
+
+    /// Opens pages that are new.
+    fn find(&mut self) -> Result<(), WatchError> {
+        let directory = |source| WatchError::Directory {
+            path: self.directory.clone(),
+            source,
+        };
+        for entry in std::fs::read_dir(&self.directory).map_err(directory)? {
+            let path = entry.map_err(directory)?.path();
+            let name = path.file_name().unwrap_or_default().to_owned();
+            if path.extension().is_none_or(|e| e != EXTENSION) || self.pages.contains_key(&name) {
+                continue;
+            }
+            let page = match StatePage::open(&path) {
+                Ok(page) => page,
+                Err(InterposeError::NotReady(_)) => continue,
+                Err(InterposeError::File { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let seen = Sighting::new(page.process(), self.looks + 1);
+            let new = Tracked {
+                page,
+                number: self.pages.len() as u32,
+                glanced: None,
+                seen,
+            };
+            self.pages.insert(name, new);
+        }
+        Ok(())
+    }
+}
+
+impl Tracked {
+    /// Asks the kernel. After the page was read: a process that is gone by now may have written since, and then its page was read too early.
+    fn ask(&mut self, kernels: &Kernels, look: u64) {
+        if self.seen.gone.is_some() {
+            return;
+        }
+        self.seen.kernel = kernels.ask(&self.seen.process);
+        if self.seen.kernel == Kernel::Gone {
+            self.seen.gone = Some(look);
+            self.seen.record.epochs[0] = self.page.epoch();
+            self.page.read(&mut self.seen.record);
+            self.seen.record.epochs[1] = self.page.close();
+        }
+    }
+}
