@@ -92,6 +92,21 @@ impl Key {
         Ok(Self::from_bytes(&bytes))
     }
 
+    /// 32 random bytes in hexadecimal digits: a key that lives in the memory of those who share it, for [`Key::from_text`].
+    ///
+    /// # Errors
+    /// The kernel gives no random numbers.
+    pub fn random_text() -> Result<String, LinkError> {
+        let bytes: [u8; SHORTEST] = random()?;
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The key of a [text](Key::random_text); `None`: it is another one.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let digits = text.len() == 2 * SHORTEST && text.bytes().all(|b| b.is_ascii_hexdigit());
+        digits.then(|| Self::from_bytes(text.as_bytes()))
+    }
+
     fn from_bytes(bytes: &[u8]) -> Self {
         Key(Secret::new(
             Coder::new(&[0; 32]).whole(&[b"idlewave link 1 key", bytes]),

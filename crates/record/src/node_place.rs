@@ -37,9 +37,17 @@ impl Place {
     /// # Errors
     /// No place for it, or one of that name that is not ours.
     pub fn open(job: &Job) -> io::Result<Self> {
+        Self::open_for(&job.id)
+    }
+
+    /// The same of a job that has nothing else than this number: 32 random hexadecimal digits.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_for(id: &str) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for base in bases() {
-            match Self::open_in(&base, job) {
+            match Self::open_in(&base, id) {
                 Ok(place) => return Ok(place),
                 Err(error) => last = error,
             }
@@ -49,16 +57,16 @@ impl Place {
 
     /// Finds the directory of `job` on this node, if it is there.
     pub fn find(job: &Job) -> Option<Self> {
-        let directory = bases().map(|base| directory(&base, job)).find(|d| {
+        let directory = bases().map(|base| directory(&base, &job.id)).find(|d| {
             fs::symlink_metadata(d).is_ok_and(|found| found.is_dir() && found.uid() == user())
         })?;
         Some(Self { directory })
     }
 
-    /// The same as [`open`](Self::open) below a given directory.
-    pub(crate) fn open_in(base: &Path, job: &Job) -> io::Result<Self> {
+    /// The same as [`open_for`](Self::open_for) below a given directory.
+    pub(crate) fn open_in(base: &Path, id: &str) -> io::Result<Self> {
         sweep(base);
-        let directory = directory(base, job);
+        let directory = directory(base, id);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
@@ -278,15 +286,15 @@ fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Name of the directory of a job below `base`.
-fn directory(base: &Path, job: &Job) -> PathBuf {
+/// Name of the directory of the job of this number below `base`.
+fn directory(base: &Path, id: &str) -> PathBuf {
     // Processes that share /dev/shm but not their numbers cannot be recorded by one recorder; and a /tmp may even be on
     // a file system that other machines see.
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let apart = format!("{}{}", boot.trim(), numbers.display());
     let unique = crc32fast::hash(apart.as_bytes());
-    base.join(format!("idlewave-node-{}-{}-{unique:08x}", user(), job.id))
+    base.join(format!("idlewave-node-{}-{id}-{unique:08x}", user()))
 }
 
 /// Directories of this node only, the best first.
@@ -306,7 +314,7 @@ mod tests {
     fn place() -> (tempfile::TempDir, Job, Place) {
         let dir = tempfile::tempdir().unwrap();
         let job = Job::new(dir.path(), &[], true).unwrap();
-        let place = Place::open_in(dir.path(), &job).unwrap();
+        let place = Place::open_in(dir.path(), &job.id).unwrap();
         (dir, job, place)
     }
 
@@ -315,7 +323,7 @@ mod tests {
         let (dir, job, place) = place();
         let first = place.elect().unwrap();
         assert!(first.is_some());
-        let other = Place::open_in(dir.path(), &job).unwrap();
+        let other = Place::open_in(dir.path(), &job.id).unwrap();
         assert!(other.elect().unwrap().is_none());
         assert!(other.elect_sender(1).unwrap());
         assert!(!place.elect_sender(1).unwrap());
@@ -333,7 +341,7 @@ mod tests {
         place.set_ready(&environment).unwrap();
         let facts = NodeFacts::here();
         place.set_bundle(Path::new("/tmp/x"), &facts).unwrap();
-        let other = Place::open_in(dir.path(), &job).unwrap();
+        let other = Place::open_in(dir.path(), &job.id).unwrap();
         assert_eq!(other.ready(), Some(environment));
         assert_eq!(other.bundle(), Some((PathBuf::from("/tmp/x"), facts)));
         place.remove().unwrap();
@@ -368,15 +376,15 @@ mod tests {
         let age = |place: &Place| File::open(place.path()).unwrap().set_modified(old).unwrap();
         let other = Job::new(dir.path(), &job.command, true).unwrap();
         // Young, then old but recorded, then old and left.
-        Place::open_in(dir.path(), &other).unwrap();
+        Place::open_in(dir.path(), &other.id).unwrap();
         assert!(place.path().exists());
         let held = place.elect().unwrap();
         age(&place);
-        Place::open_in(dir.path(), &other).unwrap();
+        Place::open_in(dir.path(), &other.id).unwrap();
         assert!(place.path().exists());
         drop(held);
         age(&place);
-        Place::open_in(dir.path(), &other).unwrap();
+        Place::open_in(dir.path(), &other.id).unwrap();
         assert!(!place.path().exists() && !bundle.exists());
     }
 
@@ -386,7 +394,7 @@ mod tests {
         let (dir, job, place) = place();
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(
-            Place::open_in(dir.path(), &job).unwrap_err().kind(),
+            Place::open_in(dir.path(), &job.id).unwrap_err().kind(),
             io::ErrorKind::PermissionDenied
         );
     }
