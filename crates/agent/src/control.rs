@@ -33,7 +33,7 @@ pub enum Request {
     Observed {
         /// Its number.
         gang: u32,
-        /// Whether all ranks are past MPI_Init; `None`: some are on other nodes, or it is not known.
+        /// Whether all ranks are past MPI_Init; `None`: some are on nodes that are not heard of, or it is not known.
         initialised: Option<bool>,
         /// What they do.
         activity: Observation,

@@ -2,8 +2,10 @@
 
 mod ask;
 mod background;
+mod far;
 mod local;
 mod log;
+mod lookout;
 mod ranks;
 mod serve;
 mod slurm;
@@ -71,6 +73,12 @@ enum Gang {
     /// Start the ranks of a gang
     #[command(hide = true)]
     Ranks(starter::StarterArgs),
+    /// Be a rank of another node
+    #[command(hide = true)]
+    Relay(lookout::RelayArgs),
+    /// Tell what the ranks of this node wait for
+    #[command(hide = true)]
+    Lookout(lookout::LookoutArgs),
     /// Thaw what an agent froze when it dies
     #[command(hide = true)]
     Watchdog(serve::WatchdogArgs),
@@ -128,6 +136,8 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
         Gang::Watchdog(args) => serve::watchdog(&args),
         // Their signals are the command's own.
         Gang::Ranks(args) => starter::run_ranks(&args),
+        Gang::Relay(args) => lookout::run_relay(&args),
+        Gang::Lookout(args) => lookout::run_lookout(&args),
         Gang::Submit(args) => submit::submit(&args),
         Gang::Watch(args) => watch::run_watch(&args),
         Gang::Study(args) => until_stopped(|stop| study::run_study(&args, stop)),

@@ -1,13 +1,15 @@
 //! The ranks of a command that are looked at: the library that is preloaded into them, their pages, and how they are ended.
 
+use super::far::Lookouts;
 use super::words::Words;
 use crate::exit::{Exit, Failure};
 use idlewave_interpose::state::DIRECTORY_VARIABLE;
 use idlewave_interpose::write_library;
-use idlewave_record::{descendants, send, was_given};
+use idlewave_record::{Launcher, descendants, send, was_given};
 use idlewave_watch::{Job, Look, Paced, Watch};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -17,10 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Where directories of state pages are, and how their names begin; the number of the process follows.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "idlewave-watch-";
-/// Stands before the program in a launcher's command: on other nodes, and where the library is not, it changes nothing.
-const SHIM: &str = "d=$0 l=$1 h=$2; shift 3; read -r here </proc/sys/kernel/hostname; \
+/// Stands before the program in a launcher's command. On other nodes idlewave goes on from here, and where that is not, nothing is changed.
+const SHIM: &str = "d=$0 l=$1 h=$2 i=$3; shift 4; read -r here </proc/sys/kernel/hostname; \
     if [ \"$here\" = \"$h\" ] && [ -f \"$l\" ]; then \
-    LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$l\"; IDLEWAVE_STATE=$d; export LD_PRELOAD IDLEWAVE_STATE; fi; exec \"$@\"";
+    LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$l\"; IDLEWAVE_STATE=$d; export LD_PRELOAD IDLEWAVE_STATE; \
+    elif [ -n \"$IDLEWAVE_LOOKOUT\" ] && [ -x \"$i\" ]; then exec \"$i\" gang relay -- \"$@\"; fi; \
+    unset IDLEWAVE_LOOKOUT; exec \"$@\"";
 
 /// Ranks that are looked at.
 pub struct Ranks {
@@ -29,6 +33,8 @@ pub struct Ranks {
     pub words: Words,
     place: TempDir,
     library: PathBuf,
+    /// Those of other nodes are heard of there; `None` where there are none.
+    lookouts: Option<Lookouts>,
     /// When what is left is killed.
     ending: Option<Instant>,
 }
@@ -45,20 +51,41 @@ impl Ranks {
             words,
             place,
             library,
+            lookouts: None,
             ending: None,
         })
     }
 
-    /// Words that stand before the program in a launcher's command: the library is given to each program on this host.
-    pub fn shim(&self) -> Vec<OsString> {
+    /// Words that stand before the program in the command of this launcher, behind `shim`: the library is given to each program, on this host and, from
+    /// now on, on others. With variables for the launcher.
+    pub fn launch(
+        &mut self,
+        launcher: Launcher,
+        shim: &[OsString],
+    ) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+        // Without a port ranks of other nodes are not seen, which is said at the end.
+        self.lookouts = Lookouts::listen().ok();
+        let mut words = Vec::new();
+        if self.lookouts.is_some() {
+            words.extend(Lookouts::options(launcher));
+        }
+        words.extend_from_slice(shim);
+        words.extend(self.shim());
+        let variable = self.lookouts.iter().map(Lookouts::variable);
+        (words, variable.collect())
+    }
+
+    fn shim(&self) -> Vec<OsString> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let words: [&OsStr; 7] = [
+        let own = std::env::current_exe().unwrap_or_default();
+        let words: [&OsStr; 8] = [
             OsStr::new("sh"),
             OsStr::new("-c"),
             OsStr::new(SHIM),
             self.place.path().as_os_str(),
             self.library.as_os_str(),
             OsStr::new(host.trim()),
+            own.as_os_str(),
             OsStr::new("--"),
         ];
         words.map(OsStr::to_owned).to_vec()
@@ -83,9 +110,22 @@ impl Ranks {
         self.paced.due()
     }
 
+    /// What becomes readable when other nodes say something.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.lookouts.iter().map(AsFd::as_fd)
+    }
+
     /// Looks if it is time, and says what is new. A look that fails says nothing of the ranks: the program is not to suffer from it.
     pub fn look(&mut self, now: Instant) -> Option<Look> {
-        match self.paced.look(now)? {
+        let far = &mut self.paced.watch.far;
+        if let Some(lookouts) = &mut self.lookouts {
+            lookouts.hear(far);
+        }
+        let looked = self.paced.look(now);
+        if let Some(lookouts) = &mut self.lookouts {
+            lookouts.say(&mut self.paced.watch.far);
+        }
+        match looked? {
             Ok(look) => {
                 self.words.look(&look);
                 Some(look)
@@ -122,6 +162,18 @@ impl Ranks {
         for rank in self.paced.watch.processes() {
             if was_given(rank.pid, DIRECTORY_VARIABLE, own) {
                 send(rank.pid, SIGKILL);
+            }
+        }
+    }
+}
+
+impl Drop for Ranks {
+    /// Nobody is asked any more. Who does not hear it ends by itself.
+    fn drop(&mut self) {
+        if let Some(lookouts) = &mut self.lookouts {
+            for _ in 0..2 {
+                self.paced.watch.far.end();
+                lookouts.say(&mut self.paced.watch.far);
             }
         }
     }

@@ -80,7 +80,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     // With a launcher only the ranks bear the mark, on whichever node they are.
     let mark = format!("{}={token}", marked::VARIABLE);
     // Ranks with contexts are no ranks of MPI.
-    let ranks = match args.no_watch || args.context.is_some() {
+    let mut ranks = match args.no_watch || args.context.is_some() {
         true => None,
         false => Some(Ranks::prepare(Words::new(false), LOOK)?),
     };
@@ -101,8 +101,11 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
                         .with_next("leave --ranks out: the launcher says how many there are"),
                 );
             }
-            shim.extend(ranks.iter().flat_map(Ranks::shim));
-            (launch.with_shim(&args.command, &shim), Vec::new())
+            let watched = ranks
+                .as_mut()
+                .map(|ranks| ranks.launch(launch.launcher, &shim));
+            let (shim, environment) = watched.unwrap_or_else(|| (shim.clone(), Vec::new()));
+            (launch.with_shim(&args.command, &shim), environment)
         }
         None if ticket.is_some() => {
             let program = std::env::current_exe()
@@ -214,6 +217,7 @@ impl Submitted<'_> {
         let left = next.saturating_duration_since(now);
         let mut sockets = vec![end];
         sockets.extend(self.service.control.as_ref().map(AsFd::as_fd));
+        sockets.extend(self.ranks.iter().flat_map(Ranks::sockets));
         // Whatever ended it, everything is looked at.
         let _ = wait(&sockets, Some(clock::now() + Nanos::from(left)));
         self.service.listen();
@@ -377,7 +381,7 @@ fn known(look: &Look) -> Option<Known> {
     Some(match &look.job {
         Job::NoProcess => return None,
         Job::Initialising => (Some(false), Observation::Progressing),
-        // Ranks of other nodes may be on their way out of MPI_Init.
+        // Those that are not seen may be on their way out of MPI_Init.
         Job::Incomplete { .. } | Job::Unclear => (None, Observation::Progressing),
         Job::Progressing => (Some(true), Observation::Progressing),
         Job::Idle => (Some(true), Observation::Idle),

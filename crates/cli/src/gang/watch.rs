@@ -72,7 +72,10 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         // It says itself what to do.
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let (words, environment) = match launch {
-        Some(launch) => (launch.with_shim(&args.program, &ranks.shim()), Vec::new()),
+        Some(launch) => {
+            let (shim, environment) = ranks.launch(launch.launcher, &[]);
+            (launch.with_shim(&args.program, &shim), environment)
+        }
         None => (args.program.clone(), ranks.environment()),
     };
     let child = start(&words, &environment)?;
@@ -85,7 +88,9 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
             None => ranks.due().saturating_duration_since(Instant::now()),
             Some(_) => STEP,
         };
-        let _ = wait(&[end], Some(clock::now() + Nanos::from(left.min(STEP))));
+        let mut sockets = vec![end];
+        sockets.extend(ranks.sockets());
+        let _ = wait(&sockets, Some(clock::now() + Nanos::from(left.min(STEP))));
         let now = Instant::now();
         // What is being ended is told of as a deadlock no more.
         if ended.is_none() {

@@ -15,6 +15,7 @@ pub struct Words {
     told: Vec<u32>,
     /// Ranks that are not followed, and why.
     unknown: Option<String>,
+    /// Ranks seen and there are, where the last look that tells did not see all.
     missing: Option<(u32, u32)>,
     /// The first look that failed.
     trouble: Option<String>,
@@ -77,8 +78,14 @@ impl Words {
             Job::Deadlocked(_) => &mut seen.deadlocked,
             Job::Terminated => &mut seen.ended,
         } += 1;
-        if let Job::Incomplete { seen, size } = look.job {
-            self.missing = Some((seen, size));
+        match look.job {
+            Job::Incomplete { seen, size } => self.missing = Some((seen, size)),
+            Job::Progressing | Job::Idle | Job::Deadlocked(_) => self.missing = None,
+            Job::Terminated => {
+                let ranks = look.ranks.len() as u32;
+                self.missing = self.missing.filter(|(_, size)| ranks < *size);
+            }
+            Job::NoProcess | Job::Initialising | Job::Unclear => {}
         }
         if let Some(rank) = look.ranks.iter().find(|rank| rank.record.unknown != 0) {
             let text = || format!("rank {} is {}", rank.rank, look.place(rank));
@@ -149,10 +156,18 @@ impl Words {
                 "no MPI program was watched in {}: none was started, it is linked statically, or it ended before the first look",
                 round(after)
             ),
-            (true, Some((seen, size))) => format!(
-                "nothing is known: {} of {size} ranks are on other nodes, of which `idlewave gang watch` sees nothing",
-                size - seen
-            ),
+            (true, Some((ranks, size))) => {
+                let missing = size - ranks;
+                let known = match seen.progressing + seen.idle + seen.deadlocked {
+                    0 => "nothing is known".to_owned(),
+                    some => format!("{some} of {} looks saw all ranks", seen.looks),
+                };
+                format!(
+                    "{known}: {missing} of {size} ranks are on nodes that were not heard of; {} has to be there as here, and \
+                     to reach this node by UDP",
+                    std::env::current_exe().unwrap_or_default().display()
+                )
+            }
             (true, None) => {
                 let kinds = [
                     (seen.progressing, "progressing"),

@@ -1,0 +1,182 @@
+//! `idlewave gang relay`, which a launcher starts in the place of a rank on another node than the one that is watched from, and which becomes that rank;
+//! and `idlewave gang lookout`, of which the first rank of a node starts one.
+//!
+//! Whatever fails here, the program is run.
+
+use super::far::{Invitation, VARIABLE, number};
+use clap::Args;
+use idlewave_agent::wait;
+use idlewave_freeze::clock;
+use idlewave_interpose::state::DIRECTORY_VARIABLE;
+use idlewave_interpose::{FILE_NAME, write_library};
+use idlewave_link::{Address, Auth, Key, Link, Peer};
+use idlewave_record::Place;
+use idlewave_units::Nanos;
+use idlewave_watch::Lookout;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two glances at the ranks.
+const GLANCE: Nanos = Nanos::from_millis(10);
+/// An address at which nobody answers is left for the next one after this.
+const NEXT: Duration = Duration::from_millis(250);
+/// Who watches asks ten times a second, or seldomer by a long `--interval`. After this it may have ended, and when the ranks have as well
+/// nobody is waited for.
+const SILENCE: Duration = Duration::from_secs(12);
+
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// The program, with its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct LookoutArgs {
+    /// Look, rather than start who looks: the process that starts ranks is then no parent of it
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Becomes the program; an exit code where that fails.
+pub fn run_relay(args: &RelayArgs) -> ExitCode {
+    let Some((name, rest)) = args.program.split_first() else {
+        return ExitCode::from(2);
+    };
+    let mut command = Command::new(name);
+    command
+        .args(rest)
+        .env_remove(VARIABLE)
+        .envs(join().unwrap_or_default());
+    let error = command.exec();
+    eprintln!(
+        "idlewave: failed to start {}: {error}",
+        name.to_string_lossy()
+    );
+    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    })
+}
+
+/// What the program needs in its environment. The first process of the node that comes here starts the lookout.
+fn join() -> Option<Vec<(OsString, OsString)>> {
+    let text = std::env::var(VARIABLE).ok()?;
+    let invitation: Invitation = text.parse().ok()?;
+    let place = Place::open_for(&invitation.job).ok()?;
+    let mut library = place.path().join(FILE_NAME);
+    if !library.exists() {
+        library = write_library(place.path()).ok()?;
+    }
+    if let Ok(Some(held)) = place.elect() {
+        let mut lookout = Command::new(std::env::current_exe().ok()?);
+        // Without what marks the ranks: it is none of them.
+        lookout.env_clear().env(VARIABLE, &text).current_dir("/");
+        lookout.args(["gang", "lookout"]);
+        // As long as it has this file, it is the lookout of this node.
+        lookout.stdin(Stdio::from(held.file().try_clone().ok()?));
+        lookout.stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = lookout.process_group(0).status();
+    }
+    let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !preload.is_empty() {
+        preload.push(":");
+    }
+    preload.push(library);
+    let place = place.path().as_os_str().to_owned();
+    Some(vec![
+        ("LD_PRELOAD".into(), preload),
+        (DIRECTORY_VARIABLE.into(), place),
+    ])
+}
+
+/// Looks until nobody asks any more.
+pub fn run_lookout(args: &LookoutArgs) -> ExitCode {
+    if !args.stay {
+        return match std::env::current_exe() {
+            Ok(own) => {
+                keep_nothing();
+                let mut other = Command::new(own);
+                other.args(["gang", "lookout", "--stay"]).process_group(0);
+                ExitCode::from(u8::from(other.spawn().is_err()))
+            }
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let invitation = std::env::var(VARIABLE)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let Some(invitation) = invitation else {
+        eprintln!("idlewave: `gang lookout` is not meant to be called by hand");
+        return ExitCode::from(2);
+    };
+    match look(&invitation) {
+        Some(()) => ExitCode::SUCCESS,
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Has what this process was given closed in what it starts, but for the standard streams: launchers wait until the last one who has the socket that they gave
+/// to a rank has ended.
+fn keep_nothing() {
+    for entry in std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok());
+        if let Some(fd) = number.filter(|fd| *fd > 2) {
+            // SAFETY: a flag of a descriptor, which changes nothing in this process; one that is closed by now is refused.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
+fn look(invitation: &Invitation) -> Option<()> {
+    let place = Place::open_for(&invitation.job).ok()?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut lookout = Lookout::new(place.path(), host.trim().to_owned());
+    let auth = Auth::Key(Key::from_text(&invitation.key)?);
+    let any = Address::Udp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let mut link = Link::bind(Peer::Agent(number().ok()?), auth, &any).ok()?;
+    let mut addresses = invitation.at.iter().cycle();
+    let (mut next, mut heard) = (Instant::now(), Instant::now());
+    while !lookout.is_ended() {
+        let now = Instant::now();
+        if !link.is_open(Peer::Controller) && now >= next {
+            link.know(Peer::Controller, Address::Udp(*addresses.next()?));
+            next = now + NEXT;
+        }
+        if let Some(bytes) = lookout.glance(now) {
+            // What cannot be sent is lost, as on its way.
+            let _ = link.send(clock::now(), Peer::Controller, &bytes);
+        }
+        let until = clock::now() + GLANCE;
+        let until = link.due().map_or(until, |due| until.min(due));
+        wait(&[link.as_fd()], Some(until)).ok()?;
+        while let Ok(Some((_, bytes))) = link.receive(clock::now()) {
+            heard = Instant::now();
+            // What is not understood is not answered.
+            for answer in lookout.hear(heard, &bytes).unwrap_or_default() {
+                let _ = link.send(clock::now(), Peer::Controller, &answer);
+            }
+        }
+        if now >= heard + SILENCE {
+            if !lookout.has_ranks().unwrap_or(false) {
+                break;
+            }
+            // It may be stopped, and ask again.
+            heard = now;
+        }
+    }
+    let _ = place.remove();
+    Some(())
+}
