@@ -19,7 +19,30 @@ fn main() -> io::Result<()> {
     goal_seeds(&corpus.join("goal"))?;
     program_seeds(&corpus.join("program"))?;
     selfish_seeds(&corpus.join("selfish"))?;
-    topology_seeds(&corpus.join("topology"))
+    topology_seeds(&corpus.join("topology"))?;
+    lookout_seeds(&corpus.join("lookout"))
+}
+
+/// Two ranks that wait for each other, as a node tells of them in two looks, and what it is asked.
+fn lookout_seeds(dir: &Path) -> io::Result<()> {
+    let rank = |rank: u32| {
+        format!(
+            r#"{{"number":{rank},"process":{{"pid":7,"start":5,"pid_namespace":9,"host":"a"}},"kernel":{{"There":{{"stopped":false,"cpu":{{"secs":0,"nanos":30000000}}}}}},"cpu_before":{{"secs":0,"nanos":0}},"still":{{"secs":1,"nanos":0}},"spent":[[{{"secs":1,"nanos":0}},{{"secs":0,"nanos":0}}]],"unchanged":3,"bare":false,"record":{{"phase":"Running","rank":{rank},"size":2,"unknown":0,"epochs":[6,6],"mode":1,"partial":false,"function":3,"wants":[{{"Receive":{{"communicator":9,"from":{},"tag":7,"slot":null}}}}],"polls":0,"posted":[],"communicators":[{{"key":9,"members":2,"world":true,"entered":1,"last":{{"class":1,"which":0,"root":0}}}}],"pairs":[{{"communicator":9,"peer":{},"sent":{{"Tags":[[7,1]]}},"received":{{"Sum":1}}}}]}}}}"#,
+            1 - rank,
+            1 - rank
+        )
+    };
+    let looked = |round: u32| {
+        let ranks = [rank(0), rank(1)].join(",");
+        format!(r#"{{"looked":{{"round":{round},"part":0,"parts":1,"ranks":[{ranks}]}}}}"#)
+    };
+    let here = r#"{"here":{"host":"a","still":true}}"#;
+    let ask = r#"{"look":{"round":1,"regular":true,"have":[[0,6]]}}"#;
+    fs::create_dir_all(dir)?;
+    fs::write(
+        dir.join("hang"),
+        [here, &looked(2), &looked(3), ask].join("\n"),
+    )
 }
 
 /// Programs with every part of the language.
