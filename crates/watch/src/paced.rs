@@ -47,7 +47,7 @@ impl Paced {
     /// When [`look`](Self::look) is to be called again, if other nodes say nothing before.
     pub fn due(&self) -> Instant {
         let due = self.next.min(self.glance);
-        self.asked.map_or(due, |(at, _)| due.min(at + GLANCE))
+        self.asked.map_or(due, |(at, _)| at + GLANCE)
     }
 
     /// Looks if it is time. `None`: it is not, or the ranks do not wait for each other as far as a look between the regular ones tells. Other nodes

@@ -322,16 +322,18 @@ fn a_node_that_is_silent_makes_the_job_incomplete_and_comes_back() {
         job.net.under_way.clear();
         // What is sent to it is lost.
         let begin = Instant::now();
-        let mut look = None;
+        let (mut look, mut at_once) = (None, 0);
         while begin.elapsed() < LIMIT && look.is_none() {
             let now = Instant::now();
             look = job.paced.look(now).map(|look| look.expect("a look"));
             job.paced.watch.far.take();
+            at_once += u32::from(job.paced.due() <= now);
             let whole = |look: &Look| !matches!(look.job, Job::Incomplete { seen: 1, size: 2 });
             look = look.filter(|look| !whole(look));
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(look.is_some(), "{}", mpi.name);
+        assert!(at_once < 5, "who waits for an answer sleeps: {at_once}");
         job.lookouts = lookouts;
         let look = job.until(|look| look.deadlock().is_some()).expect("a look");
         assert!(look.deadlock().is_some(), "{}: {look:?}", mpi.name);
