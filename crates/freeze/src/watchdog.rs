@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the watchdog says when it listens.
@@ -30,7 +30,8 @@ const LONGEST_LINE: usize = libc::PIPE_BUF;
 #[derive(Debug)]
 pub struct Watchdog {
     child: Child,
-    pipe: Arc<Mutex<ChildStdin>>,
+    /// Without a lock: a line is written as a whole, and a thread of real-time priority must not wait for one that has none.
+    pipe: Arc<ChildStdin>,
     groups: AtomicU64,
 }
 
@@ -59,11 +60,11 @@ impl Watchdog {
         // From here on dropping it ends the program.
         let watchdog = Watchdog {
             child,
-            pipe: Arc::new(Mutex::new(stdin)),
+            pipe: Arc::new(stdin),
             groups: AtomicU64::new(0),
         };
         await_ready(stdout).map_err(FreezeError::Watchdog)?;
-        never_wait(&*watchdog.lock()).map_err(failed)?;
+        never_wait(&*watchdog.pipe).map_err(failed)?;
         let owner = Pid::new(std::process::id());
         let start = crate::process::stat(owner).map_or(0, |stat| stat.start);
         say(&watchdog.pipe, &format!("owner {owner} {start}"))?;
@@ -87,7 +88,7 @@ impl Watchdog {
 
     /// Whether it still watches: what guards no more cannot be frozen.
     pub fn serves(&self) -> bool {
-        !poll(&[self.lock().as_raw_fd()], 0, 0)
+        !poll(&[self.pipe.as_raw_fd()], 0, 0)
     }
 
     /// A line for one group.
@@ -97,11 +98,6 @@ impl Watchdog {
             // Only that no two are equal matters.
             group: self.groups.fetch_add(1, Ordering::Relaxed),
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, ChildStdin> {
-        // The pipe is whole whatever a thread that held it did.
-        self.pipe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,14 +173,13 @@ fn never_wait(pipe: &impl AsRawFd) -> io::Result<()> {
     }
 }
 
-fn say(pipe: &Mutex<ChildStdin>, line: &str) -> Result<(), FreezeError> {
+fn say(mut pipe: &ChildStdin, line: &str) -> Result<(), FreezeError> {
     if line.len() >= LONGEST_LINE || line.contains('\n') {
         return Err(FreezeError::Watchdog(format!(
             "a path is too long or has several lines: `{}`",
             idlewave_units::foreign::cut(&idlewave_units::foreign::one_line(line))
         )));
     }
-    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     // Short enough to be written as a whole or not at all (pipe(7)).
     match pipe.write_all(format!("{line}\n").as_bytes()) {
         Ok(()) => Ok(()),
@@ -193,9 +188,9 @@ fn say(pipe: &Mutex<ChildStdin>, line: &str) -> Result<(), FreezeError> {
 }
 
 /// What one group says to the watchdog.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pipe: Arc<Mutex<ChildStdin>>,
+    pipe: Arc<ChildStdin>,
     group: u64,
 }
 
@@ -234,8 +229,7 @@ impl Line {
     }
     /// Whether somebody listens: the pipe of one that has ended is broken.
     pub(crate) fn check(&self) -> Result<(), FreezeError> {
-        let pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
-        match poll(&[pipe.as_raw_fd()], 0, 0) {
+        match poll(&[self.pipe.as_raw_fd()], 0, 0) {
             false => Ok(()),
             true => Err(FreezeError::Unguarded),
         }
