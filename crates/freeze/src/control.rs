@@ -6,6 +6,7 @@
 use crate::clock::{look_until, now};
 use crate::error::FreezeError;
 use crate::freezer::Kind;
+use crate::moves::Moves;
 use idlewave_units::{Nanos, Pid};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -221,6 +222,16 @@ pub(crate) fn enter(directory: &Path, pid: Pid) -> Result<(), FreezeError> {
 
 /// Thaws a group, sends its processes home and removes it. Nothing to do where it is gone.
 pub(crate) fn release(kind: Kind, directory: &Path, homes: &Homes) -> Result<(), FreezeError> {
+    release_when(&Moves::default(), kind, directory, homes)
+}
+
+/// As [`release`], moving processes when that may be.
+pub(crate) fn release_when(
+    moves: &Moves,
+    kind: Kind,
+    directory: &Path,
+    homes: &Homes,
+) -> Result<(), FreezeError> {
     if !directory.exists() {
         return Ok(());
     }
@@ -231,8 +242,8 @@ pub(crate) fn release(kind: Kind, directory: &Path, homes: &Homes) -> Result<(),
         for pid in members(directory).unwrap_or_default() {
             let home = homes.of.get(&pid).unwrap_or(&homes.default);
             // The home may have been removed; the default is the caller's own, or the next round's.
-            if enter(home, pid).is_err() {
-                let _ = enter(&homes.default, pid);
+            if moves.go(|| enter(home, pid)).is_err() {
+                let _ = moves.go(|| enter(&homes.default, pid));
             }
         }
         match fs::remove_dir(directory) {

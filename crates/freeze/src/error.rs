@@ -62,6 +62,14 @@ pub enum FreezeError {
         /// What the kernel said last.
         state: String,
     },
+    /// A process is being moved between control groups, for which a freeze would have to wait; nothing was frozen.
+    #[error(
+        "freeze within {limit}: a process is being moved between control groups, and the kernel does one after the other"
+    )]
+    Moving {
+        /// How long it was waited for.
+        limit: Nanos,
+    },
     /// Not everything stopped in time, and thawing it failed too.
     #[error("freeze within {limit}; thaw again: {source}")]
     NotThawedAgain {

@@ -1,9 +1,11 @@
 //! The processes of one job, stopped and thawed together.
 
+use crate::brake::Brake;
 use crate::control::{self, Control, Homes, State};
 use crate::error::FreezeError;
 use crate::freezer::{Freezer, Kind};
 use crate::mounts;
+use crate::moves::Moves;
 use crate::process::{self, Uid};
 use crate::signals::Signals;
 use crate::watchdog::{Line, Watchdog};
@@ -11,6 +13,7 @@ use idlewave_units::{Nanos, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How often an added tree is read again for children that were born meanwhile. Only children of exempt processes, which are
 /// born outside, can keep coming.
@@ -34,7 +37,7 @@ pub struct Added {
 
 #[derive(Debug)]
 enum Means {
-    Control { control: Control, homes: Homes },
+    Control { control: Arc<Control>, homes: Homes },
     Signals(Signals),
 }
 
@@ -47,6 +50,7 @@ pub struct Group {
     means: Means,
     exempt: BTreeSet<Pid>,
     line: Option<Line>,
+    moves: Arc<Moves>,
     given_up: bool,
 }
 
@@ -66,7 +70,7 @@ impl Group {
         let means = match freezer {
             Freezer::Signals => Means::Signals(Signals::new(user)),
             Freezer::V2 { parent } | Freezer::V1 { parent } => Means::Control {
-                control: Freezer::make(freezer.kind(), parent)?,
+                control: Arc::new(Freezer::make(freezer.kind(), parent)?),
                 homes: Homes {
                     default: parent.clone(),
                     of: BTreeMap::new(),
@@ -79,6 +83,7 @@ impl Group {
             means,
             exempt: [Pid::new(std::process::id()), Pid::new(1)].into(),
             line: None,
+            moves: Arc::default(),
             given_up: false,
         })
     }
@@ -109,6 +114,22 @@ impl Group {
         Ok(())
     }
 
+    /// From now on this moves processes only when that may be.
+    pub fn yield_to(&mut self, moves: &Arc<Moves>) {
+        self.moves = Arc::clone(moves);
+    }
+
+    /// What another thread can freeze and thaw it by, under the watchdog that it has now; none with signals.
+    pub fn brake(&self) -> Option<Brake> {
+        match &self.means {
+            Means::Control { control, .. } => Some(Brake {
+                control: Arc::clone(control),
+                line: self.line.clone(),
+            }),
+            Means::Signals(_) => None,
+        }
+    }
+
     /// Never stops this process, which is to be named before it is added with others: a launcher's daemon. Its children are
     /// stopped; those that it has after [`Group::add`] are found when that is called again, or at once with signals by
     /// [`Group::add_session`]: one that keeps having children keeps such a group from being confirmed.
@@ -133,7 +154,7 @@ impl Group {
             return Ok(());
         }
         let home = homes.of.get(&pid).unwrap_or(&homes.default).clone();
-        match control::enter(&home, pid) {
+        match self.moves.go(|| control::enter(&home, pid)) {
             // It has ended meanwhile.
             Err(FreezeError::NoProcess(_)) => Ok(()),
             other => other,
@@ -223,10 +244,10 @@ impl Group {
         if let Some(line) = &self.line {
             line.home(pid, &home)?;
         }
-        control::enter(control.directory(), pid)?;
+        self.moves.go(|| control::enter(control.directory(), pid))?;
         if !same() {
             // The number has gone to somebody else between the look and the move: that one is none of ours.
-            let _ = control::enter(&home, pid);
+            let _ = self.moves.go(|| control::enter(&home, pid));
             return Err(FreezeError::NoProcess(pid));
         }
         if homes.of.is_empty() {
@@ -318,7 +339,7 @@ impl Group {
         self.given_up = true;
         match &mut self.means {
             Means::Control { control, homes } => {
-                control::release(self.kind, control.directory(), homes)?;
+                control::release_when(&self.moves, self.kind, control.directory(), homes)?;
             }
             Means::Signals(signals) => {
                 signals.thaw(self.line.as_ref())?;

@@ -10,21 +10,25 @@
 //! Nothing here spins: a controller of real-time priority that polled without sleeping would keep the very threads from
 //! running that have to stop ([`clock`]).
 
+mod brake;
 pub mod clock;
 mod control;
 mod error;
 mod freezer;
 mod group;
 mod mounts;
+mod moves;
 mod process;
 mod realtime;
 mod recover;
 mod signals;
 mod watchdog;
 
+pub use brake::Brake;
 pub use error::FreezeError;
 pub use freezer::{Choice, Freezer, Kind};
 pub use group::{Added, Frozen, Group};
+pub use moves::Moves;
 pub use process::{Uid, open as open_process};
 pub use realtime::{become_realtime, lock_memory};
 pub use recover::recover;

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Act, Counters, LIMIT, STILL, await_that, cgroups, end, freezers, states};
-use idlewave_freeze::{FreezeError, Freezer, Group, Uid};
+use idlewave_freeze::{FreezeError, Freezer, Group, Kind, Moves, Uid};
 use idlewave_units::{Nanos, Pid};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Not a test: what the children of the tests do.
@@ -47,6 +48,43 @@ fn a_frozen_busy_loop_makes_no_progress_and_a_thawed_one_does() {
         group.remove().unwrap();
         counters.await_progress();
         assert_eq!(cgroups(act.pid()), before, "{freezer:?}");
+    }
+}
+
+#[test]
+fn what_another_thread_adds_to_a_frozen_group_is_frozen_until_it_thaws() {
+    for freezer in freezers() {
+        let moves = Arc::new(Moves::new(freezer.kind()));
+        let (counters, others) = (Counters::new(1), Counters::new(1));
+        let (first, second) = (counters.busy(1), others.busy(1));
+        let mut group = Group::create(&freezer, Uid::own()).unwrap();
+        group.yield_to(&moves);
+        group.add(first.pid()).unwrap();
+        let Some(brake) = group.brake() else {
+            assert_eq!(freezer, Freezer::Signals);
+            continue;
+        };
+        moves.pause(LIMIT).unwrap();
+        brake.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL), "{freezer:?}");
+        std::thread::scope(|scope| {
+            let adding = scope.spawn(|| group.add(second.pid()).unwrap());
+            if freezer.kind() == Kind::V2 {
+                others.await_progress();
+                assert_eq!(brake.members().unwrap(), [first.pid()]);
+            }
+            moves.resume();
+            adding.join().unwrap();
+        });
+        // Confirmed again, with whom has come.
+        brake.freeze(LIMIT).unwrap();
+        assert!(counters.stand_still(STILL) && others.stand_still(STILL));
+        brake.thaw().unwrap();
+        counters.await_progress();
+        others.await_progress();
+        group.remove().unwrap();
+        brake.freeze(LIMIT).unwrap_err();
+        others.await_progress();
     }
 }
 
