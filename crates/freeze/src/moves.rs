@@ -10,7 +10,7 @@ use crate::error::FreezeError;
 use crate::freezer::Kind;
 use idlewave_units::Nanos;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// Nobody moves, and anybody may.
 const FREE: u8 = 0;
@@ -29,6 +29,8 @@ pub struct Moves {
     /// Of the values above. A move happens between the exchanges that begin and end it (acquire and release), so that whoever has paused
     /// has all of it behind it.
     state: AtomicU8,
+    /// Somebody waits to pause: of many moves, one after the other, the next does not begin. Only a hint, so in no order with others.
+    wanted: AtomicBool,
     shares: bool,
 }
 
@@ -37,6 +39,7 @@ impl Moves {
     pub fn new(kind: Kind) -> Self {
         Self {
             state: AtomicU8::new(FREE),
+            wanted: AtomicBool::new(false),
             shares: kind == Kind::V2,
         }
     }
@@ -49,9 +52,11 @@ impl Moves {
         if !self.shares {
             return Ok(());
         }
+        self.wanted.store(true, Ordering::Relaxed);
         let paused = look_until(now(), limit, || {
             Ok::<_, Infallible>((self.take(PAUSED) || self.is_paused()).then_some(()))
         });
+        self.wanted.store(false, Ordering::Relaxed);
         match paused {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(FreezeError::Moving { limit }),
@@ -72,12 +77,12 @@ impl Moves {
             .compare_exchange(PAUSED, FREE, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Moves when that may be.
-    pub(crate) fn go<T>(&self, moves: impl FnOnce() -> T) -> T {
+    /// Moves something when that may be, and waits for that, asleep.
+    pub fn go<T>(&self, moves: impl FnOnce() -> T) -> T {
         if !self.shares {
             return moves();
         }
-        while !self.take(MOVING) {
+        while self.wanted.load(Ordering::Relaxed) || !self.take(MOVING) {
             sleep_until(now() + LOOK_EVERY);
         }
         let moved = moves();
@@ -97,6 +102,7 @@ impl Default for Moves {
     fn default() -> Self {
         Self {
             state: AtomicU8::new(FREE),
+            wanted: AtomicBool::new(false),
             shares: false,
         }
     }
@@ -105,7 +111,6 @@ impl Default for Moves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
 
     const SHORT: Nanos = Nanos::from_millis(20);
@@ -120,9 +125,11 @@ mod tests {
             scope.spawn(move || {
                 moves.go(|| {
                     begin.send(()).unwrap();
-                    ended.recv().unwrap();
+                    // Or the test has failed.
+                    let _ = ended.recv();
                 });
             });
+            let end = end;
             begun.recv().unwrap();
             let refused = moves.pause(SHORT);
             assert!(matches!(refused, Err(FreezeError::Moving { limit }) if limit == SHORT));
@@ -152,6 +159,28 @@ mod tests {
             mover.join().unwrap();
         });
         assert!(moved.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn who_moves_one_after_the_other_lets_others_pause_in_between() {
+        let (moves, end) = (Moves::new(Kind::V2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    moves.go(|| sleep_until(now() + Nanos::from_millis(2)));
+                }
+            });
+            let pauses = (0..5).map(|_| {
+                // It moves again by now.
+                sleep_until(now() + Nanos::from_millis(5));
+                let paused = moves.pause(Nanos::from_secs(5));
+                moves.resume();
+                paused.is_ok()
+            });
+            let all = pauses.fold(true, |all, paused| all & paused);
+            end.store(true, Ordering::Relaxed);
+            assert!(all);
+        });
     }
 
     #[test]
