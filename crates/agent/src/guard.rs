@@ -4,6 +4,7 @@ use idlewave_freeze::{FreezeError, Watchdog};
 use idlewave_units::Nanos;
 use std::ffi::OsString;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// Between two attempts to start one.
@@ -13,7 +14,7 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 #[derive(Debug)]
 pub struct Guard {
     words: Vec<OsString>,
-    watchdog: Watchdog,
+    watchdog: Arc<Watchdog>,
     /// One that is being started: that takes milliseconds, or seconds on a busy node, which a switch must not wait for.
     coming: Option<Receiver<Result<Watchdog, FreezeError>>>,
     again: Nanos,
@@ -25,7 +26,7 @@ impl Guard {
     /// # Errors
     /// It does not serve, or there is no word.
     pub fn start(words: Vec<OsString>) -> Result<Guard, FreezeError> {
-        let watchdog = begin(&words)?;
+        let watchdog = Arc::new(begin(&words)?);
         Ok(Guard {
             words,
             watchdog,
@@ -35,7 +36,7 @@ impl Guard {
     }
 
     /// The one that watches.
-    pub fn watchdog(&self) -> &Watchdog {
+    pub fn watchdog(&self) -> &Arc<Watchdog> {
         &self.watchdog
     }
 
@@ -55,7 +56,7 @@ impl Guard {
             self.coming = None;
             let another = come.is_some();
             if let Some(watchdog) = come {
-                self.watchdog = watchdog;
+                self.watchdog = Arc::new(watchdog);
             }
             return another;
         }

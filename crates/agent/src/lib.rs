@@ -15,6 +15,7 @@ mod fault;
 mod guard;
 mod held;
 pub mod marked;
+mod mover;
 mod network;
 mod node;
 #[cfg(test)]

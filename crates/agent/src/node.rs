@@ -170,7 +170,11 @@ impl<C: Courier> Node<C> {
         if self.gangs.mending() {
             until = until.min(clock::now() + MEND);
         }
-        let mut sockets = vec![self.courier.socket(), self.scout.socket()];
+        let mut sockets = vec![
+            self.courier.socket(),
+            self.scout.socket(),
+            self.gangs.socket(),
+        ];
         sockets.extend(self.witnesses.sockets());
         let ready = wait(&sockets, Some(until))?;
         while let Some((name, epoch)) = self.timers.due(self.clock.now(clock::now())) {
@@ -182,7 +186,12 @@ impl<C: Courier> Node<C> {
         if ready.get(1) == Some(&true) {
             self.sighted();
         }
-        if ready.iter().skip(2).any(|ready| *ready) {
+        // More under control is for the next look to tell.
+        if ready.get(2) == Some(&true) && self.gangs.moved(clock::now()) {
+            self.renew_witnesses();
+            self.scout.look_now();
+        }
+        if ready.iter().skip(3).any(|ready| *ready) {
             self.renew_witnesses();
         }
         if clock::now() >= self.tell_at {
@@ -253,14 +262,16 @@ impl<C: Courier> Node<C> {
     }
 
     fn sighted(&mut self) {
-        let Some(seen) = self.scout.take() else {
+        let Some(mut seen) = self.scout.take() else {
             return;
         };
         let now = clock::now();
+        let ended = self.gangs.sighted(&seen.found, now);
+        // Ranks that still have to be moved are nobody's yet.
+        seen.found.retain(|gang, _| !self.gangs.is_moving(*gang));
         if self.network.sighted(&seen.found) {
             self.tell_at = now;
         }
-        let ended = self.gangs.sighted(&seen.found, now);
         self.gangs.measured(&seen.cpu);
         self.renew_witnesses();
         self.news = true;

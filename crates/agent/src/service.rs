@@ -183,7 +183,7 @@ pub fn serve_node(
         repeat: Nanos::from_millis(5),
         join: Nanos::from_millis(200),
     };
-    let gangs = Gangs::new(freezer, guard, FREEZE_LIMIT);
+    let gangs = Gangs::new(freezer, guard, FREEZE_LIMIT)?;
     let mut node = Node::new(settings, post, gangs)?;
     if let Address::Udp(at) = &listen {
         node.listen_at(at.ip());

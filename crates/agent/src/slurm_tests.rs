@@ -149,10 +149,11 @@ fn what_slurm_tracks_stays_in_its_group_and_is_stopped_all_the_same() {
     let freezer = Freezer::choose().freezer;
     let moves = freezer.kind() != Kind::Signals;
     for tracked in [true, false] {
-        let mut gangs = Gangs::new(freezer.clone(), None, Nanos::from_secs(5));
+        let mut gangs = Gangs::new(freezer.clone(), None, Nanos::from_secs(5)).unwrap();
         gangs.set(&[spec(1, Mark::Slurm(1))]);
         let found = BTreeMap::from([(GangId::new(1), vec![marked(process.pid(), tracked, false)])]);
         gangs.sighted(&found, Nanos::ZERO);
+        gangs.settle();
         assert_eq!(gangs.seen(Nanos::ZERO)[0].trouble, None);
         let moved = of(process.pid(), "cgroup") != home;
         assert_eq!(moved, moves && !tracked);
@@ -178,12 +179,13 @@ fn a_launcher_that_was_born_in_the_group_leaves_it() {
     };
     let freezer = Freezer::choose().freezer;
     let moves = freezer.kind() != Kind::Signals;
-    let mut gangs = Gangs::new(freezer, None, Nanos::from_secs(5));
+    let mut gangs = Gangs::new(freezer, None, Nanos::from_secs(5)).unwrap();
     gangs.set(&[spec(1, Mark::Slurm(1))]);
     let mut look = |launchers: Vec<Marked>| {
         let mut all = vec![marked(shell.pid(), false, false)];
         all.extend(launchers);
         gangs.sighted(&BTreeMap::from([(GangId::new(1), all)]), Nanos::ZERO);
+        gangs.settle();
         assert_eq!(gangs.seen(Nanos::ZERO)[0].trouble, None);
         gangs.freeze(Slot::All).unwrap();
         let (moved, rests) = (of(child, "cgroup") != home, stopped(child));
@@ -212,7 +214,7 @@ fn ranks_count_by_step_and_what_a_script_runs_beside_them_unsettles_nothing() {
         (Mark::Slurm(1), [0, 1, 0]),
         (Mark::Token("t".to_owned()), [0, 0, 0]),
     ] {
-        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5));
+        let mut gangs = Gangs::new(Freezer::Signals, None, Nanos::from_secs(5)).unwrap();
         gangs.set(&[spec(1, mark)]);
         let all = [
             vec![beside(0), rank(1, 0), rank(2, 1)],

@@ -129,7 +129,7 @@ impl Service {
                 repeat: Nanos::from_millis(5),
                 join: Nanos::from_millis(50),
             };
-            let gangs = Gangs::new(freezer, None, Nanos::from_millis(50));
+            let gangs = Gangs::new(freezer, None, Nanos::from_millis(50)).unwrap();
             let mut node = Node::new(settings, letters, gangs).unwrap();
             let stop = Arc::clone(&stop);
             threads.push(std::thread::spawn(move || {
