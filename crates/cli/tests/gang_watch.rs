@@ -71,6 +71,19 @@ fn a_deadlock_is_told_once_and_ends_the_job_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_rank_that_crashed_is_no_deadlock_while_its_launcher_ends_the_others() {
+    each(|mpi, program| {
+        let done = watch(mpi, &["--kill", "--timeout", "50s"], program, &["crash"]);
+        assert!(
+            !matches!(done.code, Some(0 | 6 | 124)),
+            "{}: {done:?}",
+            mpi.name
+        );
+        assert!(!done.stderr.contains("deadlock:"), "{}: {done:?}", mpi.name);
+    });
+}
+
+#[test]
 fn without_kill_the_job_goes_on_until_its_time_is_over() {
     each(|mpi, program| {
         let done = watch(mpi, &["--timeout", "4s"], program, &["mismatch"]);

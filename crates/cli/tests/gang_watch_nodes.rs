@@ -136,8 +136,72 @@ fn nodes_without_idlewave_are_not_watched_and_that_is_said() {
         };
         let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
         assert_eq!(done.code, Some(0), "{all}");
-        let words = "nothing is known: 2 of 4 ranks are on nodes that were not heard of; /tmp/iw has to be there as here";
+        let words = "nothing is known: 2 of 4 ranks are on nodes that were not heard of";
         assert!(done.stderr.contains(words), "{all}");
+        assert!(
+            done.stderr
+                .contains("the same idlewave is there as /tmp/iw\n"),
+            "{all}"
+        );
+    });
+}
+
+#[test]
+fn another_idlewave_on_a_node_does_not_keep_the_program_from_running() {
+    each(|program, launch| {
+        // It knows nothing of relays, as an older one.
+        let script = format!(
+            "set -- $IDLEWAVE_NODES\ncp \"$IDLEWAVE\" /tmp/iw\n\
+             \"$AGENT\" $2 \"printf '#!/bin/sh\\necho unknown; exit 2\\n' >/tmp/iw; chmod +x /tmp/iw\"\n\
+             /tmp/iw gang watch -- {launch} $PROGRAM pingpong 1"
+        );
+        let Some(done) = run(&script, program) else {
+            return;
+        };
+        let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
+        assert_eq!(done.code, Some(0), "{all}");
+        assert!(!done.stdout.contains("unknown"), "{all}");
+        assert!(
+            done.stderr
+                .contains("2 of 4 ranks are on nodes that were not heard of"),
+            "{all}"
+        );
+    });
+}
+
+#[test]
+fn a_job_whose_variables_are_listed_runs_and_keeps_them() {
+    with(&["openmpi4"], |program, _| {
+        let script = "FOO=bar \"$IDLEWAVE\" gang watch -- mpirun.openmpi -n 2 --map-by ppr:1:node --mca mca_base_env_list FOO sh -c 'echo foo=$FOO'";
+        let Some(done) = run(script, program) else {
+            return;
+        };
+        let all = format!("{}\n{}", done.stdout, done.stderr);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(0), "foo=bar\nfoo=bar\n"),
+            "{all}"
+        );
+    });
+}
+
+#[test]
+fn a_hang_is_told_though_a_cleaner_removed_the_pages_of_a_node() {
+    with(&["mpich4"], |program, launch| {
+        let script = format!(
+            "\"$IDLEWAVE\" gang watch --kill --timeout 30s -- {launch} $PROGRAM late & watch=$!\nset -- $IDLEWAVE_NODES\n\
+             for i in $(seq 200); do \"$AGENT\" $2 'ls /dev/shm/idlewave-*/*.state' >/dev/null 2>&1 && break; sleep 0.05; done\n\
+             sleep 1; \"$AGENT\" $2 'rm -r /dev/shm/idlewave-node-*'\nwait $watch"
+        );
+        let Some(done) = run(&script, program) else {
+            return;
+        };
+        let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
+        assert_eq!(done.code, Some(6), "{all}");
+        assert!(
+            done.stderr.contains("4 of 4 ranks will never go on"),
+            "{all}"
+        );
     });
 }
 

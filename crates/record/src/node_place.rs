@@ -271,8 +271,8 @@ fn sweep(base: &Path) {
         let place = Place {
             directory: entry.path(),
         };
-        // Held while it is removed: nobody begins to use it meanwhile.
-        if let Ok(Some(_held)) = place.elect() {
+        // Held while it is removed: nobody begins to use it meanwhile. Processes that are registered still may.
+        if let (Ok(Some(_held)), false) = (place.elect(), place.is_anybody_left()) {
             if let Some((bundle, _)) = place.bundle() {
                 let _ = fs::remove_dir_all(bundle);
             }

@@ -2,9 +2,9 @@
 
 use crate::look::{Initialised, Job, Look};
 use crate::process::Kernel;
-use crate::records::{Seen, snapshot};
+use crate::records::{Seen, Small, Snapped, snapshot};
 use crate::sighting::Sighting;
-use idlewave_gang::state::{State, judge};
+use idlewave_gang::state::{State, Verdict, judge};
 use idlewave_interpose::StatePhase;
 use idlewave_units::Rank;
 use std::collections::BTreeMap;
@@ -23,6 +23,11 @@ pub struct Settings {
     pub apart: Duration,
     /// Looks in a row at which a rank polls for the same before that counts as waiting.
     pub polls: u32,
+    /// How long all ranks of a deadlock must have been where they are before small sends between nodes count as stuck, with a remark: how fast a network
+    /// takes them is not known.
+    pub slow: Duration,
+    /// How long after a rank ended without MPI_Finalize nothing is told: its launcher is about to end the others.
+    pub crash: Duration,
 }
 
 impl Default for Settings {
@@ -32,6 +37,8 @@ impl Default for Settings {
             cpu: Duration::from_millis(20),
             apart: Duration::from_millis(5),
             polls: 10,
+            slow: Duration::from_secs(10),
+            crash: Duration::from_secs(3),
         }
     }
 }
@@ -103,6 +110,7 @@ impl Assessor {
                 return Look {
                     job,
                     verdict: None,
+                    slow: false,
                     ranks: Vec::new(),
                     communicators: Vec::new(),
                     initialised: scene.init(),
@@ -114,6 +122,7 @@ impl Assessor {
             return Look {
                 job: Job::Terminated,
                 verdict: None,
+                slow: false,
                 ranks: shown,
                 communicators: Vec::new(),
                 initialised: scene.init(),
@@ -125,6 +134,7 @@ impl Assessor {
                 record: of.record.clone(),
                 gone: of.gone.is_some(),
                 unchanged: of.unchanged,
+                node: of.node,
                 moved: match scene.agree {
                     Agree::Here => false,
                     Agree::Twice => of.fresh,
@@ -133,8 +143,8 @@ impl Assessor {
             })
             .collect();
         let tracked: Vec<&Sighting> = ranks.values().copied().collect();
-        // As if every send were stuck; and if some may not be, as if none were.
-        let mut snapped = snapshot(&seen, true, self.settings.polls);
+        // As if every send were stuck that does not leave its node; and if some may not be, as if none were.
+        let mut snapped = snapshot(&seen, Small::Near, self.settings.polls);
         let mut verdict = judge(&snapped.snapshot);
         if let State::Deadlocked(deadlock) = &verdict.state {
             let dead = deadlock.ranks.iter();
@@ -144,12 +154,25 @@ impl Assessor {
             if (now_dead.is_some() && now_dead == before) || settled(dead, now, &self.settings) {
                 *kept = now_dead;
             } else {
-                snapped = snapshot(&seen, false, self.settings.polls);
+                snapped = snapshot(&seen, Small::Open, self.settings.polls);
                 verdict = judge(&snapped.snapshot);
             }
         }
+        let found = matches!(verdict.state, State::Deadlocked(_));
+        let stuck = match found || scene.agree == Agree::Here {
+            true => None,
+            false => self.stuck(&seen, &tracked, now),
+        };
+        let slow = stuck.is_some();
+        if let Some(stuck) = stuck {
+            (snapped, verdict) = stuck;
+        }
+        let crashed = ranks
+            .values()
+            .any(|of| of.crashed_within(now, self.settings.crash));
         let job = match &verdict.state {
             State::Terminated => Job::Terminated,
+            State::Deadlocked(_) if crashed => Job::Progressing,
             State::Deadlocked(deadlock)
                 if deadlock.ranks.iter().all(|rank| {
                     tracked
@@ -167,10 +190,33 @@ impl Assessor {
         Look {
             job,
             verdict: Some(verdict),
+            slow,
             ranks: shown,
             communicators: snapped.communicators,
             initialised: scene.init(),
         }
+    }
+
+    /// Ranks that wait for each other if no small send between nodes is on its way any more: all of them have been where they are for very long.
+    fn stuck(
+        &self,
+        seen: &[Seen],
+        tracked: &[&Sighting],
+        now: Instant,
+    ) -> Option<(Snapped, Verdict)> {
+        let snapped = snapshot(seen, Small::All, self.settings.polls);
+        let verdict = judge(&snapped.snapshot);
+        let State::Deadlocked(deadlock) = &verdict.state else {
+            return None;
+        };
+        let since = deadlock
+            .ranks
+            .iter()
+            .map(|rank| tracked.get(rank.index()).map(|of| of.since));
+        let still = since
+            .into_iter()
+            .all(|since| since.is_some_and(|at| now >= at + self.settings.slow));
+        still.then_some((snapped, verdict))
     }
 }
 

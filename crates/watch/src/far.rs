@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A node that has not answered is asked again after this.
 const AGAIN: Duration = Duration::from_millis(30);
-/// One that says nothing for this long is gone, and its ranks are not known until it comes back.
+/// One that does not answer for this long is gone, and its ranks are not known until it comes back.
 const SILENCE: Duration = Duration::from_secs(4);
 /// Parts of an answer: a node has no more ranks than this.
 const PARTS: u32 = 4_096;
@@ -26,14 +26,16 @@ pub struct Far {
 struct Round {
     number: u64,
     regular: bool,
+    begun: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Node {
     host: String,
     still: Option<bool>,
-    heard: Instant,
     asked: Instant,
+    /// It did not answer for too long: nobody waits for it until it does.
+    lost: bool,
     /// The last round that it has answered as a whole.
     answered: u64,
     /// Parts of the answer under way.
@@ -62,13 +64,13 @@ impl Far {
                 let node = self.nodes.entry(from).or_insert_with(|| Node {
                     host: String::new(),
                     still: None,
-                    heard: now,
                     asked: now,
+                    lost: false,
                     answered: 0,
                     parts: BTreeMap::new(),
                     pages: BTreeMap::new(),
                 });
-                (node.host, node.still, node.heard) = (host, still, now);
+                (node.host, node.still) = (host, still);
             }
             Told::Looked {
                 round,
@@ -80,7 +82,6 @@ impl Far {
                 let Some(node) = self.nodes.get_mut(&from) else {
                     return Ok(());
                 };
-                node.heard = now;
                 let fits = part < parts && parts <= PARTS;
                 if !fits || round != current || node.answered == current {
                     return Ok(());
@@ -89,11 +90,16 @@ impl Far {
                 if node.parts.len() < parts as usize {
                     return Ok(());
                 }
-                node.answered = current;
+                (node.answered, node.lost) = (current, false);
                 let mut before = std::mem::take(&mut node.pages);
                 for page in std::mem::take(&mut node.parts).into_values().flatten() {
                     let number = page.number;
-                    let sighting = page.sighting(before.remove(&number), now, current);
+                    let sighting = page.sighting(
+                        from.get().wrapping_add(1),
+                        before.remove(&number),
+                        now,
+                        current,
+                    );
                     node.pages.insert(number, sighting);
                 }
             }
@@ -106,6 +112,7 @@ impl Far {
         self.round = Round {
             number: self.round.number + 1,
             regular,
+            begun: Some(now),
         };
         for (id, node) in &mut self.nodes {
             node.parts.clear();
@@ -113,22 +120,26 @@ impl Far {
         }
     }
 
-    /// Asks again who has not answered, and forgets who says nothing any more.
+    /// Asks again who has not answered, and gives up who has not for too long.
     pub fn ask_again(&mut self, now: Instant) {
-        self.nodes.retain(|_, node| now < node.heard + SILENCE);
         let round = self.round;
+        let late = round.begun.is_some_and(|begun| now >= begun + SILENCE);
         let missing = self.nodes.iter_mut();
         for (id, node) in missing.filter(|(_, node)| node.answered != round.number) {
-            if now >= node.asked + AGAIN {
+            if late {
+                node.lost = true;
+                node.pages.clear();
+            }
+            if now >= node.asked + AGAIN && !node.lost {
                 node.ask(*id, now, round, &mut self.out);
             }
         }
     }
 
-    /// Whether all nodes have answered.
+    /// Whether all nodes have answered that are not given up.
     pub fn is_complete(&self) -> bool {
         let mut nodes = self.nodes.values();
-        nodes.all(|node| node.answered == self.round.number)
+        nodes.all(|node| node.lost || node.answered == self.round.number)
     }
 
     /// The round that was begun last, from 1.
@@ -149,7 +160,8 @@ impl Far {
 
     /// Whether no rank of any node moves, as far as they said; `None`: there is none.
     pub(crate) fn is_still(&self) -> Option<bool> {
-        let said = self.nodes.values().filter_map(|node| node.still);
+        let nodes = self.nodes.values().filter(|node| !node.lost);
+        let said = nodes.filter_map(|node| node.still);
         said.reduce(|one, other| one && other)
     }
 

@@ -27,6 +27,6 @@ pub use far::Far;
 pub use look::{Initialised, Job, Look, RankLook};
 pub use lookout::{Lookout, LookoutError};
 pub use paced::Paced;
-pub use records::{Seen, Snapped, snapshot};
+pub use records::{Seen, Small, Snapped, snapshot};
 pub use told::{Ask, Page, Told, ToldError};
 pub use watch::Watch;

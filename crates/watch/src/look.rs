@@ -11,6 +11,8 @@ pub struct Look {
     pub job: Job,
     /// What follows from this look alone; `None` where there is nothing to judge.
     pub verdict: Option<Verdict>,
+    /// Whether the deadlock that it shows rests on sends to other nodes that may just be slow on their way.
+    pub slow: bool,
     /// Ranks that are seen, by rank.
     pub ranks: Vec<RankLook>,
     /// By number of a communicator in the verdict: its key, and whether it is MPI_COMM_WORLD.

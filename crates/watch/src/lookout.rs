@@ -2,7 +2,6 @@
 
 use crate::error::WatchError;
 use crate::pages::Pages;
-use crate::process::Kernel;
 use crate::told::{Ask, Page, Told, ToldError, answer};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,7 +74,11 @@ impl Lookout {
             Some((last, _)) if *last > round => return Ok(Vec::new()),
             _ => {}
         }
-        self.pages.look(now, regular)?;
+        // Of what is known already it is told all the same, though its directory may be gone.
+        let found = self.pages.look(now, regular);
+        if self.pages.sightings().next().is_none() {
+            found?;
+        }
         let have: BTreeMap<u32, u64> = have.into_iter().collect();
         let seen = self.pages.numbered();
         let pages = seen.map(|(number, of)| Page::of(number, of, now, have.get(&number).copied()));
@@ -90,15 +93,6 @@ impl Lookout {
     /// Whether it was said that nobody asks any more.
     pub fn is_ended(&self) -> bool {
         self.ended
-    }
-
-    /// Whether a process that it looks at is still there.
-    ///
-    /// # Errors
-    /// The directory or a page cannot be read.
-    pub fn has_ranks(&mut self) -> Result<bool, WatchError> {
-        self.pages.glimpse()?;
-        Ok(self.pages.sightings().any(|of| of.kernel != Kernel::Gone))
     }
 }
 
@@ -142,7 +136,7 @@ mod tests {
         assert!(lookout.hear(now, &[1, 2, 3]).is_err());
         assert!(!lookout.is_ended());
         assert!(lookout.hear(now, &Ask::End.encode()).unwrap().is_empty());
-        assert!(lookout.is_ended() && !lookout.has_ranks().unwrap());
+        assert!(lookout.is_ended());
     }
 
     #[test]

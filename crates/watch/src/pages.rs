@@ -79,8 +79,11 @@ impl Pages {
     }
 
     /// Looks once: afterwards all that is [known](Self::sightings) is of one moment, but for records of which the epochs differ.
+    ///
+    /// # Errors
+    /// The directory, or a new page in it, cannot be read. What was known before has been looked at all the same.
     pub(crate) fn look(&mut self, now: Instant, regular: bool) -> Result<(), WatchError> {
-        self.find()?;
+        let found = self.find();
         self.looks += 1;
         // All first epochs before all records, and those before all second epochs.
         for of in self.pages.values_mut() {
@@ -93,10 +96,10 @@ impl Pages {
             of.seen.record.epochs[1] = of.page.close();
         }
         for of in self.pages.values_mut() {
-            of.ask(&self.kernels, self.looks);
+            of.ask(&self.kernels, self.looks, now);
             of.seen.track(now, self.looks, regular);
         }
-        Ok(())
+        found
     }
 
     /// A regular look is over: the next one counts from here.
@@ -143,13 +146,13 @@ impl Pages {
 
 impl Tracked {
     /// Asks the kernel. After the page was read: a process that is gone by now may have written since, and then its page was read too early.
-    fn ask(&mut self, kernels: &Kernels, look: u64) {
+    fn ask(&mut self, kernels: &Kernels, look: u64, now: Instant) {
         if self.seen.gone.is_some() {
             return;
         }
         self.seen.kernel = kernels.ask(&self.seen.process);
         if self.seen.kernel == Kernel::Gone {
-            self.seen.gone = Some(look);
+            (self.seen.gone, self.seen.gone_at) = (Some(look), Some(now));
             self.seen.record.epochs[0] = self.page.epoch();
             self.page.read(&mut self.seen.record);
             self.seen.record.epochs[1] = self.page.close();

@@ -5,7 +5,8 @@
 //!
 //! Sends: that a small one is waited for says nothing, it may be copied and over in a moment, and a wait for all of several
 //! requests does not tell which are still open. So a small send counts as waited for only where it alone can hold its call, and only when
-//! `settled` says that all ranks had the time to end what ends by itself. From [`idlewave_interpose::state::LARGE`] bytes on, or in synchronous mode, a send waits for its
+//! [`Small`] says that all ranks had the time to end what ends by itself. Between nodes no time is enough: a library copies such a send into a
+//! socket, which takes it as fast as the network does. From [`idlewave_interpose::state::LARGE`] bytes on, or in synchronous mode, a send waits for its
 //! receive like anything else.
 
 use idlewave_gang::state::{
@@ -19,6 +20,18 @@ use idlewave_interpose::{
 use idlewave_units::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which sends that may be copied count as stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Small {
+    /// None.
+    Open,
+    /// Those to ranks of the same node: every rank that is in a call has been in it for long enough, and had enough CPU time in it, to end what
+    /// ends by itself there.
+    Near,
+    /// All.
+    All,
+}
+
 /// What is known of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -30,6 +43,8 @@ pub struct Seen {
     pub unchanged: u32,
     /// Whether it is not known to have been like this when the others were as they are: as if it moved.
     pub moved: bool,
+    /// Its node, by any number.
+    pub node: u32,
 }
 
 /// A snapshot, and what its numbers stand for.
@@ -41,11 +56,19 @@ pub struct Snapped {
     pub communicators: Vec<(u64, bool)>,
 }
 
-/// The snapshot of all ranks of a world, in their order. `settled`: every rank that is in a call has been in it for long enough,
-/// and had enough CPU time in it, to end what ends by itself. `polls`: see [`Snapshot::polls`].
-pub fn snapshot(ranks: &[Seen], settled: bool, polls: u32) -> Snapped {
+/// The snapshot of all ranks of a world, in their order. `polls`: see [`Snapshot::polls`].
+pub fn snapshot(ranks: &[Seen], small: Small, polls: u32) -> Snapped {
     let groups = Groups::new(ranks);
-    let states = ranks.iter().map(|seen| state(seen, &groups, settled));
+    let states = ranks.iter().map(|seen| {
+        let stuck = |to: u32| match small {
+            Small::Open => false,
+            Small::Near => ranks
+                .get(to as usize)
+                .is_some_and(|other| other.node == seen.node),
+            Small::All => true,
+        };
+        state(seen, &groups, &stuck)
+    });
     Snapped {
         snapshot: Snapshot {
             ranks: states.collect(),
@@ -100,7 +123,7 @@ impl Groups {
     }
 }
 
-fn state(seen: &Seen, groups: &Groups, settled: bool) -> RankState {
+fn state(seen: &Seen, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> RankState {
     let record = &seen.record;
     let ended = seen.gone || matches!(record.phase, StatePhase::Finalising | StatePhase::Finalised);
     let epochs = match record.unknown {
@@ -113,7 +136,7 @@ fn state(seen: &Seen, groups: &Groups, settled: bool) -> RankState {
     let doing = if ended {
         Doing::Exited
     } else {
-        doing(seen, groups, settled).unwrap_or(Doing::Computing)
+        doing(seen, groups, stuck).unwrap_or(Doing::Computing)
     };
     let taken: BTreeSet<u32> = record.wants.iter().filter_map(slot).collect();
     let posted = record.posted.iter();
@@ -220,12 +243,12 @@ fn collective(what: &StateCollective) -> Collective {
 }
 
 /// `None`: what it waits for is not known, or it does not wait.
-fn doing(seen: &Seen, groups: &Groups, settled: bool) -> Option<Doing> {
+fn doing(seen: &Seen, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> Option<Doing> {
     let record = &seen.record;
     if record.phase != StatePhase::Running || record.unknown != 0 {
         return None;
     }
-    let wait = wait(record, groups, settled)?;
+    let wait = wait(record, groups, stuck)?;
     let call = record.function;
     Some(match record.mode {
         mode::ALL | mode::ANY => Doing::Blocked { call, wait },
@@ -237,7 +260,7 @@ fn doing(seen: &Seen, groups: &Groups, settled: bool) -> Option<Doing> {
     })
 }
 
-fn wait(record: &StateRecord, groups: &Groups, settled: bool) -> Option<Wait> {
+fn wait(record: &StateRecord, groups: &Groups, stuck: &dyn Fn(u32) -> bool) -> Option<Wait> {
     let any = match record.mode {
         mode::ALL | mode::POLL_ALL => false,
         mode::ANY | mode::POLL_ANY => true,
@@ -253,10 +276,11 @@ fn wait(record: &StateRecord, groups: &Groups, settled: bool) -> Option<Wait> {
         let request = request(want, communicator);
         match want {
             StateWant::Send {
+                to,
                 synchronous: false,
                 large: false,
                 ..
-            } => match (settled, any) {
+            } => match (stuck(*to), any) {
                 (true, true) => certain.push(request),
                 (true, false) => small.push(request),
                 (false, _) => partial = true,

@@ -21,6 +21,10 @@ pub(crate) struct Sighting {
     /// Look at which it was found, and at which its process was found to be gone.
     pub(crate) found: u64,
     pub(crate) gone: Option<u64>,
+    /// When that was.
+    pub(crate) gone_at: Option<Instant>,
+    /// Its node, by any number.
+    pub(crate) node: u32,
     /// CPU time at the look before.
     pub(crate) cpu_before: Option<Duration>,
     /// The first look at which its epoch was what it is.
@@ -45,6 +49,8 @@ impl Sighting {
             kernel: Kernel::Unknown,
             found,
             gone: None,
+            gone_at: None,
+            node: 0,
             cpu_before: None,
             since: Instant::now(),
             spent: VecDeque::new(),
@@ -101,6 +107,12 @@ impl Sighting {
     pub(crate) fn ended(&self) -> bool {
         let phase = self.record.phase;
         self.gone.is_some() || matches!(phase, StatePhase::Finalising | StatePhase::Finalised)
+    }
+
+    /// Whether it ended by itself, or by a signal, where it was, and not longer than `time` ago: its launcher is about to end the others.
+    pub(crate) fn crashed_within(&self, now: Instant, time: Duration) -> bool {
+        let over = matches!(self.record.phase, StatePhase::Finalised);
+        !over && self.gone_at.is_some_and(|at| now < at + time)
     }
 
     /// CPU time that it had since a moment, at least; `None` where it is stopped or that is not known.

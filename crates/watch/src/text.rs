@@ -15,22 +15,25 @@ impl Look {
         let deadlock = self.deadlock()?;
         let ranks = deadlock.ranks.len();
         let all = self.ranks.len();
+        let remark = match (deadlock.polling, self.slow) {
+            (true, _) => ", if the loops of tests among them have no other way out",
+            (false, true) => ", unless messages to other nodes are just slow on their way",
+            (false, false) => "",
+        };
         let mut lines = vec![format!(
-            "deadlock: {ranks} of {all} ranks will never go on{}",
-            if deadlock.polling {
-                ", if the loops of tests among them have no other way out"
-            } else {
-                ""
-            }
+            "deadlock: {ranks} of {all} ranks will never go on{remark}"
         )];
         match &deadlock.cause {
             Cause::Cycle { links, .. } => {
                 lines.push("each waits for the next:".to_owned());
                 lines.extend(links.iter().map(|link| self.link(link)));
+                // Requests of one wait may all be alike.
+                lines.dedup();
             }
             Cause::Knot { links } => {
                 lines.push("each waits for any of several, and all of them wait:".to_owned());
                 lines.extend(links.iter().take(16).map(|link| self.link(link)));
+                lines.dedup();
             }
             Cause::Exited { waits } => {
                 lines.push("the one waited for has ended:".to_owned());

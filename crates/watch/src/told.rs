@@ -71,6 +71,8 @@ pub struct Page {
     still: Duration,
     spent: Vec<(Duration, Duration)>,
     unchanged: u32,
+    /// Since it was found to be gone.
+    gone: Option<Duration>,
     /// Whether the tables of the record are left out: the process moves, or they are known.
     bare: bool,
     record: StateRecord,
@@ -204,6 +206,7 @@ impl Page {
                 .map(|(at, cpu)| (now.saturating_duration_since(*at), *cpu))
                 .collect(),
             unchanged: seen.unchanged,
+            gone: seen.gone_at.map(|at| now.saturating_duration_since(at)),
             bare: left_out,
             record: match left_out {
                 true => bare(&seen.record),
@@ -212,8 +215,14 @@ impl Page {
         }
     }
 
-    /// The same as a sighting of this node, with what was known `before` of that process: it was told at `now`, at look `look`.
-    pub(crate) fn sighting(self, before: Option<Sighting>, now: Instant, look: u64) -> Sighting {
+    /// The same as a sighting of a process of `node`, with what was known `before` of it: it was told at `now`, at look `look`.
+    pub(crate) fn sighting(
+        self,
+        node: u32,
+        before: Option<Sighting>,
+        now: Instant,
+        look: u64,
+    ) -> Sighting {
         let ago = |age: Duration| now.checked_sub(age).unwrap_or(now);
         let mut record = self.record;
         let [first, second] = record.epochs;
@@ -248,6 +257,8 @@ impl Page {
                 Kernel::Gone => Some(before.and_then(|of| of.gone).unwrap_or(look)),
                 _ => None,
             },
+            gone_at: self.gone.map(ago),
+            node,
             cpu_before: self.cpu_before,
             since: ago(self.still),
             spent: self
@@ -357,9 +368,9 @@ mod tests {
         let now = Instant::now();
         let seen = sighting(record(3), now);
         let told = heard(&answer(5, vec![Page::of(0, &seen, now, None)]));
-        let first = told[&0].clone().sighting(None, now, 1);
+        let first = told[&0].clone().sighting(1, None, now, 1);
         assert!(first.fresh, "it was not told before");
-        let second = told[&0].clone().sighting(Some(first), now, 2);
+        let second = told[&0].clone().sighting(1, Some(first), now, 2);
         assert!(!second.fresh);
         assert_eq!(second.record, seen.record);
         assert_eq!((second.since, second.epoch), (seen.since, Some(6)));
@@ -369,11 +380,11 @@ mod tests {
         // Known at this epoch, its tables are not told again; and at another one nothing is known of it.
         let short = Page::of(0, &seen, now, Some(6));
         assert!(short.record.pairs.is_empty() && short.record.wants.is_empty());
-        let third = short.clone().sighting(Some(second.clone()), now, 3);
+        let third = short.clone().sighting(1, Some(second.clone()), now, 3);
         assert_eq!((third.record, third.fresh), (seen.record.clone(), false));
         let mut other = second;
         other.epoch = Some(4);
-        let lost = short.sighting(Some(other), now, 3);
+        let lost = short.sighting(1, Some(other), now, 3);
         assert!(lost.fresh && lost.record.epochs == [1, 1]);
     }
 
@@ -397,11 +408,11 @@ mod tests {
         );
         let first = last
             .clone()
-            .sighting(Some(page.sighting(None, now, 3)), now, 4);
+            .sighting(1, Some(page.sighting(1, None, now, 3)), now, 4);
         assert_eq!((first.fresh, first.gone), (true, Some(4)));
         seen.track(now, 5, true);
         assert!(!seen.fresh);
-        let second = last.sighting(Some(first), now, 5);
+        let second = last.sighting(1, Some(first), now, 5);
         assert_eq!((second.fresh, second.gone), (false, Some(4)));
     }
 
@@ -431,8 +442,8 @@ mod tests {
         let told = heard(&answer(5, pages.to_vec()));
         assert_eq!(told[&0].record, small.record);
         assert_eq!(told[&2].record, small.record);
-        let first = told[&1].clone().sighting(None, now, 1);
-        let second = told[&1].clone().sighting(Some(first), now, 2);
+        let first = told[&1].clone().sighting(1, None, now, 1);
+        let second = told[&1].clone().sighting(1, Some(first), now, 2);
         assert_eq!(second.record.epochs, [1, 1], "as if it moved");
         assert_eq!(
             (second.record.rank, second.record.pairs.len()),

@@ -6,7 +6,7 @@ use idlewave_interpose::{
     StateCollective, StateCommunicator, StateCount, StatePair, StatePhase, StateRecord, StateWant,
 };
 use idlewave_units::Rank;
-use idlewave_watch::{Seen, snapshot};
+use idlewave_watch::{Seen, Small, snapshot};
 
 const WORLD: u64 = 9;
 
@@ -54,12 +54,17 @@ fn rank(mode: u8, wants: &[StateWant]) -> Seen {
         gone: false,
         unchanged: 0,
         moved: false,
+        node: 0,
     }
 }
 
 fn doing(of: Seen, settled: bool) -> Doing {
     let other = rank(mode::NONE, &[]);
-    let snapped = snapshot(&[of, other], settled, 10);
+    let small = match settled {
+        true => Small::Near,
+        false => Small::Open,
+    };
+    let snapped = snapshot(&[of, other], small, 10);
     snapped.snapshot.ranks[0].doing.clone()
 }
 
@@ -102,6 +107,20 @@ fn a_small_send_is_waited_for_only_where_it_alone_holds_a_settled_call() {
 }
 
 #[test]
+fn a_small_send_to_another_node_is_under_way_however_long_it_takes() {
+    let of = rank(mode::ALL, &[send(1, false, false)]);
+    let mut other = rank(mode::NONE, &[]);
+    let doing = |other: &Seen, small| {
+        let snapped = snapshot(&[of.clone(), other.clone()], small, 10);
+        snapped.snapshot.ranks[0].doing.clone()
+    };
+    assert!(matches!(doing(&other, Small::Near), Doing::Blocked { .. }));
+    other.node = 7;
+    assert_eq!(doing(&other, Small::Near), Doing::Computing);
+    assert!(matches!(doing(&other, Small::All), Doing::Blocked { .. }));
+}
+
+#[test]
 fn what_is_left_out_may_end_a_call_that_needs_one_and_not_one_that_needs_all() {
     let get = receive(1, None);
     let small = send(1, false, false);
@@ -123,7 +142,7 @@ fn a_communicator_of_which_a_member_is_not_seen_is_waited_for_by_nobody() {
     of.record.communicators[0].members = 3;
     let mut other = rank(mode::NONE, &[]);
     other.record.communicators[0].members = 3;
-    let snapped = snapshot(&[of.clone(), other], true, 10);
+    let snapped = snapshot(&[of.clone(), other], Small::Near, 10);
     assert_eq!(snapped.snapshot.ranks[0].doing, Doing::Computing);
     // Members that do not agree on how many they are.
     of.record.communicators[0].members = 1;
@@ -136,7 +155,7 @@ fn a_rank_that_is_not_followed_moves_and_one_that_has_ended_sends_nothing() {
     of.record.unknown = unknown::FAILED;
     let other = rank(mode::NONE, &[]);
     let state = |of: &Seen| {
-        snapshot(&[of.clone(), other.clone()], true, 10)
+        snapshot(&[of.clone(), other.clone()], Small::Near, 10)
             .snapshot
             .ranks[0]
             .clone()
@@ -181,7 +200,7 @@ fn polls_say_for_how_long() {
 fn receives_of_the_present_wait_are_not_posted_beside_it() {
     let mut of = rank(mode::ALL, &[receive(1, Some(4))]);
     of.record.posted = vec![receive(1, Some(4)), receive(1, Some(5))];
-    let snapped = snapshot(&[of, rank(mode::NONE, &[])], true, 10);
+    let snapped = snapshot(&[of, rank(mode::NONE, &[])], Small::Near, 10);
     let Posted::Known(posted) = &snapped.snapshot.ranks[0].posted else {
         panic!("they are known");
     };
@@ -215,7 +234,7 @@ fn counters_are_in_order_by_communicator_peer_and_tag() {
     ];
     let mut other = rank(mode::NONE, &[]);
     other.record.communicators.push(more);
-    let snapped = snapshot(&[of, other], true, 10);
+    let snapped = snapshot(&[of, other], Small::Near, 10);
     // By key: 5 is the first communicator, the world the second.
     assert_eq!(snapped.communicators, [(5, true), (WORLD, true)]);
     let state = &snapped.snapshot.ranks[0];

@@ -6,14 +6,19 @@ use idlewave_link::{Address, Auth, Key, Link, LinkError, Peer};
 use idlewave_record::Launcher;
 use idlewave_units::NodeId;
 use idlewave_watch::Far;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
 
 /// The variable that ranks of other nodes find an [`Invitation`] in. It holds a key: nobody but their user may read their environment.
 pub const VARIABLE: &str = "IDLEWAVE_LOOKOUT";
+/// Open MPI's own list of variables that are passed on.
+const LIST: &str = "mca_base_env_list";
 /// As many addresses of this machine are tried, the first ones.
 const ADDRESSES: usize = 8;
 
@@ -100,10 +105,13 @@ impl Lookouts {
     }
 
     /// Words before the program that have a launcher pass it on, if it does not by itself: the name alone, as command lines are public.
-    pub fn options(launcher: Launcher) -> Vec<OsString> {
+    pub fn options(launcher: Launcher, command: &[OsString]) -> Vec<OsString> {
+        // Open MPI takes either this option or its list, and ends a job that has both.
+        let listed = command.iter().any(|word| word == LIST)
+            || std::env::var_os(format!("OMPI_MCA_{LIST}")).is_some();
         match launcher {
-            Launcher::OpenMpi => vec!["-x".into(), VARIABLE.into()],
-            Launcher::Hydra | Launcher::Slurm | Launcher::Other => Vec::new(),
+            Launcher::OpenMpi if !listed => vec!["-x".into(), VARIABLE.into()],
+            _ => Vec::new(),
         }
     }
 
@@ -130,6 +138,18 @@ impl AsFd for Lookouts {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
+}
+
+/// Whether libraries can be loaded from this directory: /dev/shm may be mounted `noexec`.
+pub fn runs_libraries(directory: &Path) -> bool {
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
+        return false;
+    };
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte, and there is room for the answer; both outlive the call.
+    let failed = unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0;
+    // SAFETY: the call that has not failed has written all of it.
+    !failed && unsafe { found.assume_init() }.f_flag & libc::ST_NOEXEC == 0
 }
 
 /// A number that no other lookout of the job has, as good as surely.

@@ -1,22 +1,21 @@
-//! `idlewave gang relay`, which a launcher starts in the place of a rank on another node than the one that is watched from, and which becomes that rank;
-//! and `idlewave gang lookout`, of which the first rank of a node starts one.
+//! `idlewave gang relay`, which is asked before a rank begins on another node than the one that is watched from, and `idlewave gang lookout`, of which
+//! the first rank of a node has one started.
 //!
-//! Whatever fails here, the program is run.
+//! Whatever fails here, the program is run: it does not begin here, but in the shell that asks.
 
-use super::far::{Invitation, VARIABLE, number};
+use super::far::{Invitation, VARIABLE, number, runs_libraries};
 use clap::Args;
 use idlewave_agent::wait;
 use idlewave_freeze::clock;
-use idlewave_interpose::state::DIRECTORY_VARIABLE;
 use idlewave_interpose::{FILE_NAME, write_library};
 use idlewave_link::{Address, Auth, Key, Link, Peer};
 use idlewave_record::Place;
 use idlewave_units::Nanos;
 use idlewave_watch::Lookout;
-use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,9 +29,9 @@ const SILENCE: Duration = Duration::from_secs(12);
 
 #[derive(Debug, Args)]
 pub struct RelayArgs {
-    /// The program, with its arguments
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
+    /// The process that becomes the rank
+    #[arg(value_name = "PID")]
+    pid: u32,
 }
 
 #[derive(Debug, Args)]
@@ -42,36 +41,28 @@ pub struct LookoutArgs {
     stay: bool,
 }
 
-/// Becomes the program; an exit code where that fails.
+/// Says where the rank's page is to be, beside the library. The first process of the node that comes here starts the lookout.
 pub fn run_relay(args: &RelayArgs) -> ExitCode {
-    let Some((name, rest)) = args.program.split_first() else {
-        return ExitCode::from(2);
-    };
-    let mut command = Command::new(name);
-    command
-        .args(rest)
-        .env_remove(VARIABLE)
-        .envs(join().unwrap_or_default());
-    let error = command.exec();
-    eprintln!(
-        "idlewave: failed to start {}: {error}",
-        name.to_string_lossy()
-    );
-    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
-        127
-    } else {
-        126
-    })
+    match join(args.pid) {
+        Some(place) => {
+            println!("{}", place.display());
+            ExitCode::SUCCESS
+        }
+        None => ExitCode::FAILURE,
+    }
 }
 
-/// What the program needs in its environment. The first process of the node that comes here starts the lookout.
-fn join() -> Option<Vec<(OsString, OsString)>> {
+fn join(pid: u32) -> Option<PathBuf> {
     let text = std::env::var(VARIABLE).ok()?;
     let invitation: Invitation = text.parse().ok()?;
     let place = Place::open_for(&invitation.job).ok()?;
-    let mut library = place.path().join(FILE_NAME);
-    if !library.exists() {
-        library = write_library(place.path()).ok()?;
+    if !runs_libraries(place.path()) {
+        return None;
+    }
+    // As long as it is there, it is waited for.
+    place.register(pid).ok()?;
+    if !place.path().join(FILE_NAME).exists() {
+        write_library(place.path()).ok()?;
     }
     if let Ok(Some(held)) = place.elect() {
         let mut lookout = Command::new(std::env::current_exe().ok()?);
@@ -83,16 +74,7 @@ fn join() -> Option<Vec<(OsString, OsString)>> {
         lookout.stdout(Stdio::null()).stderr(Stdio::null());
         let _ = lookout.process_group(0).status();
     }
-    let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    if !preload.is_empty() {
-        preload.push(":");
-    }
-    preload.push(library);
-    let place = place.path().as_os_str().to_owned();
-    Some(vec![
-        ("LD_PRELOAD".into(), preload),
-        (DIRECTORY_VARIABLE.into(), place),
-    ])
+    Some(place.path().to_owned())
 }
 
 /// Looks until nobody asks any more.
@@ -170,7 +152,7 @@ fn look(invitation: &Invitation) -> Option<()> {
             }
         }
         if now >= heard + SILENCE {
-            if !lookout.has_ranks().unwrap_or(false) {
+            if !place.is_anybody_left() {
                 break;
             }
             // It may be stopped, and ask again.

@@ -1,6 +1,6 @@
 //! The ranks of a command that are looked at: the library that is preloaded into them, their pages, and how they are ended.
 
-use super::far::Lookouts;
+use super::far::{Lookouts, runs_libraries};
 use super::words::Words;
 use crate::exit::{Exit, Failure};
 use idlewave_interpose::state::DIRECTORY_VARIABLE;
@@ -19,11 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Where directories of state pages are, and how their names begin; the number of the process follows.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "idlewave-watch-";
-/// Stands before the program in a launcher's command. On other nodes idlewave goes on from here, and where that is not, nothing is changed.
-const SHIM: &str = "d=$0 l=$1 h=$2 i=$3; shift 4; read -r here </proc/sys/kernel/hostname; \
-    if [ \"$here\" = \"$h\" ] && [ -f \"$l\" ]; then \
-    LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$l\"; IDLEWAVE_STATE=$d; export LD_PRELOAD IDLEWAVE_STATE; \
-    elif [ -n \"$IDLEWAVE_LOOKOUT\" ] && [ -x \"$i\" ]; then exec \"$i\" gang relay -- \"$@\"; fi; \
+/// Stands before the program in a launcher's command. On other nodes idlewave says where the pages are; where it is not there, or is another one, nothing is
+/// changed.
+const SHIM: &str = "d=$1 l=$2 h=$3 i=$4; shift 4; read -r here </proc/sys/kernel/hostname; \
+    if [ \"$here\" != \"$h\" ]; then l=; \
+    if [ -n \"$IDLEWAVE_LOOKOUT\" ] && [ -x \"$i\" ] && d=$(\"$i\" gang relay $$ 2>/dev/null); then l=$d/libidlewave_interpose.so; fi; fi; \
+    if [ -n \"$l\" ] && [ -f \"$l\" ]; then \
+    LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$l\"; IDLEWAVE_STATE=$d; export LD_PRELOAD IDLEWAVE_STATE; fi; \
     unset IDLEWAVE_LOOKOUT; exec \"$@\"";
 
 /// Ranks that are looked at.
@@ -56,18 +58,19 @@ impl Ranks {
         })
     }
 
-    /// Words that stand before the program in the command of this launcher, behind `shim`: the library is given to each program, on this host and, from
+    /// Words that stand before the program in this `command` of a launcher, behind `shim`: the library is given to each program, on this host and, from
     /// now on, on others. With variables for the launcher.
     pub fn launch(
         &mut self,
         launcher: Launcher,
+        command: &[OsString],
         shim: &[OsString],
     ) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
         // Without a port ranks of other nodes are not seen, which is said at the end.
         self.lookouts = Lookouts::listen().ok();
         let mut words = Vec::new();
         if self.lookouts.is_some() {
-            words.extend(Lookouts::options(launcher));
+            words.extend(Lookouts::options(launcher, command));
         }
         words.extend_from_slice(shim);
         words.extend(self.shim());
@@ -82,11 +85,12 @@ impl Ranks {
             OsStr::new("sh"),
             OsStr::new("-c"),
             OsStr::new(SHIM),
+            // Who speaks where the program cannot be started.
+            OsStr::new("idlewave"),
             self.place.path().as_os_str(),
             self.library.as_os_str(),
             OsStr::new(host.trim()),
             own.as_os_str(),
-            OsStr::new("--"),
         ];
         words.map(OsStr::to_owned).to_vec()
     }
@@ -179,15 +183,15 @@ impl Drop for Ranks {
     }
 }
 
-/// Whether ranks wait for each other without any doubt about loops of tests.
+/// Whether ranks wait for each other without any doubt about loops of tests or slow networks.
 pub fn certain(look: &Look) -> bool {
-    matches!(&look.job, Job::Deadlocked(deadlock) if !deadlock.polling)
+    matches!(&look.job, Job::Deadlocked(deadlock) if !deadlock.polling && !look.slow)
 }
 
 /// A private directory for pages, in memory where there is some.
 fn place() -> Result<TempDir, Failure> {
     let memory = Path::new(MEMORY);
-    let directory = match memory.is_dir() {
+    let directory = match memory.is_dir() && runs_libraries(memory) {
         true => memory.to_owned(),
         false => std::env::temp_dir(),
     };

@@ -103,7 +103,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
             }
             let watched = ranks
                 .as_mut()
-                .map(|ranks| ranks.launch(launch.launcher, &shim));
+                .map(|ranks| ranks.launch(launch.launcher, &args.command, &shim));
             let (shim, environment) = watched.unwrap_or_else(|| (shim.clone(), Vec::new()));
             (launch.with_shim(&args.command, &shim), environment)
         }
@@ -174,6 +174,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
             again: begun,
             refused: false,
             deadlocked: false,
+            ending: false,
         },
         ranks,
         told: None,
@@ -282,6 +283,8 @@ struct Service<'a> {
     refused: bool,
     /// Whether it has said that ranks with network contexts wait for each other for ever.
     deadlocked: bool,
+    /// Whether it has said that the gang's processes are told to end.
+    ending: bool,
 }
 
 impl Service<'_> {
@@ -315,15 +318,17 @@ impl Service<'_> {
         }
     }
 
-    fn changed(&self, stage: Stage, ending: bool) {
+    fn changed(&mut self, stage: Stage, ending: bool) {
+        let new = ending && !self.ending;
+        self.ending = ending;
         let what = match stage {
-            _ if ending => "its processes are told to end",
+            _ if new => "its processes are told to end",
             Stage::Waiting => "waits for its ranks",
             Stage::Starting => "its ranks are coming; they run freely until all are there",
             Stage::Running => "takes turns from now on",
             Stage::Ended => "its ranks have ended",
         };
-        if self.args.verbose || ending {
+        if self.args.verbose || new {
             say(&format!("idlewave: gang {}: {what}\n", self.gang));
         }
     }
@@ -385,6 +390,8 @@ fn known(look: &Look) -> Option<Known> {
         Job::Incomplete { .. } | Job::Unclear => (None, Observation::Progressing),
         Job::Progressing => (Some(true), Observation::Progressing),
         Job::Idle => (Some(true), Observation::Idle),
+        // Its messages may be on their way: it keeps its turns.
+        Job::Deadlocked(_) if look.slow => (Some(true), Observation::Progressing),
         Job::Deadlocked(deadlock) => {
             let dead = Observation::Deadlocked {
                 ranks: deadlock.ranks.len() as u32,

@@ -73,7 +73,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let (words, environment) = match launch {
         Some(launch) => {
-            let (shim, environment) = ranks.launch(launch.launcher, &[]);
+            let (shim, environment) = ranks.launch(launch.launcher, &args.program, &[]);
             (launch.with_shim(&args.program, &shim), environment)
         }
         None => (args.program.clone(), ranks.environment()),

@@ -41,6 +41,8 @@ enum Event<'a> {
     Deadlock {
         ranks: &'a [u32],
         polling: bool,
+        /// Whether messages to other nodes may just be slow.
+        slow: bool,
         lines: &'a [String],
     },
     Trouble {
@@ -105,6 +107,7 @@ impl Words {
             true => json(&Event::Deadlock {
                 ranks: &ranks,
                 polling,
+                slow: look.slow,
                 lines: &lines,
             }),
             false => say(&format!("idlewave: {}\n", lines.join("\n"))),
@@ -153,7 +156,7 @@ impl Words {
         }
         let text = match (mpi, self.missing) {
             (false, _) => format!(
-                "no MPI program was watched in {}: none was started, it is linked statically, or it ended before the first look",
+                "no MPI program was watched in {}:\n  none was started, it is linked statically, or it ended before the first look",
                 round(after)
             ),
             (true, Some((ranks, size))) => {
@@ -163,8 +166,8 @@ impl Words {
                     some => format!("{some} of {} looks saw all ranks", seen.looks),
                 };
                 format!(
-                    "{known}: {missing} of {size} ranks are on nodes that were not heard of; {} has to be there as here, and \
-                     to reach this node by UDP",
+                    "{known}: {missing} of {size} ranks are on nodes that were not heard of\n  what that takes: the launcher passes IDLEWAVE_LOOKOUT on, \
+                     UDP reaches this node,\n  and the same idlewave is there as {}",
                     std::env::current_exe().unwrap_or_default().display()
                 )
             }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <signal.h>
 #include <unistd.h>
 
 #define W MPI_COMM_WORLD
@@ -75,6 +76,16 @@ int main(int argc, char **argv) {
     } else if (is(what, "small-rendezvous")) {
         MPI_Send(large, LARGE / 64, MPI_CHAR, next, 3, W);
         MPI_Recv(large, LARGE / 64, MPI_CHAR, before, 3, W, MPI_STATUS_IGNORE);
+    } else if (is(what, "neighbours")) {
+        MPI_Send(large, LARGE / 64, MPI_CHAR, (rank + 2) % size, 3, W);
+        MPI_Recv(large, LARGE / 64, MPI_CHAR, (rank + size - 2) % size, 3, W, MPI_STATUS_IGNORE);
+    } else if (is(what, "late")) {
+        sleep(3);
+        MPI_Recv(&x, 1, MPI_INT, before, 7, W, MPI_STATUS_IGNORE);
+    } else if (is(what, "crash")) {
+        if (rank == 1)
+            raise(SIGKILL);
+        MPI_Recv(&x, 1, MPI_INT, 1, 7, W, MPI_STATUS_IGNORE);
     } else if (is(what, "synchronous")) {
         MPI_Ssend(&x, 1, MPI_INT, next, 3, W);
         MPI_Recv(&x, 1, MPI_INT, before, 3, W, MPI_STATUS_IGNORE);
