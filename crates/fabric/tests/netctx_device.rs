@@ -49,6 +49,18 @@ fn a_rank_of_a_gang() {
             assert_eq!(error, FabricError::NetworkGone);
             std::process::exit(4);
         }
+        "chat" => {
+            // Ranks that hardly wait for each other could go on without the owner.
+            println!("\nthere");
+            let owner = std::env::var("IDLEWAVE_TEST_OWNER").unwrap();
+            let (mut gone, mut rounds) = (false, 0_u32);
+            while fabric.barrier(&mut || ()).is_ok() {
+                gone = gone || !std::path::Path::new(&owner).exists();
+                rounds += u32::from(gone);
+                assert!(rounds < 200_000, "it is not seen that the owner is gone");
+            }
+            std::process::exit(4);
+        }
         "nodes" => {
             let nodes = fabric.nodes().unwrap();
             assert_eq!(nodes.of_ranks(), [0, 1, 0, 1].map(NodeId::new));
@@ -337,14 +349,32 @@ fn an_owner_that_is_killed() {
         return;
     };
     let device = Device::new(&Setup::new(path.into()), site::Nowhere).unwrap();
-    for gang in 0..2 {
-        let nodes = vec![0, 0, 0, 1];
+    for (gang, nodes) in [
+        (0, vec![0, 0, 0, 1]),
+        (1, vec![0, 0, 0, 1]),
+        (2, vec![0, 0]),
+    ] {
         device.admit(&Gang { gang, nodes }).unwrap();
     }
-    device.switch(0, LIMIT).unwrap();
+    let gang = std::env::var("IDLEWAVE_TEST_GANG").map_or(0, |gang| gang.parse().unwrap());
+    device.switch(gang, LIMIT).unwrap();
     device.resume(1).unwrap();
     println!("\nthere");
     std::thread::sleep(LIMIT);
+}
+
+/// Starts it, and waits until this gang runs.
+fn owner(path: &std::path::Path, gang: u32) -> site::RankProcess {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_owner_that_is_killed", "--nocapture"])
+        .env("IDLEWAVE_TEST_OWNER", path)
+        .env("IDLEWAVE_TEST_GANG", gang.to_string())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut owner = site::RankProcess { child };
+    there(&mut owner);
+    owner
 }
 
 /// Waits until a process says that it is there.
@@ -358,14 +388,7 @@ fn there(process: &mut site::RankProcess) {
 fn ranks_fail_when_the_owner_of_their_device_is_killed_however_they_wait() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("node");
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "an_owner_that_is_killed", "--nocapture"])
-        .env("IDLEWAVE_TEST_OWNER", &path)
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut owner = site::RankProcess { child };
-    there(&mut owner);
+    let mut owner = owner(&path, 0);
     // The last rank never comes. The second gang waits for its turn.
     let ways = [
         (0, 0, "spin", "hang"),
@@ -385,6 +408,27 @@ fn ranks_fail_when_the_owner_of_their_device_is_killed_however_they_wait() {
         assert_eq!(rank.child.try_wait().unwrap(), None, "it waits");
     }
     owner.child.kill().unwrap();
+    for rank in &mut ranks {
+        assert_eq!(rank.child.wait().unwrap().code(), Some(4));
+    }
+}
+
+#[test]
+fn ranks_that_hardly_wait_see_soon_that_the_owner_was_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("node");
+    let mut owner = owner(&path, 2);
+    let process = format!("/proc/{}", owner.child.id());
+    let mut ranks = [0, 1].map(|rank| {
+        let text = format!("{},2,{rank},2,yield", path.display());
+        let attachment = Attachment::parse(&text).unwrap();
+        let mut rank = site::spawn_with(&attachment, "chat", &[("IDLEWAVE_TEST_OWNER", &process)]);
+        there(&mut rank);
+        rank
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    owner.child.kill().unwrap();
+    owner.child.wait().unwrap();
     for rank in &mut ranks {
         assert_eq!(rank.child.wait().unwrap().code(), Some(4));
     }

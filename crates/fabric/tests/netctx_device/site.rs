@@ -170,10 +170,16 @@ impl<T: Transport + 'static> Site<T> {
 }
 
 pub fn spawn(attachment: &Attachment, case: &str) -> RankProcess {
+    spawn_with(attachment, case, &[])
+}
+
+/// The same with variables.
+pub fn spawn_with(attachment: &Attachment, case: &str, variables: &[(&str, &str)]) -> RankProcess {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_rank_of_a_gang", "--nocapture"])
         .env(Attachment::VARIABLE, attachment.to_string())
         .env(CASE, case)
+        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -20,7 +20,8 @@ const LONGEST: Duration = Duration::from_millis(10);
 const TURNS_BEFORE_YIELD: u32 = 16;
 /// Turns of a wait before a rank sleeps that may.
 const TURNS_BEFORE_SLEEP: u32 = 200;
-/// Spinning turns between two looks at whether the owner of the device lives.
+/// Spinning turns, of all waits together, between two looks at whether the owner of the device lives: ranks of one node could go on without it
+/// for long, each wait a short one.
 const TURNS_PER_LOOK: u32 = 1 << 16;
 /// The same for tests of a program that does something else in between: they may be milliseconds apart, and a look costs some 0.3 us.
 const TESTS_PER_LOOK: u32 = 64;
@@ -47,6 +48,8 @@ pub struct RankPort {
     orphaned: bool,
     /// Tests since it was last looked whether it is.
     tests: u32,
+    /// Turns of waits since it was last looked whether the owner lives.
+    turns: u32,
     /// What its seat says that it waits for.
     waits: u64,
 }
@@ -132,6 +135,7 @@ impl RankPort {
             announced: None,
             orphaned: false,
             tests: 0,
+            turns: 0,
             waits: 0,
         })
     }
@@ -343,7 +347,9 @@ impl RankPort {
         if turn == 1 && self.announced.take().is_some() {
             self.seat().sleeping.store(0, Ordering::Relaxed);
         }
-        if turn % if runs { TURNS_PER_LOOK } else { 1 } == 0 {
+        self.turns += 1;
+        if !runs || self.turns >= TURNS_PER_LOOK {
+            self.turns = 0;
             self.orphaned = !self.rings.bell.is_heard();
         }
         if !runs {
@@ -357,6 +363,8 @@ impl RankPort {
         match self.idle {
             Idle::Sleep if turn >= TURNS_BEFORE_SLEEP => self.doze(),
             Idle::Yield | Idle::Sleep if turn % TURNS_BEFORE_YIELD == 0 => {
+                // It may be milliseconds until this rank runs again.
+                self.turns += TURNS_PER_LOOK / 64;
                 std::thread::yield_now();
             }
             _ => std::hint::spin_loop(),
