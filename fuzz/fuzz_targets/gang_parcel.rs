@@ -4,8 +4,8 @@
 
 mod gang;
 
-use idlewave_agent::{ContextSeen, Parcel, Seen, State, Waiting, What};
 use idlewave_gang::protocol::Peer;
+use idlewave_gang_agent::{ContextSeen, Parcel, Seen, State, Waiting, What};
 use idlewave_units::{Nanos, NodeId};
 use libfuzzer_sys::fuzz_target;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -127,7 +127,7 @@ fuzz_target!(|input: &[u8]| {
         let mark = format!("{{\"token\":\"{n}\"}}");
         format!(
             "{{\"submit\":{{\"name\":\"n\",\"mark\":{mark},\"user\":{},\"interactive\":false,\"weight\":1,\"keep\":true,\"contexts\":65536}}}}\n",
-            idlewave_agent::own_user()
+            idlewave_gang_agent::own_user()
         )
     };
     std::io::Write::write_all(&mut hand, name(1).as_bytes()).expect("it takes a line");

@@ -4,7 +4,7 @@
 
 mod gang;
 
-use idlewave_agent::control::{Reply, Request};
+use idlewave_gang_agent::control::{Reply, Request};
 use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

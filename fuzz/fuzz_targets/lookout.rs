@@ -2,8 +2,8 @@
 //! is said is judged.
 #![no_main]
 
+use idlewave_hangs::{Ask, Settings, Told, Watch};
 use idlewave_units::NodeId;
-use idlewave_watch::{Ask, Settings, Told, Watch};
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! Foreign descriptions of clusters in every format: no panic, no hang; what is read is lawful, and what is written of
 //! it reads back as the same.
 //!
-//! Input: one byte that says which format the rest is read as (from 7 on the one that it looks like), the text.
+//! Input: one byte that says which format the rest is read as (from 8 on the one that it looks like), the text.
 #![no_main]
 
 use idlewave_topology::{
@@ -43,6 +43,8 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(text) = write_topology_conf(&topology) {
         let read = read_as(text.as_bytes(), Some(Format::TopologyConf), None);
         let again = read.and_then(|read| combine(vec![read]));
+        // Hosts that run no jobs are left out there.
+        let nodes = topology.nodes().iter().filter(|n| n.compute).count();
         assert!(again.expect("it was just written").topology.nodes().len() == nodes);
     }
 });

@@ -51,6 +51,7 @@ async function run() {
   if (findings.points) await simulation(page);
   else if (findings.rows) await placement(page);
   else await ofRun(page);
+  await legends(page);
   await themes(page);
   await widths(page);
   check("the console is free of errors", errors.length === 0, errors.join("; "));
@@ -67,6 +68,22 @@ async function ofRun(page) {
   if (await page.locator("#spacetime-canvas").count()) await spacetime(page);
   await sorting(page);
   await selection(page);
+}
+
+/** No two entries of a legend look the same. */
+async function legends(page) {
+  const alike = await page.$$eval(".legend", (all) => all.flatMap((legend) => {
+    const seen = new Map(), twice = [];
+    for (const entry of legend.querySelectorAll("span")) {
+      const fill = entry.querySelector(".swatch")?.style.background;
+      if (fill && seen.has(fill)) twice.push(seen.get(fill) + " = " + entry.textContent);
+      seen.set(fill, entry.textContent);
+    }
+    return twice;
+  }));
+  check("no two entries of a legend share a colour", alike.length === 0, alike.join("; "));
+  const palette = await page.evaluate(() => typeof idlewave === "undefined" ? [] : Array.from({ length: 40 }, (_, i) => idlewave.palette(i)));
+  check("forty colours are told apart", new Set(palette).size === palette.length, palette.join(" "));
 }
 
 /** The page of a simulation: its numbers, curves, map and shares. */
@@ -195,17 +212,20 @@ function wrongNumbers(shown) {
   const wrong = [];
   for (const { path, value, text } of shown) {
     const exact = path.split(".").reduce((at, key) => at?.[key], findings);
+    // The sheets of placements are in seconds, all else is in nanoseconds. A slow-down s above 1000 % is shown as the factor 1 + s.
+    const isFactor = text.startsWith("x") && /\b(slowdown|left|predicted|measured)\b/.test(path);
+    const meant = findings.rows && / [num]?s$/.test(text) ? exact * 1e9 : isFactor ? exact + 1 : exact;
     if (typeof exact !== "number" || Number(value) !== exact) wrong.push(`${path}: page ${value}, findings ${exact}`);
-    // The sheets of placements are in seconds, all else is in nanoseconds.
-    else if (!agrees(text, findings.rows && / [num]?s$/.test(text) ? exact * 1e9 : exact)) wrong.push(`${path}: page shows "${text}" for ${exact}`);
+    else if (!agrees(text, meant)) wrong.push(`${path}: page shows "${text}" for ${exact}`);
   }
   return wrong;
 }
 
-/** Whether a text like "1.23 ms", "12.3 %", "x1.8", "65k" is the number, rounded. */
+/** Whether a text like "1.23 ms", "12.3 %", "x1.8", "65k", "1,000,000" is the number, rounded. */
 function agrees(text, exact) {
-  const plain = text.replace(/\u202f/g, "");
-  if (/^<0\.001 %$/.test(plain)) return Math.abs(exact) < 1e-5 && exact !== 0;
+  const ungrouped = (number) => number.replaceAll(",", "");
+  const plain = text.replace(/\u202f/g, "").replace(/^\d{1,3}(,\d{3})+$/, ungrouped);
+  if (/^(<|>-)0\.001 %$/.test(plain)) return Math.abs(exact) < 1e-5 && exact !== 0;
   const match = plain.match(/^x?(-?[0-9.]+)\s*([a-zA-Z%]*)( %)?$/);
   if (!match) return false;
   const scale = { "": 1, "%": 0.01, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, ns: 1, us: 1e3, ms: 1e6, s: 1e9, k: 1e3, M: 1e6, G: 1e9 }[match[2]];
@@ -276,6 +296,10 @@ async function timeline(page) {
     check(`the parts of late step ${i} are those of the findings and add up`,
       JSON.stringify(parts) === JSON.stringify(late.parts.map((p) => p.time)) &&
       sum === late.lateness && parts.reduce((a, b) => a + b, 0) === sum);
+    const drawn = JSON.parse(await canvas.getAttribute("data-charged"));
+    const length = (source) => drawn.filter((d) => d[0] === source).reduce((a, d) => a + d[1], 0);
+    const missing = late.parts.filter((p) => p.time >= sum / 100 && length(p.source) < p.time * .99);
+    check(`every part of late step ${i} is drawn with its length`, missing.length === 0, JSON.stringify([missing, drawn]));
   }
   const last = await view();
   check("choosing a late step changes the view", findings.latest.length === 1 || (last.late !== before.late && last.pixels !== whole.pixels));

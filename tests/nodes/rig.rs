@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 /// The root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
+        .join("../../..")
         .canonicalize()
         .unwrap()
 }
@@ -34,17 +34,15 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURNS[next].lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Runs a shell script under a rig of tests/nodes with its options, with these variables set, and with IDLEWAVE in tests of the command, for so many seconds at most.
-/// `None` if this machine cannot have nodes.
-pub fn on_nodes(
-    rig: &str,
-    script: &str,
-    seconds: u32,
-    variables: &[(&str, &Path)],
-) -> Option<Output> {
+/// Seconds after which a rig is ended: far above what a script takes, also beside a load.
+const LIMIT: &str = "600";
+
+/// Runs a shell script under a rig of tests/nodes with its options, with these variables set, and with IDLEWAVE in tests of the command. `None` if this machine
+/// cannot have nodes.
+pub fn on_nodes(rig: &str, script: &str, variables: &[(&str, &Path)]) -> Option<Output> {
     let mut words = rig.split(' ');
     let out = Command::new("timeout")
-        .args(["-k", "5", &seconds.to_string()])
+        .args(["-k", "5", LIMIT])
         .arg(root().join("tests/nodes").join(words.next().unwrap()))
         .args(words)
         .args(["sh", "-c", script])

@@ -35,6 +35,10 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 InactiveLimit=0
+# On a busy machine answers take longer than Slurm's own limits, 2 s of a connection above all.
+TCPTimeout=60
+MessageTimeout=100
+BatchStartTimeout=300
 KillWait=2
 WaitTime=0
 MailProg=/bin/true
@@ -53,7 +57,7 @@ fi
 munged --foreground --force --socket="$rig/munge/socket" --key-file="$rig/munge/key" --pid-file="$rig/munge/pid" \
     --log-file="$rig/munge/log" --seed-file="$rig/munge/seed" </dev/null >/dev/null 2>&1 &
 holders+=($!) && disown
-for _ in $(seq 500); do
+for _ in $(seq 6000); do
     [ -S "$rig/munge/socket" ] && break
     sleep 0.01
 done
@@ -63,7 +67,7 @@ for name in "${names[@]}"; do
     "$here/agent" --keep "$name" slurmd -D -N "$name" </dev/null >"$rig/slurm/$name.out" 2>&1 &
     holders+=($!) && disown
 done
-for _ in $(seq 300); do
+for _ in $(seq 1800); do
     [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = "$count" ] && break
     sleep 0.1
 done

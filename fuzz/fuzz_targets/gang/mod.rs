@@ -1,8 +1,8 @@
 //! A controller without nodes, that hears what the input says.
 
-use idlewave_agent::{Center, CenterSettings, Clients, Copying, Courier, DeskSettings, Place};
 use idlewave_gang::policy;
 use idlewave_gang::protocol::{ControllerSettings, Peer};
+use idlewave_gang_agent::{Center, CenterSettings, Clients, Copying, Courier, DeskSettings, Place};
 use idlewave_units::Nanos;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -86,7 +86,7 @@ pub fn center(words: Words) -> Center<Words> {
             copying: Copying::All,
         },
         always: true,
-        owner: idlewave_agent::own_user(),
+        owner: idlewave_gang_agent::own_user(),
         operators: Vec::new(),
         start: 1,
     };

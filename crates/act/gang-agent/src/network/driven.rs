@@ -1,0 +1,131 @@
+//! The agent's state of one device, and of one gang with contexts.
+
+use super::NetworkError;
+use super::sealed::Sealed;
+use crate::contexts::{DeviceSpec, Placed};
+use crate::parcel::Spec;
+use idlewave_fabric::netctx::transport::Addresses;
+use idlewave_fabric::netctx::{Device, Udp};
+use idlewave_gang::protocol::Slot;
+use idlewave_units::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A device and its state.
+pub(super) struct Driven {
+    pub(super) spec: DeviceSpec,
+    pub(super) device: Device<Option<Sealed<Udp>>>,
+    pub(super) addresses: Addresses,
+    /// Where it listens; `None`: it has no traffic between nodes.
+    pub(super) at: Option<SocketAddr>,
+    /// Whether the active gang may use it.
+    pub(super) open: bool,
+    /// Whether it was open at the last stop: its frames are counted.
+    pub(super) counted: bool,
+    /// Consecutive switches abandoned because a rank was inside it, and the time of the first.
+    pub(super) late: Option<(Instant, u32)>,
+}
+
+/// Users with a rank that did not leave its device.
+#[derive(Debug)]
+pub(super) struct Stuck {
+    /// How long switches are abandoned for a rank that does not leave its device until its gang
+    /// fails: the rank may be preempted. A rank is normally inside for microseconds.
+    pub(super) patience: Duration,
+    users: BTreeMap<u32, Instant>,
+}
+
+/// Least number of switches abandoned.
+const TRIES: u32 = 3;
+/// How long such a user gets no more devices: one gang after the other could delay everyone.
+const BARRED: Duration = Duration::from_secs(60);
+
+impl Default for Stuck {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(1),
+            users: BTreeMap::new(),
+        }
+    }
+}
+
+impl Stuck {
+    /// Whether a user gets no devices at present.
+    pub(super) fn bars(&self, user: u32) -> bool {
+        self.users
+            .get(&user)
+            .is_some_and(|at| at.elapsed() < BARRED)
+    }
+}
+
+/// A gang with contexts.
+pub(super) struct Member {
+    pub(super) spec: Spec,
+    pub(super) placed: Option<Placed>,
+    /// Whether it is admitted to its device.
+    pub(super) admitted: bool,
+    pub(super) ticket: Option<PathBuf>,
+    /// Ranks that are here, and those that ever were.
+    pub(super) ranks: BTreeSet<u32>,
+    pub(super) ever: BTreeSet<u32>,
+    pub(super) size: Option<u32>,
+    pub(super) trouble: Option<String>,
+}
+
+impl Member {
+    pub(super) fn is_in(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::All => true,
+            Slot::Gang(row) => self.spec.rows.contains(&row.get()),
+        }
+    }
+}
+
+impl Driven {
+    pub(super) fn stop(&mut self) {
+        if let (Some(gang), true) = (self.device.active(), self.open) {
+            // It is admitted.
+            let _ = self.device.stop(gang);
+        }
+        self.open = false;
+    }
+
+    /// It was not drained in time. If a rank stays inside switch after switch, its gang fails, and
+    /// no one waits for it any more.
+    ///
+    /// # Errors
+    /// This switch must be abandoned.
+    pub(super) fn give_up(
+        &mut self,
+        stuck: &mut Stuck,
+        trouble: &mut Option<String>,
+    ) -> Result<(), NetworkError> {
+        let (Some(gang), Some(rank)) = (self.device.active(), self.device.within()) else {
+            return Err(NetworkError::Drain);
+        };
+        let user = self.spec.user;
+        let within = NetworkError::Within { user, gang, rank };
+        let (since, tries) = self.late.get_or_insert_with(|| (Instant::now(), 0));
+        *tries += 1;
+        if *tries < TRIES || since.elapsed() < stuck.patience {
+            return Err(within);
+        }
+        self.late = None;
+        stuck.users.insert(user, Instant::now());
+        *trouble = Some(format!("{within}: the gang has failed, others continue"));
+        self.device.abandon(gang)?;
+        match self.device.is_drained() {
+            true => Ok(()),
+            false => Err(NetworkError::Drain),
+        }
+    }
+
+    pub(super) fn know(&mut self, spec: &DeviceSpec, own: NodeId) {
+        for (node, at) in spec.at.iter().filter(|(node, _)| *node != own) {
+            self.addresses.know(node.get(), *at);
+        }
+        self.spec.at.clone_from(&spec.at);
+    }
+}

@@ -1,0 +1,71 @@
+//! Processes for tests, and a connection to a test that plays the other end.
+
+use crate::courier::Courier;
+use crate::parcel::Place;
+use idlewave_gang::protocol::Peer;
+use idlewave_units::{Nanos, Pid};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command};
+
+/// A process that ends with this.
+pub struct Ended(pub Child);
+
+impl Ended {
+    pub fn pid(&self) -> Pid {
+        Pid::new(self.0.id())
+    }
+
+    /// Kills it without reaping it.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a program (sleep(1) sleeps for a minute) with only these variables in its environment.
+pub fn start(program: &Path, variables: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program);
+    command.arg("60").env_clear();
+    Ended(command.envs(variables.iter().copied()).spawn().unwrap())
+}
+
+/// Like [`start`], of sleep(1).
+pub fn sleep(variables: &[(&str, &str)]) -> Ended {
+    start(Path::new("/bin/sleep"), variables)
+}
+
+/// The connection to the test.
+pub struct Wire(pub UnixDatagram);
+
+impl Courier for Wire {
+    fn send(&mut self, _: Nanos, _: Peer, payload: &[u8]) {
+        let _ = self.0.send(payload);
+    }
+    fn receive(&mut self, _: Nanos) -> Option<(Peer, Vec<u8>)> {
+        let mut bytes = vec![0; 1 << 16];
+        let n = self.0.recv(&mut bytes).ok()?;
+        bytes.truncate(n);
+        Some((Peer::Controller, bytes))
+    }
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+    fn know(&mut self, _: Peer, _: &Place) {}
+    fn place(&self, _: Peer) -> Option<Place> {
+        None
+    }
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+    fn trouble(&mut self) -> Option<String> {
+        None
+    }
+}

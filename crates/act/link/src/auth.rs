@@ -1,0 +1,40 @@
+//! How two ends know each other.
+
+use crate::session::{Secret, Secrets};
+use crate::{Key, LinkError, Munge, Reason};
+use idlewave_units::Nanos;
+
+/// How the ends of a link prove who they are; the same at both.
+///
+/// Whoever knows a shared key, or runs as the same user, can speak as any peer: both tell the
+/// controller and its agents from everybody else, not from each other.
+#[derive(Debug)]
+pub enum Auth {
+    /// All know one key.
+    Key(Key),
+    /// All run as the same user, by the word of the site's credential daemon.
+    Munge(Munge),
+}
+
+impl Secrets for Auth {
+    fn shared(&self) -> Option<Secret> {
+        match self {
+            Auth::Key(key) => Some(key.secret().clone()),
+            Auth::Munge(munge) => munge.shared(),
+        }
+    }
+
+    fn mine(&mut self, fresh: [u8; 32]) -> Result<(Secret, Vec<u8>), LinkError> {
+        match self {
+            Auth::Key(key) => key.secret().clone().mine(fresh),
+            Auth::Munge(munge) => munge.mine(fresh),
+        }
+    }
+
+    fn theirs(&mut self, now: Nanos, credential: &[u8]) -> Result<Secret, Reason> {
+        match self {
+            Auth::Key(key) => key.secret().clone().theirs(now, credential),
+            Auth::Munge(munge) => munge.theirs(now, credential),
+        }
+    }
+}

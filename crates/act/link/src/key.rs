@@ -1,0 +1,150 @@
+//! The secret that all ends of a link share, in a file.
+
+use crate::LinkError;
+use crate::coder::Coder;
+use crate::derive::Secret;
+use idlewave_sys::{Uid, files};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// As long as a code of SHA-256: less would be the weaker part (RFC 2104, section 3).
+const SHORTEST: usize = 32;
+/// What is longer is no key, but another file.
+const LONGEST: u64 = 4_096;
+
+/// The secret that all ends share. Printed without its bytes.
+#[derive(Clone)]
+pub struct Key(Secret);
+
+impl Key {
+    /// Reads a key. All bytes of the file count, a line feed at its end too: copy it as it is.
+    ///
+    /// # Errors
+    /// It is not a regular file (or a link to one) of at least 32 and at most 4,096 bytes, that the
+    /// caller or root owns and nobody else can read (mode 0600 or stricter).
+    pub fn load(path: &Path) -> Result<Self, LinkError> {
+        let failed = |source| LinkError::KeyFile {
+            doing: "read",
+            path: path.to_owned(),
+            source,
+            advice: "; make it where the controller runs, and copy it to the nodes",
+        };
+        let unfit = |why| LinkError::Key {
+            path: path.to_owned(),
+            why,
+        };
+        // Without O_NONBLOCK a pipe would hold the caller.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .map_err(failed)?;
+        let meta = file.metadata().map_err(failed)?;
+        check(&meta, Uid::own(), path).map_err(unfit)?;
+        let mut bytes = Vec::new();
+        file.take(LONGEST + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let length = bytes.len();
+        if length < SHORTEST {
+            return Err(unfit(format!(
+                "it has {length} bytes, and {SHORTEST} are needed; make a new one"
+            )));
+        }
+        if length as u64 > LONGEST {
+            return Err(unfit(format!(
+                "it has more than {LONGEST} bytes and is hardly a key; give the file of the key"
+            )));
+        }
+        Ok(Self::from_bytes(&bytes))
+    }
+
+    /// Makes a key of 32 random bytes that only the caller can read (mode 0600). What is there is
+    /// never overwritten.
+    ///
+    /// # Errors
+    /// Something of that name exists, or cannot be written.
+    pub fn create(path: &Path) -> Result<Self, LinkError> {
+        let failed = |source: std::io::Error| LinkError::KeyFile {
+            doing: "create",
+            path: path.to_owned(),
+            advice: match source.kind() {
+                std::io::ErrorKind::AlreadyExists => "; use it, or remove it first",
+                _ => "",
+            },
+            source,
+        };
+        let bytes: [u8; SHORTEST] = random()?;
+        let mut file = files::create_with(path, 0o600).map_err(failed)?;
+        let written = file.write_all(&bytes).and_then(|()| File::sync_all(&file));
+        if let Err(source) = written {
+            // Half a key would be in the way of the next attempt.
+            let _ = std::fs::remove_file(path);
+            return Err(failed(source));
+        }
+        Ok(Self::from_bytes(&bytes))
+    }
+
+    /// 32 random bytes in hexadecimal digits: a key that lives in the memory of those who share it,
+    /// for [`Key::from_text`].
+    ///
+    /// # Errors
+    /// The kernel gives no random numbers.
+    pub fn random_text() -> Result<String, LinkError> {
+        let bytes: [u8; SHORTEST] = random()?;
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The key of a [text](Key::random_text); `None`: it is another one.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let digits = text.len() == 2 * SHORTEST && text.bytes().all(|b| b.is_ascii_hexdigit());
+        digits.then(|| Self::from_bytes(text.as_bytes()))
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Key(Secret::new(
+            Coder::new(&[0; 32]).whole(&[b"idlewave link 1 key", bytes]),
+        ))
+    }
+
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.0
+    }
+}
+
+/// What is wrong with the file of a key.
+fn check(meta: &std::fs::Metadata, caller: Uid, path: &Path) -> Result<(), String> {
+    if !meta.is_file() {
+        return Err("it is not a regular file; give the file of the key".to_owned());
+    }
+    let mode = meta.mode() & 0o7777;
+    if mode & !0o600 != 0 {
+        return Err(format!(
+            "its mode is {mode:04o}, and others may have read it; `chmod 600 {}`, or make a new one",
+            path.display()
+        ));
+    }
+    let owner = Uid::of(meta);
+    if owner != Uid::ROOT && owner != caller {
+        return Err(format!(
+            "user {owner} owns it, who is neither root nor user {caller} who uses it; `chown` it or make a new one"
+        ));
+    }
+    Ok(())
+}
+
+/// Random bytes of the kernel.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], LinkError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| LinkError::Random(error.to_string()))?;
+    Ok(bytes)
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}

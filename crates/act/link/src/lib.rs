@@ -1,0 +1,41 @@
+//! Encrypted and authenticated datagrams between the controller and the agents of gang switching.
+//!
+//! Messages may be lost, doubled and late: the protocol above says everything again. What a
+//! [`Link`] promises is that what [`Link::receive`] gives was said by the named peer, who knows the
+//! key, in this session, and is given once; no other datagram changes anything or ends the process.
+//! Nobody else can read what is said; who speaks to whom, when, and how much is not hidden. Whoever
+//! learns a shared key later can read what was recorded before.
+//!
+//! [`session`] decides, without sockets, clock or random numbers of its own; [`Link`] carries
+//! datagrams between it and one socket. Codes of handshakes are HMAC-SHA256 (RFC 2104, FIPS 180-4)
+//! truncated to 16 bytes, with nonces of 16 bytes; keys of sessions are made with it, and their
+//! frames sealed by ChaCha20-Poly1305 (RFC 8439). The window against replays is that of RFC 4303,
+//! section 3.4.3.
+
+mod address;
+mod auth;
+mod bucket;
+mod coder;
+mod counters;
+mod derive;
+mod error;
+mod frame;
+mod key;
+mod link;
+mod munge;
+mod peer;
+mod seal;
+pub mod session;
+mod socket;
+mod window;
+
+pub use address::Address;
+pub use auth::Auth;
+pub use coder::{Coder, TAG};
+pub use counters::{Counters, Reason};
+pub use error::LinkError;
+pub use frame::LONGEST;
+pub use key::Key;
+pub use link::Link;
+pub use munge::Munge;
+pub use peer::Peer;

@@ -1,0 +1,44 @@
+//! Where the secrets of a handshake come from.
+
+use crate::derive::Secret;
+use crate::{LinkError, Reason};
+use idlewave_units::Nanos;
+
+/// What two ends prove to each other that they know.
+pub trait Secrets {
+    /// The secret that all ends share; `None`: each brings its own, in a credential.
+    fn shared(&self) -> Option<Secret>;
+
+    /// The secret of this end and the credential that tells it to nobody but the other, of at most
+    /// 2,048 bytes. `fresh` is random; with the same, the secret is the same in another credential.
+    /// Where all share one secret it is that one, and the credential is empty.
+    ///
+    /// # Errors
+    /// No credential can be made now.
+    fn mine(&mut self, fresh: [u8; 32]) -> Result<(Secret, Vec<u8>), LinkError>;
+
+    /// The secret in a credential of the other end.
+    ///
+    /// # Errors
+    /// It is not valid, not for this end, or too many came of late.
+    fn theirs(&mut self, now: Nanos, credential: &[u8]) -> Result<Secret, Reason>;
+}
+
+/// All ends share this one.
+impl Secrets for Secret {
+    fn shared(&self) -> Option<Secret> {
+        Some(self.clone())
+    }
+
+    fn mine(&mut self, _fresh: [u8; 32]) -> Result<(Secret, Vec<u8>), LinkError> {
+        Ok((self.clone(), Vec::new()))
+    }
+
+    fn theirs(&mut self, _now: Nanos, credential: &[u8]) -> Result<Secret, Reason> {
+        if credential.is_empty() {
+            Ok(self.clone())
+        } else {
+            Err(Reason::Credential)
+        }
+    }
+}

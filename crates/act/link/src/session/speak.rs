@@ -1,0 +1,138 @@
+//! What is said and heard in a session.
+
+use super::channel::Channel;
+use super::secrets::Secrets;
+use super::state::{Handled, Session};
+use crate::frame::{Frame, LONGEST, Speech};
+use crate::{LinkError, Reason};
+use idlewave_units::Nanos;
+
+/// After how long without an answer a new session is asked for, if this end has spoken more than
+/// once.
+pub const SILENCE: Nanos = Nanos::from_millis(200);
+
+/// Of so many payloads one is answered, be it with a note: of the last ones before a pause maybe
+/// none was.
+const SOON: u32 = 3;
+
+/// An end that said nothing for this long answers with a note when it is spoken to.
+pub const ECHO: Nanos = Nanos::from_millis(50);
+
+/// How many payloads wait for a session; of more, the newest ones.
+pub const WAITING: usize = 8;
+
+/// For how long they wait.
+pub const KEPT: Nanos = Nanos::from_secs(2);
+
+impl Handled {
+    fn given(payload: Option<Vec<u8>>) -> Self {
+        Handled {
+            payload,
+            ..Handled::default()
+        }
+    }
+}
+
+impl Session {
+    /// Says `payload`, or keeps it until there is a session; adds datagrams to send to the peer to
+    /// `out`. `now` never falls from call to call.
+    ///
+    /// # Errors
+    /// It is too long, or no credential can be made now.
+    pub fn send(
+        &mut self,
+        now: Nanos,
+        payload: &[u8],
+        secrets: &mut dyn Secrets,
+        out: &mut Vec<Vec<u8>>,
+    ) -> Result<(), LinkError> {
+        if payload.len() > LONGEST {
+            return Err(LinkError::TooLong(payload.len()));
+        }
+        if let Some(channel) = &mut self.current {
+            out.push(channel.seal(Some(payload)));
+            self.said = Some(now);
+            let (since, count) = self.unanswered.get_or_insert((now, 0));
+            *count = count.saturating_add(1);
+            if *count < SOON || now.saturating_sub(*since) < SILENCE {
+                return Ok(());
+            }
+        } else {
+            self.waiting.push_back((now, payload.to_vec()));
+            if self.waiting.len() > WAITING {
+                self.waiting.pop_front();
+            }
+        }
+        self.ask(now, secrets, out)
+    }
+
+    /// A session has begun: what waited for it is said, or a note that it has begun.
+    pub(super) fn say_what_waits(&mut self, now: Nanos, out: &mut Vec<Vec<u8>>) {
+        let Some(channel) = &mut self.current else {
+            return;
+        };
+        let before = out.len();
+        for (since, payload) in self.waiting.drain(..) {
+            if now.saturating_sub(since) <= KEPT {
+                out.push(channel.seal(Some(&payload)));
+            }
+        }
+        if out.len() == before {
+            out.push(channel.seal(None));
+        }
+        self.said = Some(now);
+    }
+
+    /// A frame of a session.
+    pub(super) fn heard_speech(
+        &mut self,
+        now: Nanos,
+        frame: &Frame<'_>,
+        speech: &Speech<'_>,
+        secrets: &mut dyn Secrets,
+    ) -> Result<Handled, Reason> {
+        if let Some(channel) = self.current.as_mut().filter(|c| c.is_of(speech)) {
+            let payload = channel.open(frame, speech)?;
+            self.old = None;
+            self.attempt = None;
+            self.unanswered = None;
+            let mut handled = Handled::given(payload);
+            self.echo(now, speech, &mut handled);
+            return Ok(handled);
+        }
+        if let Some(channel) = self.old.as_mut().filter(|c| c.is_of(speech)) {
+            return channel.open(frame, speech).map(Handled::given);
+        }
+        let nonce = speech.opening.ok_or(Reason::Session)?;
+        let pair = self
+            .would_begin(now, &nonce, secrets)
+            .ok_or(Reason::Session)?;
+        if pair.id() != speech.id {
+            return Err(Reason::Session);
+        }
+        // Before anything changes.
+        let opened = frame.open(speech, &pair.frames_of(self.peer));
+        opened.ok_or(Reason::Forged)?;
+        let local = self.local.take().ok_or(Reason::Session)?;
+        let mut channel = Channel::new(self.me, self.peer, pair, local, nonce);
+        let payload = channel.open(frame, speech)?;
+        self.begin(channel, None);
+        let mut handled = Handled::given(payload);
+        handled.begun = true;
+        self.say_what_waits(now, &mut handled.answers);
+        Ok(handled)
+    }
+
+    /// Answers with a note where nothing was said for a while. Notes are not answered: two ends do
+    /// not go on like this forever.
+    fn echo(&mut self, now: Nanos, speech: &Speech<'_>, handled: &mut Handled) {
+        let wanted = speech.payload.is_some();
+        let quiet = self
+            .said
+            .is_none_or(|said| now.saturating_sub(said) >= ECHO);
+        if let Some(channel) = self.current.as_mut().filter(|_| wanted && quiet) {
+            handled.answers.push(channel.seal(None));
+            self.said = Some(now);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Noise of every CPU, from the detour loop and the fixed work quantum.
+
+use crate::ExplainError;
+use idlewave_run::findings::{
+    CpuNoise, DetourFindings, Estimate, FixedWorkFindings, LengthClass, SpeedLevel,
+};
+use idlewave_run::tables::{Detours, Quanta};
+use idlewave_run::{DetourLoop, PhaseKind, RunReader};
+use idlewave_stats::{blocks, histogram, levels, periodicity, rates, warm_up};
+use idlewave_units::{Cpu, Nanos};
+use std::collections::BTreeMap;
+
+/// Lower edges of the length classes, nanoseconds: two per decade from 1 us, the default threshold
+/// of the detour loop.
+const CLASS_EDGES: [u64; 9] = [
+    0, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000,
+];
+
+/// One entry per CPU that was measured, in order of CPU.
+pub fn cpu_noise(run: &RunReader) -> Result<Vec<CpuNoise>, ExplainError> {
+    let mut cpus: BTreeMap<Cpu, CpuNoise> = BTreeMap::new();
+    let entry = |cpu: Cpu| CpuNoise {
+        cpu,
+        detours: None,
+        fixed_work: None,
+    };
+    for (index, phase) in run.manifest().phases.iter().enumerate() {
+        let index = index as u32;
+        match &phase.kind {
+            PhaseKind::Detour {
+                threshold, loops, ..
+            } => {
+                let mut found: BTreeMap<Cpu, Vec<(u64, u64)>> = BTreeMap::new();
+                run.for_each::<Detours>(|d| {
+                    if d.phase == index {
+                        found
+                            .entry(d.cpu)
+                            .or_default()
+                            .push((d.begin_ns, d.length.get()));
+                    }
+                })?;
+                for sheet in loops {
+                    let detours = found.remove(&sheet.cpu).unwrap_or_default();
+                    cpus.entry(sheet.cpu)
+                        .or_insert_with(|| entry(sheet.cpu))
+                        .detours = Some(detour_findings(sheet, *threshold, &detours));
+                }
+            }
+            PhaseKind::FixedWork { work_steps } => {
+                let mut found: BTreeMap<Cpu, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+                run.for_each::<Quanta>(|q| {
+                    if q.phase == index {
+                        let (ends, durations) = found.entry(q.cpu).or_default();
+                        ends.push(q.begin_ns.saturating_add(q.duration.get()));
+                        durations.push(q.duration.get());
+                    }
+                })?;
+                for (cpu, (ends, durations)) in found {
+                    cpus.entry(cpu).or_insert_with(|| entry(cpu)).fixed_work =
+                        fixed_work_findings(*work_steps, &ends, &durations);
+                }
+            }
+            PhaseKind::Lockstep { .. }
+            | PhaseKind::MolecularDynamics { .. }
+            | PhaseKind::Recorded { .. } => {}
+        }
+    }
+    Ok(cpus.into_values().collect())
+}
+
+fn detour_findings(sheet: &DetourLoop, threshold: Nanos, detours: &[(u64, u64)]) -> DetourFindings {
+    let wall = Nanos::from_nanos(sheet.end_ns.saturating_sub(sheet.begin_ns));
+    let watched = wall.saturating_sub(sheet.recording);
+    let count = detours.len() as u64 + sheet.not_kept;
+    let mut classes: Vec<LengthClass> = CLASS_EDGES
+        .iter()
+        .enumerate()
+        .map(|(i, &from)| LengthClass {
+            from: Nanos::from_nanos(from),
+            below: CLASS_EDGES.get(i + 1).map(|&b| Nanos::from_nanos(b)),
+            count: 0,
+            per_second: 0.0,
+            share: 0.0,
+        })
+        .collect();
+    let kept: u64 = detours.iter().map(|d| d.1).sum();
+    for &(_, length) in detours {
+        let class = &mut classes[CLASS_EDGES.partition_point(|&e| e <= length) - 1];
+        class.count += 1;
+        class.share += length as f64;
+    }
+    for class in &mut classes {
+        class.per_second = class.count as f64 / watched.as_secs_f64().max(1e-9);
+        class.share /= kept.max(1) as f64;
+    }
+    let begins: Vec<u64> = detours.iter().map(|d| d.0).collect();
+    DetourFindings {
+        watched,
+        threshold,
+        turn_quanta: sheet.turn_quanta,
+        count,
+        rate: rates::poisson(count, watched.as_secs_f64()),
+        stolen: stolen(sheet, detours, watched),
+        largest: detours.iter().map(|d| Nanos::from_nanos(d.1)).max(),
+        classes,
+        periods: periodicity::periods(&begins),
+    }
+}
+
+/// Stolen fraction over the whole time, with an interval over blocks of time.
+fn stolen(sheet: &DetourLoop, detours: &[(u64, u64)], watched: Nanos) -> Estimate {
+    let value = sheet.stolen.as_f64() / watched.as_f64().max(1.0);
+    let span = sheet.end_ns.saturating_sub(sheet.begin_ns).max(1);
+    let blocks_n = blocks::BLOCKS;
+    let mut stolen = vec![0.0; blocks_n];
+    for &(begin, length) in detours {
+        let at =
+            u128::from(begin.saturating_sub(sheet.begin_ns)) * blocks_n as u128 / u128::from(span);
+        stolen[(at as usize).min(blocks_n - 1)] += length as f64;
+    }
+    for s in &mut stolen {
+        *s /= span as f64 / blocks_n as f64;
+    }
+    let interval = blocks::mean(&stolen, blocks_n);
+    Estimate {
+        value,
+        low: (value - interval.half_width).max(0.0),
+        high: (value + interval.half_width).min(1.0),
+        n: detours.len() as u64,
+        method: format!("time in detours over time watched; 95 % interval over {blocks_n} blocks"),
+    }
+}
+
+fn fixed_work_findings(
+    work_steps: u64,
+    ends: &[u64],
+    durations: &[u64],
+) -> Option<FixedWorkFindings> {
+    let mut sorted = durations.to_vec();
+    sorted.sort_unstable();
+    let (&min, &max) = (sorted.first()?, sorted.last()?);
+    let at = |q: f64| Nanos::from_nanos(sorted[((sorted.len() - 1) as f64 * q) as usize]);
+    let found = levels::segment(ends, durations);
+    let reference = found.fastest().unwrap_or(min).max(1);
+    let ratios: Vec<f64> = durations
+        .iter()
+        .map(|&d| d as f64 / reference as f64)
+        .collect();
+    let interval = blocks::mean(&ratios, blocks::BLOCKS);
+    let slow: f64 = found
+        .segments()
+        .iter()
+        .map(|s| (s.end - s.begin) as f64 * (1.0 - reference as f64 / s.duration.max(1) as f64))
+        .sum();
+    let covered: f64 = found
+        .segments()
+        .iter()
+        .map(|s| (s.end - s.begin) as f64)
+        .sum();
+    // Time lost to slow levels over the time of the same work at the reference.
+    let slowdown_by_level = if covered > slow {
+        slow / (covered - slow)
+    } else {
+        0.0
+    };
+    Some(FixedWorkFindings {
+        work_steps,
+        count: durations.len() as u64,
+        reference: Nanos::from_nanos(reference),
+        min: Nanos::from_nanos(min),
+        median: at(0.5),
+        p99: at(0.99),
+        max: Nanos::from_nanos(max),
+        slowdown: Estimate {
+            value: interval.mean - 1.0,
+            low: (interval.mean - interval.half_width - 1.0).max((interval.mean - 1.0).min(0.0)),
+            high: interval.mean + interval.half_width - 1.0,
+            n: durations.len() as u64,
+            method: "mean over reference, minus 1; 95 % interval over blocks".to_owned(),
+        },
+        slowdown_by_level,
+        levels: found
+            .levels()
+            .iter()
+            .map(|l| SpeedLevel {
+                duration: Nanos::from_nanos(l.duration),
+                share: l.share,
+                dwell: Nanos::from_nanos(l.dwell),
+                stays: l.stays,
+            })
+            .collect(),
+        warm_up: warm_up::verdict(ends, durations),
+        histogram: histogram::LogHistogram::of(durations.iter().copied()).non_empty(),
+    })
+}

@@ -1,0 +1,452 @@
+//! The whole analysis of a run, in order.
+
+use crate::ExplainError;
+use crate::advice::{Evidence, Gaps};
+use crate::catalog::{Catalog, SourceId};
+use crate::cpu_noise::cpu_noise;
+use crate::edges::Extra;
+use crate::jitter;
+use crate::kernel::Kernels;
+use crate::lockstep::{LATEST_KEPT, Late, LockstepAnalysis, LockstepPhase, analyse};
+use crate::observe::{Observed, observe, watch_strikes};
+use crate::others::top_others;
+use crate::profile::profile;
+use crate::program::{self, Delay};
+use crate::source_table::SourceTable;
+use crate::strikes::Strike;
+use crate::watch::{Charger, Watch};
+use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
+use idlewave_run::findings::{ChargedFinding, Findings, LateFinding, LatePartFinding};
+use idlewave_run::tables::{
+    LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Table, Tasks, WaitParts, Waits,
+};
+use idlewave_run::{
+    Contamination, Coupling, Ledger, NodeSheet, PhaseKind, RunReader, SourceKind, TraceCost,
+    TraceMode, TraceSheet, WaitsFor,
+};
+use idlewave_units::{Cpu, Nanos, NodeId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The result of an analysis.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The document, without prediction and advice.
+    pub findings: Findings,
+    /// All late steps.
+    pub late_steps: LateSteps,
+    /// Their parts.
+    pub late_parts: LateParts,
+    /// Tables of a recorded MPI program; `None` if the run recorded none.
+    pub program: Option<ProgramTables>,
+    /// What advice is based on besides the findings.
+    pub evidence: Evidence,
+}
+
+/// Results for a recorded MPI program besides its findings.
+#[derive(Debug)]
+pub struct ProgramTables {
+    /// All messages, in order of sending.
+    pub messages: Messages,
+    /// All waits long enough to be explained, in order of their ends.
+    pub waits: Waits,
+    /// Their parts.
+    pub wait_parts: WaitParts,
+}
+
+/// Explains a run from its bundle alone. Returns early, with an error, when `stop` becomes true.
+pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
+    let checked = || go_on(stop);
+    let manifest = run.manifest();
+    let node = manifest.nodes.first();
+    let Observed {
+        kernels,
+        mut catalog,
+        mut losses,
+        watches,
+        recorded,
+        lane_charges,
+        charges,
+        extras,
+    } = observe(run, stop)?;
+
+    let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
+    let mut table = SourceTable::default();
+    let mut delays: BTreeMap<SourceId, Delay> = BTreeMap::new();
+    for ((watch, charges), extras) in watches.iter().zip(&charges).zip(&extras) {
+        let found = watch_strikes(watch, charges, extras, &catalog, &kernels);
+        if watch.rank.is_some() || is_recorded(manifest, watch) {
+            table.add_strikes(&found);
+        }
+        if recorded.is_none() && is_recorded(manifest, watch) {
+            program::add_uncoupled(&found, &mut delays);
+        }
+        for strike in found {
+            by_source.entry(strike.source).or_default().push(strike);
+        }
+    }
+    drop(charges);
+
+    let runs = lockstep_runs(
+        run,
+        &kernels,
+        &mut catalog,
+        &watches,
+        &extras,
+        &mut losses,
+        stop,
+    )?;
+    for (_, found) in &runs {
+        table.add_late(&found.late, found.findings.ranks as usize);
+    }
+
+    let program = recorded.map(|recorded| -> Result<_, ExplainError> {
+        let marks = run.read::<Marks>()?;
+        let analysis = program::analyse(recorded, &lane_charges, &marks, &mut catalog, &mut losses);
+        delays.clone_from(&analysis.delays);
+        Ok(analysis)
+    });
+    let program = program.transpose()?;
+    table.add_delays(&delays);
+    drop(lane_charges);
+    checked()?;
+
+    let mut charger = Charger {
+        kernels: &kernels,
+        catalog: &mut catalog,
+        throttled: throttled_nodes(manifest),
+    };
+    let jitter = jitter::analyse(run, &watches, &mut charger)?;
+    if let Some(watch) = watches.iter().find(|w| kernels.are_blind(w.node)) {
+        let source = charger.unexplained(Some(watch));
+        if jitter.iter().any(|found| found.names(source)) {
+            table.name(source);
+        }
+    }
+    checked()?;
+
+    let mut woken = activations(&kernels, &mut catalog);
+    let effective = table.effective();
+    let rows = table.finish(&mut catalog, &by_source, &mut woken);
+    let place: BTreeMap<SourceId, u32> = rows
+        .iter()
+        .enumerate()
+        .map(|(i, (id, _))| (*id, i as u32))
+        .collect();
+    let (late_steps, late_parts) = late_tables(&runs, &place);
+    let latest = latest(
+        &runs,
+        &place,
+        manifest.ranks.iter().map(|r| r.cpu).collect(),
+    );
+    // Where nothing was recorded, nothing can be missing from a source's noise.
+    let seen = |node: NodeId| !kernels.are_blind(node);
+    for strikes in by_source.values_mut() {
+        strikes.retain(|s| seen(s.node));
+    }
+    let watched = watches
+        .iter()
+        .filter(|w| seen(w.node))
+        .map(|w| Nanos::from_nanos(w.end - w.begin))
+        .sum();
+    let evidence = Evidence {
+        delays: rows
+            .iter()
+            .map(|(id, _)| effective.get(id).copied().unwrap_or(0.0))
+            .collect(),
+        gaps: gaps(&catalog, &by_source, watched),
+        threads: watches
+            .iter()
+            .filter(|w| is_recorded(manifest, w))
+            .map(|w| Nanos::from_nanos(w.end - w.begin))
+            .sum(),
+    };
+    let communication = |wanted| communication(run, &runs, wanted);
+    let computations = runs.first().map(|(_, a)| a.findings.compute.iter());
+    let work = computations.and_then(|each| each.max().copied());
+    let profile = profile(
+        &catalog,
+        &by_source,
+        &rows,
+        watched,
+        work.unwrap_or(Nanos::ZERO),
+        communication(Coupling::Neighbours),
+        communication(Coupling::Barrier),
+    );
+    let (lateness, named) = lateness(&runs, &delays, &catalog);
+    let mut contamination = node.map_or_else(Contamination::default, |n| n.contamination.clone());
+    let kernel = node.and_then(|node| kernels.of(node.node));
+    if let Some(kernel) = kernel.filter(|_| manifest.simulated.is_none()) {
+        let others = top_others(kernel, &run.read::<Tasks>()?, &mut catalog);
+        contamination.top_tasks = others.unwrap_or(contamination.top_tasks);
+    }
+    let mut findings = Findings {
+        header: Some(manifest.header()),
+        trace: trace(&manifest.nodes),
+        contamination,
+        cpus: cpu_noise(run)?,
+        sources: rows.into_iter().map(|(_, f)| f).collect(),
+        latest,
+        lateness,
+        named,
+        profile,
+        prediction: None,
+        advice: Vec::new(),
+        losses,
+        program: None,
+        jitter: jitter.into_iter().map(|j| j.finish(&place)).collect(),
+        lockstep: runs.iter().map(|(_, a)| a.findings.clone()).collect(),
+    };
+    let program = program.map(|analysis| {
+        let (found, messages, waits, wait_parts) = analysis.finish(&place);
+        findings.program = Some(found);
+        ProgramTables {
+            messages,
+            waits,
+            wait_parts,
+        }
+    });
+    Ok(Explanation {
+        findings,
+        late_steps,
+        late_parts,
+        program,
+        evidence,
+    })
+}
+
+fn go_on(stop: &AtomicBool) -> Result<(), ExplainError> {
+    // Relaxed: it only has to be seen some time.
+    match stop.load(Ordering::Relaxed) {
+        true => Err(ExplainError::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Analyses the lockstep runs, by phase. A run without two complete steps, or one that the clock
+/// error blurs, is entered as a loss.
+fn lockstep_runs(
+    run: &RunReader,
+    kernels: &Kernels,
+    catalog: &mut Catalog,
+    watches: &[Watch],
+    extras: &[Vec<Extra>],
+    losses: &mut Ledger,
+    stop: &AtomicBool,
+) -> Result<Vec<(u32, LockstepAnalysis)>, ExplainError> {
+    let manifest = run.manifest();
+    let mut runs: Vec<(u32, LockstepAnalysis)> = Vec::new();
+    for (index, phase) in manifest.phases.iter().enumerate() {
+        let PhaseKind::Lockstep {
+            coupling,
+            sides,
+            neighbourhood,
+            ranks,
+            ..
+        } = &phase.kind
+        else {
+            continue;
+        };
+        let ranks = taking_part(manifest, *ranks);
+        let index = index as u32;
+        let mine: Vec<usize> = (0..watches.len())
+            .filter(|&i| watches[i].phase == index && watches[i].rank.is_some())
+            .collect();
+        let own_watches: Vec<Watch> = mine.iter().map(|&i| watches[i]).collect();
+        let own_extras: Vec<&[Extra]> = mine.iter().map(|&i| extras[i].as_slice()).collect();
+        let mut charger = Charger {
+            kernels,
+            catalog,
+            throttled: throttled_nodes(manifest),
+        };
+        let phase = LockstepPhase {
+            phase: index,
+            coupling: *coupling,
+            waits: WaitsFor::within(*coupling, sides, *neighbourhood, ranks),
+            ranks,
+            watches: &own_watches,
+            extras: &own_extras,
+            clock_error: clock_error(manifest, ranks),
+        };
+        if let Some(analysis) = analyse(run, &phase, &mut charger)? {
+            let step = analysis.findings.step.get();
+            losses.enter(
+                "lockstep runs whose clocks may be off by more than a tenth of a step",
+                u64::from(phase.clock_error.get() > step / 10),
+                format!(
+                    "which rank was late, and by how much, is known only to {}",
+                    phase.clock_error
+                ),
+                "measure while the nodes are idle, or with more work per iteration",
+            );
+            runs.push((index, analysis));
+        } else {
+            losses.enter(
+                "lockstep runs without two complete iterations",
+                1,
+                "their steps cannot be analysed",
+                "run longer, or with less work per iteration",
+            );
+        }
+        go_on(stop)?;
+    }
+    Ok(runs)
+}
+
+/// When every thread became active, by its source and node.
+fn activations(kernels: &Kernels, catalog: &mut Catalog) -> BTreeMap<(SourceId, NodeId), Vec<u64>> {
+    let mut woken: BTreeMap<(SourceId, NodeId), Vec<u64>> = BTreeMap::new();
+    for kernel in kernels.iter() {
+        for (&pid, times) in &kernel.activations {
+            let source = catalog.thread(kernel.node, pid);
+            let of_source = woken.entry((source, kernel.node)).or_default();
+            of_source.extend(times);
+        }
+    }
+    woken
+}
+
+/// What communication adds to the undisturbed step of the first run that is coupled like this.
+fn communication(
+    run: &RunReader,
+    runs: &[(u32, LockstepAnalysis)],
+    wanted: Coupling,
+) -> Option<Nanos> {
+    let coupled = |phase: u32| match run.manifest().phases[phase as usize].kind {
+        PhaseKind::Lockstep { coupling, .. } => coupling == wanted,
+        _ => false,
+    };
+    let (_, found) = runs.iter().find(|(phase, _)| coupled(*phase))?;
+    found.communication
+}
+
+/// Lateness of all late steps and delayed ranks, and how much of it has a name or a class.
+fn lateness(
+    runs: &[(u32, LockstepAnalysis)],
+    delays: &BTreeMap<SourceId, Delay>,
+    catalog: &Catalog,
+) -> (Nanos, Nanos) {
+    let named = |source: SourceId| catalog.kind(source) != SourceKind::Unexplained;
+    let steps = || runs.iter().flat_map(|(_, a)| &a.late);
+    let parts = steps().flat_map(|l| &l.parts).filter(|p| named(p.source));
+    let of_ranks = delays.iter().filter(|(id, _)| named(**id));
+    let all =
+        steps().map(|l| l.lateness).sum::<u64>() + delays.values().map(|d| d.lateness).sum::<u64>();
+    let with_name =
+        parts.map(|p| p.ns).sum::<u64>() + of_ranks.map(|(_, d)| d.lateness).sum::<u64>();
+    (Nanos::from_nanos(all), Nanos::from_nanos(with_name))
+}
+
+/// The gaps that no kernel record explains; `None` if there were none.
+fn gaps(
+    catalog: &Catalog,
+    strikes: &BTreeMap<SourceId, Vec<Strike>>,
+    watched: Nanos,
+) -> Option<Gaps> {
+    let mut gaps = Gaps {
+        watched,
+        ..Gaps::default()
+    };
+    let is_gap = |id: &SourceId| catalog.kind(*id) == SourceKind::Hypervisor;
+    for strike in strikes
+        .iter()
+        .filter(|(id, _)| is_gap(id))
+        .flat_map(|s| s.1)
+    {
+        let length = Nanos::from_nanos(strike.length);
+        gaps.count += 1;
+        gaps.time += length;
+        if length < Gaps::SHORT {
+            gaps.short += 1;
+            gaps.short_time += length;
+        }
+    }
+    (gaps.count > 0).then_some(gaps)
+}
+
+/// How the first node's kernel was recorded, and what could not be recorded on any node.
+fn trace(nodes: &[NodeSheet]) -> TraceSheet {
+    let Some((first, others)) = nodes.split_first() else {
+        return TraceSheet {
+            mode: TraceMode::Off,
+            unavailable: Vec::new(),
+            cost: TraceCost::default(),
+        };
+    };
+    let mut trace = first.trace.clone();
+    for missing in others.iter().flat_map(|n| &n.trace.unavailable) {
+        if !trace.unavailable.contains(missing) {
+            trace.unavailable.push(missing.clone());
+        }
+    }
+    trace
+}
+
+fn late_tables(
+    runs: &[(u32, LockstepAnalysis)],
+    place: &BTreeMap<SourceId, u32>,
+) -> (LateSteps, LateParts) {
+    let (mut steps, mut parts) = (LateSteps::default(), LateParts::default());
+    for (phase, analysis) in runs {
+        for late in &analysis.late {
+            for part in &late.parts {
+                parts.push(LatePart {
+                    step: steps.len() as u32,
+                    finding: place[&part.source],
+                    time: Nanos::from_nanos(part.ns),
+                });
+            }
+            steps.push(LateStep {
+                phase: *phase,
+                iteration: late.step.iteration,
+                rank: late.step.rank,
+                begin_ns: late.step.begin,
+                end_ns: late.step.end,
+                lateness: Nanos::from_nanos(late.lateness),
+            });
+        }
+    }
+    (steps, parts)
+}
+
+fn latest(
+    runs: &[(u32, LockstepAnalysis)],
+    place: &BTreeMap<SourceId, u32>,
+    cpus: Vec<Option<Cpu>>,
+) -> Vec<LateFinding> {
+    let mut all: Vec<(u32, &Late)> = runs
+        .iter()
+        .flat_map(|(phase, a)| a.late.iter().map(|l| (*phase, l)))
+        .collect();
+    all.sort_by_key(|(phase, l)| (std::cmp::Reverse(l.lateness), *phase, l.step.iteration));
+    all.into_iter()
+        .take(LATEST_KEPT)
+        .map(|(phase, late)| LateFinding {
+            phase,
+            iteration: late.step.iteration,
+            last_rank: late.step.rank,
+            cpu: cpus.get(late.step.rank.index()).copied().flatten(),
+            begin_ns: late.step.begin,
+            end_ns: late.step.end,
+            lateness: Nanos::from_nanos(late.lateness),
+            parts: late
+                .parts
+                .iter()
+                .map(|p| LatePartFinding {
+                    source: place[&p.source],
+                    time: Nanos::from_nanos(p.ns),
+                })
+                .collect(),
+            charged: late
+                .charged
+                .iter()
+                .map(|t| ChargedFinding {
+                    source: place[&t.source],
+                    rank: t.rank,
+                    begin_ns: t.begin,
+                    end_ns: t.end,
+                })
+                .collect(),
+        })
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! Holes of the kernel's view: missing switches, filled from what the measuring threads saw.
+
+use crate::edges::Gap;
+use crate::kernel::Kernel;
+use crate::watch::Watch;
+use idlewave_units::Pid;
+
+/// Fills holes after which the measuring thread of `watch` is found running. If it was off the CPU
+/// when the hole began, it stayed off until the end of that gap, and the thread seen last had the
+/// CPU until then; afterwards the measuring thread ran. `gaps` are its own, in order. Returns how
+/// many holes were charged to the thread seen last.
+pub fn fill(kernel: &mut Kernel, watch: &Watch, gaps: &[Gap]) -> u64 {
+    // If switches of other threads were not recorded, their time is a hole as well.
+    if !kernel.sees_everything() {
+        return 0;
+    }
+    let Some(bursts) = kernel.bursts.get_mut(&watch.pid) else {
+        return 0;
+    };
+    let mut charged = 0;
+    for burst in bursts {
+        if burst.begin <= watch.begin || burst.begin > watch.end {
+            continue;
+        }
+        let Some(timeline) = kernel.cpus.get_mut(&burst.cpu) else {
+            continue;
+        };
+        let Some((begin, end)) = timeline.hole_before(burst.begin) else {
+            continue;
+        };
+        let before = gaps.partition_point(|g| g.begin <= begin).checked_sub(1);
+        let back = before.map_or(begin, |i| gaps[i].begin + gaps[i].length);
+        let from = back.max(begin).max(watch.begin).min(end);
+        timeline.give_hole(from, end, watch.pid);
+        burst.begin = from;
+        // The thread would have run on an idle CPU, so the hole is not given to the idle task.
+        if let Some(last) = timeline.owner_before(begin).filter(|&p| p != Pid::IDLE) {
+            timeline.give_hole(begin, from, last);
+            charged += u64::from(last != watch.pid && from > begin);
+        }
+    }
+    charged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::OwnBurst;
+    use crate::timeline::{BurstSpan, CpuTimeline};
+    use idlewave_run::TraceMode;
+    use idlewave_run::tables::end_reason;
+    use idlewave_units::{Cpu, NodeId};
+
+    #[test]
+    fn a_thread_found_running_after_a_hole_ran_since_its_last_gap() {
+        let (cpu, rank, daemon) = (Cpu::new(0), Pid::new(7), Pid::new(9));
+        let span = |begin, end, pid| BurstSpan { begin, end, pid };
+        let spans = vec![
+            span(0, 1000, rank),
+            // Its switch out is missing.
+            span(1000, 1100, daemon),
+            span(5000, 9000, rank),
+        ];
+        let own = |begin, end| OwnBurst {
+            begin,
+            end,
+            cpu,
+            end_reason: end_reason::PREEMPTED,
+        };
+        let mut kernel = Kernel::empty(NodeId::new(0), TraceMode::Tracefs);
+        let timeline = CpuTimeline::build(spans, Vec::new(), &|_| None);
+        kernel.cpus.insert(cpu, timeline);
+        kernel
+            .bursts
+            .insert(rank, vec![own(0, 1000), own(5000, 9000)]);
+        let watch = Watch {
+            phase: 0,
+            rank: None,
+            node: NodeId::new(0),
+            cpu,
+            pid: rank,
+            begin: 0,
+            end: 9000,
+        };
+        let gap = |begin, length| Gap { begin, length };
+        let charged = fill(
+            &mut kernel,
+            &watch,
+            &[gap(300, 20), gap(990, 160), gap(4000, 30)],
+        );
+        assert_eq!(charged, 1);
+        assert_eq!(kernel.bursts_of(rank)[1].begin, 1150);
+        let pieces: Vec<_> = kernel.cpus[&cpu].pieces().iter().collect();
+        let daemon_until = pieces
+            .iter()
+            .filter(|p| p.owner == Some(daemon))
+            .map(|p| p.end);
+        assert_eq!(daemon_until.max(), Some(1150));
+    }
+}

@@ -1,0 +1,39 @@
+//! From a run to its explanation: late steps, their causes by name, the table of sources, advice.
+//!
+//! [`timeline`] flattens the kernel's records into who had each CPU when. [`watch`] tells whose
+//! time that was. [`steps`] finds the chain of last arrivals of a lockstep run. [`attribute`]
+//! combines them, so that the parts of every late step add up to its lateness exactly. The rest
+//! builds tables. Everything is computed from the bundle alone, in a fixed order: the same bundle
+//! gives the same bytes.
+
+mod activations;
+pub mod advice;
+pub mod attribute;
+pub mod catalog;
+mod cpu_noise;
+mod crowd;
+mod edges;
+mod error;
+mod explain;
+mod holes;
+mod jitter;
+mod kernel;
+mod lockstep;
+mod noise_events;
+mod observe;
+mod others;
+mod profile;
+pub mod program;
+pub mod reference;
+mod source_table;
+pub mod steps;
+mod strikes;
+pub mod timeline;
+pub mod watch;
+mod watched;
+
+pub use crowd::Crowd;
+pub use error::ExplainError;
+pub use explain::{Explanation, ProgramTables, explain};
+pub use jitter::jitter_of;
+pub use noise_events::{Lane, LaneStrike, NoiseEvents, NoiseOf, SourceStrikes, noise_events};

@@ -1,0 +1,386 @@
+//! One lockstep run: its chain of last arrivals, the late steps on it, and how each is charged.
+
+use crate::ExplainError;
+use crate::attribute::{Part, split};
+use crate::catalog::SourceId;
+use crate::edges::Extra;
+use crate::reference::{Reference, late_from};
+use crate::steps::{RankSeries, Step, chain, last_ranks};
+use crate::watch::{Charge, Charger, Watch};
+use idlewave_run::findings::{Estimate, LockstepFindings};
+use idlewave_run::tables::{Regions, region_kind};
+use idlewave_run::{Coupling, RunReader, SourceKind, WaitsFor};
+use idlewave_stats::{blocks, histogram, tests};
+use idlewave_units::{Nanos, Rank};
+
+/// A late step with its parts.
+#[derive(Clone, Debug)]
+pub struct Late {
+    /// The step; its rank is the one that was disturbed: last to arrive, or last to send.
+    pub step: Step,
+    pub lateness: u64,
+    pub parts: Vec<Part>,
+    /// The longest charged stretches, in order of time; empty unless the step is among the most
+    /// delayed.
+    pub charged: Vec<Taken>,
+}
+
+/// A stretch taken from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub source: SourceId,
+    pub rank: Rank,
+    pub begin: u64,
+    pub end: u64,
+    /// The charged part: all of a stretch that the kernel recorded, less of a gap around such
+    /// stretches.
+    pub ns: u64,
+}
+
+impl Taken {
+    /// Whether most of the stretch is charged, so that it shows where the time went.
+    fn has_place(&self) -> bool {
+        2 * self.ns >= self.end - self.begin
+    }
+}
+
+/// Stretches kept for each of the most delayed steps.
+const CHARGED_KEPT: usize = 12;
+
+/// The longest of what was taken, in order of time.
+fn longest(taken: &[Taken]) -> Vec<Taken> {
+    let mut kept: Vec<Taken> = taken.iter().filter(|t| t.has_place()).copied().collect();
+    kept.sort_by_key(|t| (std::cmp::Reverse(t.ns), t.begin, t.rank));
+    kept.truncate(CHARGED_KEPT);
+    kept.sort_by_key(|t| (t.begin, t.rank, t.end));
+    kept
+}
+
+/// The analysis of one lockstep run.
+#[derive(Debug)]
+pub struct LockstepAnalysis {
+    pub findings: LockstepFindings,
+    pub late: Vec<Late>,
+    /// Undisturbed step beyond the computation.
+    pub communication: Option<Nanos>,
+}
+
+/// What the caller knows about the phase.
+pub struct LockstepPhase<'a> {
+    pub phase: u32,
+    pub coupling: Coupling,
+    /// Which ranks wait for which.
+    pub waits: WaitsFor,
+    pub ranks: usize,
+    /// One per rank, in order.
+    pub watches: &'a [Watch],
+    /// Of every watch, in order.
+    pub extras: &'a [&'a [Extra]],
+    /// Bound of the error between the clocks of two ranks: less lateness than this may be an
+    /// artefact.
+    pub clock_error: Nanos,
+}
+
+/// Start and arrival of every iteration of every rank, cut to the iterations that all completed.
+pub fn read_series(
+    run: &RunReader,
+    phase: u32,
+    ranks: usize,
+) -> Result<Vec<RankSeries>, ExplainError> {
+    let mut series = vec![RankSeries::default(); ranks];
+    let mut wrong = None;
+    run.for_each::<Regions>(|r| {
+        if r.phase != phase || r.kind != region_kind::COMPUTE {
+            return;
+        }
+        match series.get_mut(r.rank.index()) {
+            Some(s) if r.iteration == s.begin.len() as u64 && r.begin_ns <= r.end_ns => {
+                s.begin.push(r.begin_ns);
+                s.arrival.push(r.end_ns);
+            }
+            // After a lost block, the rest of this rank's records cannot be used.
+            Some(_) => {}
+            None => wrong = Some(r.rank),
+        }
+    })?;
+    if let Some(rank) = wrong {
+        return Err(ExplainError::Inconsistent {
+            what: "regions",
+            reason: format!("rank {rank} is not one of the manifest's {ranks} ranks"),
+        });
+    }
+    let common = series.iter().map(|s| s.begin.len()).min().unwrap_or(0);
+    for s in &mut series {
+        s.begin.truncate(common);
+        s.arrival.truncate(common);
+    }
+    Ok(series)
+}
+
+/// How long each rank took from when it could start to its arrival, per iteration from the second
+/// on: the length of the step if this rank alone determined it.
+fn local_steps(series: &[RankSeries], waits: &WaitsFor) -> Vec<Vec<u64>> {
+    let ranks = series.len();
+    let iterations = series.first().map_or(0, |s| s.arrival.len());
+    let mut out: Vec<Vec<u64>> = vec![Vec::with_capacity(iterations.saturating_sub(1)); ranks];
+    for k in 1..iterations {
+        let all = series.iter().map(|s| s.arrival[k - 1]).max().unwrap_or(0);
+        for (r, steps) in out.iter_mut().enumerate() {
+            let ready = if waits.is_global() {
+                all
+            } else {
+                let arrivals = waits.of(r).map(|j| series[j].arrival[k - 1]);
+                arrivals.max().unwrap_or(0)
+            };
+            steps.push(series[r].arrival[k].saturating_sub(ready));
+        }
+    }
+    out
+}
+
+/// Analyses one phase. `None` if fewer than two iterations were completed by all ranks.
+pub fn analyse(
+    run: &RunReader,
+    phase: &LockstepPhase<'_>,
+    charger: &mut Charger<'_>,
+) -> Result<Option<LockstepAnalysis>, ExplainError> {
+    let series = read_series(run, phase.phase, phase.ranks)?;
+    let iterations = series.first().map_or(0, |s| s.begin.len());
+    if iterations < 2 {
+        return Ok(None);
+    }
+    let local = local_steps(&series, &phase.waits);
+    let references: Vec<Reference> = local
+        .iter()
+        .zip(&series)
+        .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
+        .collect();
+    let compute: Vec<u64> = series
+        .iter()
+        .map(|s| {
+            let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
+            Reference::of(&s.arrival, &durations).fast
+        })
+        .collect();
+    drop(local);
+    let chain = chain(&series, &phase.waits);
+    let last = last_ranks(&series);
+
+    let limit = late_from(&references).max(phase.clock_error.get());
+    let slow_level = charger.catalog.class(SourceKind::SlowLevel);
+    // Numbered before the sources of the steps.
+    charger.unexplained(None);
+    let mut late = Vec::new();
+    let mut small_variation: i64 = 0;
+    let mut taker = Taker {
+        phase,
+        charger,
+        charges: Vec::new(),
+    };
+    let mut taken: Vec<Taken> = Vec::new();
+    for step in &chain {
+        let reference = &references[step.rank.index()];
+        let duration = step.end - step.begin;
+        let excess = duration as i64 - reference.fast as i64;
+        if excess < limit as i64 {
+            small_variation += excess;
+            continue;
+        }
+        let lateness = excess as u64;
+        taken.clear();
+        taker.take(step.rank.index(), step.begin, step.end, &mut taken);
+        let mut step = *step;
+        if let Some(sender) = held_back(&mut taker, &step, &series, limit, &mut taken) {
+            step.rank = sender;
+        }
+        let slow_by = reference.slow_by(step.end);
+        let disturbed = phase.watches.get(step.rank.index());
+        let unexplained = taker.charger.unexplained(disturbed);
+        let sums: Vec<(SourceId, u64)> = taken.iter().map(|t| (t.source, t.ns)).collect();
+        let parts = split(lateness, &sums, slow_by, slow_level, unexplained);
+        late.push(Late {
+            step,
+            lateness,
+            parts,
+            charged: longest(&taken),
+        });
+        if late.len() >= 2 * LATEST_KEPT && late.len() % LATEST_KEPT == 0 {
+            forget(&mut late);
+        }
+    }
+    forget(&mut late);
+
+    let undisturbed: u64 = chain.iter().map(|s| references[s.rank.index()].fast).sum();
+    let total = chain.last().map_or(0, |s| s.end) - chain.first().map_or(0, |s| s.begin);
+    // A reference shorter than the clock error gives no meaningful ratio.
+    let least = phase.clock_error.get().max(1);
+    let durations: Vec<f64> = chain
+        .iter()
+        .map(|s| (s.end - s.begin) as f64 / references[s.rank.index()].fast.max(least) as f64)
+        .collect();
+    let mut step_refs: Vec<u64> = references.iter().map(|r| r.fast).collect();
+    step_refs.sort_unstable();
+    let step_ref = step_refs[step_refs.len() / 2];
+    let compute_ref = compute.iter().copied().max().unwrap_or(0);
+    let mut last_counts = vec![0u64; phase.ranks];
+    let mut runs = Vec::new();
+    for (k, &rank) in last.iter().enumerate() {
+        last_counts[rank as usize] += 1;
+        match runs.last_mut() {
+            Some(length) if k > 0 && last[k - 1] == rank => *length += 1.0,
+            _ => runs.push(1.0),
+        }
+    }
+    let steps_ns = chain.iter().map(|s| s.end - s.begin);
+    let slowdown = slowdown(total, undisturbed, &durations);
+    let findings = LockstepFindings {
+        phase: phase.phase,
+        name: phase.coupling.name().to_owned(),
+        ranks: phase.ranks as u32,
+        iterations: iterations as u64,
+        compute: compute.iter().map(|&ns| Nanos::from_nanos(ns)).collect(),
+        step: Nanos::from_nanos(step_ref),
+        total: Nanos::from_nanos(total),
+        slowdown_not_known: slowdown.not_known_slowdown(),
+        slowdown,
+        late_steps: late.len() as u64,
+        lateness: Nanos::from_nanos(late.iter().map(|l| l.lateness).sum()),
+        small_variation_ns: small_variation,
+        late_from: Nanos::from_nanos(limit),
+        slow_ranks: tests::slow_ranks(&last_counts)
+            .into_iter()
+            .map(Rank::new)
+            .collect(),
+        last_counts,
+        last_run_length: median(&mut runs),
+        histogram: histogram::LogHistogram::of(steps_ns).non_empty(),
+    };
+    Ok(Some(LockstepAnalysis {
+        findings,
+        late,
+        communication: step_ref.checked_sub(compute_ref).map(Nanos::from_nanos),
+    }))
+}
+
+/// Late steps that are listed one by one, with the charged stretches.
+pub const LATEST_KEPT: usize = 100;
+
+/// Drops the stretches of all but the most delayed steps.
+fn forget(late: &mut [Late]) {
+    let mut all: Vec<u64> = late.iter().map(|l| l.lateness).collect();
+    if all.len() <= LATEST_KEPT {
+        return;
+    }
+    all.sort_unstable();
+    let least = all[all.len() - LATEST_KEPT];
+    for step in late.iter_mut().filter(|l| l.lateness < least) {
+        step.charged = Vec::new();
+    }
+}
+
+/// Collects what was taken from ranks.
+struct Taker<'a, 'c> {
+    phase: &'a LockstepPhase<'a>,
+    charger: &'a mut Charger<'c>,
+    charges: Vec<Charge>,
+}
+
+impl Taker<'_, '_> {
+    /// Adds what was taken from `rank` in `begin..end`; returns its length.
+    fn take(&mut self, rank: usize, begin: u64, end: u64, taken: &mut Vec<Taken>) -> u64 {
+        let Some(watch) = self.phase.watches.get(rank).filter(|_| begin < end) else {
+            return 0;
+        };
+        let before = taken.len();
+        self.charges.clear();
+        self.charger.charges(watch, begin, end, &mut self.charges);
+        let number = Rank::new(rank as u32);
+        taken.extend(self.charges.iter().map(|c| Taken {
+            source: c.source,
+            rank: number,
+            begin: c.begin,
+            end: c.end,
+            ns: c.length(),
+        }));
+        let extras = overlapping(self.phase.extras[rank], begin, end);
+        taken.extend(extras.map(|e| Taken {
+            source: e.source,
+            rank: number,
+            begin: e.begin.max(begin),
+            end: e.end.min(end),
+            ns: e.within(begin, end),
+        }));
+        taken[before..].iter().map(|t| t.ns).sum()
+    }
+}
+
+/// A rank that is interrupted between its arrival and its send delays those that wait for its
+/// message, though it was not the last to arrive. If the wait at the start of `step` is longer than
+/// `limit` beyond what was taken from the waiting rank, and more was taken during it from such a
+/// sender than from the waiting rank, returns that sender; `taken` becomes what was taken from it
+/// until its own wait ended, and from the waiting rank afterwards.
+fn held_back(
+    taker: &mut Taker<'_, '_>,
+    step: &Step,
+    series: &[RankSeries],
+    limit: u64,
+    taken: &mut Vec<Taken>,
+) -> Option<Rank> {
+    let (k, rank) = (step.iteration as usize, step.rank.index());
+    let wait_end = series[rank].begin[k].min(step.end);
+    if k == 0 || wait_end <= step.begin {
+        return None;
+    }
+    let waits = &taker.phase.waits;
+    let mut in_wait = Vec::new();
+    let mut most = taker.take(rank, step.begin, wait_end, &mut in_wait);
+    if (wait_end - step.begin).saturating_sub(most) <= limit {
+        // The wait is no longer than usual, apart from what was taken from the waiting rank itself.
+        return None;
+    }
+    let mut sender = None;
+    let mut candidate = Vec::new();
+    let mut consider = |j: usize| {
+        candidate.clear();
+        let until = wait_end.min(series[j].begin[k]);
+        let sum = taker.take(j, step.begin, until, &mut candidate);
+        if j != rank && sum > most {
+            most = sum;
+            sender = Some(j);
+            std::mem::swap(&mut in_wait, &mut candidate);
+        }
+    };
+    waits.of(rank).for_each(&mut consider);
+    let sender = sender?;
+    taker.take(rank, wait_end, step.end, &mut in_wait);
+    *taken = in_wait;
+    Some(Rank::new(sender as u32))
+}
+
+/// Edges and lone gaps in `begin..end`; `extras` is in order of start.
+fn overlapping(extras: &[Extra], begin: u64, end: u64) -> impl Iterator<Item = &Extra> {
+    // Gaps of one thread do not overlap, so their ends are in order too.
+    let first = extras.partition_point(|e| e.end <= begin);
+    extras[first..].iter().take_while(move |e| e.begin < end)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    let middle = values.len() / 2;
+    values.select_nth_unstable_by(middle, f64::total_cmp);
+    values[middle]
+}
+
+/// Slow-down with an interval over blocks of successive steps.
+fn slowdown(total: u64, undisturbed: u64, ratios: &[f64]) -> Estimate {
+    let value = total as f64 / undisturbed.max(1) as f64 - 1.0;
+    let interval = blocks::mean(ratios, blocks::BLOCKS);
+    Estimate {
+        value,
+        // Nothing is faster than undisturbed, except by the uncertainty of the undisturbed step.
+        low: (value - interval.half_width).max(value.min(0.0)),
+        high: value + interval.half_width,
+        n: ratios.len() as u64,
+        method: "run time over undisturbed time, minus 1; 95 % interval over blocks of steps"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! The analysis of a recorded program, in order.
+
+use super::lanes::Program;
+use super::origins::{Classes, Explained, Origins, explain_waits};
+use super::recorded::Recorded;
+use super::summary;
+use super::waits::{self, Waits};
+use super::waves::{Wave, waves};
+use crate::attribute::merged;
+use crate::catalog::{Catalog, SourceId};
+use crate::strikes::Strike;
+use crate::watch::Charge;
+use idlewave_run::findings::ProgramFindings;
+use idlewave_run::tables::{Marks, Messages, Table, Wait, WaitPart, WaitParts};
+use idlewave_run::{Ledger, SourceKind};
+use idlewave_units::{Nanos, Rank};
+use std::collections::BTreeMap;
+
+/// The effect of one source on a recorded program.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Delay {
+    /// Delays of the ranks that it struck, each counted once however many ranks waited for it.
+    pub lateness: u64,
+    /// Delays to which it contributed most.
+    pub late: u64,
+    /// Time lost by all ranks.
+    pub lost: u64,
+    /// Sum of the squares of what single delays cost all ranks, in square nanoseconds.
+    pub squares: f64,
+}
+
+/// Adds the strikes on a thread for which no one waits: it loses what is taken from it.
+pub fn add_uncoupled(strikes: &[Strike], delays: &mut BTreeMap<SourceId, Delay>) {
+    for strike in strikes {
+        let delay = delays.entry(strike.source).or_default();
+        delay.lateness += strike.length;
+        delay.lost += strike.length;
+        delay.squares += (strike.length as f64).powi(2);
+    }
+}
+
+/// The analysis of a recorded program.
+#[derive(Debug)]
+pub struct ProgramAnalysis {
+    recorded: Recorded,
+    waits: Waits,
+    origins: Origins,
+    waves: Vec<Wave>,
+    findings: ProgramFindings,
+    /// Per source, its delays.
+    pub delays: BTreeMap<SourceId, Delay>,
+}
+
+/// Analyses a recorded program; `charges` are what was taken from its lanes, in their order.
+pub fn analyse(
+    recorded: Recorded,
+    charges: &[Vec<Charge>],
+    marks: &Marks,
+    catalog: &mut Catalog,
+    losses: &mut Ledger,
+) -> ProgramAnalysis {
+    let classes = Classes {
+        network: catalog.class(transfer(&recorded.program)),
+        slow_level: catalog.class(SourceKind::SlowLevel),
+        imbalance: catalog.class(SourceKind::Imbalance),
+        unexplained: catalog.class(SourceKind::Unexplained),
+    };
+    let (program, matched) = (&recorded.program, &recorded.matched);
+    let waits = waits::find(program, matched, charges);
+    let timings = program.timings(&waits, charges);
+    let origins = explain_waits(program, matched, &waits, charges, &timings, classes);
+    drop(timings);
+    losses.enter(
+        "waits shorter than the error between the clocks of two nodes",
+        origins.untrusted.0,
+        "they are not explained",
+        "nothing: their total is listed among the waits",
+    );
+    let delays = delays(&waits, &origins);
+    let waves = waves(program, &waits, &origins);
+    let findings = summary::findings(&recorded, &waits, &origins, charges, marks, &|source| {
+        source != classes.unexplained && catalog.kind(source) != SourceKind::Unexplained
+    });
+    ProgramAnalysis {
+        recorded,
+        waits,
+        origins,
+        waves,
+        findings,
+        delays,
+    }
+}
+
+/// The class charged for a call that takes longer than usual: there is no network between ranks of
+/// one node.
+fn transfer(program: &Program) -> SourceKind {
+    let mut nodes = program.lanes.iter().map(|lane| lane.node);
+    let first = nodes.next();
+    match nodes.all(|node| Some(node) == first) {
+        true => SourceKind::SharedMemory,
+        false => SourceKind::Network,
+    }
+}
+
+/// A delay that several ranks waited for counts once: the largest charge among their waits.
+fn delays(waits: &Waits, origins: &Origins) -> BTreeMap<SourceId, Delay> {
+    let mut events: BTreeMap<(u32, u64), BTreeMap<SourceId, u64>> = BTreeMap::new();
+    // Cost of the event that started a delay, wherever it was waited for.
+    let mut costs: BTreeMap<(SourceId, (u32, u64)), u64> = BTreeMap::new();
+    let mut out: BTreeMap<SourceId, Delay> = BTreeMap::new();
+    for explained in &origins.explained {
+        let culprit = waits.all[explained.wait as usize].culprit;
+        for share in origins.shares_of(explained) {
+            out.entry(share.source).or_default().lost += share.ns;
+            *costs.entry((share.source, explained.anchor)).or_default() += share.ns;
+            if share.own {
+                let event = events.entry((culprit, explained.own_anchor)).or_default();
+                let most = event.entry(share.source).or_default();
+                *most = share.ns.max(*most);
+            }
+        }
+    }
+    for event in events.values() {
+        let most = event
+            .iter()
+            .max_by_key(|&(&id, &ns)| (ns, std::cmp::Reverse(id)));
+        for (&source, &ns) in event {
+            let delay = out.entry(source).or_default();
+            delay.lateness += ns;
+            // The rank that was struck lost it as well.
+            delay.lost += ns;
+            delay.late += u64::from(most.is_some_and(|m| *m.0 == source));
+        }
+    }
+    for ((source, _), ns) in costs {
+        out.entry(source).or_default().squares += (ns as f64).powi(2);
+    }
+    out
+}
+
+impl ProgramAnalysis {
+    /// Tables and findings, given the row of every source in the table of sources.
+    pub fn finish(
+        self,
+        place: &BTreeMap<SourceId, u32>,
+    ) -> (
+        ProgramFindings,
+        Messages,
+        idlewave_run::tables::Waits,
+        WaitParts,
+    ) {
+        let program = &self.recorded.program;
+        let mut findings = self.findings;
+        findings.latest = summary::latest(program, &self.waits, &self.origins, place);
+        findings.waves = self
+            .waves
+            .into_iter()
+            .map(|w| {
+                let mut finding = w.finding;
+                finding.source = place[&w.source];
+                finding
+            })
+            .collect();
+        let mut waits = idlewave_run::tables::Waits::default();
+        let mut parts = WaitParts::default();
+        for (i, explained) in self.origins.explained.iter().enumerate() {
+            let wait = &self.waits.all[explained.wait as usize];
+            waits.push(row(program, wait, explained));
+            // The culprit's own loss and what came back to it are one part.
+            let shares = self.origins.shares_of(explained).iter();
+            let shares: Vec<_> = shares.map(|s| ((s.origin, s.source), s.ns)).collect();
+            for ((origin, source), ns) in merged(&shares) {
+                parts.push(WaitPart {
+                    wait: i as u32,
+                    origin,
+                    finding: place[&source],
+                    time: Nanos::from_nanos(ns),
+                });
+            }
+        }
+        (findings, self.recorded.matched.table(), waits, parts)
+    }
+}
+
+fn row(program: &Program, wait: &waits::RawWait, explained: &Explained) -> Wait {
+    let rank = |lane: u32| -> Rank { program.lanes[lane as usize].rank };
+    Wait {
+        rank: rank(wait.lane),
+        call: program.call(wait.lane, wait.call).row,
+        kind: wait.kind,
+        begin_ns: wait.begin,
+        end_ns: wait.end,
+        culprit: rank(wait.culprit),
+        parent: explained.parent,
+        hops: explained.hops,
+    }
+}

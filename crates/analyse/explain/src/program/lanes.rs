@@ -1,0 +1,286 @@
+//! The calls of a recorded program, one lane per thread that called MPI.
+
+use crate::ExplainError;
+use idlewave_run::tables::{Calls, Communicators, Operations, Table, operation_class};
+use idlewave_run::{Ledger, Manifest, RunReader};
+use idlewave_stats::random::bits_at;
+use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+/// One MPI call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Entry, nanoseconds.
+    pub begin: u64,
+    /// Return.
+    pub end: u64,
+    /// Row of the table `calls`.
+    pub row: u32,
+    /// Index of the operation.
+    pub operation: u16,
+    /// Calls with equal sites repeat the same operation: function, communicator and partners.
+    pub site: u32,
+    /// Collective it is part of, plus 1: index into `Program::instances`.
+    pub instance: Option<NonZeroU32>,
+}
+
+/// A thread that called MPI, with its calls in order of time; they do not overlap.
+#[derive(Debug)]
+pub struct Lane {
+    /// Its rank.
+    pub rank: Rank,
+    /// Its node.
+    pub node: NodeId,
+    /// CPU that the rank was bound to.
+    pub cpu: Option<Cpu>,
+    /// Its thread number on the node.
+    pub thread: Pid,
+    /// Its calls.
+    pub calls: Vec<Call>,
+    /// Per communicator, its collective calls by index, in order of time.
+    pub collectives: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Lane {
+    /// The call that began at this time.
+    pub fn call_at(&self, begin: u64) -> Option<u32> {
+        let found = self.calls.binary_search_by_key(&begin, |c| c.begin);
+        found.ok().map(|i| i as u32)
+    }
+    /// Calls that end after `begin` and start before `end`, by index.
+    pub fn calls_within(&self, begin: u64, end: u64) -> Range<usize> {
+        let first = self.calls.partition_point(|c| c.end <= begin);
+        let after = self.calls.partition_point(|c| c.begin < end);
+        first..after.max(first)
+    }
+}
+
+/// An MPI function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its name in C.
+    pub name: String,
+    /// One of `operation_class`.
+    pub class: u8,
+    /// Bytes sent by collectives of this kind.
+    pub sent: u64,
+}
+
+/// What a collective call tells about its collective, until the instances are built.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub comm: u32,
+    pub sequence: u32,
+    pub root: Option<Rank>,
+}
+
+/// One collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// One of `operation_class`; OTHER if it cannot be determined which members waited for which.
+    pub class: u8,
+    /// Its communicator.
+    pub comm: u32,
+    /// Its root, if it has one.
+    pub root: Option<Rank>,
+    /// Its calls: range of `Program::members`.
+    pub members: Range<u32>,
+    /// When the last member entered.
+    pub last_enter: u64,
+    /// Lane of that member; of members that entered at the same time the first one.
+    pub last: u32,
+}
+
+/// A recorded program.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// In order of ranks; the first of a rank is the thread that called MPI_Init.
+    pub lanes: Vec<Lane>,
+    /// Indices of the lanes of each rank of the manifest.
+    pub of_rank: BTreeMap<Rank, Vec<u32>>,
+    /// The functions, by the number that calls have.
+    pub operations: Vec<Operation>,
+    /// Members of every communicator and their ranks in it.
+    pub communicators: BTreeMap<u32, BTreeMap<Rank, u32>>,
+    /// The collectives.
+    pub instances: Vec<Instance>,
+    /// Calls of the collectives, as lane and index, one instance after the other.
+    pub members: Vec<(u32, u32)>,
+    /// Bound of the error between the clock of a node and that of node 0.
+    clock_errors: BTreeMap<NodeId, u64>,
+}
+
+impl Program {
+    /// Reads calls, communicators and operations. `None` if the run has no calls.
+    pub(super) fn read(run: &RunReader, losses: &mut Ledger) -> Result<Option<Self>, ExplainError> {
+        let mut program = Program::new(run.manifest());
+        for op in run.read::<Operations>()?.rows() {
+            let index = op.id as usize;
+            if index > usize::from(u16::MAX) {
+                return Err(inconsistent("operations", format!("number {index}")));
+            }
+            let none = Operation {
+                name: String::new(),
+                class: operation_class::OTHER,
+                sent: 0,
+            };
+            if program.operations.len() <= index {
+                program.operations.resize(index + 1, none);
+            }
+            program.operations[index].name = op.name;
+            program.operations[index].class = op.class;
+        }
+        run.for_each::<Communicators>(|c| {
+            let members = program.communicators.entry(c.comm).or_default();
+            members.insert(c.rank, c.member);
+        })?;
+        let entries = program.read_calls(run)?;
+        if program.lanes.iter().all(|l| l.calls.is_empty()) {
+            return Ok(None);
+        }
+        let nested: u64 = program.lanes.iter_mut().map(order).sum();
+        losses.enter(
+            "MPI calls inside other calls, or with times out of order",
+            nested,
+            "they are ignored",
+            "report this with the run: the recorder should not write them",
+        );
+        program.make_instances(&entries, losses);
+        Ok(Some(program))
+    }
+
+    fn new(manifest: &Manifest) -> Self {
+        let mut program = Program::default();
+        for node in &manifest.nodes {
+            let error = node.alignment.as_ref().map_or(Nanos::ZERO, |a| a.error);
+            program.clock_errors.insert(node.node, error.get());
+        }
+        for sheet in &manifest.ranks {
+            let lanes = program.of_rank.entry(sheet.rank).or_default();
+            for &thread in &sheet.threads {
+                lanes.push(program.lanes.len() as u32);
+                program.lanes.push(Lane {
+                    rank: sheet.rank,
+                    node: sheet.node,
+                    cpu: sheet.cpu,
+                    thread,
+                    calls: Vec::new(),
+                    collectives: BTreeMap::new(),
+                });
+            }
+        }
+        program
+    }
+
+    fn read_calls(&mut self, run: &RunReader) -> Result<Vec<Entry>, ExplainError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut wrong = None;
+        let mut row = 0u32;
+        let mut last: Option<(Rank, Pid, u32)> = None;
+        run.for_each::<Calls>(|c| {
+            let this_row = row;
+            row = row.saturating_add(1);
+            let lane = match last {
+                Some((rank, thread, lane)) if (rank, thread) == (c.rank, c.thread) => Some(lane),
+                _ => self.lane_of(c.rank, c.thread),
+            };
+            let (Some(lane), Some(operation)) =
+                (lane, self.operations.get_mut(c.operation as usize))
+            else {
+                wrong = Some((this_row, c.rank, c.thread, c.operation));
+                return;
+            };
+            last = Some((c.rank, c.thread, lane));
+            operation.sent += c.sent.map_or(0, |b| b.get());
+            let instance = c.comm.zip(c.sequence).and_then(|(comm, sequence)| {
+                entries.push(Entry {
+                    comm,
+                    sequence,
+                    root: c.root,
+                });
+                NonZeroU32::new(entries.len() as u32)
+            });
+            self.lanes[lane as usize].calls.push(Call {
+                begin: c.begin_ns,
+                end: c.end_ns,
+                row: this_row,
+                operation: c.operation as u16,
+                site: mix(c.operation, c.comm.map_or(0, |c| c.wrapping_add(1))),
+                instance,
+            });
+        })?;
+        match wrong {
+            Some((row, rank, thread, operation)) => Err(inconsistent(
+                "calls",
+                format!(
+                    "row {row} names thread {thread} of rank {rank} and operation {operation}, which the \
+                     manifest and the table of operations do not have"
+                ),
+            )),
+            None => Ok(entries),
+        }
+    }
+
+    /// The lane of a thread of a rank.
+    pub fn lane_of(&self, rank: Rank, thread: Pid) -> Option<u32> {
+        let lanes = self.of_rank.get(&rank)?;
+        lanes
+            .iter()
+            .copied()
+            .find(|&l| self.lanes[l as usize].thread == thread)
+    }
+
+    /// A call, by lane and index.
+    pub fn call(&self, lane: u32, call: u32) -> &Call {
+        &self.lanes[lane as usize].calls[call as usize]
+    }
+
+    /// Class of a call's operation.
+    pub fn class(&self, call: &Call) -> u8 {
+        self.operations[usize::from(call.operation)].class
+    }
+
+    /// Name of a call's operation.
+    pub fn name(&self, call: &Call) -> &str {
+        &self.operations[usize::from(call.operation)].name
+    }
+
+    /// Bound of the error of a difference between times of two lanes.
+    pub fn clock_error(&self, a: u32, b: u32) -> u64 {
+        let (a, b) = (self.lanes[a as usize].node, self.lanes[b as usize].node);
+        let of = |node| self.clock_errors.get(node).copied().unwrap_or(0);
+        match a == b {
+            true => 0,
+            false => of(&a).saturating_add(of(&b)),
+        }
+    }
+}
+
+/// Sorts the calls of a lane and drops those that overlap the one before; returns how many.
+fn order(lane: &mut Lane) -> u64 {
+    if !lane.calls.windows(2).all(|c| c[0].begin <= c[1].begin) {
+        lane.calls.sort_by_key(|c| (c.begin, c.row));
+    }
+    let before = lane.calls.len();
+    let mut until = 0;
+    lane.calls.retain(|call| {
+        let fits = call.begin >= until && call.end >= call.begin;
+        if fits {
+            until = call.end;
+        }
+        fits
+    });
+    (before - lane.calls.len()) as u64
+}
+
+/// Combines two numbers into one that differs for different pairs, except for collisions of one in
+/// 2^32.
+pub fn mix(a: u32, b: u32) -> u32 {
+    (bits_at(u64::from(a) << 32 | u64::from(b), 0) >> 32) as u32
+}
+
+pub fn inconsistent(what: &'static str, reason: String) -> ExplainError {
+    ExplainError::Inconsistent { what, reason }
+}

@@ -1,0 +1,32 @@
+//! Recorded MPI programs: which rank waited for which, and where the delay began.
+//!
+//! [`lanes`] holds the calls of every thread. [`collectives`] groups the calls of one collective,
+//! and [`messages`] pairs the two ends of a message. [`waits`] finds which rank waited for which in
+//! which call. [`timing`] knows how long things usually take. [`origins`] splits every wait over
+//! what delayed its culprit, and follows the culprit's own waits to the rank where the delay began.
+//! [`waves`] finds how a delay travelled, and [`summary`] builds the findings. [`taken`] gives
+//! replays what was taken from the ranks.
+//!
+//! Memory: 32 bytes per call, 56 per end of a message, 8 per message matched, 56 per row of
+//! `messages`, 40 per wait, 24 per part. Ten million calls, a third of which wait for two messages
+//! each, take less than a gigabyte.
+
+mod analysis;
+mod collectives;
+mod lanes;
+mod messages;
+mod origins;
+mod rank_times;
+mod recorded;
+mod summary;
+mod taken;
+mod timing;
+mod waits;
+mod waves;
+
+pub use crate::watch::overlap;
+pub(crate) use analysis::{Delay, add_uncoupled, analyse};
+pub use lanes::{Call, Instance, Lane, Operation, Program};
+pub use messages::{End, Matched};
+pub use recorded::Recorded;
+pub use taken::taken_from;

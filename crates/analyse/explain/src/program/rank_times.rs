@@ -1,0 +1,99 @@
+//! Where the time of every rank went.
+
+use super::lanes::{Lane, Program};
+use super::recorded::Recorded;
+use super::waits::Waits;
+use crate::watch::{Charge, between};
+use idlewave_run::findings::RankTime;
+use idlewave_run::tables::operation_class as class;
+use idlewave_units::{Nanos, Rank};
+use std::collections::BTreeMap;
+
+/// The analysed time of every rank: from the return of the last MPI_Init, when all ranks were
+/// there, to the rank's entry into MPI_Finalize. A rank that never entered it is analysed up to the
+/// end of its last call: whether it computed afterwards, or hung in a call, is not known.
+pub struct Spans {
+    begin: u64,
+    ends: BTreeMap<Rank, u64>,
+}
+
+impl Spans {
+    pub fn of(recorded: &Recorded) -> Self {
+        let program = &recorded.program;
+        let mut begin = recorded.phase.0;
+        for call in program.lanes.iter().flat_map(|l| &l.calls) {
+            if program.class(call) == class::LIFE && program.name(call).starts_with("MPI_Init") {
+                begin = begin.max(call.end);
+            }
+        }
+        let end_of = |lanes: &[u32]| {
+            let calls = || lanes.iter().flat_map(|&l| &program.lanes[l as usize].calls);
+            let finalize = calls()
+                .filter(|c| program.class(c) == class::LIFE)
+                .find(|c| program.name(c).starts_with("MPI_Finalize"));
+            match finalize {
+                Some(call) => call.begin,
+                None => calls().map(|c| c.end).max().unwrap_or(begin),
+            }
+        };
+        let ends = program
+            .of_rank
+            .iter()
+            .map(|(&rank, lanes)| (rank, end_of(lanes).max(begin)));
+        Self {
+            begin,
+            ends: ends.collect(),
+        }
+    }
+
+    /// From the start to the last end, nanoseconds.
+    pub fn total(&self) -> u64 {
+        self.ends.values().max().map_or(0, |end| end - self.begin)
+    }
+}
+
+/// The time of every rank. The thread that called MPI most represents its rank, since others may
+/// only wait for it.
+pub fn ranks_time(
+    program: &Program,
+    waits: &Waits,
+    charges: &[Vec<Charge>],
+    spans: &Spans,
+) -> Vec<RankTime> {
+    let nanos = Nanos::from_nanos;
+    let time = |rank: Rank, main: u32| {
+        let (begin, end) = (spans.begin, *spans.ends.get(&rank)?);
+        let lane = &program.lanes[main as usize];
+        let inside = time_in_calls(lane, begin, end);
+        let waiting = waits.time_within(main, begin, end);
+        // Time taken while the rank waits costs it nothing.
+        let (mut taken_inside, mut taken_outside) = (0, 0);
+        for charge in between(&charges[main as usize], begin, end) {
+            let (from, to) = (charge.begin.max(begin), charge.end.min(end));
+            let in_calls = time_in_calls(lane, from, to);
+            taken_inside += in_calls - waits.time_within(main, from, to);
+            taken_outside += to - from - in_calls;
+        }
+        Some(RankTime {
+            rank,
+            computing: nanos(end - begin - inside - taken_outside),
+            taken: nanos(taken_inside + taken_outside),
+            waiting: nanos(waiting),
+            communicating: nanos(inside - waiting - taken_inside),
+        })
+    };
+    let of = |(&rank, lanes): (&Rank, &Vec<u32>)| {
+        let calls = |l: u32| program.lanes[l as usize].calls.len();
+        // The first of equals. `None` for a rank without records.
+        let &main = lanes.iter().rev().max_by_key(|&&l| calls(l))?;
+        time(rank, main)
+    };
+    program.of_rank.iter().filter_map(of).collect()
+}
+
+fn time_in_calls(lane: &Lane, begin: u64, end: u64) -> u64 {
+    lane.calls[lane.calls_within(begin, end)]
+        .iter()
+        .map(|c| c.end.min(end).saturating_sub(c.begin.max(begin)))
+        .sum()
+}

@@ -1,0 +1,261 @@
+//! The table of sources: what each took, delayed and cost.
+
+use crate::activations::activations;
+use crate::catalog::{Catalog, NOT_TRACED, SourceId};
+use crate::lockstep::Late;
+use crate::program::Delay;
+use crate::strikes::Strike;
+use idlewave_run::SourceKind;
+use idlewave_run::findings::{Estimate, Periodicity, SourceFinding};
+use idlewave_stats::{periodicity, quantiles};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
+use std::collections::BTreeMap;
+
+/// Sums for one source over all lockstep runs.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    stolen: u64,
+    events: u64,
+    lateness: u64,
+    late_steps: u64,
+    lost: u64,
+    /// Sum of the squares of what single delays cost all ranks, in square nanoseconds.
+    squares: f64,
+    cpus: CpuSet,
+}
+
+/// Collects the effect of every source on the lockstep runs.
+#[derive(Default)]
+pub struct SourceTable {
+    sums: BTreeMap<SourceId, Sums>,
+}
+
+impl SourceTable {
+    /// Strikes of one rank in a lockstep run.
+    pub fn add_strikes(&mut self, strikes: &[Strike]) {
+        for strike in strikes {
+            let sums = self.sums.entry(strike.source).or_default();
+            sums.stolen += strike.length;
+            sums.events += 1;
+            sums.cpus.insert(strike.cpu);
+        }
+    }
+
+    /// Late steps of a run with this many ranks.
+    pub fn add_late(&mut self, late: &[Late], ranks: usize) {
+        for step in late {
+            for (i, part) in step.parts.iter().enumerate() {
+                let sums = self.sums.entry(part.source).or_default();
+                sums.lateness += part.ns;
+                sums.lost += part.ns * ranks as u64;
+                sums.squares += (part.ns as f64 * ranks as f64).powi(2);
+                // Parts come largest first.
+                sums.late_steps += u64::from(i == 0);
+            }
+        }
+    }
+
+    /// Adds the effect of sources on a recorded program.
+    pub fn add_delays(&mut self, delays: &BTreeMap<SourceId, Delay>) {
+        for (&source, delay) in delays {
+            let sums = self.sums.entry(source).or_default();
+            sums.lateness += delay.lateness;
+            sums.late_steps += delay.late;
+            sums.lost += delay.lost;
+            sums.squares += delay.squares;
+        }
+    }
+
+    /// Effective number of delays per source: (sum)^2 / sum of squares. Equal delays count fully; a
+    /// delay that outweighs all others counts as the only one.
+    pub fn effective(&self) -> BTreeMap<SourceId, f64> {
+        let effective = |s: &Sums| (s.lost as f64).powi(2) / s.squares;
+        let known = self.sums.iter().filter(|(_, s)| s.squares > 0.0);
+        known.map(|(&id, s)| (id, effective(s))).collect()
+    }
+
+    /// Gives this source a row, whatever it did.
+    pub fn name(&mut self, source: SourceId) {
+        self.sums.entry(source).or_default();
+    }
+
+    /// The rows, most time lost by all ranks first; unexplained always has one. `strikes` are those
+    /// of the whole recording, for lengths and periods; `woken` has the times at which threads were
+    /// woken, in any order.
+    pub fn finish(
+        mut self,
+        catalog: &mut Catalog,
+        strikes: &BTreeMap<SourceId, Vec<Strike>>,
+        woken: &mut BTreeMap<(SourceId, NodeId), Vec<u64>>,
+    ) -> Vec<(SourceId, SourceFinding)> {
+        let unexplained = catalog.class(SourceKind::Unexplained);
+        self.sums.entry(unexplained).or_default();
+        let mut by_node: BTreeMap<SourceId, Vec<&[u64]>> = BTreeMap::new();
+        for (&(id, _), times) in woken.iter_mut() {
+            times.sort_unstable();
+            by_node.entry(id).or_default().push(times);
+        }
+        let mut rows: Vec<(SourceId, SourceFinding)> = self
+            .sums
+            .into_iter()
+            .map(|(id, sums)| {
+                let events = activations(strikes.get(&id).map_or(&[][..], Vec::as_slice));
+                let woken = by_node.get(&id).map_or(&[][..], Vec::as_slice);
+                (id, finding(catalog, id, sums, &events, woken))
+            })
+            .collect();
+        rows.sort_by(|(_, a), (_, b)| {
+            let key = |f: &SourceFinding| (f.lost, f.stolen);
+            key(b)
+                .cmp(&key(a))
+                .then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name)))
+        });
+        rows
+    }
+}
+
+fn finding(
+    catalog: &Catalog,
+    id: SourceId,
+    sums: Sums,
+    strikes: &[Strike],
+    woken: &[&[u64]],
+) -> SourceFinding {
+    let kind = catalog.kind(id);
+    let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
+    let has_events = !matches!(
+        kind,
+        SourceKind::SlowLevel | SourceKind::Unexplained | SourceKind::Tracing
+    ) || sums.events > 0;
+    SourceFinding {
+        kind,
+        name: catalog.name(id).to_owned(),
+        events: has_events.then_some(sums.events),
+        stolen: Nanos::from_nanos(sums.stolen),
+        late_steps: sums.late_steps,
+        lateness: Nanos::from_nanos(sums.lateness),
+        lost: Nanos::from_nanos(sums.lost),
+        amplification: over(sums.lost),
+        absorbed: over(sums.lateness).map(|share| (1.0 - share).max(0.0)),
+        length: length(strikes),
+        period: period(kind, strikes, woken),
+        cpus: sums.cpus,
+        detail: detail(catalog, id),
+    }
+}
+
+/// Fewer strikes do not determine a usual length.
+const LENGTH_NEEDS: usize = 5;
+
+fn length(strikes: &[Strike]) -> Option<Estimate> {
+    if strikes.len() < LENGTH_NEEDS {
+        return None;
+    }
+    let lengths: Vec<u64> = strikes.iter().map(|s| s.length).collect();
+    Some(quantiles::median(&lengths))
+}
+
+/// A thread recurs as one, wherever it runs, and at its wake-ups, whether or not it then strikes a
+/// rank. Interrupts and the per-CPU copies of kernel threads have a period on each CPU; the CPU
+/// with the clearest one represents all.
+fn period(kind: SourceKind, strikes: &[Strike], woken: &[&[u64]]) -> Option<Periodicity> {
+    if matches!(
+        kind,
+        SourceKind::RunQueueWait
+            | SourceKind::Unexplained
+            | SourceKind::Tracing
+            | SourceKind::SlowLevel
+    ) {
+        return None;
+    }
+    // Periods on one node or CPU are independent of those on another.
+    let strongest = |all: &mut dyn Iterator<Item = &[u64]>| {
+        all.filter_map(|times| periodicity::periods(times).into_iter().next())
+            .max_by(|a, b| a.power.total_cmp(&b.power))
+    };
+    let mut by_cpu: BTreeMap<(NodeId, Cpu), Vec<u64>> = BTreeMap::new();
+    let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+    for s in strikes {
+        by_cpu.entry((s.node, s.cpu)).or_default().push(s.begin);
+        by_node.entry(s.node).or_default().push(s.begin);
+    }
+    let thread = matches!(kind, SourceKind::Task | SourceKind::Recorder);
+    if let Some(found) = strongest(&mut woken.iter().copied()).filter(|_| thread) {
+        return Some(found);
+    }
+    if thread || by_cpu.len() == 1 {
+        for times in by_node.values_mut() {
+            times.sort_unstable();
+        }
+        if let Some(found) = strongest(&mut by_node.values().map(Vec::as_slice)) {
+            return Some(found);
+        }
+    }
+    strongest(&mut by_cpu.values().map(Vec::as_slice))
+}
+
+fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
+    let why = match catalog.kind(id) {
+        SourceKind::Hypervisor => {
+            "inferred: the clock jumped while the kernel recorded nothing on that CPU, or an \
+             interrupt stayed open over 50 times its median"
+        }
+        SourceKind::SlowLevel => {
+            "the same work took longer for milliseconds at a time: frequency, a busy hardware thread \
+             on the same core, memory, or the host"
+        }
+        SourceKind::Recorder => "idlewave's own recorder",
+        SourceKind::Tracing => "writing of trace events, at the measured cost of one event",
+        SourceKind::RunQueueWait => "runnable, while the CPU was idle or on its way to it",
+        SourceKind::Unexplained if catalog.name(id) == NOT_TRACED => {
+            "the kernel of the node was not traced, so no cause can be named"
+        }
+        SourceKind::Unexplained => "not explained by any record",
+        SourceKind::Throttled => "the cgroup's CPU bandwidth limit was used up",
+        _ => "",
+    };
+    if !why.is_empty() {
+        return Some(why.to_owned());
+    }
+    let mut members: Vec<&str> = catalog.members(id).collect();
+    let all = members.len();
+    members.truncate(4);
+    let mut text = members.join(", ");
+    if all > 4 {
+        text.push_str(&format!(" and {} more", all - 4));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_strikes_every_second_time_it_is_woken_has_the_period_of_its_waking() {
+        let woken: Vec<u64> = (0..200).map(|i| i * 50_000_000).collect();
+        let source = Catalog::default().intern(SourceKind::Task, "daemon");
+        let strikes: Vec<Strike> = woken
+            .iter()
+            .step_by(2)
+            .map(|&begin| Strike {
+                source,
+                node: NodeId::new(0),
+                cpu: Cpu::new(0),
+                begin,
+                length: 500_000,
+                continues: false,
+            })
+            .collect();
+        let of = |kind, woken: &[&[u64]]| {
+            period(kind, &strikes, woken)
+                .expect("a period")
+                .period
+                .value
+        };
+        assert!((of(SourceKind::Task, &[&woken]) / 50e6 - 1.0).abs() < 1e-3);
+        // Never woken in the trace: its strikes are all there is. Interrupts are not woken.
+        assert!((of(SourceKind::Task, &[]) / 100e6 - 1.0).abs() < 1e-3);
+        assert!((of(SourceKind::Irq, &[&woken]) / 100e6 - 1.0).abs() < 1e-3);
+    }
+}

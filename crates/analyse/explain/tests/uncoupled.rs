@@ -1,0 +1,112 @@
+//! Recorded programs that do not call MPI.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_explain::explain;
+use idlewave_run::tables::{
+    Burst, Bursts, Table, Task, Tasks, Wakeup, Wakeups, end_reason, task_kind,
+};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Phase, PhaseKind, RunReader, RunWriter};
+use idlewave_units::{Cpu, NodeId, Pid};
+use std::sync::atomic::AtomicBool;
+
+#[test]
+fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep() {
+    let node = NodeId::new(0);
+    let mut tasks = Tasks::default();
+    for (pid, name, kind) in [
+        (10, "program", task_kind::PROGRAM),
+        (11, "worker", task_kind::PROGRAM),
+        (12, "sleeper", task_kind::PROGRAM),
+        (20, "cron", task_kind::USER),
+    ] {
+        tasks.push(Task {
+            node,
+            pid: Pid::new(pid),
+            process: None,
+            name: name.to_owned(),
+            kind,
+        });
+    }
+    let mut bursts = Bursts::default();
+    for (cpu, pid, begin_ns, end_ns, end_reason) in [
+        // Preempted by cron for 300, asleep for 400.
+        (0, 10, 1_000, 2_000, end_reason::PREEMPTED),
+        (0, 20, 2_000, 2_300, end_reason::SLEEPING),
+        (0, 10, 2_300, 3_000, end_reason::SLEEPING),
+        (0, 0, 3_000, 3_400, end_reason::PREEMPTED),
+        (0, 10, 3_400, 5_000, end_reason::EXITED),
+        // Preempted by its own program's other thread on no CPU of it, by cron for 50.
+        (1, 11, 1_000, 4_000, end_reason::PREEMPTED),
+        (1, 20, 4_000, 4_050, end_reason::SLEEPING),
+        (1, 11, 4_050, 5_000, end_reason::PREEMPTED),
+        // Preempted by cron for 100, after which it ran and slept unseen, and was woken 30 before
+        // its CPU had left idling.
+        (1, 20, 5_000, 5_100, end_reason::SLEEPING),
+        (1, 0, 5_100, 5_900, end_reason::PREEMPTED),
+        (1, 11, 5_900, 6_000, end_reason::EXITED),
+        // Woken twice: it ran and slept unseen in between, so that cron took nothing from it.
+        (2, 12, 1_000, 2_000, end_reason::SLEEPING),
+        (2, 0, 2_000, 2_400, end_reason::PREEMPTED),
+        (2, 20, 2_400, 2_600, end_reason::SLEEPING),
+        (2, 0, 2_600, 3_020, end_reason::PREEMPTED),
+        (2, 12, 3_020, 6_000, end_reason::EXITED),
+    ] {
+        bursts.push(Burst {
+            node,
+            cpu: Cpu::new(cpu),
+            pid: Pid::new(pid),
+            begin_ns,
+            end_ns,
+            end_reason,
+            certain: true,
+        });
+    }
+    let mut wakeups = Wakeups::default();
+    for (pid, time_ns, target_cpu) in [
+        (10, 3_400, 0),
+        (11, 5_870, 1),
+        (12, 2_300, 2),
+        (12, 3_000, 2),
+    ] {
+        wakeups.push(Wakeup {
+            node,
+            time_ns,
+            cpu: Cpu::new(0),
+            waker: Pid::new(0),
+            pid: Pid::new(pid),
+            target_cpu: Cpu::new(target_cpu),
+        });
+    }
+    let mut manifest = empty_manifest();
+    manifest.phases.push(Phase {
+        kind: PhaseKind::Recorded {
+            library: None,
+            exit_code: Some(0),
+        },
+        begin_ns: 1_000,
+        end_ns: 6_000,
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut out = RunWriter::create(&path, manifest).unwrap();
+    out.write_table(&tasks).unwrap();
+    out.write_table(&bursts).unwrap();
+    out.write_table(&wakeups).unwrap();
+    out.close(None).unwrap();
+    let run = RunReader::open(&path).unwrap();
+    let found = explain(&run, &AtomicBool::new(false)).unwrap();
+    assert!(found.program.is_none() && found.findings.program.is_none());
+    let rows: Vec<_> = found
+        .findings
+        .sources
+        .iter()
+        .map(|s| (s.name.as_str(), s.stolen.get(), s.lost.get(), s.events))
+        .collect();
+    assert_eq!(rows[0], ("cron", 450, 450, Some(3)));
+    assert_eq!(rows[1], ("run-queue wait", 50, 50, Some(2)));
+    assert!(rows[2..].iter().all(|r| r.2 == 0), "{rows:?}");
+    assert_eq!(found.findings.lateness.get(), 500);
+    assert_eq!(found.findings.named.get(), 500);
+}

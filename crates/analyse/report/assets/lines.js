@@ -1,0 +1,57 @@
+"use strict";
+/** Lines with bands over a logarithmic x; a line is { name, points: [[x, estimate]], color, dash }. Ticks are at powers of ten; of x at
+ *  every one (`each`) or at powers of four (`powers`), of y at 2 and 5 as well (`fine`). */
+idlewave.lines = (id, all, xText, { mark, floor = 1e-4, format, tick, fine } = {}) => {
+  const { byId, slowdown, color, drawings } = idlewave;
+  const shown = format || slowdown;
+  let plot;
+  drawings.push(() => {
+    const box = byId(id);
+    if (plot) plot.destroy();
+    const drawn = (typeof all === "function" ? all() : all).filter((l) => l.points.length);
+    const xs = [...new Set(drawn.flatMap((l) => l.points.map((p) => p[0])))].sort((a, b) => a - b);
+    const column = (l, pick) => {
+      const known = new Map(l.points.map((p) => [p[0], Math.max(floor, pick(p[1]))]));
+      return xs.map((x) => known.has(x) ? known.get(x) : null);
+    };
+    const data = [xs], series = [{ label: xText.label, value: (u, v) => v === null ? "–" : xText.format(v) }], bands = [];
+    for (const l of drawn) {
+      const at = series.length;
+      data.push(column(l, (e) => e.value), column(l, (e) => e.high), column(l, (e) => e.low));
+      series.push({
+        label: l.name, stroke: l.color, width: 2, dash: l.dash, spanGaps: true, points: { size: 5 },
+        value: (u, v) => v === null ? "–" : shown(v),
+        ...(l.bare ? { points: { show: false } } : {}),
+      });
+      for (let i = 0; i < 2; i++) series.push({ label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "u-edge" });
+      bands.push({ series: [at + 1, at + 2], fill: l.color + "26" });
+    }
+    const decade = (v) => v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9;
+    const filter = (u, at) => at.map((v) => decade(v) ? v : null);
+    const steps = (u, at) => at.map((v) => v !== null && [1, 2, 5].includes(Number((v / 10 ** Math.floor(Math.log10(v) + 1e-9)).toPrecision(6))) ? v : null);
+    const special = xText.each ? () => xs : xText.powers ? () => xs.filter((x) => Math.round(Math.log2(x)) % 4 === 2 || xs.length < 9) : null;
+    const onX = special ? { splits: special, filter: (u, at) => at } : {};
+    const onY = fine ? { filter: steps, grid: { stroke: color("faint"), width: 1, filter: steps } } : {};
+    const decades = (format, size) => ({
+      stroke: color("soft"), font: "12px system-ui, sans-serif", size, filter,
+      grid: { stroke: color("faint"), width: 1, filter }, ticks: { stroke: color("line"), width: 1, size: 5, filter },
+      values: (u, at) => at.map((v) => v === null ? "" : format(v)),
+    });
+    const slow = (v) => v > 10 ? slowdown(v) : Number((v * 100).toPrecision(3)) + " %";
+    const hooks = mark ? { draw: [(u) => {
+      const px = Math.round(u.valToPos(mark, "x", true));
+      u.ctx.save();
+      u.ctx.strokeStyle = color("soft");
+      u.ctx.setLineDash([6, 4]);
+      u.ctx.beginPath(); u.ctx.moveTo(px, u.bbox.top); u.ctx.lineTo(px, u.bbox.top + u.bbox.height); u.ctx.stroke();
+      u.ctx.restore();
+    }] } : {};
+    plot = new uPlot({
+      width: box.clientWidth, height: 300, series, bands, hooks,
+      scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+      axes: [{ ...decades(xText.tick, 32), ...onX }, { ...decades(tick || slow, 62), ...onY }],
+      padding: [8, 26, 0, 0],
+      cursor: { drag: { x: true, y: false } }, legend: { live: true },
+    }, data, box);
+  });
+};

@@ -1,0 +1,293 @@
+//! What both renderings say in the same words: the verdict, lookups in curves, losses of run and analysis together.
+
+use crate::number::plain;
+use idlewave_run::findings::{
+    Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
+    SourceFinding, Topology,
+};
+use idlewave_run::{Ledger, Manifest, RunState, SourceKind};
+use idlewave_units::show::{self, count, percent};
+use idlewave_units::{counted, grouped, named};
+
+/// Numbers of ranks that the tables show, where the prediction has them (or a near one).
+pub(crate) const SHOWN_RANKS: [u64; 4] = [64, 1 << 10, 1 << 16, 1_000_000];
+
+/// The point of a curve that is nearest to `target` ranks, if one lies within a factor of two.
+pub(crate) fn at_ranks(curve: &Curve, target: u64) -> Option<&CurvePoint> {
+    let distance = |p: &&CurvePoint| (p.ranks.max(1) as f64 / target.max(1) as f64).ln().abs();
+    curve
+        .points
+        .iter()
+        .filter(|p| distance(p) <= 2f64.ln())
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+/// The curve of a topology.
+pub(crate) fn curve(curves: &[Curve], topology: Topology) -> Option<&Curve> {
+    curves.iter().find(|c| c.topology == topology)
+}
+
+/// The point with most ranks, of the topology that suffers most: what a headline can say of a prediction.
+pub(crate) fn worst_point(prediction: &Prediction) -> Option<(Topology, &CurvePoint)> {
+    let last = |c: &'_ Curve| c.points.last().map(|p| p.slowdown.value);
+    prediction
+        .curves
+        .iter()
+        .filter(|c| last(c).is_some())
+        .max_by(|a, b| {
+            last(a)
+                .partial_cmp(&last(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        })
+        .and_then(|c| Some((c.topology, c.points.last()?)))
+}
+
+/// "iw-daemon (task)"; the class alone where the name adds nothing.
+pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
+    if name == kind.label() {
+        plain(name)
+    } else {
+        format!("{} ({})", plain(name), kind.label())
+    }
+}
+
+/// The source that cost most, leaving aside what is not named.
+pub(crate) fn culprit(findings: &Findings) -> Option<&SourceFinding> {
+    let named = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && s.lateness.get() > 0;
+    findings.sources.iter().filter(named).max_by_key(|s| s.lost)
+}
+
+/// Share of the lateness that has a name or a class; `None` if nothing was late.
+pub(crate) fn named_share(findings: &Findings) -> Option<f64> {
+    (findings.lateness.get() > 0).then(|| findings.named.as_f64() / findings.lateness.as_f64())
+}
+
+/// A slow-down, or that its interval says nothing.
+pub(crate) fn slowdown(estimate: &Estimate) -> String {
+    match estimate.not_known_slowdown() {
+        Some(_) => "not known".to_owned(),
+        None => show::slowdown(estimate.value),
+    }
+}
+
+/// What one lockstep run cost, as a sentence.
+pub(crate) fn lockstep_sentence(run: &LockstepFindings) -> String {
+    let end = |end| show::slowdown_beside(run.slowdown.value, end);
+    let slowdown = match &run.slowdown_not_known {
+        Some(why) => format!(
+            "how much slower than undisturbed they ran is {} (95 %: {} to {})",
+            plain(why),
+            end(run.slowdown.low),
+            end(run.slowdown.high),
+        ),
+        None => format!(
+            "they ran {} slower than undisturbed ({} to {})",
+            show::slowdown(run.slowdown.value),
+            end(run.slowdown.low),
+            end(run.slowdown.high),
+        ),
+    };
+    format!(
+        "{} with {}: {slowdown}; {} of {} were late.",
+        of(u64::from(run.ranks), "rank"),
+        plain(&run.name),
+        run.late_steps,
+        counted(run.iterations, "step"),
+    )
+}
+
+/// "1 rank", "2 ranks".
+fn of(n: u64, what: &str) -> String {
+    format!("{} {}", count(n), named(n, what))
+}
+
+/// Who is to blame, as a sentence.
+pub(crate) fn blame_sentence(findings: &Findings) -> String {
+    let Some(share) = named_share(findings) else {
+        return match findings.lockstep.is_empty() {
+            true => {
+                "No lockstep run was recorded, so no delay can be charged to anybody.".to_owned()
+            }
+            false => "No step was late enough to be explained one by one.".to_owned(),
+        };
+    };
+    let mut text = format!("{} of the lateness has a name or a class", percent(share));
+    if let Some(worst) = culprit(findings) {
+        let part = worst.lateness.as_f64() / findings.lateness.as_f64();
+        text.push_str(&format!(
+            "; the worst is {}: {} of it",
+            source_name(worst.kind, &worst.name),
+            percent(part)
+        ));
+        if let Some(period) = &worst.period {
+            text.push_str(&format!(", every {}", show::time(period.period.value)));
+        }
+    }
+    text + "."
+}
+
+/// Sources that take more than this of the lateness are worth a word where a prediction misses.
+const WORTH_A_WORD: f64 = 0.1;
+
+/// That the model does not give this machine's own runs back, and why as far as it is known; `None` if it does.
+pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
+    let prediction = findings.prediction.as_ref()?;
+    let check = prediction.worst_miss()?;
+    let mut text = format!(
+        "Do not rely on these numbers: the {} measured here ran {} slower, and the same model predicts {} for it",
+        plain(&check.name),
+        show::slowdown(check.measured),
+        show::slowdown_beside(check.measured, check.predicted.value),
+    );
+    let late = findings.lateness.as_f64().max(1.0);
+    let much = |s: &&SourceFinding| s.lateness.as_f64() / late > WORTH_A_WORD;
+    let long = |s: &&SourceFinding| {
+        let length = s.length.as_ref();
+        length.is_some_and(|length| length.value > prediction.granularity.as_f64())
+    };
+    let mut reasons = Vec::new();
+    if let Some(source) = findings.sources.iter().filter(much).find(long) {
+        let length = source.length.as_ref().map_or(0.0, |length| length.value);
+        reasons.push(format!(
+            "{} lasts {}, longer than a step, and the model lets noise begin only while ranks compute",
+            source_name(source.kind, &source.name),
+            show::time(length),
+        ));
+    }
+    for (kind, what) in [
+        (SourceKind::Unexplained, "unexplained"),
+        (SourceKind::SlowLevel, "a slow level of the CPUs"),
+    ] {
+        let of_kind = findings.sources.iter().filter(|s| s.kind == kind);
+        let share = of_kind.map(|s| s.lateness.as_f64()).sum::<f64>() / late;
+        if share > WORTH_A_WORD {
+            reasons.push(format!(
+                "{} of the lateness is {what}, which the model leaves out",
+                percent(share)
+            ));
+        }
+    }
+    for reason in &reasons {
+        text.push_str("; ");
+        text.push_str(reason);
+    }
+    Some(text + ".")
+}
+
+/// What it costs at scale, as a sentence; `None` without a prediction.
+pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
+    let prediction = findings.prediction.as_ref()?;
+    let (topology, point) = worst_point(prediction)?;
+    let mut text = format!(
+        "At {} {} programs are predicted to run {} ({}, {} of computation per step)",
+        grouped(point.ranks),
+        named(point.ranks, "rank"),
+        match point.slowdown.not_known_slowdown() {
+            Some(_) => "slower by an amount that is not known".to_owned(),
+            None => format!("{} slower", show::slowdown(point.slowdown.value)),
+        },
+        topology.label(),
+        prediction.granularity,
+    );
+    let without = |w: &idlewave_run::findings::WhatIf| -> Option<f64> {
+        Some(curve(&w.curves, topology)?.points.last()?.slowdown.value)
+    };
+    let best = prediction
+        .without
+        .iter()
+        .filter_map(|w| Some((w, without(w)?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, v)| *v < point.slowdown.value);
+    if let Some((removed, value)) = best {
+        text.push_str(&format!(
+            ", {} without {}",
+            show::slowdown_beside(point.slowdown.value, value),
+            source_name(removed.kind, &removed.name)
+        ));
+    }
+    Some(text + ".")
+}
+
+/// What following a piece of advice saves, after "saves": "25.0 points (23.0 to 27.0) of 80.0 % predicted slow-down ...", or
+/// "x40.2 (x38.0 to x42.3) of x90.5 predicted slow-down ...".
+pub(crate) fn gain(gain: &Gain) -> String {
+    let saved = &gain.saved;
+    match gain.of {
+        GainOf::PredictedSlowdown => {
+            // Points are what percents differ by.
+            let part = |share: f64| show::slowdown_part(gain.now, share);
+            let points = |share: f64| part(share).trim_end_matches(" %").to_owned();
+            let unit = if part(saved.value).ends_with(" %") {
+                " points"
+            } else {
+                ""
+            };
+            let ranks = gain.ranks.map_or_else(String::new, |n| {
+                format!(" at {} {}", grouped(n), named(n, "rank"))
+            });
+            let topology = gain
+                .topology
+                .map_or_else(String::new, |t| format!(" ({})", t.label()));
+            format!(
+                "{}{unit} ({} to {}) of {} predicted slow-down{ranks}{topology}",
+                points(saved.value),
+                points(saved.low),
+                points(saved.high),
+                show::slowdown(gain.now),
+            )
+        }
+        GainOf::RankTime | GainOf::CpuTime => format!(
+            "{} of {} ({} to {})",
+            percent(saved.value),
+            match gain.of {
+                GainOf::CpuTime => "the CPU's time",
+                _ => "the time of all ranks",
+            },
+            percent(saved.low),
+            percent(saved.high),
+        ),
+    }
+}
+
+/// What a piece of advice saves as a clause; `None` if it saves nothing itself.
+pub(crate) fn saves(advice: &Advice) -> Option<String> {
+    let gain = gain(advice.gain.as_ref()?);
+    Some(match advice.inferred {
+        false => format!("saves {gain}"),
+        true => format!("cause only inferred; saves up to {gain}"),
+    })
+}
+
+/// Losses of recording and analysis. The findings take over those of the manifest, but a run that was
+/// not explained again since has them in the manifest alone.
+pub(crate) fn losses(manifest: &Manifest, findings: &Findings) -> Ledger {
+    let mut all = findings.losses.clone();
+    for loss in manifest.losses.entries() {
+        if !findings.losses.entries().contains(loss) {
+            let loss = loss.clone();
+            all.enter(loss.what, loss.count, loss.consequence, loss.advice);
+        }
+    }
+    all
+}
+
+/// "64 ranks on 4 nodes".
+pub(crate) fn size(manifest: &Manifest) -> String {
+    let (ranks, nodes) = (manifest.ranks.len() as u64, manifest.nodes.len() as u64);
+    format!("{} on {}", of(ranks, "rank"), of(nodes, "node"))
+}
+
+/// How the run ended, if not as planned.
+pub(crate) fn early_end(manifest: &Manifest) -> Option<String> {
+    use idlewave_run::Incomplete::{Error, Killed, Signal};
+    let why = match &manifest.incomplete {
+        Some(Signal(number)) => format!("signal {number}"),
+        Some(Error(text)) => plain(text),
+        Some(Killed) => "its recorder was killed".to_owned(),
+        None if manifest.state == RunState::Complete => return None,
+        None => "it is still being recorded, or its recorder was killed".to_owned(),
+    };
+    Some(format!(
+        "This run ended early ({why}): everything below is about the part recorded until then."
+    ))
+}

@@ -1,0 +1,217 @@
+//! The report page: one file that opens from anywhere and asks nothing of any network.
+//!
+//! Everything that is text is written here, so that the page can be read and printed without its
+//! script; the script sorts tables and draws. Its data are the findings themselves, in readable JSON,
+//! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
+
+mod calibration;
+mod gang;
+mod jitter;
+mod lanes;
+mod load_box;
+mod loads;
+mod loads_grid;
+mod machine;
+mod markup;
+mod matrix;
+mod noise;
+mod pieces;
+mod placement;
+mod placement_chart;
+mod ranks;
+mod scale;
+mod sheet;
+mod simulated;
+mod simulation;
+mod slowest;
+mod sources;
+mod spacetime;
+mod steps;
+mod study;
+mod verdict;
+mod waits;
+mod windows;
+mod windows_of_waits;
+
+pub use calibration::calibration_page;
+pub use gang::gang_page;
+pub use placement::placement_page;
+pub use simulation::simulation_page;
+pub use study::study_page;
+
+use crate::{ReportError, story};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::DeflateEncoder};
+use idlewave_run::RunReader;
+use idlewave_run::findings::Findings;
+use serde::Serialize;
+use std::io::Write;
+
+/// What the page may load: nothing that is not in it.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+
+const STYLE: [&str; 2] = [
+    include_str!("../assets/vendor/uPlot.min.css"),
+    include_str!("../assets/page.css"),
+];
+const SCRIPT: [&str; 13] = [
+    include_str!("../assets/vendor/uPlot.iife.min.js"),
+    include_str!("../assets/page.js"),
+    include_str!("../assets/pane.js"),
+    include_str!("../assets/timeline.js"),
+    include_str!("../assets/lanes.js"),
+    include_str!("../assets/waves.js"),
+    include_str!("../assets/matrix.js"),
+    include_str!("../assets/slowest.js"),
+    include_str!("../assets/spacetime.js"),
+    include_str!("../assets/histogram.js"),
+    include_str!("../assets/lines.js"),
+    include_str!("../assets/charts.js"),
+    include_str!("../assets/start.js"),
+];
+
+/// What the script draws and the findings do not hold.
+#[derive(Serialize)]
+struct Drawn {
+    timeline: windows::Windows,
+    slowest: Vec<slowest::Slowest>,
+    spacetime: Vec<spacetime::Map>,
+    lanes: Option<lanes::Lanes>,
+}
+
+/// Renders the page of a run. The same run and findings give the same bytes.
+///
+/// Tables are read batch by batch; the size of the page is bounded by the number of late steps that
+/// the findings list (at most 100) and of CPUs, not by the length of the run.
+pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
+    let drawn = Drawn {
+        timeline: windows::collect(run, findings)?,
+        slowest: slowest::collect(run, findings)?,
+        spacetime: spacetime::collect(run, findings)?,
+        lanes: lanes::lanes(run, findings)?,
+    };
+    let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
+    let data = deflated(&drawn).map_err(|e| encode(&e))?;
+    let exact = markup::json(findings).map_err(|e| encode(&e))?;
+    let manifest = run.manifest();
+    let sections = sections(run, findings, &drawn);
+    let links: Vec<(&str, &str)> = sections
+        .iter()
+        .filter(|s| !s.name.is_empty())
+        .map(|s| (s.id, s.name))
+        .collect();
+    let mut body = verdict::header(manifest, &links);
+    body.push_str("<main>\n");
+    body.extend(sections.into_iter().map(|s| s.html));
+    body.push_str("</main>\n");
+    body.push_str(&machine::footer(manifest, findings));
+    let title = match &manifest.simulated {
+        Some(_) => "a simulated run",
+        None => manifest
+            .nodes
+            .first()
+            .map_or("a run", |n| n.host.name.as_str()),
+    };
+    Ok(document(title, &body, &exact, &data, &SCRIPT))
+}
+
+/// A page from its parts: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
+fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>idlewave: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}\
+         <script type=\"application/json\" id=\"findings\">{exact}</script>\n\
+         <script type=\"text/plain\" id=\"drawn\">{data}</script>\n\
+         <script>\n{}</script>\n</body>\n</html>\n",
+        markup::escape(title),
+        STYLE.join("\n"),
+        script.join("\n"),
+    )
+}
+
+/// A section of the page, with its name among the links at the top; none if the name is empty.
+struct Section {
+    id: &'static str,
+    name: &'static str,
+    html: String,
+}
+
+/// The sections that this kind of run has, in order.
+fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section> {
+    let manifest = run.manifest();
+    let mut all = Vec::new();
+    let mut add = |id, name, html| all.push(Section { id, name, html });
+    // What a recording does not measure is not missing from it.
+    let recorded = story::recorded(manifest).is_some();
+    let study = !recorded || !findings.lockstep.is_empty();
+    add("verdict", "Verdict", verdict::verdict(manifest, findings));
+    let simulated = manifest.simulated.as_ref();
+    if simulated.is_none() {
+        add("advice", "What to do", verdict::advice(findings));
+    }
+    if let Some(program) = &findings.program {
+        add("ranks", "Ranks", ranks::time(manifest, program));
+        let html = waits::section(manifest, findings, program, drawn.lanes.is_some());
+        add("waits", "Waits", html);
+    }
+    add("sources", "Sources", sources::section(findings, recorded));
+    if study {
+        add("late", "Late steps", steps::section(findings));
+    }
+    if !drawn.spacetime.is_empty() {
+        let html = spacetime::section(&drawn.spacetime, findings);
+        add("spacetime", "Space and time", html);
+    }
+    if let Some(program) = &findings.program {
+        add(
+            "waves",
+            "Idle waves",
+            waits::waves(manifest, findings, program),
+        );
+        add("operations", "Time in MPI", ranks::operations(program));
+        add(
+            "communication",
+            "Communication",
+            matrix::section(manifest, program),
+        );
+        add("marks", "Regions", ranks::marks(program));
+    }
+    if !findings.jitter.is_empty() {
+        add("jitter", "Jitter", jitter::section(findings));
+    }
+    if (study && simulated.is_none()) || findings.prediction.is_some() {
+        add("scale", "At scale", scale::section(findings));
+    }
+    if (study && simulated.is_none()) || !findings.cpus.is_empty() {
+        add("noise", "Noise", noise::section(findings));
+    }
+    if study {
+        let html = steps::slowest(&drawn.slowest, findings);
+        add("slowest", "Slowest rank", html);
+    }
+    if let Some(simulated) = simulated {
+        let html = simulated::section(manifest, findings, simulated);
+        add("simulation", "Simulation", html);
+        return all;
+    }
+    add("contamination", "", machine::contamination(findings));
+    add("machine", "Machine", machine::hosts(manifest));
+    add(
+        "recording",
+        "Recording",
+        machine::recording(manifest, findings),
+    );
+    all
+}
+
+/// JSON, raw deflate (RFC 1951), base64.
+fn deflated(value: &impl Serialize) -> std::io::Result<String> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    serde_json::to_writer(&mut encoder, value)?;
+    encoder.flush()?;
+    Ok(STANDARD.encode(encoder.finish()?))
+}

@@ -1,0 +1,122 @@
+//! Building HTML from text that comes from anywhere: everything is escaped here and nowhere else.
+
+use idlewave_units::foreign::is_hidden;
+use serde::Serialize;
+use std::fmt::Display;
+
+/// Text for HTML content and quoted attributes. Control and text-direction characters are shown as
+/// escapes, so that a name can neither break out of the markup nor reorder the line it stands in.
+pub(super) fn escape(text: &str) -> String {
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut out, c| {
+            match c {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\'' => out.push_str("&#39;"),
+                c if is_hidden(c) => out.extend(c.escape_unicode()),
+                c => out.push(c),
+            }
+            out
+        })
+}
+
+/// JSON that may stand inside a `script` element: no `<`, so neither `</script` nor `<!--`; and no
+/// mark that reorders the text of whoever reads the source.
+pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    let text = serde_json::to_string(value)?;
+    Ok(text
+        .chars()
+        .fold(String::with_capacity(text.len()), |mut out, c| {
+            // Outside of strings JSON has none of these, and all of them fit one \u escape.
+            if c == '<' || is_hidden(c) {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            } else {
+                out.push(c);
+            }
+            out
+        }))
+}
+
+/// A number of the findings: what is shown, with the exact value and its path in findings.json, so
+/// that a reader can copy it and a test can compare it.
+pub(super) fn number(path: &str, value: impl Display, shown: &str) -> String {
+    let path = escape(path);
+    format!(
+        r#"<data class="n" data-path="{path}" value="{value}">{}</data>"#,
+        escape(shown)
+    )
+}
+
+/// A section with its heading.
+pub(super) fn section(id: &str, title: &str, body: &str) -> String {
+    format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{body}</section>\n")
+}
+
+/// What to look for in a figure or a table.
+pub(super) fn caption(text: &str) -> String {
+    format!("<p class=\"caption\">{text}</p>\n")
+}
+
+/// Shown where a section has nothing to show: why.
+pub(super) fn absent(why: &str) -> String {
+    format!("<p class=\"absent\">{why}</p>\n")
+}
+
+/// A cell of a sortable table: the key sorts, the content shows.
+pub(super) fn cell(key: impl Display, content: &str) -> String {
+    format!("<td data-key=\"{key}\">{content}</td>")
+}
+
+/// The content of a cell: a bar that shows how much of the most it is, and the number.
+pub(super) fn barred(group: &str, part: f64, content: &str) -> String {
+    let width = part * 100.0;
+    format!(
+        "<div class=\"barred\"><span class=\"track\"><i class=\"{group}\" style=\"width:{width:.2}%\"></i></span>{content}</div>"
+    )
+}
+
+/// A table that scrolls sideways by itself where the page is narrow.
+pub(super) fn table(class: &str, header: &[(&str, &str)], rows: &str) -> String {
+    let mut head = String::new();
+    for (label, hint) in header {
+        head.push_str(&format!(
+            "<th scope=\"col\" title=\"{}\">{}</th>",
+            escape(hint),
+            escape(label)
+        ));
+    }
+    format!(
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"{class}\"><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_script_end_in_a_name_is_harmless() {
+        assert_eq!(
+            escape("</script><b>\u{202e}"),
+            "&lt;/script&gt;&lt;b&gt;\\u{202e}"
+        );
+        assert_eq!(
+            json(&"</script><!--").unwrap(),
+            "\"\\u003c/script>\\u003c!--\""
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn escaped_text_holds_no_markup(text in ".*") {
+            let shown = escape(&text);
+            prop_assert!(!shown.contains(['<', '>', '"', '\'']));
+            let inside = json(&text).unwrap();
+            prop_assert!(!inside.contains('<'));
+            prop_assert_eq!(serde_json::from_str::<String>(&inside).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The noise of every CPU: table and distributions.
+
+use super::markup::{absent, caption, cell, number, section as in_section, table};
+use crate::facts;
+use idlewave_run::findings::{CpuNoise, DetourFindings, Findings, FixedWorkFindings};
+use idlewave_units::show::{self, count_f64, percent};
+
+/// Table and figures.
+pub(super) fn section(findings: &Findings) -> String {
+    let mut body = String::new();
+    if findings.cpus.is_empty() {
+        body.push_str(&absent(
+            "The noise of single CPUs was not measured in this run.",
+        ));
+    } else {
+        let rows: String = findings
+            .cpus
+            .iter()
+            .enumerate()
+            .map(|(i, c)| row(i, c))
+            .collect();
+        let header = [
+            ("CPU", "Logical CPU"),
+            ("Stolen", "Share of the time in detours"),
+            ("Detours/s", "Detours per second"),
+            ("Largest", "Longest detour"),
+            ("Period", "Strongest period of detours"),
+            (
+                "Work slower",
+                "Mean of the fixed work quantum over its undisturbed duration, less 1",
+            ),
+            ("by level", "Part of it due to slow speed levels"),
+            ("Quantum", "Undisturbed duration of the fixed work quantum"),
+            ("99 % below", "99th percentile of its durations"),
+            (
+                "Warm-up",
+                "Time until the quantum stayed within its later spread, and how slow it was before",
+            ),
+        ];
+        body.push_str(&caption(
+            "Two instruments on every CPU at once: a loop that sees every gap (detours), and the same small \
+             computation over and over (fixed work). Look for a CPU that stands out: it is the one to keep free.",
+        ));
+        body.push_str(&table("sortable scroll", &header, &rows));
+    }
+    let detours = findings.cpus.iter().any(|c| c.detours.is_some());
+    let work = findings.cpus.iter().any(|c| c.fixed_work.is_some());
+    let steps = findings.lockstep.iter().any(|l| !l.histogram.is_empty());
+    if detours || work {
+        body.push_str("<p class=\"choice\"><label>Distributions of <select id=\"cpu-choice\"></select></label></p>\n");
+    }
+    body.push_str("<div class=\"pair\">\n");
+    if detours {
+        body.push_str(&figure(
+            "Detours by length", "detour-classes",
+            "Left how often, right how much of the stolen time. Often and short is the kernel's own \
+             housekeeping; rare and long is what delays parallel programs.",
+        ));
+    }
+    if work {
+        body.push_str(&figure(
+            "Time of the same work", "chart-work",
+            "A single narrow peak is a quiet CPU. A second peak is a slower speed (frequency, a neighbour on the \
+             same core); the tail to the right are interruptions. Both scales are logarithmic.",
+        ));
+    }
+    if steps {
+        body.push_str(&figure(
+            "Time of a step", "chart-steps",
+            "The upright lines are the undisturbed steps. What lies far to the right are the late steps \
+             that are explained above. Both scales are logarithmic.",
+        ));
+    }
+    body.push_str("</div>\n");
+    in_section("noise", "Noise and distributions", &body)
+}
+
+fn figure(title: &str, id: &str, text: &str) -> String {
+    format!(
+        "<div class=\"figure\"><h3>{title}</h3><div class=\"chart\" id=\"{id}\"></div>{}</div>\n",
+        caption(text)
+    )
+}
+
+fn dashes(n: usize) -> String {
+    cell(-1, "&ndash;").repeat(n)
+}
+
+fn row(i: usize, noise: &CpuNoise) -> String {
+    let cpu = noise.cpu;
+    let mut out = format!("<tr><th scope=\"row\" data-key=\"{cpu}\">{cpu}</th>");
+    out.push_str(
+        &noise
+            .detours
+            .as_ref()
+            .map_or_else(|| dashes(4), |d| detours(i, d)),
+    );
+    out.push_str(
+        &noise
+            .fixed_work
+            .as_ref()
+            .map_or_else(|| dashes(5), |f| work(i, f)),
+    );
+    out + "</tr>\n"
+}
+
+fn detours(i: usize, d: &DetourFindings) -> String {
+    let path = |field: &str| format!("cpus.{i}.detours.{field}");
+    let mut out = cell(
+        d.stolen.value,
+        &number(
+            &path("stolen.value"),
+            d.stolen.value,
+            &percent(d.stolen.value),
+        ),
+    );
+    out.push_str(&cell(
+        d.rate.value,
+        &number(&path("rate.value"), d.rate.value, &count_f64(d.rate.value)),
+    ));
+    out.push_str(&d.largest.map_or_else(
+        || cell(-1, "none"),
+        |l| cell(l.get(), &number(&path("largest"), l.get(), &l.to_string())),
+    ));
+    // The periodogram's threshold is 1: what lies below it is no period.
+    out.push_str(&d.periods.first().filter(|p| p.power > 1.0).map_or_else(
+        || cell(-1, "&ndash;"),
+        |p| {
+            let value = p.period.value;
+            cell(
+                value,
+                &number(&path("periods.0.period.value"), value, &show::time(value)),
+            )
+        },
+    ));
+    out
+}
+
+fn work(i: usize, f: &FixedWorkFindings) -> String {
+    let path = |field: &str| format!("cpus.{i}.fixed_work.{field}");
+    let share =
+        |field: &str, value: f64| cell(value, &number(&path(field), value, &percent(value)));
+    let slowdown = facts::slowdown(&f.slowdown);
+    let value = f.slowdown.value;
+    let mut out = cell(value, &number(&path("slowdown.value"), value, &slowdown));
+    out.push_str(&share("slowdown_by_level", f.slowdown_by_level));
+    for (field, time) in [("reference", f.reference), ("p99", f.p99)] {
+        out.push_str(&cell(
+            time.get(),
+            &number(&path(field), time.get(), &time.to_string()),
+        ));
+    }
+    out.push_str(&match f.warm_up.settled_after {
+        None => cell(u64::MAX, "never settled"),
+        Some(t) if t.get() == 0 => cell(0, "none"),
+        Some(t) => cell(
+            t.get(),
+            &format!(
+                "{} <small>{}</small>",
+                number(&path("warm_up.settled_after"), t.get(), &t.to_string()),
+                show::factor(f.warm_up.ratio)
+            ),
+        ),
+    });
+    out
+}

@@ -1,0 +1,35 @@
+//! The terminal summary and the self-contained HTML report of any run.
+//!
+//! Last in the flow: both renderings take a run bundle and its findings and measure nothing
+//! themselves, so that a live recording and a simulation look alike.
+
+mod calibration;
+mod error;
+mod facts;
+mod gang;
+mod html;
+mod number;
+mod placement;
+mod screen;
+mod simulation;
+mod story;
+#[doc(hidden)]
+pub mod testing;
+mod text;
+
+pub use calibration::{
+    AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
+    SlowDownPoint, StreamPoint, TypicalMisfit,
+};
+pub use error::ReportError;
+
+pub use gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+pub use html::{
+    calibration_page, gang_page, placement_page, render_html, simulation_page, study_page,
+};
+pub use placement::{
+    LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
+    StudyRow, StudySheet, SwitchSheet,
+};
+pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
+pub use text::{busy_machine, render_calls, render_text};

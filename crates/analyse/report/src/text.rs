@@ -1,0 +1,73 @@
+//! The terminal summary: what was found and what to do next, on one screen.
+//!
+//! Sections come in the order in which they matter; each is short enough that all of them fit 80
+//! columns and about 45 lines. What was not measured is a dash, never a zero.
+
+mod jitter;
+mod machine;
+mod outcome;
+mod program;
+mod simulated;
+
+pub(crate) use jitter::sentences as jitter_sentences;
+pub(crate) use machine::mode_name;
+pub use program::render_calls;
+
+pub use machine::busy_machine;
+
+use crate::facts;
+use crate::screen::{Screen, Style};
+use crate::story;
+use idlewave_run::Manifest;
+use idlewave_run::findings::Findings;
+
+/// Renders the summary of a run: ASCII, no line wider than `width` columns (at least 20), with the
+/// SGR colours of ECMA-48 only if `color`.
+pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color: bool) -> String {
+    let mut screen = Screen::new(width, color);
+    match &manifest.simulated {
+        Some(simulated) => simulated::head(&mut screen, manifest, simulated),
+        None => machine::host(&mut screen, manifest),
+    }
+    if let Some(early) = facts::early_end(manifest) {
+        screen.wrap(Style::Alarm, "! ", &early);
+    }
+    if manifest.simulated.is_none() {
+        machine::contamination(&mut screen, findings);
+    }
+    let recorded = story::recorded(manifest).is_some();
+    let measured = manifest.simulated.is_none();
+    program::headline(&mut screen, manifest, findings);
+    // What a recording does not measure is not missing from it.
+    if (!recorded && measured) || !findings.cpus.is_empty() {
+        machine::noise(&mut screen, &findings.cpus);
+    }
+    if !recorded || !findings.lockstep.is_empty() {
+        outcome::lockstep(&mut screen, findings);
+    }
+    if let Some(found) = &findings.program {
+        program::ranks(&mut screen, manifest, found);
+        program::waits(&mut screen, found);
+        program::longest(&mut screen, manifest, findings, found);
+    }
+    outcome::sources(&mut screen, findings, recorded);
+    if let Some(found) = &findings.program {
+        program::waves(&mut screen, manifest, findings, found);
+        program::operations(&mut screen, found);
+        program::messages(&mut screen, found);
+        program::marks(&mut screen, found);
+    }
+    jitter::jitter(&mut screen, findings);
+    if (!recorded && measured) || findings.prediction.is_some() {
+        outcome::prediction(&mut screen, findings);
+    }
+    if measured {
+        outcome::advice(&mut screen, findings);
+        machine::missing(&mut screen, findings);
+    }
+    machine::losses(&mut screen, manifest, findings);
+    if measured {
+        machine::cost(&mut screen, findings);
+    }
+    screen.into_text()
+}

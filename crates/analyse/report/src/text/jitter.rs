@@ -1,0 +1,162 @@
+//! The part of the summary that speaks of computations that all ranks repeat: how much they vary, and what that costs.
+
+use crate::facts::source_name;
+use crate::number::plain;
+use crate::screen::{Screen, Style};
+use idlewave_run::findings::{Findings, JitterCore, JitterFindings};
+use idlewave_units::show::{self, count, efficiency, percent};
+use idlewave_units::{counted, grouped, named};
+
+/// Marked regions shown.
+const SHOWN: usize = 3;
+/// A core farther from a Gaussian than this is said to be none.
+const MISFIT: f64 = 0.03;
+/// Culprits named.
+const CULPRITS: usize = 3;
+
+/// One block for each computation. Those of lockstep runs have a verdict of their own: they are on the page only.
+pub(super) fn jitter(screen: &mut Screen, findings: &Findings) {
+    let own = |j: &&JitterFindings| !findings.lockstep.iter().any(|l| l.phase == j.phase);
+    for found in findings.jitter.iter().filter(own).take(SHOWN) {
+        let heading = format!(
+            "JITTER OF {}, {}, {} {}",
+            plain(&found.name),
+            ranks_of(found.ranks),
+            count(found.steps),
+            named(found.steps, "step")
+        );
+        screen.line(Style::Heading, &heading);
+        for sentence in sentences(findings, found) {
+            screen.wrap(Style::Plain, "  ", &sentence);
+        }
+        let rows: Vec<Vec<String>> = found
+            .scale
+            .iter()
+            .map(|s| {
+                let share = |e: Option<f64>| e.map_or("-".to_owned(), efficiency);
+                vec![grouped(s.ranks), share(s.gaussian), share(s.measured)]
+            })
+            .collect();
+        screen.table(&["efficiency at", "Gaussian", "as measured"], &rows);
+    }
+}
+
+fn ranks_of(n: u32) -> String {
+    if n == 1 {
+        "1 rank".to_owned()
+    } else {
+        counted(n, "rank")
+    }
+}
+
+/// What is to be said, most important first.
+pub(crate) fn sentences(findings: &Findings, found: &JitterFindings) -> Vec<String> {
+    let mut out = vec![cost(found)];
+    out.extend(found.core.as_ref().map(shape));
+    out.push(slowest(found));
+    out.extend(culprits(findings, found));
+    out.push(who(found));
+    out
+}
+
+fn cost(found: &JitterFindings) -> String {
+    let e = &found.efficiency;
+    let mut text = format!(
+        "waiting for the slowest rank in every step leaves {} of the time for work ({} to {})",
+        efficiency(e.value),
+        efficiency(e.low),
+        efficiency(e.high)
+    );
+    if let Some(gaussian) = found.scale.first().and_then(|s| s.gaussian) {
+        text.push_str(&format!(
+            "; a pure Gaussian would leave {}",
+            efficiency(gaussian)
+        ));
+    }
+    if let Some((core, share)) = found
+        .core
+        .as_ref()
+        .and_then(|c| Some((c, c.outlier_share?)))
+        .filter(|(c, _)| c.outliers > 0)
+    {
+        text.push_str(&format!(
+            "; {} of the loss is {} outliers, longer than {}",
+            percent(share),
+            count(core.outliers),
+            core.outlier_from
+        ));
+    }
+    text
+}
+
+fn shape(core: &JitterCore) -> String {
+    let mut text = format!(
+        "core: mean {}, deviation {} ({} to {}), {} in the tail",
+        show::time(core.mean.value),
+        show::time(core.deviation.value),
+        show::time(core.deviation.low),
+        show::time(core.deviation.high),
+        percent(core.tail.value)
+    );
+    if core.misfit > MISFIT {
+        text.push_str(&format!(
+            "; it is no Gaussian (off by {}): several speeds, or ranks with different work",
+            percent(core.misfit)
+        ));
+    }
+    text
+}
+
+fn slowest(found: &JitterFindings) -> String {
+    let s = &found.slowest;
+    let z = s.z.map_or(String::new(), |z| {
+        format!(", {} deviations from the mean", show::digits(z))
+    });
+    format!(
+        "slowest: {} on rank {} in step {}{z}; median {}",
+        s.duration, s.rank, s.step, found.median
+    )
+}
+
+fn culprits(findings: &Findings, found: &JitterFindings) -> Option<String> {
+    let named: Vec<String> = found
+        .culprits
+        .iter()
+        .take(CULPRITS)
+        .filter_map(|c| {
+            let source = findings.sources.get(c.source as usize)?;
+            let name = source_name(source.kind, &source.name);
+            Some(format!(
+                "{} {} (most of {} {})",
+                plain(&name),
+                c.time,
+                count(c.steps),
+                named(c.steps, "step")
+            ))
+        })
+        .collect();
+    (!named.is_empty()).then(|| format!("taken in the outliers: {}", named.join(", ")))
+}
+
+fn who(found: &JitterFindings) -> String {
+    if found.ranks < 2 {
+        return "one rank only: no other rank waits for it".to_owned();
+    }
+    let ranks = match found.slow_ranks.as_slice() {
+        [] => "no rank is the slowest more often than by chance".to_owned(),
+        list => {
+            let names: Vec<String> = list.iter().take(8).map(ToString::to_string).collect();
+            let more = if list.len() > 8 { ", .." } else { "" };
+            format!(
+                "slowest more often than by chance: rank {}{more}",
+                names.join(", ")
+            )
+        }
+    };
+    format!(
+        "{ranks}; the same one stays it for {} steps ({} by chance), at most {}",
+        show::digits(found.run_length),
+        show::digits(found.run_length_by_chance),
+        count(found.longest_run)
+    )
+}

@@ -1,0 +1,318 @@
+//! The parts of the summary that speak of the machine and of the recording.
+
+use crate::facts;
+use crate::number::plain;
+use crate::screen::{Screen, Style};
+use idlewave_run::findings::{CpuNoise, Findings};
+use idlewave_run::{Contamination, Manifest, TraceMode};
+use idlewave_units::show::{self, count, count_f64, percent};
+use idlewave_units::{counted, named};
+use std::cmp::Reverse;
+
+/// CPUs shown one by one; of more than this only the noisiest are.
+const CPUS_SHOWN: usize = 5;
+/// Losses and missing things shown; the rest is counted.
+const ENTRIES_SHOWN: usize = 3;
+
+/// Nodes shown one by one; the rest is counted.
+const NODES_SHOWN: usize = 3;
+
+/// Host, kernel and clock of the nodes.
+pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
+    for node in manifest.nodes.iter().take(NODES_SHOWN) {
+        let host = &node.host;
+        let mut line = format!(
+            "{}: {} of {}",
+            plain(&host.name),
+            host.allowed.len(),
+            counted(host.online.len(), "CPU")
+        );
+        if let Some(model) = &host.cpu_model {
+            line.push_str(&format!(", {}", plain(model)));
+        }
+        line.push_str(&format!(", Linux {}", plain(&host.kernel)));
+        screen.line(Style::Heading, &line);
+        let mut settings = Vec::new();
+        settings.extend(
+            host.hypervisor
+                .as_ref()
+                .map(|h| format!("guest of {}", plain(h))),
+        );
+        settings.extend(host.hz.map(|hz| format!("HZ {hz}")));
+        settings.extend(
+            host.preemption
+                .as_ref()
+                .map(|p| format!("preemption {}", plain(p))),
+        );
+        settings.extend(
+            host.governor
+                .as_ref()
+                .map(|g| format!("governor {}", plain(g))),
+        );
+        settings.extend(
+            host.smt
+                .map(|on| format!("SMT {}", if on { "on" } else { "off" })),
+        );
+        settings.extend(
+            host.cgroup_quota
+                .map(|q| format!("CPU quota {} per {}", q.quota, q.period)),
+        );
+        settings.push(format!(
+            "clock {} (quantum {}, error {})",
+            plain(&node.clock.counter),
+            show::time(node.clock.quantum_ns),
+            node.clock.error
+        ));
+        settings.extend(
+            node.alignment
+                .as_ref()
+                .map(|a| format!("its times corrected to node 0, error {} at most", a.error)),
+        );
+        if manifest.is_not_traced(node.node) {
+            settings.push("kernel not traced".to_owned());
+        }
+        screen.wrap(Style::Plain, "  ", &settings.join(", "));
+    }
+    let rest = manifest.nodes.get(NODES_SHOWN..).unwrap_or_default();
+    if !rest.is_empty() {
+        let error = rest
+            .iter()
+            .filter_map(|n| n.alignment.as_ref())
+            .map(|a| a.error)
+            .max();
+        let error = error.map_or_else(String::new, |e| format!(", clock error {e} at most"));
+        screen.line(
+            Style::Heading,
+            &format!("and {} more nodes{error}", rest.len()),
+        );
+    }
+}
+
+/// What is said of a machine that others used meanwhile; `None` where they hardly did. `traced`: the names are those of the
+/// kernel's trace, and not of a sample.
+pub fn busy_machine(seen: &Contamination, traced: bool) -> Option<String> {
+    if !seen.is_flagged() {
+        return None;
+    }
+    let [others, steal, throttled] = shares(seen);
+    let top: Vec<String> = seen
+        .top_tasks
+        .iter()
+        .take(3)
+        .map(|(n, ns)| format!("{} {}", plain(n), time_of(*ns)))
+        .collect();
+    let top = top.join(", ");
+    let names = match (traced, top.is_empty(), seen.others_used()) {
+        (true, false, _) => format!(": {top}"),
+        (false, false, Some(used)) => {
+            format!(" ({used} of CPU time; {top} in a sample of living processes)")
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "BUSY MACHINE: {others}{names}{steal}{throttled}. Quiet the machine and repeat."
+    ))
+}
+
+/// What others used, what the hypervisor stole, and how often the quota was used up.
+fn shares(seen: &Contamination) -> [String; 3] {
+    let others = match seen.others {
+        None => "use by others: not measured".to_owned(),
+        Some(share) => format!("others used {} of the CPUs", percent(share)),
+    };
+    let steal = seen
+        .steal
+        .map(|s| format!(", steal {}", percent(s)))
+        .unwrap_or_default();
+    let throttled = match seen.throttled {
+        Some(times) if times > 0 => format!(
+            ", throttled {} {} by the CPU quota",
+            count(times),
+            named(times, "time")
+        ),
+        _ => String::new(),
+    };
+    [others, steal, throttled]
+}
+
+/// Loud if others used the machine meanwhile.
+pub(super) fn contamination(screen: &mut Screen, findings: &Findings) {
+    let seen = &findings.contamination;
+    match busy_machine(seen, findings.trace.mode == TraceMode::Tracefs) {
+        Some(text) => screen.wrap(Style::Alarm, "! ", &text),
+        None => screen.wrap(Style::Plain, "  ", &shares(seen).concat()),
+    }
+}
+
+fn time_of(ns: u64) -> String {
+    idlewave_units::Nanos::from_nanos(ns).to_string()
+}
+
+/// The detour loop and the fixed work quantum of every CPU, the noisiest first where there are many.
+pub(super) fn noise(screen: &mut Screen, cpus: &[CpuNoise]) {
+    screen.line(Style::Heading, "NOISE OF EVERY CPU");
+    if cpus.is_empty() {
+        screen.line(Style::Plain, "  not measured");
+        return;
+    }
+    let stolen = |c: &CpuNoise| c.detours.as_ref().map(|d| d.stolen.value);
+    let mut order: Vec<&CpuNoise> = cpus.iter().collect();
+    order.sort_by_key(|c| c.cpu);
+    if cpus.len() > CPUS_SHOWN {
+        order.sort_by(|a, b| {
+            stolen(b)
+                .unwrap_or(-1.0)
+                .total_cmp(&stolen(a).unwrap_or(-1.0))
+        });
+    }
+    let shown = if cpus.len() > CPUS_SHOWN {
+        CPUS_SHOWN - 1
+    } else {
+        cpus.len()
+    };
+    let (first, rest) = order.split_at(shown);
+    let rows: Vec<Vec<String>> = first.iter().map(|c| noise_row(c)).collect();
+    screen.table(
+        &[
+            "CPU",
+            "stolen",
+            "detours/s",
+            "largest",
+            "work slower",
+            "slow level",
+            "warm-up",
+        ],
+        &rows,
+    );
+    let mut values: Vec<f64> = rest.iter().filter_map(|c| stolen(c)).collect();
+    values.sort_by(f64::total_cmp);
+    if let (false, Some(last)) = (rest.is_empty(), values.last()) {
+        let text = format!(
+            "{} more CPUs: stolen {} (median), {} at most",
+            rest.len(),
+            percent(values[values.len() / 2]),
+            percent(*last)
+        );
+        screen.line(Style::Plain, &format!("  {text}"));
+    } else if !rest.is_empty() {
+        screen.line(
+            Style::Plain,
+            &format!("  {} more CPUs: detours not measured", rest.len()),
+        );
+    }
+}
+
+fn noise_row(noise: &CpuNoise) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let mut row = vec![noise.cpu.to_string()];
+    match &noise.detours {
+        None => row.extend([dash(), dash(), dash()]),
+        Some(d) => row.extend([
+            percent(d.stolen.value),
+            count_f64(d.rate.value),
+            d.largest
+                .map_or_else(|| "none".to_owned(), |l| l.to_string()),
+        ]),
+    }
+    match &noise.fixed_work {
+        None => row.extend([dash(), dash(), dash()]),
+        Some(f) => row.extend([
+            facts::slowdown(&f.slowdown),
+            percent(f.slowdown_by_level),
+            match f.warm_up.settled_after {
+                None => "never settled".to_owned(),
+                Some(t) if t.get() == 0 => "none".to_owned(),
+                Some(t) => format!("{t} {}", show::factor(f.warm_up.ratio)),
+            },
+        ]),
+    }
+    row
+}
+
+/// What could not be recorded, and the command that would allow it.
+pub(super) fn missing(screen: &mut Screen, findings: &Findings) {
+    let missing = &findings.trace.unavailable;
+    if missing.is_empty() {
+        return;
+    }
+    screen.line(Style::Heading, "NOT RECORDED");
+    let mut shown_commands: Vec<&str> = Vec::new();
+    for entry in missing.iter().take(ENTRIES_SHOWN) {
+        screen.wrap(
+            Style::Plain,
+            "  ",
+            &format!("{} ({})", plain(&entry.what), plain(&entry.why)),
+        );
+        if let Some(allow) = entry
+            .allow
+            .as_deref()
+            .filter(|a| !shown_commands.contains(a))
+        {
+            shown_commands.push(allow);
+            screen.command(4, &plain(allow));
+        }
+    }
+    rest(screen, missing.len());
+}
+
+/// The loss ledger, largest entries first.
+pub(super) fn losses(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
+    let ledger = facts::losses(manifest, findings);
+    if ledger.is_empty() {
+        return;
+    }
+    screen.line(Style::Heading, "LOST OR UNCERTAIN");
+    let mut entries: Vec<_> = ledger.entries().iter().collect();
+    entries.sort_by_key(|l| Reverse(l.count));
+    for loss in entries.iter().take(ENTRIES_SHOWN) {
+        let text = format!(
+            "{} ({}): {}",
+            plain(&loss.what),
+            count(loss.count),
+            plain(&loss.consequence)
+        );
+        screen.wrap(Style::Plain, "  ", &text);
+    }
+    rest(screen, entries.len());
+}
+
+fn rest(screen: &mut Screen, entries: usize) {
+    if entries > ENTRIES_SHOWN {
+        let text = format!(
+            "  and {} more: see the report page",
+            entries - ENTRIES_SHOWN
+        );
+        screen.line(Style::Quiet, &text);
+    }
+}
+
+/// What watching cost.
+pub(super) fn cost(screen: &mut Screen, findings: &Findings) {
+    let cost = &findings.trace.cost;
+    let mode = mode_name(findings.trace.mode);
+    let text = match (findings.trace.mode, cost.share()) {
+        (TraceMode::Off, _) => "kernel trace: switched off".to_owned(),
+        (_, None) => format!("kernel trace: {mode}; its cost was not measured"),
+        (_, Some(share)) => format!(
+            "kernel trace: {mode}, {} {}, {} lost, cost {} of {} (reader {}, {} per event)",
+            count(cost.events),
+            named(cost.events, "event"),
+            count(cost.lost),
+            percent(share),
+            counted(cost.cpus, "CPU"),
+            cost.reader,
+            cost.event_ns.map_or_else(|| "-".to_owned(), show::time),
+        ),
+    };
+    screen.wrap(Style::Quiet, "", &text);
+}
+
+/// How the kernel's view was recorded, in words.
+pub(crate) const fn mode_name(mode: TraceMode) -> &'static str {
+    match mode {
+        TraceMode::Tracefs => "own tracefs instance",
+        TraceMode::PerfSwitch => "perf, own context switches only",
+        TraceMode::Counters => "counters of /proc only",
+        TraceMode::Off => "switched off",
+    }
+}

@@ -1,0 +1,300 @@
+//! The parts of the summary that speak of delays: verdict, sources, prediction, advice.
+
+use crate::facts::{self, SHOWN_RANKS};
+use crate::number::plain;
+use crate::screen::{Screen, Style};
+use idlewave_run::SourceKind;
+use idlewave_run::findings::{
+    Advice, Findings, GranularityCurve, LockstepFindings, Prediction, SourceFinding, Topology,
+};
+use idlewave_units::Nanos;
+use idlewave_units::show::{self, count, percent};
+use idlewave_units::{counted, grouped};
+
+/// Sources shown.
+const SOURCES_SHOWN: usize = 8;
+/// Pieces of advice shown that save time,
+const ADVICE_SHOWN: usize = 3;
+/// and of the others.
+const OTHER_SHOWN: usize = 2;
+/// A slow-down that most programs can live with: where granularity absorbs the noise.
+const TOLERABLE: f64 = 0.05;
+
+/// Verdict on every lockstep run.
+pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
+    let Some(first) = findings.lockstep.first() else {
+        screen.line(Style::Heading, "LOCKSTEP RUNS");
+        screen.line(Style::Plain, "  not measured");
+        return;
+    };
+    let ranks = if first.ranks == 1 {
+        "1 rank".to_owned()
+    } else {
+        counted(first.ranks, "rank").to_string()
+    };
+    screen.line(Style::Heading, &format!("LOCKSTEP RUNS, {ranks}"));
+    let rows: Vec<Vec<String>> = findings.lockstep.iter().map(run_row).collect();
+    screen.table(
+        &[
+            "run",
+            "step",
+            "slow-down",
+            "(95 %)",
+            "late steps",
+            "late by",
+        ],
+        &rows,
+    );
+    for run in &findings.lockstep {
+        if let Some(why) = &run.slowdown_not_known {
+            let text = format!("{}: slow-down {}", plain(&run.name), plain(why));
+            screen.wrap(Style::Plain, "  ", &text);
+        }
+    }
+    screen.wrap(Style::Plain, "  ", &facts::blame_sentence(findings));
+    for run in findings
+        .lockstep
+        .iter()
+        .filter(|r| !r.slow_ranks.is_empty())
+    {
+        let list: Vec<String> = run
+            .slow_ranks
+            .iter()
+            .take(8)
+            .map(ToString::to_string)
+            .collect();
+        let more = if run.slow_ranks.len() > 8 { ", .." } else { "" };
+        let text = format!(
+            "{}: last more often than by chance: rank {}{more}",
+            plain(&run.name),
+            list.join(", ")
+        );
+        screen.wrap(Style::Plain, "  ", &text);
+    }
+}
+
+fn run_row(run: &LockstepFindings) -> Vec<String> {
+    vec![
+        plain(&run.name),
+        run.step.to_string(),
+        match run.slowdown_not_known {
+            Some(_) => "not known".to_owned(),
+            None => show::slowdown(run.slowdown.value),
+        },
+        show::slowdown_range(run.slowdown.value, run.slowdown.low, run.slowdown.high),
+        format!("{} of {}", count(run.late_steps), count(run.iterations)),
+        if run.late_steps == 0 {
+            "-".to_owned()
+        } else {
+            run.lateness.to_string()
+        },
+    ]
+}
+
+/// The table of sources, most time lost first. What is not named is always among those shown.
+pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) {
+    let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
+    if shown.is_empty() {
+        return;
+    }
+    let unnamed = findings
+        .sources
+        .iter()
+        .find(|s| s.kind == SourceKind::Unexplained);
+    if let Some(unnamed) = unnamed.filter(|u| !shown.contains(u)) {
+        shown.pop();
+        shown.push(unnamed);
+    }
+    let heading = match (recorded, &findings.program) {
+        (false, _) => "WHO COSTS TIME (lost = by all ranks; ampl = lost per time stolen)",
+        (true, Some(_)) => {
+            "WHO COSTS TIME (lost = by all ranks; late = delays that ranks waited for)"
+        }
+        (true, None) => "WHO TAKES TIME (stolen = from the threads of the program)",
+    };
+    screen.line(Style::Heading, heading);
+    if recorded && findings.program.is_none() {
+        let rows: Vec<Vec<String>> = shown.iter().map(|s| taking_row(s)).collect();
+        screen.table(&["source", "stolen", "strikes", "length", "period"], &rows);
+    } else {
+        let rows: Vec<Vec<String>> = shown.iter().map(|s| source_row(s)).collect();
+        let header = [
+            "source", "lost", "late", "stolen", "ampl", "period", "length",
+        ];
+        screen.table(&header, &rows);
+    }
+    if findings.sources.len() > shown.len() {
+        let text = format!(
+            "  and {} more: see the report page",
+            findings.sources.len() - shown.len()
+        );
+        screen.line(Style::Quiet, &text);
+    }
+}
+
+/// Of a program without ranks: what was taken from its threads.
+fn taking_row(source: &SourceFinding) -> Vec<String> {
+    let dash = || "-".to_owned();
+    vec![
+        facts::source_name(source.kind, &source.name),
+        source
+            .events
+            .map_or_else(dash, |_| source.stolen.to_string()),
+        source.events.map_or_else(dash, count),
+        source
+            .length
+            .as_ref()
+            .map_or_else(dash, |l| show::time(l.value)),
+        source
+            .period
+            .as_ref()
+            .map_or_else(dash, |p| show::time(p.period.value)),
+    ]
+}
+
+fn source_row(source: &SourceFinding) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let has_events = source.events.is_some();
+    vec![
+        facts::source_name(source.kind, &source.name),
+        source.lost.to_string(),
+        count(source.late_steps),
+        // A class without events (slow level, unexplained) steals nothing that could be counted.
+        if has_events {
+            source.stolen.to_string()
+        } else {
+            dash()
+        },
+        source.amplification.map_or_else(dash, show::factor),
+        source
+            .period
+            .as_ref()
+            .map_or_else(dash, |p| show::time(p.period.value)),
+        source
+            .length
+            .as_ref()
+            .map_or_else(dash, |l| show::time(l.value)),
+    ]
+}
+
+/// Slow-down at scale, what removing a source brings, and where granularity absorbs the noise.
+pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
+    let Some(prediction) = &findings.prediction else {
+        screen.line(Style::Heading, "AT SCALE");
+        screen.line(
+            Style::Plain,
+            "  not predicted: there was nothing to predict from",
+        );
+        return;
+    };
+    let heading = format!(
+        "AT SCALE, {} of computation per step: slow-down",
+        prediction.granularity
+    );
+    screen.line(Style::Heading, &heading);
+    if let Some(misfit) = facts::misfit_sentence(findings) {
+        screen.wrap(Style::Alarm, "  ", &misfit);
+    }
+    let mut header = vec!["ranks".to_owned()];
+    header.extend(SHOWN_RANKS.map(grouped));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut rows = Vec::new();
+    for topology in Topology::ALL {
+        if let Some(curve) = facts::curve(&prediction.curves, topology) {
+            rows.push(curve_row(topology.label().to_owned(), curve));
+        }
+    }
+    if let Some((worst, _)) = facts::worst_point(prediction) {
+        for removed in &prediction.without {
+            if let Some(curve) = facts::curve(&removed.curves, worst) {
+                let name = format!("{} without {}", worst.label(), plain(&removed.name));
+                rows.push(curve_row(name, curve));
+            }
+        }
+    }
+    screen.table(&header, &rows);
+    absorbed(screen, prediction);
+    if let Some(caveat) = prediction.caveats.first() {
+        let more = match prediction.caveats.len() - 1 {
+            0 => String::new(),
+            n => format!(" ({n} more on the page)"),
+        };
+        screen.wrap(Style::Quiet, "  ", &format!("but {}{more}", plain(caveat)));
+    }
+}
+
+fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String> {
+    let mut row = vec![name];
+    row.extend(SHOWN_RANKS.map(|r| {
+        facts::at_ranks(curve, r).map_or_else(|| "-".to_owned(), |p| facts::slowdown(&p.slowdown))
+    }));
+    row
+}
+
+/// The least granularity from which on the slow-down stays tolerable.
+fn absorbed(screen: &mut Screen, prediction: &Prediction) {
+    let Some(ranks) = prediction.by_granularity.first().map(|c| grouped(c.ranks)) else {
+        return;
+    };
+    let from = |c: &GranularityCurve| {
+        c.points
+            .iter()
+            .rev()
+            .take_while(|(_, s)| s.value <= TOLERABLE)
+            .last()
+            .map(|p| p.0)
+    };
+    let mut least: Vec<(Nanos, &str)> = prediction
+        .by_granularity
+        .iter()
+        .filter_map(|c| Some((from(c)?, c.topology.label())))
+        .collect();
+    least.sort_by_key(|l| l.0);
+    let limit = percent(TOLERABLE);
+    let text = match (least.first(), least.last()) {
+        (Some((low, _)), Some((high, _))) if low == high => {
+            format!("below {limit} at {ranks} ranks with {low} or more of computation per step")
+        }
+        (Some((low, easy)), Some((high, hard))) => format!(
+            "below {limit} at {ranks} ranks with {low} ({easy}) to {high} ({hard}) or more of computation per step"
+        ),
+        _ => format!("no tested step length keeps the slow-down below {limit} at {ranks} ranks"),
+    };
+    screen.wrap(Style::Plain, "  ", &text);
+}
+
+/// What to do next: what saves time, then what lets the next run show more.
+pub(super) fn advice(screen: &mut Screen, findings: &Findings) {
+    let (saving, other): (Vec<&Advice>, Vec<&Advice>) =
+        findings.advice.iter().partition(|a| a.saves());
+    screen.line(Style::Heading, "WHAT TO DO, what saves most first");
+    if saving.is_empty() {
+        screen.line(Style::Plain, "  nothing is known to save time");
+    }
+    listed(screen, &saving, ADVICE_SHOWN);
+    if !other.is_empty() {
+        screen.line(Style::Heading, "TO SEE MORE");
+        listed(screen, &other, OTHER_SHOWN);
+    }
+}
+
+fn listed(screen: &mut Screen, all: &[&Advice], shown: usize) {
+    for (i, advice) in all.iter().take(shown).enumerate() {
+        let (action, reason) = (plain(&advice.action), plain(&advice.reason));
+        let text = match facts::saves(advice) {
+            Some(saves) => format!("{action}: {saves}; {reason}"),
+            None => format!("{action}: {reason}"),
+        };
+        screen.wrap(Style::Plain, &format!("  {}. ", i + 1), &text);
+        if let Some(command) = &advice.command {
+            screen.command(5, &plain(command));
+        }
+    }
+    if all.len() > shown {
+        let more = all.len() - shown;
+        screen.line(
+            Style::Quiet,
+            &format!("  and {more} more: see the report page"),
+        );
+    }
+}

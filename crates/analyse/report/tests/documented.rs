@@ -1,0 +1,346 @@
+//! docs/run-bundle.md describes `run.json` and `findings.json` as they are: every object, its fields and their types.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_report::testing::{Synthetic, SyntheticProgram};
+use idlewave_run::findings::{
+    Estimate, Findings, JitterCore, JitterCulprit, JitterFindings, JitterMap, JitterPoint,
+    JitterScale, JitterSlowest,
+};
+use idlewave_run::{
+    Alignment, AlignmentPoint, CgroupQuota, Coupling, DetourLoop, Incomplete, LengthBin, Manifest,
+    NoiseSource, Phase, PhaseKind, Priority, Simulated, SimulatedDelay, SourceKind, Unavailable,
+};
+use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Field and type, as the page has them, by object.
+type Objects = BTreeMap<String, Vec<(String, String)>>;
+
+fn objects() -> Objects {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/run-bundle.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let json = &page[page.find("\n## run.json").unwrap()..];
+    let mut objects = Objects::new();
+    for section in json.split("\n### ").skip(1) {
+        let (name, body) = section.split_once('\n').unwrap();
+        let fields = body
+            .lines()
+            .filter(|l| l.starts_with("| `"))
+            .map(|l| l.trim_matches('|').split('|').map(str::trim).collect())
+            .map(|cells: Vec<&str>| (cells[0].trim_matches('`').to_owned(), cells[1].to_owned()))
+            .collect();
+        objects.insert(name.to_owned(), fields);
+    }
+    objects
+}
+
+/// Compares documents with the page and remembers what it has met.
+struct Check {
+    objects: Objects,
+    met: BTreeSet<String>,
+    filled: BTreeSet<(String, String)>,
+}
+
+impl Check {
+    fn object(&mut self, name: &str, value: &Value) {
+        let fields = self.objects.get(name);
+        let fields = fields
+            .unwrap_or_else(|| panic!("{name} is not described"))
+            .clone();
+        self.met.insert(name.to_owned());
+        let value = value
+            .as_object()
+            .unwrap_or_else(|| panic!("{name} is no object"));
+        if fields.is_empty() {
+            // One of several, told apart by `kind`.
+            let kind = value["kind"].as_str().unwrap();
+            return self.object(&format!("{name} {kind}"), &Value::Object(value.clone()));
+        }
+        let described: BTreeSet<&String> = fields.iter().map(|f| &f.0).collect();
+        assert_eq!(described, value.keys().collect(), "fields of {name}");
+        for (field, expected) in &fields {
+            let content = &value[field.as_str()];
+            let place = format!("{name}.{field}");
+            match (content, expected.strip_suffix(" or null")) {
+                (Value::Null, Some(_)) => continue,
+                (_, base) => self.value(&place, base.unwrap_or(expected), content),
+            }
+            self.filled.insert((name.to_owned(), field.clone()));
+        }
+    }
+
+    fn value(&mut self, place: &str, expected: &str, value: &Value) {
+        let fits = match (expected, value) {
+            ("text", Value::String(_))
+            | ("number", Value::Number(_))
+            | ("boolean", Value::Bool(_))
+            | ("text or object", Value::String(_) | Value::Object(_)) => true,
+            (_, Value::Array(items)) => {
+                if let Some(of) = expected.strip_prefix("list of ") {
+                    for item in items {
+                        self.value(place, of, item);
+                    }
+                } else {
+                    let pair = expected.strip_prefix('[').and_then(|e| e.strip_suffix(']'));
+                    let pair: Vec<&str> = pair
+                        .unwrap_or_else(|| panic!("{place}: {expected}"))
+                        .split(", ")
+                        .collect();
+                    assert_eq!(pair.len(), items.len(), "{place}");
+                    for (of, item) in pair.iter().zip(items) {
+                        self.value(place, of, item);
+                    }
+                }
+                true
+            }
+            (_, Value::Object(_)) => {
+                self.object(expected, value);
+                true
+            }
+            _ => false,
+        };
+        assert!(
+            fits,
+            "{place} is described as {expected}, and there is {value}"
+        );
+    }
+}
+
+/// A manifest in which every field has a value.
+fn full(mut manifest: Manifest) -> Manifest {
+    manifest.incomplete = Some(Incomplete::Killed);
+    manifest.losses.enter("events", 1, "consequence", "advice");
+    let phase = |kind| Phase {
+        kind,
+        begin_ns: 1,
+        end_ns: 2,
+    };
+    let detour = DetourLoop {
+        cpu: Cpu::new(0),
+        begin_ns: 1,
+        end_ns: 2,
+        turns: 3,
+        turn_quanta: 1.0,
+        recording: Nanos::ZERO,
+        not_kept: 0,
+        stolen: Nanos::ZERO,
+        involuntary_switches: Some(1),
+        moved: false,
+    };
+    manifest.phases.push(phase(PhaseKind::Detour {
+        threshold: Nanos::ZERO,
+        floor: Nanos::ZERO,
+        loops: vec![detour],
+    }));
+    manifest
+        .phases
+        .push(phase(PhaseKind::FixedWork { work_steps: 1 }));
+    manifest.phases.push(phase(PhaseKind::MolecularDynamics {
+        particles_per_rank: 4_000,
+        steps: 1,
+        rebuilds: 0,
+        pairs: 1,
+        energy_drift: Some(1e-4),
+    }));
+    manifest.phases.push(phase(PhaseKind::Lockstep {
+        coupling: Coupling::Barrier,
+        work_steps: 1,
+        work_target: Nanos::ZERO,
+        message_bytes: 1_024,
+        sides: vec![2],
+        neighbourhood: Default::default(),
+        variant: idlewave_run::ExchangeVariant::NonBlocking,
+        ranks: Some(2),
+        iterations: 1,
+        threshold: Nanos::ZERO,
+    }));
+    manifest.phases.push(phase(PhaseKind::Recorded {
+        library: Some("Open MPI v4.1.4".to_owned()),
+        exit_code: Some(0),
+    }));
+    manifest.simulated = Some(Simulated {
+        engine: "bulk-synchronous program".to_owned(),
+        program: vec!["compute 1 ms".to_owned()],
+        steps: 1,
+        noise_model: "schema = 1".to_owned(),
+        replication: 0,
+        without: vec!["daemon".to_owned()],
+        delays: vec![SimulatedDelay {
+            rank: Rank::new(0),
+            step: 0,
+            length: Nanos::ZERO,
+        }],
+    });
+    manifest.ranks[0].process = Some(Pid::new(4_242));
+    manifest.ranks[0].priority = Some(Priority::Nice(10));
+    let node = &mut manifest.nodes[0];
+    node.alignment = Some(Alignment {
+        points: vec![AlignmentPoint {
+            time_ns: 1,
+            offset_ns: -1,
+            round_trip: Nanos::ZERO,
+        }],
+        error: Nanos::ZERO,
+        method: "shortest of 1000 round trips".to_owned(),
+    });
+    let host = &mut node.host;
+    host.kernel_command_line = Some("quiet".to_owned());
+    host.isolated = Some("0-1".parse().unwrap());
+    host.nohz_full.clone_from(&host.isolated);
+    host.rcu_nocbs.clone_from(&host.isolated);
+    host.governor = Some("performance".to_owned());
+    host.turbo = Some(true);
+    host.irqbalance = Some(false);
+    host.transparent_huge_pages = Some("never".to_owned());
+    host.rt_runtime_us = Some(950_000);
+    host.numa_nodes = Some(1);
+    host.memory = Some(Bytes::new(1 << 30));
+    host.unreadable.push("cpufreq: none".to_owned());
+    host.cgroup_quota = Some(CgroupQuota {
+        quota: Nanos::from_millis(200),
+        period: Nanos::from_millis(100),
+    });
+    host.caches.push(idlewave_run::Cache {
+        level: 1,
+        kind: "Data".to_owned(),
+        size: Bytes::new(1 << 15),
+        shared_by: "0".parse().unwrap(),
+    });
+    host.topology.push(idlewave_run::CpuTopology {
+        cpu: Cpu::new(0),
+        core: Some(0),
+        package: Some(0),
+        numa: Some(0),
+        siblings: Some("0".parse().unwrap()),
+    });
+    node.clock.invariant = Some(true);
+    node.trace.unavailable.push(Unavailable {
+        what: "names".to_owned(),
+        why: "not permitted".to_owned(),
+        allow: Some("sudo idlewave ...".to_owned()),
+    });
+    node.contamination.cpu_pressure = Some(0.1);
+    node.contamination.throttled = Some(1);
+    manifest
+}
+
+fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest) -> Findings {
+    findings.trace = manifest.nodes[0].trace.clone();
+    findings.contamination = manifest.nodes[0].contamination.clone();
+    findings.losses = manifest.losses.clone();
+    findings.program.clone_from(&program.program);
+    findings.jitter.push(jitter());
+    findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
+    findings.profile.exchange = Some(Nanos::ZERO);
+    findings.profile.barrier = Some(Nanos::ZERO);
+    findings.profile.sources.push(NoiseSource {
+        kind: SourceKind::Irq,
+        name: "eth0".to_owned(),
+        rate_per_s: 1.0,
+        events: 1,
+        watched: Nanos::ZERO,
+        period: Some(Nanos::ZERO),
+        lengths: vec![LengthBin {
+            length_ns: 1,
+            count: 1,
+        }],
+    });
+    findings
+}
+
+/// Jitter in which every field has a value.
+fn jitter() -> JitterFindings {
+    let estimate = || Estimate {
+        value: 1.0,
+        low: 0.9,
+        high: 1.1,
+        n: 10,
+        method: "mean".to_owned(),
+    };
+    JitterFindings {
+        phase: 0,
+        name: "forces".to_owned(),
+        ranks: 2,
+        steps: 10,
+        median: Nanos::ZERO,
+        core: Some(JitterCore {
+            mean: estimate(),
+            deviation: estimate(),
+            tail: estimate(),
+            misfit: 0.01,
+            outlier_z: 5.0,
+            outlier_from: Nanos::ZERO,
+            outliers: 1,
+            efficiency_without_outliers: 1.0,
+            outlier_share: Some(0.5),
+        }),
+        slowest: JitterSlowest {
+            duration: Nanos::ZERO,
+            rank: Rank::new(1),
+            step: 3,
+            begin_ns: 1,
+            z: Some(9.0),
+        },
+        efficiency: estimate(),
+        scale: vec![JitterScale {
+            ranks: 2,
+            gaussian: Some(0.9),
+            measured: Some(0.8),
+        }],
+        distribution: vec![JitterPoint {
+            duration: Nanos::ZERO,
+            count: 1,
+            fitted: Some(0.1),
+        }],
+        slowest_counts: vec![4, 6],
+        slow_ranks: vec![Rank::new(1)],
+        run_length: 1.0,
+        run_length_by_chance: 1.0,
+        longest_run: 2,
+        map: JitterMap {
+            steps_per_column: 1,
+            ranks_per_row: 1,
+            cells: vec![(0, 0, 1)],
+        },
+        culprits: vec![JitterCulprit {
+            source: 0,
+            time: Nanos::ZERO,
+            steps: 1,
+        }],
+    }
+}
+
+#[test]
+fn both_documents_have_the_objects_fields_and_types_of_the_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let synthetic = Synthetic {
+        iterations: 3_000,
+        ..Synthetic::default()
+    };
+    let (run, findings) = synthetic.write(&dir.path().join("run")).unwrap();
+    let manifest = full(run.manifest().clone());
+    let ring = SyntheticProgram::ring();
+    let (_, program) = ring.write(&dir.path().join("ring")).unwrap();
+    let findings = full_findings(findings, &program, &manifest);
+    let mut check = Check {
+        objects: objects(),
+        met: BTreeSet::new(),
+        filled: BTreeSet::new(),
+    };
+    check.object("Manifest", &serde_json::to_value(&manifest).unwrap());
+    check.object("Findings", &serde_json::to_value(&findings).unwrap());
+
+    let described: BTreeSet<String> = check.objects.keys().cloned().collect();
+    assert_eq!(described, check.met, "objects described, objects met");
+    let fields = check
+        .objects
+        .iter()
+        .flat_map(|(o, f)| f.iter().map(move |(f, _)| (o.clone(), f.clone())));
+    let empty: Vec<(String, String)> = fields.filter(|f| !check.filled.contains(f)).collect();
+    assert!(
+        empty.is_empty(),
+        "never seen with a value, so not compared: {empty:?}"
+    );
+}

@@ -1,0 +1,227 @@
+//! The terminal summary of whole runs.
+
+// The exception for tests does not reach the helpers of an integration test.
+#![allow(clippy::unwrap_used)]
+
+use idlewave_report::testing::{Synthetic, bare_findings};
+use idlewave_report::{render_html, render_text};
+use idlewave_run::findings::Findings;
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Manifest, RunReader};
+use proptest::prelude::*;
+
+fn written(what: &Synthetic) -> (tempfile::TempDir, RunReader, Findings) {
+    let directory = tempfile::tempdir().unwrap();
+    let (run, findings) = what.write(&directory.path().join("run")).unwrap();
+    (directory, run, findings)
+}
+
+fn summary(what: &Synthetic, width: usize) -> String {
+    let (_directory, run, findings) = written(what);
+    render_text(run.manifest(), &findings, width, false)
+}
+
+fn small() -> Synthetic {
+    Synthetic {
+        iterations: 3_000,
+        ..Synthetic::default()
+    }
+}
+
+/// A run of this machine that took far longer than predicted is told before any number of ranks, in text and page, with the reason.
+#[test]
+fn a_prediction_that_misses_the_runs_made_here_is_said_first() {
+    let (_directory, run, mut findings) = written(&small());
+    let text = |findings: &Findings| render_text(run.manifest(), findings, 80, false);
+    let warned = |findings: &Findings| text(findings).contains("Do not rely on these numbers");
+    let checks = |findings: &mut Findings, measured: f64| {
+        let prediction = findings.prediction.as_mut().unwrap();
+        prediction.checks[0].measured = measured;
+        prediction.checks[0].predicted.low = 0.02;
+        prediction.checks[0].predicted.high = 0.03;
+    };
+    // 1.03 times 1.05 is 1.0815.
+    checks(&mut findings, 0.081);
+    assert!(!warned(&findings));
+    checks(&mut findings, 0.082);
+    assert!(warned(&findings));
+    // Too much is no better than too little: 1.02 / 1.05 is 0.971.
+    checks(&mut findings, -0.04);
+    assert!(warned(&findings));
+    checks(&mut findings, 3.0);
+    findings.lateness = findings.sources[0].lateness;
+    let granularity = findings.prediction.as_ref().unwrap().granularity.as_f64();
+    findings.sources[0].length.as_mut().unwrap().value = 2.0 * granularity;
+    let said = text(&findings);
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [misfit, first] = ["Do not rely on these numbers: the", "1,000,000"]
+        .map(|what| words.split("AT SCALE").nth(1).unwrap().find(what).unwrap());
+    assert!(misfit < first, "{said}");
+    assert!(words.contains("longer than a step"), "{said}");
+    let page = render_html(&run, &findings).unwrap();
+    let verdict = page.split("id=\"scale\"").next().unwrap();
+    let [misfit, number] = [
+        "Do not rely on these numbers",
+        "programs are predicted to run",
+    ]
+    .map(|what| verdict.find(what).unwrap());
+    assert!(misfit < number);
+}
+
+#[test]
+fn the_summary_is_the_one_checked_by_eye() {
+    let shown = summary(&Synthetic::default(), 80);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/summary.txt");
+    if std::env::var_os("IDLEWAVE_BLESS").is_some() {
+        std::fs::write(path, &shown).unwrap();
+    }
+    let expected = std::fs::read_to_string(path).unwrap();
+    assert_eq!(
+        shown, expected,
+        "IDLEWAVE_BLESS=1 rewrites it; then look at it"
+    );
+}
+
+#[test]
+fn the_summary_fits_one_screen() {
+    let shown = summary(&Synthetic::default(), 80);
+    assert!(
+        shown.lines().count() <= 55,
+        "{} lines",
+        shown.lines().count()
+    );
+    let many = summary(
+        &Synthetic {
+            ranks: 64,
+            iterations: 200,
+            ..Synthetic::default()
+        },
+        80,
+    );
+    assert!(many.lines().count() <= 58, "{} lines", many.lines().count());
+    assert!(many.contains("60 more CPUs: stolen"), "{many}");
+}
+
+#[test]
+fn an_interval_that_says_nothing_is_said_as_such() {
+    let (_directory, run, mut findings) = written(&small());
+    let slowdown = &mut findings.lockstep[0].slowdown;
+    (slowdown.value, slowdown.low, slowdown.high, slowdown.n) = (165.08, 0.0, 436.49, 40);
+    findings.lockstep[0].slowdown_not_known = slowdown.not_known_slowdown();
+    let points = &mut findings.prediction.as_mut().unwrap().curves[0].points;
+    for point in points {
+        (point.slowdown.low, point.slowdown.high) = (0.0, 9.0);
+    }
+    let shown = render_text(run.manifest(), &findings, 80, false);
+    let name = &findings.lockstep[0].name;
+    for said in [
+        format!("{name}: slow-down not known: 40 steps, too noisy"),
+        "  1D                              not known  not known".to_owned(),
+    ] {
+        assert!(shown.contains(&said), "{said} is missing in:\n{shown}");
+    }
+    assert!(!shown.contains("16508"), "{shown}");
+    let page = render_html(&run, &findings).unwrap();
+    let said = "they ran is not known: 40 steps, too noisy (95\u{a0}%: x1.00 to x437)";
+    assert!(page.contains(said), "{said} is missing in the page");
+    assert!(!page.contains(">16508"), "the page shows the estimate");
+}
+
+#[test]
+fn names_of_tasks_cannot_control_the_terminal() {
+    let shown = summary(
+        &Synthetic {
+            culprit: "\x1b[2J\r\nok\u{202e}\u{7f}".to_owned(),
+            ..small()
+        },
+        80,
+    );
+    assert!(
+        shown
+            .bytes()
+            .all(|b| b == b'\n' || (b' '..=b'~').contains(&b)),
+        "{shown}"
+    );
+    assert!(shown.contains("\\u{1b}[2J\\r\\nok\\u{202e}"), "{shown}");
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let (_directory, run, findings) = written(&small());
+    let plain = render_text(run.manifest(), &findings, 80, false);
+    let mut coloured = render_text(run.manifest(), &findings, 80, true);
+    assert_ne!(plain, coloured);
+    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[1;31m"] {
+        coloured = coloured.replace(code, "");
+    }
+    assert_eq!(plain, coloured);
+}
+
+#[test]
+fn what_was_not_measured_is_said_and_never_a_zero() {
+    let shown = render_text(&empty_manifest(), &bare_findings(), 80, false);
+    for said in [
+        "use by others: not measured",
+        "NOISE OF EVERY CPU\n  not measured",
+        "LOCKSTEP RUNS\n  not measured",
+        "not predicted",
+        "nothing is known to save time",
+        "kernel trace: switched off",
+        "This run ended early",
+    ] {
+        assert!(shown.contains(said), "{said} is missing in:\n{shown}");
+    }
+    assert!(!shown.contains("0 %"), "{shown}");
+}
+
+#[test]
+fn a_machine_that_was_busy_is_flagged_and_a_quiet_one_is_not() {
+    let (_directory, run, mut findings) = written(&small());
+    let mut shown = |others| {
+        findings.contamination.others = others;
+        render_text(run.manifest(), &findings, 80, false)
+    };
+    assert!(shown(Some(0.021)).contains("! BUSY MACHINE: others used 2.10 % of the CPUs"));
+    assert!(!shown(Some(0.019)).contains("BUSY"));
+    assert!(!shown(None).contains("BUSY"));
+}
+
+#[test]
+fn one_rank_without_a_late_step_is_no_riddle() {
+    let (_directory, run, mut findings) = written(&Synthetic {
+        ranks: 1,
+        ..small()
+    });
+    findings.lateness = idlewave_units::Nanos::ZERO;
+    findings.named = idlewave_units::Nanos::ZERO;
+    findings.latest.clear();
+    let shown = render_text(run.manifest(), &findings, 80, false);
+    assert!(shown.contains("LOCKSTEP RUNS, 1 rank\n"), "{shown}");
+    assert!(
+        shown.contains("No step was late enough to be explained one by one."),
+        "{shown}"
+    );
+}
+
+/// A run is simulated once for all cases of a property.
+fn shared() -> &'static (Manifest, Findings) {
+    static RUN: std::sync::OnceLock<(Manifest, Findings)> = std::sync::OnceLock::new();
+    RUN.get_or_init(|| {
+        let (_directory, run, findings) = written(&small());
+        (run.manifest().clone(), findings)
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_wider_than_asked_for(width in 20usize..200, name in ".{0,40}", command in ".{0,120}") {
+        let (manifest, mut findings) = shared().clone();
+        findings.sources[0].name = name.clone();
+        findings.advice[0].action = name;
+        findings.advice[0].command = Some(command);
+        for line in render_text(&manifest, &findings, width, false).lines() {
+            prop_assert!(line.len() <= width, "{line:?}");
+            prop_assert!(line.is_ascii());
+        }
+    }
+}

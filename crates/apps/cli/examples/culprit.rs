@@ -1,0 +1,143 @@
+//! A planted culprit: busy for a fixed CPU time, once per period, under a name of its own.
+//!
+//! What `idlewave study` must find, with what it really did printed at the end as one line of JSON:
+//!
+//! ```text
+//! cargo run --release -p idlewave --example culprit -- knave 500us 50ms 20s 0
+//! ```
+//!
+//! It runs like any daemon, without raised priority. Given several CPUs it visits them in turn: one
+//! run on each, moving on before it sleeps.
+
+use idlewave_sys::clock::{now, sleep_until, thread_time};
+use idlewave_units::{Cpu, CpuSet, Nanos};
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
+/// Longest name the kernel keeps for a thread, without the closing zero (`TASK_COMM_LEN`).
+const NAME_BYTES: usize = 15;
+/// It ends by itself, whoever forgets it.
+const LONGEST: Nanos = Nanos::from_secs(600);
+
+/// What to do.
+struct Plan {
+    name: String,
+    length: Nanos,
+    period: Nanos,
+    duration: Nanos,
+    cpus: Vec<Cpu>,
+}
+
+/// One busy stretch, as seen from inside, nanoseconds.
+struct Busy {
+    cpu: Cpu,
+    /// By CLOCK_MONOTONIC.
+    begin_ns: u64,
+    /// By CLOCK_MONOTONIC, before it moves on.
+    end_ns: u64,
+    /// CPU time, moving on included.
+    ran_ns: u64,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match plan(&words).and_then(|plan| run(&plan).map(|runs| print(&plan, &runs))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("culprit: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn plan(words: &[String]) -> Result<Plan, String> {
+    let [name, length, period, duration, cpus] = words else {
+        return Err(USAGE.to_owned());
+    };
+    let time = |word: &String| {
+        word.parse::<Nanos>()
+            .map_err(|e| format!("failed to read `{word}`: {e}"))
+    };
+    let set: CpuSet = cpus
+        .parse()
+        .map_err(|e| format!("failed to read `{cpus}`: {e}"))?;
+    let plan = Plan {
+        name: name.clone(),
+        length: time(length)?,
+        period: time(period)?,
+        duration: time(duration)?,
+        cpus: set.iter().collect(),
+    };
+    if plan.name.len() > NAME_BYTES || plan.name.contains(['"', '\\', '\0']) {
+        return Err(format!("`{name}` is no name of at most {NAME_BYTES} bytes"));
+    }
+    if plan.cpus.is_empty() || plan.length >= plan.period || plan.duration > LONGEST {
+        return Err(format!(
+            "needs a CPU, a length below the period and at most {LONGEST}; {USAGE}"
+        ));
+    }
+    Ok(plan)
+}
+
+fn run(plan: &Plan) -> Result<Vec<Busy>, String> {
+    let name = std::ffi::CString::new(plan.name.as_str()).map_err(|e| e.to_string())?;
+    rustix::thread::set_name(&name).map_err(|e| format!("failed to take its name: {e}"))?;
+    let begin = now().get();
+    let end = begin + plan.duration.get();
+    let mut runs: Vec<Busy> = Vec::new();
+    let mut next = begin + plan.period.get();
+    pin(plan.cpus[0])?;
+    while next < end {
+        sleep_until(Nanos::from_nanos(next));
+        let before = thread_time().get();
+        let begin_ns = now().get();
+        while thread_time().get() - before < plan.length.get() {}
+        let end_ns = now().get();
+        let place = runs.len();
+        if plan.cpus.len() > 1 {
+            pin(plan.cpus[(place + 1) % plan.cpus.len()])?;
+        }
+        runs.push(Busy {
+            cpu: plan.cpus[place % plan.cpus.len()],
+            begin_ns,
+            end_ns,
+            ran_ns: thread_time().get() - before,
+        });
+        next += plan.period.get();
+    }
+    Ok(runs)
+}
+
+fn print(plan: &Plan, runs: &[Busy]) {
+    let ran = spread(runs.iter().map(|r| r.ran_ns).collect());
+    let took = spread(runs.iter().map(|r| r.end_ns - r.begin_ns).collect());
+    let list: Vec<String> = runs
+        .iter()
+        .map(|r| format!("[{},{},{}]", r.cpu, r.begin_ns, r.end_ns))
+        .collect();
+    println!(
+        "{{\"name\":\"{}\",\"period_ns\":{},\"count\":{},\"ran_ns\":{ran},\"took_ns\":{took},\"runs\":[{}]}}",
+        plan.name,
+        plan.period.get(),
+        runs.len(),
+        list.join(",")
+    );
+}
+
+/// Minimum, median and maximum as JSON.
+fn spread(mut values: Vec<u64>) -> String {
+    values.sort_unstable();
+    match (values.first(), values.last()) {
+        (Some(min), Some(max)) => {
+            let median = values[values.len() / 2];
+            format!("{{\"min\":{min},\"median\":{median},\"max\":{max}}}")
+        }
+        _ => "null".to_owned(),
+    }
+}
+
+fn pin(cpu: Cpu) -> Result<(), String> {
+    let bound = idlewave_sys::affinity::bind(&[cpu].into_iter().collect());
+    bound.map_err(|e| format!("failed to move to its CPU: {e}"))
+}

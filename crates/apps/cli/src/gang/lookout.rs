@@ -1,0 +1,168 @@
+//! `idlewave gang relay`, which is asked before a rank begins on another node than the one that is
+//! watched from, and `idlewave gang lookout`, of which the first rank of a node has one started.
+//!
+//! Whatever fails here, the program is run: it does not begin here, but in the shell that asks.
+
+use super::far::{Invitation, VARIABLE, number};
+use clap::Args;
+use idlewave_freeze::clock;
+use idlewave_gang_agent::wait;
+use idlewave_hangs::Lookout;
+use idlewave_interpose::{FILE_NAME, write_library};
+use idlewave_link::{Address, Auth, Key, Link, Peer};
+use idlewave_record::Place;
+use idlewave_sys::files::may_execute;
+use idlewave_sys::host_name;
+use idlewave_sys::terminal::say;
+use idlewave_units::Nanos;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two glances at the ranks.
+const GLANCE: Nanos = Nanos::from_millis(10);
+/// An address at which nobody answers is left for the next one after this.
+const NEXT: Duration = Duration::from_millis(250);
+/// Who watches asks ten times a second, or seldomer by a long `--interval`. After this it may have
+/// ended, and when the ranks have as well nobody is waited for.
+const SILENCE: Duration = Duration::from_secs(12);
+
+#[derive(Debug, Args)]
+pub struct RelayArgs {
+    /// The process that becomes the rank
+    #[arg(value_name = "PID")]
+    pid: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct LookoutArgs {
+    /// Look, rather than start who looks: the process that starts ranks is then no parent of it
+    #[arg(long)]
+    stay: bool,
+}
+
+/// Says where the rank's page is to be, beside the library. The first process of the node that
+/// comes here starts the lookout.
+pub fn run_relay(args: &RelayArgs) -> ExitCode {
+    match join(args.pid) {
+        Some(place) => {
+            println!("{}", place.display());
+            ExitCode::SUCCESS
+        }
+        None => ExitCode::FAILURE,
+    }
+}
+
+fn join(pid: u32) -> Option<PathBuf> {
+    let text = std::env::var(VARIABLE).ok()?;
+    let invitation: Invitation = text.parse().ok()?;
+    let place = Place::open_for(&invitation.job).ok()?;
+    if !may_execute(place.path()) {
+        return None;
+    }
+    // As long as it is there, it is waited for.
+    place.register(pid).ok()?;
+    if !place.path().join(FILE_NAME).exists() {
+        write_library(place.path()).ok()?;
+    }
+    if let Ok(Some(held)) = place.elect() {
+        let mut lookout = Command::new(std::env::current_exe().ok()?);
+        // Without what marks the ranks: it is none of them.
+        lookout.env_clear().env(VARIABLE, &text).current_dir("/");
+        lookout.args(["gang", "lookout"]);
+        // As long as it has this file, it is the lookout of this node.
+        lookout.stdin(Stdio::from(held.file().try_clone().ok()?));
+        lookout.stdout(Stdio::null()).stderr(Stdio::null());
+        let _ = lookout.process_group(0).status();
+    }
+    Some(place.path().to_owned())
+}
+
+/// Looks until nobody asks any more.
+pub fn run_lookout(args: &LookoutArgs) -> ExitCode {
+    if !args.stay {
+        return match std::env::current_exe() {
+            Ok(own) => {
+                keep_nothing();
+                let mut other = Command::new(own);
+                other.args(["gang", "lookout", "--stay"]).process_group(0);
+                ExitCode::from(u8::from(other.spawn().is_err()))
+            }
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
+    let invitation = std::env::var(VARIABLE)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let Some(invitation) = invitation else {
+        say("idlewave: `gang lookout` is not meant to be called by hand\n");
+        return ExitCode::from(2);
+    };
+    match look(&invitation) {
+        Some(()) => ExitCode::SUCCESS,
+        None => ExitCode::FAILURE,
+    }
+}
+
+/// Has what this process was given closed in what it starts, but for the standard streams:
+/// launchers wait until the last one who has the socket that they gave to a rank has ended.
+fn keep_nothing() {
+    for entry in std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok());
+        if let Some(fd) = number.filter(|fd| *fd > 2) {
+            // SAFETY: a flag of a descriptor, which changes nothing in this process; one that is
+            // closed by now is refused.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
+fn look(invitation: &Invitation) -> Option<()> {
+    let place = Place::open_for(&invitation.job).ok()?;
+    let mut lookout = Lookout::new(place.path(), host_name());
+    let auth = Auth::Key(Key::from_text(&invitation.key)?);
+    let any = Address::Udp(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let mut link = Link::bind(Peer::Agent(number().ok()?), auth, &any).ok()?;
+    let mut addresses = invitation.at.iter().cycle();
+    let (mut next, mut heard) = (Instant::now(), Instant::now());
+    while !lookout.is_ended() {
+        let now = Instant::now();
+        if !link.is_open(Peer::Controller) && now >= next {
+            link.know(Peer::Controller, Address::Udp(*addresses.next()?));
+            next = now + NEXT;
+        }
+        if let Some(bytes) = lookout.glance(now) {
+            // What cannot be sent is lost, as on its way.
+            let _ = link.send(clock::now(), Peer::Controller, &bytes);
+        }
+        let until = clock::now() + GLANCE;
+        let until = link.due().map_or(until, |due| until.min(due));
+        wait(&[link.as_fd()], Some(until)).ok()?;
+        while let Ok(Some((_, bytes))) = link.receive(clock::now()) {
+            heard = Instant::now();
+            // What is not understood is not answered.
+            for answer in lookout.hear(heard, &bytes).unwrap_or_default() {
+                let _ = link.send(clock::now(), Peer::Controller, &answer);
+            }
+        }
+        if now >= heard + SILENCE {
+            if !place.is_anybody_left() {
+                break;
+            }
+            // It may be stopped, and ask again.
+            heard = now;
+        }
+    }
+    let _ = place.remove();
+    Some(())
+}

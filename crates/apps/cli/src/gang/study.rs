@@ -1,0 +1,317 @@
+//! `idlewave gang study`: what switching costs, and what it saves; and the programs that it runs.
+
+use crate::exit::{Exit, Failure};
+use crate::files;
+use crate::json::{self, Begun};
+use crate::measure::{of_job, rank_of_this_process};
+use crate::output::print;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_clock::Monotonic;
+use idlewave_measure::{FixedStepsOptions, fixed_steps};
+use idlewave_mpi::Search;
+use idlewave_record::{Machine, Programs as _};
+use idlewave_session::{Quiet, Stop};
+use idlewave_units::counted;
+
+use idlewave_gang_study::{Bench, TrialError, built_in, contexts, given, sheet, study, text};
+use idlewave_report::gang_page;
+use idlewave_sys::{Uid, host_name};
+use idlewave_units::Nanos;
+use idlewave_workloads::fibonacci::counts_per_thousand_steps;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// A step that takes longer was held up.
+const GAP: Nanos = Nanos::from_millis(4);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sudo idlewave gang study
+  sudo idlewave gang study --slices 40ms --repeats 2 --length 500ms
+  sudo idlewave gang study -- mpirun -n 2 ./app --and mpirun -n 2 ./app")]
+pub struct StudyArgs {
+    /// Slices to compare
+    #[arg(
+        long,
+        default_value = "10ms,40ms,100ms",
+        value_delimiter = ',',
+        value_name = "TIMES"
+    )]
+    slices: Vec<Nanos>,
+    /// Number of runs of each case
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    repeats: u32,
+    /// Approximate run time of a built-in program alone
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    length: Nanos,
+    /// Ranks of a built-in program
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    ranks: u32,
+    /// Number of switches for each policy and size of network contexts; 0 skips these
+    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    switches: u32,
+    /// Launcher of the built-in programs, with its options but without -n [default: mpirun if there
+    /// is one]
+    #[arg(long, value_name = "LAUNCHER", conflicts_with = "threads")]
+    launcher: Option<OsString>,
+    /// Run the ranks of a built-in program as threads of one process
+    #[arg(long)]
+    threads: bool,
+    /// Print JSON, with every run
+    #[arg(long)]
+    json: bool,
+    /// New file for an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Two programs to use instead of the built-in ones: COMMAND --and COMMAND
+    #[arg(last = true, value_name = "COMMANDS")]
+    commands: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Steps
+    #[arg(long)]
+    steps: u64,
+    /// Additions of a step
+    #[arg(long)]
+    work: u64,
+    /// Values of the allreduce of a step
+    #[arg(long)]
+    values: usize,
+    /// Ranks, if they are threads
+    #[arg(long)]
+    ranks: Option<u32>,
+    /// Begin when this file is there
+    #[arg(long)]
+    gate: Option<PathBuf>,
+    /// Write what the ranks saw to this file
+    #[arg(long)]
+    out: PathBuf,
+}
+
+impl From<TrialError> for Failure {
+    fn from(error: TrialError) -> Self {
+        let what = error.to_string();
+        match error {
+            TrialError::Interrupted => {
+                Failure::new(Exit::Other, what).with_next("give it time for one repeat at least")
+            }
+            TrialError::Io { .. } => Failure::new(Exit::Io, what)
+                .with_next("see that there is room for temporary files (TMPDIR)"),
+            TrialError::Failed { .. } => Failure::new(Exit::NotPossible, what)
+                .with_next("try `idlewave gang start` and the program by themselves"),
+            TrialError::Service { .. } => Failure::new(Exit::NotPossible, what)
+                .with_next("see that `idlewave gang start` keeps running here by itself"),
+            TrialError::NoProgram | TrialError::Start { .. } => {
+                Failure::new(Exit::NotPossible, what)
+                    .with_next("check that the command is on the PATH")
+            }
+        }
+    }
+}
+
+/// Runs the study.
+pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
+    let wrong = |what: &str, next: &str| Err(Failure::new(Exit::Usage, what).with_next(next));
+    let most = Nanos::from_secs(10);
+    if args.slices.is_empty()
+        || args
+            .slices
+            .iter()
+            .any(|s| *s < Nanos::from_millis(1) || *s > most)
+    {
+        return wrong(
+            "take these slices: they are from 1ms to 10s",
+            "give such times with --slices, as in 10ms,40ms",
+        );
+    }
+    if args.length < Nanos::from_millis(100) || args.length > Nanos::from_secs(600) {
+        return wrong(
+            "take this length: it is from 100ms to 10min",
+            "give such a time with --length",
+        );
+    }
+    let commands = commands(&args.commands)?;
+    if let Some(path) = &args.html {
+        files::refuse_place(path, "--html")?;
+    }
+    let launcher = launcher(args);
+    let yields = is_open_mpi(launcher.as_deref(), &commands);
+    let directory = tempfile::Builder::new()
+        .prefix("idlewave-study-")
+        .tempdir()
+        .map_err(|e| Failure::new(Exit::Io, format!("make a directory for the study: {e}")))?;
+    let bench = Bench {
+        idlewave: std::env::current_exe()
+            .map_err(|e| Failure::new(Exit::Other, format!("find this program: {e}")))?,
+        work_per_us: work_per_us(),
+        launcher,
+        ranks: args.ranks,
+        length: args.length,
+        given: commands,
+        directory: directory.path().to_owned(),
+    };
+    let tables = match bench.given.is_empty() {
+        true => built_in(&args.slices, yields),
+        false => given(&args.slices, yields),
+    };
+    let begun = Begun::now();
+    let bars = Bars::new(!args.json);
+    if Uid::own() != Uid::ROOT {
+        use idlewave_session::Progress as _;
+        bars.note("idlewave: without root switches are late on a busy machine: no real-time priority, and mostly no freezer");
+    }
+    let found =
+        study(&bench, &tables, args.repeats, machine(), stop, &bars).and_then(|mut found| {
+            if bench.given.is_empty() && args.switches > 0 {
+                use idlewave_session::Progress as _;
+                let program = speaker(&bench.idlewave, directory.path());
+                let switches = args.switches as usize;
+                let mut part = |what: &str| bars.part(what);
+                match contexts(&program, directory.path(), switches, stop, &mut part) {
+                    Ok(measured) => found.contexts = measured,
+                    // What was measured before is there.
+                    Err(TrialError::Interrupted) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(found)
+        });
+    bars.finish();
+    let found = found?;
+    if let Some(path) = &args.html {
+        let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let page = gang_page(&sheet(&found, command.collect(), env!("CARGO_PKG_VERSION")));
+        files::write_new(path, "--html", |out| out.write_all(page.as_bytes()))?;
+    }
+    if args.json {
+        return json::print_below(begun.header(vec![host_name()], stop.is_requested()), &found);
+    }
+    print(&text(&found))?;
+    match &args.html {
+        Some(path) => print(&format!("page: {}\n", path.display())),
+        None => Ok(()),
+    }
+}
+
+/// Two commands, parted by `--and`; none if there are no words.
+fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<Vec<OsString>> = words
+        .split(|word| word == "--and")
+        .map(<[OsString]>::to_vec)
+        .collect();
+    if parts.len() != 2 || parts.iter().any(Vec::is_empty) {
+        return Err(
+            Failure::new(Exit::Usage, "find two programs behind `--`").with_next(
+                "give two, as in: idlewave gang study -- mpirun -n 2 ./a --and mpirun -n 2 ./b",
+            ),
+        );
+    }
+    Ok(parts)
+}
+
+/// What starts ranks, with their number.
+fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
+    if args.threads {
+        return None;
+    }
+    let given = args.launcher.as_ref().map(|text| {
+        text.to_string_lossy()
+            .split_whitespace()
+            .map(OsString::from)
+            .collect::<Vec<_>>()
+    });
+    let mut words = match given {
+        Some(words) if !words.is_empty() => words,
+        _ => vec!["mpirun", "mpiexec"]
+            .into_iter()
+            .map(OsString::from)
+            .find(|w| Machine.can_be_started(w))
+            .map(|w| vec![w])?,
+    };
+    words.extend(["-n".into(), args.ranks.to_string().into()]);
+    Some(words)
+}
+
+/// Whether ranks yield on request: only Open MPI's do.
+fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> bool {
+    let first = commands
+        .first()
+        .map(Vec::as_slice)
+        .or(launcher)
+        .and_then(<[OsString]>::first);
+    let real = first.and_then(|word| Machine.real_path(word));
+    let name = real
+        .as_deref()
+        .and_then(std::path::Path::file_name)
+        .map(OsStr::to_string_lossy);
+    name.is_some_and(|name| {
+        ["orterun", "prterun", "mpirun.openmpi", "mpirun", "prte"].contains(&name.as_ref())
+    })
+}
+
+/// A program that speaks until it is ended.
+fn speaker(idlewave: &std::path::Path, directory: &std::path::Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![idlewave.into()];
+    let steps = u64::MAX.to_string();
+    words.extend(
+        [
+            "gang", "program", "--steps", &steps, "--work", "1000", "--values", "8", "--out",
+        ]
+        .map(OsString::from),
+    );
+    words.push(directory.join("never").into());
+    words
+}
+
+/// Additions, each waiting for the one before, that take a microsecond at this CPU's fastest.
+fn work_per_us() -> f64 {
+    let counts = counts_per_thousand_steps(Monotonic);
+    1e6 / counts.max(1.0)
+}
+
+fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let info = read("/proc/cpuinfo");
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("a processor", |(_, name)| name);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!(
+        "{cpus} of {model}, Linux {}",
+        kernel.trim(),
+        cpus = counted(cpus, "CPU")
+    )
+}
+
+/// A program of the study.
+pub fn run_program(args: &ProgramArgs, stop: &Stop) -> Result<(), Failure> {
+    let options = FixedStepsOptions {
+        fabric: None,
+        mpi: Search::default(),
+        ranks: args.ranks,
+        steps: args.steps,
+        work: args.work,
+        values: args.values,
+        gate: args.gate.clone(),
+        here: args.gate.is_some().then(|| args.out.with_extension("here")),
+        gap: GAP,
+    };
+    let done = fixed_steps(&options, stop, &Quiet);
+    match of_job(done, rank_of_this_process())? {
+        Some(found) => {
+            let text = serde_json::to_vec(&found)
+                .map_err(|e| Failure::new(Exit::Other, format!("write JSON: {e}")))?;
+            files::write_new(&args.out, "--out", |out| out.write_all(&text))
+        }
+        None => Ok(()),
+    }
+}

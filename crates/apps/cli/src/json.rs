@@ -1,0 +1,61 @@
+//! The one way out for JSON: every document of `--json` begins with what wrote it and what it is
+//! about.
+
+use crate::exit::Failure;
+use crate::output::printed;
+use idlewave_run::{Header, Origin, RunState};
+use idlewave_session::Utc;
+use idlewave_sys::terminal;
+use serde::Serialize;
+use std::io::Write;
+
+/// A document with its header.
+#[derive(Serialize)]
+struct Document<T> {
+    header: Header,
+    #[serde(flatten)]
+    content: T,
+}
+
+/// When this command began to measure.
+pub struct Begun(String);
+
+impl Begun {
+    /// Now.
+    pub fn now() -> Self {
+        Self(Utc::now().rfc3339())
+    }
+
+    /// The header of what was measured on these hosts since then.
+    pub fn header(self, hosts: Vec<String>, interrupted: bool) -> Header {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        Header::of(Some(Origin {
+            started: self.0,
+            command: words.collect(),
+            hosts,
+            state: match interrupted {
+                true => RunState::Incomplete,
+                false => RunState::Complete,
+            },
+        }))
+    }
+}
+
+/// Prints an object that was computed, below its header.
+pub fn print_computed(content: impl Serialize) -> Result<(), Failure> {
+    print_below(Header::of(None), content)
+}
+
+/// Prints an object, below its header.
+pub fn print_below(header: Header, content: impl Serialize) -> Result<(), Failure> {
+    print(&Document { header, content })
+}
+
+/// Prints a document that has its header. It is written piece by piece: of a million nodes its text
+/// is larger than everything that it is made from.
+pub fn print(document: &impl Serialize) -> Result<(), Failure> {
+    let mut out = terminal::pieces();
+    let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
+    let written = written.and_then(|()| out.write_all(b"\n"));
+    printed(written.and_then(|()| out.flush()))
+}

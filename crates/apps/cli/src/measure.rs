@@ -1,0 +1,460 @@
+//! `idlewave measure`: options to a measurement, and its outcome to the terminal.
+
+use crate::exit::{Exit, Failure};
+use crate::json::Begun;
+use crate::output::print;
+use crate::progress::Bars;
+use clap::{Args, Subcommand, ValueEnum};
+use idlewave_fabric::netctx::device::Attachment;
+use idlewave_measure::{
+    Benchmark, Class, FabricChoice, Halo, MeasureError, MeasureOptions, Scaling, What, measure,
+    render,
+};
+use idlewave_mpi::{Launch, MpiError, Search};
+use idlewave_run::{Coupling, ExchangeVariant};
+use idlewave_session::Stop;
+use idlewave_units::{CpuSet, Nanos};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave measure exchange
+  idlewave measure exchange --dims 2 --wait overlapped --ranks 4
+  mpirun -n 4 idlewave measure allreduce --work 100us -o run
+  mpirun -n 4 idlewave measure exchange --scaling weak --ranks 1,2,4
+  mpirun -n 4 idlewave measure barrier --mpi-of ./app
+  mpirun -n 4 idlewave measure md --particles 32000 --duration 10s -o fluid
+  mpirun -n 4 idlewave measure is --class A
+  idlewave measure halo --cells 64 --steps 100 --dims 3
+  idlewave measure pingpong --ranks 2 --json")]
+pub struct MeasureArgs {
+    #[command(subcommand)]
+    what: Measurement,
+}
+
+#[derive(Debug, Subcommand)]
+enum Measurement {
+    /// Compute, then exchange messages with the neighbours on a periodic grid
+    Exchange(ExchangeArgs),
+    /// Compute, then meet in a barrier
+    Barrier(StepArgs),
+    /// Compute, then combine values for all ranks
+    Allreduce(StepArgs),
+    /// Compute, then combine values for rank 0
+    Reduce(StepArgs),
+    /// Compute, then send a message from every rank to every rank
+    Alltoall(StepArgs),
+    /// Send messages back and forth between pairs of ranks
+    Pingpong(PingPongArgs),
+    /// Molecular dynamics (Lennard-Jones fluid): how much equal computations vary, and what the
+    /// slowest cost
+    Md(MdArgs),
+    /// Integer sort of the NAS Parallel Benchmarks: where each rank's time goes
+    Is(IsArgs),
+    /// Stencil with halo exchange: where each rank's time goes
+    Halo(HaloArgs),
+    /// Detour loop on every CPU of this node
+    Detour(DetourArgs),
+    /// Fixed work quantum on every CPU of this node
+    Fwq(LocalArgs),
+}
+
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// Time per series, from 100ms to 60min
+    #[arg(long, default_value = "3s", value_name = "TIME")]
+    duration: Nanos,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+struct OutputArgs {
+    /// CPUs to use, as in 0-3,8 [default: all allowed CPUs]
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<CpuSet>,
+    /// Print everything as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RanksArgs {
+    /// Number of ranks; with --scaling an ascending list [default: all; threads: one per CPU]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    ranks: Vec<u32>,
+    /// What carries the messages [default: netctx under a gang's agent, mpi under a launcher, else
+    /// threads]
+    #[arg(long, value_enum)]
+    fabric: Option<FabricArg>,
+    /// MPI library to load [default: the launcher's]
+    #[arg(long, value_name = "PATH")]
+    mpi_lib: Option<PathBuf>,
+    /// Use the MPI library that this compiled program loads
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "mpi_lib")]
+    mpi_of: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct StepArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Computation per iteration, from 1us to 1s
+    #[arg(long, default_value = "20us", value_name = "TIME")]
+    work: Nanos,
+    /// Bytes per message [default: 1024], or per rank in a collective [default: 8]
+    #[arg(long, value_name = "N")]
+    bytes: Option<u64>,
+    /// Run a series over numbers of ranks; strong divides the work among them
+    #[arg(long, value_enum)]
+    scaling: Option<ScalingArg>,
+    /// Directory for a run, for explain and report; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// With -o, do not trace the kernel of the first node (causes will have no names)
+    #[arg(long, requires = "output")]
+    no_trace: bool,
+}
+
+#[derive(Debug, Args)]
+struct ExchangeArgs {
+    #[command(flatten)]
+    step: StepArgs,
+    /// Dimensions of the grid of ranks, 1 to 3
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    dims: u32,
+    /// How the exchange is programmed
+    #[arg(long, value_enum, default_value = "nonblocking")]
+    wait: WaitArg,
+}
+
+#[derive(Debug, Args)]
+struct PingPongArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Simultaneous pairs: rank i with rank i + half of the ranks
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pairs: u32,
+    /// Size of the largest message
+    #[arg(long, default_value_t = 4 << 20, value_name = "N")]
+    bytes: u64,
+}
+
+#[derive(Debug, Args)]
+struct MdArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+    /// Particles per rank, rounded to a cube of lattice cells
+    #[arg(long, default_value_t = 4_000, value_name = "N")]
+    particles: u64,
+    /// Number of steps, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    steps: Option<u64>,
+    /// Seed of the velocities
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Sum the energy every N steps; 0 for never
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    energy_every: u64,
+    /// Directory for a run, for explain and report; must not exist, or be empty
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// With -o, do not trace the kernel (causes will have no names)
+    #[arg(long, requires = "output")]
+    no_trace: bool,
+}
+
+#[derive(Debug, Args)]
+struct IsArgs {
+    /// Size: S (2^16 keys), W (2^20), A (2^23), B (2^25) or C (2^27)
+    #[arg(long, default_value = "S", value_name = "CLASS")]
+    class: Class,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+}
+
+#[derive(Debug, Args)]
+struct HaloArgs {
+    /// Cells per rank along each edge, from 4 to 4096, as in 64 or 64x32x16
+    #[arg(long, default_value = "64", value_name = "N", value_parser = cells)]
+    cells: Halo,
+    /// Steps
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    steps: u32,
+    /// Dimensions of the grid of ranks, 1 to 3
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    dims: u32,
+    /// Combine the residual (the largest change) of all ranks every N steps; 0 for never
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    residual_every: u32,
+    /// Make the grid end at its borders instead of wrapping around
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    ranks: RanksArgs,
+}
+
+/// The cells alone; the rest has options of its own.
+fn cells(text: &str) -> Result<Halo, String> {
+    match text.contains(',') {
+        true => Err("give one number, or three as in 64x32x16".to_owned()),
+        false => text.parse(),
+    }
+}
+
+#[derive(Debug, Args)]
+struct DetourArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Not of this measurement: refused with a word on which one has it
+    #[arg(long, hide = true, value_name = "TIME")]
+    work: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct LocalArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Time of one quantum
+    #[arg(long, default_value = "20us", value_name = "TIME")]
+    work: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FabricArg {
+    Threads,
+    Mpi,
+    /// A gang's network device, named by the environment (IDLEWAVE_NETCTX)
+    Netctx,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScalingArg {
+    Strong,
+    Weak,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WaitArg {
+    Blocking,
+    Nonblocking,
+    Overlapped,
+}
+
+impl CommonArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let (mut options, json) = self.output.options(what);
+        options.duration = self.duration;
+        (options, json)
+    }
+}
+
+impl OutputArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let mut options = MeasureOptions::new(what);
+        options.cpus = self.cpus;
+        let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+        options.command = command.collect();
+        (options, self.json)
+    }
+}
+
+impl RanksArgs {
+    fn fill(self, options: &mut MeasureOptions) {
+        options.ranks = self.ranks;
+        options.mpi = Search {
+            library: self.mpi_lib,
+            program: self.mpi_of,
+        };
+        options.fabric = self.fabric.map(|fabric| match fabric {
+            FabricArg::Threads => FabricChoice::Threads,
+            FabricArg::Mpi => FabricChoice::Mpi,
+            FabricArg::Netctx => FabricChoice::Netctx,
+        });
+    }
+}
+
+impl StepArgs {
+    fn options(
+        self,
+        coupling: Coupling,
+        dims: u32,
+        variant: ExchangeVariant,
+    ) -> (MeasureOptions, bool) {
+        let what = What::Lockstep {
+            coupling,
+            dims,
+            variant,
+            bytes: self.bytes,
+        };
+        let (mut options, json) = self.common.options(what);
+        self.ranks.fill(&mut options);
+        options.work = self.work;
+        options.scaling = self.scaling.map(|scaling| match scaling {
+            ScalingArg::Strong => Scaling::Strong,
+            ScalingArg::Weak => Scaling::Weak,
+        });
+        options.output = self.output;
+        options.trace = !self.no_trace;
+        (options, json)
+    }
+}
+
+impl Measurement {
+    fn options(self) -> Result<(MeasureOptions, bool), Failure> {
+        let plain =
+            |step: StepArgs, coupling| step.options(coupling, 1, ExchangeVariant::NonBlocking);
+        Ok(match self {
+            Self::Exchange(args) => {
+                let variant = match args.wait {
+                    WaitArg::Blocking => ExchangeVariant::Blocking,
+                    WaitArg::Nonblocking => ExchangeVariant::NonBlocking,
+                    WaitArg::Overlapped => ExchangeVariant::Overlapped,
+                };
+                args.step.options(Coupling::Neighbours, args.dims, variant)
+            }
+            Self::Barrier(step) => plain(step, Coupling::Barrier),
+            Self::Allreduce(step) => plain(step, Coupling::Allreduce),
+            Self::Reduce(step) => plain(step, Coupling::Reduce),
+            Self::Alltoall(step) => plain(step, Coupling::Alltoall),
+            Self::Pingpong(args) => {
+                let what = What::PingPong {
+                    pairs: Some(args.pairs),
+                    most_bytes: args.bytes,
+                };
+                let (mut options, json) = args.common.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Md(args) => {
+                let what = What::MolecularDynamics {
+                    particles: args.particles,
+                    steps: args.steps,
+                    energy_every: args.energy_every,
+                    seed: args.seed,
+                };
+                let (mut options, json) = args.common.options(what);
+                args.ranks.fill(&mut options);
+                options.output = args.output;
+                options.trace = !args.no_trace;
+                (options, json)
+            }
+            Self::Is(args) => {
+                let what = What::Benchmark(Benchmark::Is(args.class));
+                let (mut options, json) = args.output.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Halo(args) => {
+                let halo = Halo {
+                    steps: args.steps,
+                    dims: args.dims,
+                    residual_every: args.residual_every,
+                    periodic: !args.open,
+                    ..args.cells
+                };
+                let what = What::Benchmark(Benchmark::Halo(halo));
+                let (mut options, json) = args.output.options(what);
+                args.ranks.fill(&mut options);
+                (options, json)
+            }
+            Self::Detour(DetourArgs { work: Some(_), .. }) => {
+                let error = MeasureError::option(
+                    "--work",
+                    "the detour loop only reads the clock, and has no work to be given",
+                    "leave it out, or measure a fixed work quantum: idlewave measure fwq --work TIME",
+                );
+                return Err(failure(error));
+            }
+            Self::Detour(args) => args.common.options(What::Detour),
+            Self::Fwq(args) => args.options(What::FixedWork),
+        })
+    }
+}
+
+impl LocalArgs {
+    fn options(self, what: What) -> (MeasureOptions, bool) {
+        let work = self.work;
+        let (mut options, json) = self.common.options(what);
+        options.work = work;
+        (options, json)
+    }
+}
+
+/// Runs the command. Of a job, rank 0 prints; a failure that all ranks share is told by one of
+/// them.
+pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
+    let (options, json) = args.what.options()?;
+    let launched = rank_of_this_process();
+    let begun = Begun::now();
+    let bars = Bars::new(!json && launched == 0);
+    let done = measure(&options, stop, &bars);
+    bars.finish();
+    match of_job(done, launched)? {
+        None => Ok(()),
+        Some(outcome) if json => {
+            let header = begun.header(outcome.place.nodes.clone(), outcome.interrupted);
+            crate::json::print_below(header, &outcome)
+        }
+        Some(outcome) => print(&render(&outcome)),
+    }
+}
+
+/// The rank of this process in its job; 0 if it is alone.
+pub fn rank_of_this_process() -> u32 {
+    // What is wrong with the environment is told where it is used.
+    let of_gang = Attachment::of_this_process().ok().flatten();
+    let of_gang = of_gang.map(|attachment| attachment.rank);
+    of_gang.unwrap_or_else(|| Launch::of_this_process().map_or(0, |launch| launch.rank))
+}
+
+/// What a rank of a job got. A failure that all ranks share is told by the first: the others end at
+/// once with its code.
+pub fn of_job<T>(done: Result<T, MeasureError>, launched: u32) -> Result<T, Failure> {
+    done.map_err(|error| {
+        let silent = launched > 0 && is_shared(&error);
+        let failure = failure(error);
+        if silent {
+            std::process::exit(i32::from(failure.exit.code()));
+        }
+        failure
+    })
+}
+
+/// Whether every rank of the job meets the same failure.
+fn is_shared(error: &MeasureError) -> bool {
+    use idlewave_fabric::FabricError::Mpi;
+    match error {
+        MeasureError::Recording(_) | MeasureError::Benchmark(_) => true,
+        MeasureError::Fabric(Mpi(error)) => !matches!(error, MpiError::Call { .. }),
+        _ => false,
+    }
+}
+
+fn failure(error: MeasureError) -> Failure {
+    use idlewave_fabric::FabricError::Mpi;
+    let next = error.next_step();
+    let (exit, what) = match error {
+        MeasureError::Recording(error) => return error.into(),
+        MeasureError::Fabric(Mpi(MpiError::Call { .. })) => (Exit::Other, error.to_string()),
+        MeasureError::Fabric(Mpi(MpiError::Elf { .. } | MpiError::NotNeeded { .. })) => {
+            (Exit::Usage, error.to_string())
+        }
+        MeasureError::Fabric(Mpi(_)) | MeasureError::Device(_) => {
+            (Exit::NotPossible, error.to_string())
+        }
+        _ => (Exit::Other, error.to_string()),
+    };
+    Failure { exit, what, next }
+}

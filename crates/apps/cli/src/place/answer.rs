@@ -1,0 +1,83 @@
+//! What `idlewave place` answers, and why it cannot.
+
+use super::subject::Subject;
+use crate::exit::{Exit, Failure};
+use idlewave_network::{Network, NetworkError};
+use idlewave_place::{Advice, Advised, Job, MOST_OPERATIONS, PlaceError};
+
+/// Everything that is shown.
+pub struct Answer<'a> {
+    pub what: &'a str,
+    pub network_in_words: &'a str,
+    pub subject: &'a Subject,
+    pub network: &'a Network,
+    pub job: &'a Job,
+    pub advice: &'a Advice,
+    /// What was assumed.
+    pub notes: Vec<String>,
+    /// What makes the answer doubtful.
+    pub warnings: Vec<String>,
+    /// Files and options for launchers, by name.
+    pub files: Vec<(String, String)>,
+    pub seed: u64,
+    /// Whether Scotch was asked.
+    pub scotch: bool,
+    /// The mapping of `--evaluate`.
+    pub given: Option<Given>,
+}
+
+/// A mapping that was played.
+pub struct Given {
+    /// What the option says.
+    pub name: String,
+    pub advised: Advised,
+}
+
+/// What the search or the play cannot do.
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        if let PlaceError::UnknownCores { node } = &error {
+            let what = format!("place ranks on {node}: it is not known how many cores it has");
+            let next = "say so with --cores, or give a file that does, such as scontrol show node";
+            return Failure::new(Exit::Usage, what).with_next(next);
+        }
+        let next = match &error {
+            PlaceError::TooLong { .. } => {
+                let next = format!(
+                    "give one of at most {MOST_OPERATIONS}, such as fewer ranks or a shorter run"
+                );
+                return Failure::new(Exit::Usage, error.to_string()).with_next(next);
+            }
+            PlaceError::Description { .. } => "give fewer --ranks",
+            PlaceError::TooFewCores { .. } => "give fewer ranks, or more nodes",
+            PlaceError::Parted { .. } => {
+                "give fewer ranks, or a topology with the switches that join the parts"
+            }
+            PlaceError::TooFewNodes { .. } => "allow more with --per-node or --max-nodes",
+            PlaceError::NoNodes { .. } => {
+                "give nodes that are free, or say with --only which to use whatever their state"
+            }
+            PlaceError::UnknownNodes { .. } => {
+                "give names of the network: `idlewave place topology FILE --json` lists them"
+            }
+            PlaceError::Crowded { .. } => {
+                "give one rank for each core at most, or say with --cores how many there are"
+            }
+            PlaceError::NoCore { .. } | PlaceError::SharedCore { .. } => {
+                "correct the rank file; cores of a node count from 0, domain after domain"
+            }
+            PlaceError::Network(NetworkError::Stuck { .. }) => {
+                "correct the program: `idlewave simulate goal` says what waits for what"
+            }
+            PlaceError::Network(NetworkError::Topology(_)) => {
+                "join them, or mark the nodes of the other parts free = false: docs/topologies.md"
+            }
+            _ => "see idlewave place --help",
+        };
+        let exit = match error {
+            PlaceError::Network(_) => Exit::Bundle,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, error.to_string()).with_next(next)
+    }
+}

@@ -1,0 +1,70 @@
+//! `idlewave place`: which nodes, how many ranks on each of them, and in which order.
+
+mod advise;
+mod answer;
+mod calibrate;
+mod choice;
+mod contention;
+mod evaluate;
+mod files;
+mod format;
+mod network;
+mod numbers;
+mod predict;
+mod scotch;
+mod sheet;
+mod study;
+mod subject;
+mod text;
+mod topology;
+mod words;
+
+use crate::signals::{until_killed, until_stopped};
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  idlewave place --pattern halo -n 64 --nodes 16 --cores 8
+  idlewave place --workload is:A -n 16 --nodes 8 --cores 8 --adapter 1Gbit/s
+  idlewave place --goal app.goal --topology docs/examples/fat-tree.toml
+  idlewave place --run slow --nodes 4 --cores 4 -o placed --html placed.html
+  idlewave place --pattern halo -n 64 --nodes 16 --cores 8 --scotch
+  idlewave place --pattern halo -n 8 --nodes 4 --cores 8 --evaluate n1:0-7
+  mpirun -n 8 --map-by ppr:4:node idlewave place calibrate -o network.toml
+  idlewave place topology docs/examples/ibnetdiscover.txt --topology-conf -o -";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct PlaceArgs {
+    #[command(subcommand)]
+    what: Option<Place>,
+    #[command(flatten)]
+    advise: Box<advise::AdviseArgs>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Place {
+    /// Measure what messages cost, alone and under contention: the network parameters
+    Calibrate(calibrate::CalibrateArgs),
+    /// Fit a table of measured run times, and predict each row from the others
+    Contention(contention::ContentionArgs),
+    /// Run a workload with every number of nodes and ranks per node, and compare with the
+    /// prediction
+    Study(study::StudyArgs),
+    /// Show the nodes, switches and links of a cluster; write Slurm's topology.conf
+    Topology(topology::TopologyArgs),
+}
+
+/// Runs the command. What measures ends in order when it is told to; everything else writes nothing
+/// but its output, so that a signal may end it at any moment; only while Scotch runs there is
+/// something to clean up.
+pub fn run_place(args: PlaceArgs) -> ExitCode {
+    match args.what {
+        Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),
+        Some(Place::Contention(args)) => until_killed(|_| contention::run_contention(&args)),
+        Some(Place::Study(args)) => until_stopped(|stop| study::run_study(&args, stop)),
+        Some(Place::Topology(args)) => until_killed(|_| topology::run_topology(&args)),
+        None => until_killed(|ending| advise::run_advise(&args.advise, ending)),
+    }
+}

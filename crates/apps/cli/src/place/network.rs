@@ -1,0 +1,327 @@
+//! The network on which a program is to be placed: nodes and switches, what they carry, what others
+//! send on them.
+
+use super::choice::ChoiceArgs;
+use super::topology::read_files;
+use crate::exit::{Exit, Failure};
+use crate::files::read_text;
+use clap::Args;
+use idlewave_network::{Network, NetworkParameters};
+use idlewave_topology::{NodeIndex, Routing, Topology, Vertex};
+use idlewave_units::BytesPerSecond;
+use idlewave_units::counted;
+use idlewave_units::foreign::{at_line, line_of};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// What an adapter carries where nobody says: 10 Gbit/s.
+const ADAPTER: f64 = 1.25e9;
+/// Most bytes of parameters and of loads: some hundred thousand of the latter.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The network.
+#[derive(Debug, Args)]
+pub struct NetworkArgs {
+    /// Nodes and switches: topology.conf, topology.yaml, output of scontrol or ibnetdiscover, hwloc
+    /// XML, or TOML; several files are merged
+    #[arg(long, value_name = "FILE")]
+    pub topology: Vec<PathBuf>,
+    /// Number of nodes on a single switch, instead of a topology file
+    #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub nodes: Option<u32>,
+    /// Cores per node [default: as the files say]
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub cores: Option<u32>,
+    /// Network parameters from `idlewave place calibrate` [default: assumed, typical for the
+    /// adapters]
+    #[arg(long, value_name = "FILE")]
+    pub network: Option<PathBuf>,
+    /// Bandwidth of an adapter, as in 10Gbit/s [default: as the files say, or 10Gbit/s]
+    #[arg(long, value_name = "RATE", conflicts_with = "network")]
+    pub adapter: Option<BytesPerSecond>,
+    /// Bandwidth of a cable between switches [default: as the files say, otherwise unlimited]
+    #[arg(long, value_name = "RATE", conflicts_with = "nodes")]
+    pub uplink: Option<BytesPerSecond>,
+    /// Spread the messages between two nodes over all shortest paths [default: one path per pair]
+    #[arg(long)]
+    pub multipath: bool,
+    #[command(flatten)]
+    pub choice: ChoiceArgs,
+    /// Traffic of other jobs: TOML with [[load]] from, to and rate
+    #[arg(long, value_name = "FILE")]
+    pub load: Option<PathBuf>,
+}
+
+/// The network with what was assumed of it, and what makes answers for it doubtful.
+pub struct Prepared {
+    pub network: Network,
+    /// In words, one line.
+    pub what: String,
+    pub notes: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+impl Prepared {
+    /// Most cores of a free node; `None` where nobody says.
+    pub fn most_cores(&self) -> Option<u32> {
+        let nodes = self.network.topology().nodes().iter();
+        nodes
+            .filter(|n| n.is_available())
+            .filter_map(|n| n.cores)
+            .max()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Loads {
+    #[serde(default)]
+    load: Vec<Spanned<Load>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    from: String,
+    to: String,
+    rate: String,
+}
+
+impl NetworkArgs {
+    /// A remark for files that have names of nodes which nobody gave; `None` where the names are of
+    /// files.
+    pub fn about_names(&self) -> Option<String> {
+        let nodes = self.nodes.filter(|_| self.topology.is_empty())?;
+        Some(format!(
+            "{}: put the names of yours in their place",
+            invented_names(nodes)
+        ))
+    }
+
+    /// Reads everything.
+    pub fn prepare(&self) -> Result<Prepared, Failure> {
+        let Files {
+            mut topology,
+            name,
+            mut notes,
+            mut warnings,
+        } = self.topology()?;
+        let chosen = self.choice.apply(&mut topology)?;
+        notes.extend(chosen.notes);
+        warnings.extend(chosen.warnings);
+        if let Some(cores) = self.cores {
+            topology = topology.with_cores(cores);
+        }
+        if let Some(rate) = self.uplink {
+            topology = topology.with_uplink_capacity(rate);
+        }
+        let parameters = match &self.network {
+            Some(path) => {
+                let read = read_parameters(path)?;
+                if read.between_nodes_is_assumed() && topology.nodes().len() > 1 {
+                    warnings.push(format!(
+                        "{} has nothing measured between nodes, it is assumed: run `idlewave place calibrate` on two nodes or more",
+                        path.display()
+                    ));
+                }
+                read
+            }
+            None => {
+                let stated = node_link(&topology);
+                let rate = self
+                    .adapter
+                    .map(BytesPerSecond::get)
+                    .or(stated)
+                    .unwrap_or(ADAPTER);
+                let about = format!(
+                    "assumed, for adapters of {}",
+                    BytesPerSecond::scaled_text(rate)
+                );
+                warnings.push(format!(
+                    "the network is {about}: `idlewave place calibrate` measures what they do"
+                ));
+                NetworkParameters::assumed(about, rate)
+            }
+        };
+        let about = parameters.about.clone();
+        let routing = match self.multipath {
+            true => Routing::Multipath,
+            false => Routing::Deterministic,
+        };
+        let mut network = Network::new(topology, parameters, routing).map_err(|error| {
+            Failure::new(Exit::Usage, format!("use the network: {error}"))
+                .with_next("correct the file of --network; docs/network.md has its form")
+        })?;
+        let parts = network.topology().parts();
+        if parts > 1 {
+            notes.push(format!(
+                "nothing joins the {parts} parts of the network: nodes of one of them are taken"
+            ));
+        }
+        if network.unknown_links() > 0 {
+            warnings.push(format!(
+                "{} links between switches are taken as no limit: give what they carry with --uplink",
+                network.unknown_links()
+            ));
+        }
+        if let Some(path) = &self.load {
+            let (note, warning) = add_loads(path, &mut network)?;
+            notes.push(note);
+            warnings.extend(warning);
+        }
+        let nodes = network.topology().nodes();
+        let free = nodes.iter().filter(|node| node.is_available()).count();
+        let free = match free == nodes.len() {
+            true => String::new(),
+            false => format!(", {free} of them available"),
+        };
+        let nodes = counted(nodes.len() as u32, "node");
+        let switches = network.topology().switches().len();
+        let switches = match switches {
+            1 => "1 switch".to_owned(),
+            several => format!("{several} switches"),
+        };
+        Ok(Prepared {
+            what: format!("{name}: {nodes}{free}, {switches}; {about}"),
+            network,
+            notes,
+            warnings,
+        })
+    }
+
+    fn topology(&self) -> Result<Files, Failure> {
+        if !self.topology.is_empty() {
+            return read_topology(&self.topology);
+        }
+        let Some(nodes) = self.nodes else {
+            let next = "give --topology FILE, or --nodes N and --cores Q for nodes on one switch";
+            return Err(
+                Failure::new(Exit::Usage, "place on no network: none was given").with_next(next),
+            );
+        };
+        let topology = Topology::star(nodes as usize).map_err(|error| {
+            Failure::new(
+                Exit::Usage,
+                format!("make {nodes}: {error}", nodes = counted(nodes, "node")),
+            )
+            .with_next("give fewer --nodes")
+        })?;
+        let named = invented_names(nodes);
+        let note = format!("{named}: give --topology for the names that your batch system knows");
+        Ok(Files {
+            topology,
+            name: "one switch".to_owned(),
+            notes: vec![note],
+            warnings: Vec::new(),
+        })
+    }
+}
+
+/// How nodes of which only the number is given are called.
+fn invented_names(nodes: u32) -> String {
+    match nodes {
+        1 => "the node is called n1".to_owned(),
+        _ => format!("nodes are called n1 to n{nodes}"),
+    }
+}
+
+/// Takes away what others send, and says so; a warning where it is more than there is.
+fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<String>), Failure> {
+    let wrong = |why: String| {
+        Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
+            .with_next("give [[load]] with from = \"n1\", to = \"n2\", rate = \"500 MB/s\"")
+    };
+    let text = read_form(path)?;
+    let loads: Loads = toml::from_str(&text)
+        .map_err(|error| wrong(at_line(&text, error.span(), error.message())))?;
+    if loads.load.is_empty() {
+        return Err(wrong("it has no [[load]] table".to_owned()));
+    }
+    let count = loads.load.len() as u32;
+    for load in loads.load {
+        let at = load.span().start;
+        // The line is looked for where it is said only: it takes as long as to read the file.
+        let wrong = |why: String| {
+            let line = line_of(&text, at);
+            wrong(format!("[[load]] of line {line}: {why}"))
+        };
+        let load = load.into_inner();
+        let node = |name: &str| -> Result<NodeIndex, Failure> {
+            let found = network.topology().node(name);
+            found.ok_or_else(|| wrong(format!("unknown node {name}")))
+        };
+        let (from, to) = (node(&load.from)?, node(&load.to)?);
+        if from == to {
+            let why = format!(
+                "it stays on {}: only what goes over links counts",
+                load.from
+            );
+            return Err(wrong(why));
+        }
+        let rate: BytesPerSecond = load.rate.parse().map_err(|e| wrong(format!("rate: {e}")))?;
+        network
+            .add_load(from, to, rate.get())
+            .map_err(|e| wrong(e.to_string()))?;
+    }
+    let warning = network.overloaded().map(|(resource, taken, whole)| {
+        format!(
+            "other jobs cannot send as much: {} over {}, which carries {}; correct {}",
+            BytesPerSecond::scaled_text(taken),
+            network.describe(resource),
+            BytesPerSecond::scaled_text(whole),
+            path.display()
+        )
+    });
+    let note = format!(
+        "{} of other jobs from {}, subtracted from the capacity of links, of which at least a tenth stays",
+        counted(count, "load"),
+        path.display()
+    );
+    Ok((note, warning))
+}
+
+/// What files say of nodes and switches.
+pub struct Files {
+    pub topology: Topology,
+    /// Names of the files.
+    pub name: String,
+    /// What was assumed or left out.
+    pub notes: Vec<String>,
+    /// What makes answers doubtful.
+    pub warnings: Vec<String>,
+}
+
+/// Reads and joins files.
+pub fn read_topology(files: &[PathBuf]) -> Result<Files, Failure> {
+    let read = read_files(files, None)?;
+    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    Ok(Files {
+        topology: read.topology,
+        name: names.join(", "),
+        notes: read.notes,
+        warnings: read.warnings,
+    })
+}
+
+/// Text in one of the forms of docs/network.md.
+fn read_form(path: &Path) -> Result<String, Failure> {
+    let next = "give a text file that you may read; docs/network.md has the forms";
+    read_text(path, MOST_BYTES, next, None)
+}
+
+/// Parameters of a network from a file.
+pub fn read_parameters(path: &Path) -> Result<NetworkParameters, Failure> {
+    NetworkParameters::read(&read_form(path)?).map_err(|error| {
+        Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(
+            "give a file that `idlewave place calibrate` wrote; docs/network.md has the form",
+        )
+    })
+}
+
+/// What the first node's link should carry.
+fn node_link(topology: &Topology) -> Option<f64> {
+    let mut links = topology.links().iter();
+    let out = links.find(|link| matches!(link.from, Vertex::Node(_)))?;
+    out.capacity.map(BytesPerSecond::get)
+}

@@ -1,0 +1,199 @@
+//! `idlewave record`, and what it starts on other nodes.
+
+use crate::effort::effort;
+use crate::exit::{Exit, Failure, report_failure};
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_pipeline::summary;
+use idlewave_record::{RecordError, RecordOptions, Recorded, Signals, record};
+use idlewave_sys::run_as::{RunAsError, User, go_on_as};
+use idlewave_sys::terminal::{Stream, say};
+use idlewave_units::Nanos;
+use idlewave_units::counted;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave record -- mpirun -n 4 ./app
+  sudo idlewave record -o slow -- mpirun -n 4 ./app
+  idlewave record --no-report -o single -- ./app
+
+Under sudo the program still runs as you, and you own the run; root's rights
+are only used to trace the kernel.")]
+pub struct RecordArgs {
+    /// Directory for the run; must not exist, or be empty [default: idlewave-record-<date>-<time>]
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Do not trace the kernel (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+    /// Only record; do not explain the run or write the report
+    #[arg(long)]
+    no_report: bool,
+    /// Number of words before the program in a launcher's command, launcher included; for when
+    /// idlewave does not find the program
+    #[arg(long, value_name = "N")]
+    at: Option<usize>,
+    /// Run the program as this user (name or number), who then owns the run; needs root [default:
+    /// the user who called sudo]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The command, with its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    program: Vec<OsString>,
+}
+
+impl RecordArgs {
+    fn into_options(self) -> RecordOptions {
+        RecordOptions {
+            output: self.output,
+            trace: !self.no_trace,
+            report: !self.no_report,
+            effort: effort(),
+            at: self.at,
+            program: self.program,
+            command: std::env::args_os()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct NodeRunArgs {
+    token: String,
+    #[arg(required = true, last = true)]
+    program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeSendArgs {
+    token: String,
+}
+
+#[derive(Debug, Args)]
+pub struct NodeRecordArgs {
+    token: String,
+    bundle: PathBuf,
+}
+
+/// Records a command. Standard output is the program's own, so all our words go to standard error.
+pub fn run_record(args: RecordArgs) -> ExitCode {
+    // Before there is any thread.
+    if let Err(failure) = as_user(args.user.as_deref()) {
+        return report_failure(&failure);
+    }
+    let mut signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => {
+            let failure = Failure::new(Exit::Other, format!("watch for signals: {error}"));
+            return report_failure(&failure);
+        }
+    };
+    let bars = Bars::new(true);
+    let recorded = record(&args.into_options(), &mut signals, &bars);
+    bars.finish();
+    match recorded {
+        Ok(recorded) => {
+            tell(&recorded);
+            if let Some(trouble) = recorded.trouble {
+                let lead = "idlewave: the recording is not complete: failed to";
+                say(&Failure::from(trouble).text(lead));
+            }
+            // Exit codes are bytes: what is above has no meaning for a shell either.
+            ExitCode::from(recorded.exit_code as u8)
+        }
+        Err(error) => report_failure(&error.into()),
+    }
+}
+
+/// Goes on as this user, or as the one who called sudo, with the rights that this process has.
+pub fn as_user(given: Option<&str>) -> Result<(), Failure> {
+    let go = || {
+        let user = match given {
+            Some(who) => Some(User::find(who)?),
+            None => User::behind_sudo(),
+        };
+        user.map_or(Ok(()), |user| go_on_as(&user))
+    };
+    go().map_err(|error: RunAsError| {
+        Failure::new(Exit::Usage, error.to_string()).with_next(
+            "leave --user out, or give a user of this machine as root, as in sudo idlewave record --user NAME -- ./app",
+        )
+    })
+}
+
+/// Errors are ignored.
+fn tell(recorded: &Recorded) {
+    let Some(analysis) = &recorded.analysis else {
+        return say(&unexplained(recorded));
+    };
+    let stream = Stream::Error;
+    let text = summary(analysis, stream.width(), stream.is_coloured());
+    let _ = stream.write_coloured(&text);
+    say(&format!(
+        "report: {}/report.html\n",
+        recorded.path.display()
+    ));
+}
+
+fn unexplained(recorded: &Recorded) -> String {
+    let path = recorded.path.display();
+    if recorded.never_started {
+        return format!(
+            "idlewave: nothing was recorded, and {path} was not kept: the launcher ended with exit code {} before it started the program\n\
+             next step: see what the launcher says above, and give the same command again when that is mended\n",
+            recorded.exit_code
+        );
+    }
+    let seen = recorded.seen;
+    let elapsed = Nanos::from_nanos(seen.elapsed.get() / 1_000_000 * 1_000_000);
+    let all = match recorded.merged {
+        Some(nodes) => format!(
+            " on this node; {nodes} in all",
+            nodes = counted(nodes, "node")
+        ),
+        None => String::new(),
+    };
+    format!(
+        "idlewave: recorded {elapsed} in {path} ({} of {}{all}); to explain it: idlewave explain {path}\n",
+        counted(seen.records, "record"),
+        counted(seen.ranks, "thread")
+    )
+}
+
+/// A process of a recorded program on some node.
+pub fn run_node(args: &NodeRunArgs) -> ExitCode {
+    ExitCode::from(idlewave_record::node_run(&args.token, &args.program) as u8)
+}
+
+/// Sends a node's bundle.
+pub fn run_node_send(args: &NodeSendArgs) -> ExitCode {
+    ExitCode::from(idlewave_record::node_send(&args.token) as u8)
+}
+
+/// Records a node.
+pub fn run_node_record(args: &NodeRecordArgs) -> ExitCode {
+    ExitCode::from(idlewave_record::node_record(&args.token, &args.bundle) as u8)
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        let what = error.to_string();
+        match error {
+            RecordError::Recording(error) => error.into(),
+            RecordError::NotFound(_) => {
+                Failure::new(Exit::NotFound, what).with_next("check the command's name and PATH")
+            }
+            RecordError::NotStarted { .. } => Failure::new(Exit::NotExecutable, what)
+                .with_next("check that the file may be executed, as with ls -l"),
+            // It says itself what to do.
+            RecordError::Launch(_) => Failure::new(Exit::Usage, what),
+            _ => Failure::new(Exit::Usage, what)
+                .with_next("give the command behind --, as in idlewave record -- ./app"),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `idlewave study`: this machine measured, explained and reported.
+
+use crate::effort::effort;
+use crate::exit::Failure;
+use crate::explain::print_findings;
+use crate::output::print_of_bundle;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_session::Stop;
+use idlewave_study::{StudyOptions, study};
+use idlewave_units::{Bytes, CpuSet, Nanos};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave study
+  sudo idlewave study -o before --duration 60s
+  idlewave study --cpus 2-5 --work 100us --no-trace")]
+pub struct StudyArgs {
+    /// Directory for the run; must not exist, or be empty [default: idlewave-study-<date>-<time>]
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Time to measure, from 2s to 60min, not counting the analysis
+    #[arg(
+        long,
+        default_value = "30s",
+        value_name = "TIME",
+        allow_hyphen_values = true
+    )]
+    duration: Nanos,
+    /// Ranks of the lockstep runs, from 1 to 4096 [default: one per CPU]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    ranks: Option<u32>,
+    /// Computation per iteration, from 2us to 1s
+    #[arg(
+        long,
+        default_value = "20us",
+        value_name = "TIME",
+        allow_hyphen_values = true
+    )]
+    work: Nanos,
+    /// CPUs to measure, as in 0-3,8 [default: all allowed CPUs]
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<CpuSet>,
+    /// Do not trace the kernel (causes will have no names)
+    #[arg(long)]
+    no_trace: bool,
+    /// Limit of the size of the run on disk; a part of the study ends early when it has used up its
+    /// share
+    #[arg(long, default_value = "1GiB", value_name = "BYTES")]
+    max_size: Bytes,
+    /// Seed of the prediction; the same seed gives the same numbers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print the findings as JSON instead of the summary
+    #[arg(long)]
+    json: bool,
+}
+
+impl StudyArgs {
+    fn into_options(self) -> StudyOptions {
+        StudyOptions {
+            output: self.output,
+            duration: self.duration,
+            ranks: self.ranks,
+            work: self.work,
+            cpus: self.cpus,
+            trace: !self.no_trace,
+            max_size: self.max_size,
+            seed: self.seed,
+            effort: effort(),
+            command: std::env::args_os()
+                .map(|arg| arg.to_string_lossy().into_owned())
+                .collect(),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run_study(args: StudyArgs, stop: &Stop) -> Result<(), Failure> {
+    let json = args.json;
+    let options = args.into_options();
+    let bars = Bars::new(!json);
+    let analysis = study(&options, stop, &bars);
+    bars.finish();
+    let analysis = analysis?;
+    print_findings(&analysis, json)?;
+    if json {
+        return Ok(());
+    }
+    let page = analysis.run.path().join("report.html");
+    print_of_bundle(&format!("report: {}\n", page.display()))
+}

@@ -1,0 +1,88 @@
+//! Who used the machine beside a measurement: by the kernel's trace also programs that live for an
+//! instant, which no sample of /proc meets.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{idlewave, run, study};
+use idlewave_run::{RunReader, TraceMode};
+use idlewave_sys::process::Signal;
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+/// Programs called `gnaw` that compute for some milliseconds, one after the other, until this is
+/// dropped.
+struct Gnawing {
+    shell: Child,
+    _directory: tempfile::TempDir,
+}
+
+impl Gnawing {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // A process is called as the file that it executes.
+        fs::copy("/bin/sh", directory.path().join("gnaw")).unwrap();
+        let script =
+            "while :; do ./gnaw -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).current_dir(&directory);
+        Gnawing {
+            shell: shell.process_group(0).spawn().unwrap(),
+            _directory: directory,
+        }
+    }
+}
+
+impl Drop for Gnawing {
+    fn drop(&mut self) {
+        // Our child leads it, and was not waited for.
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&self.shell),
+            Signal::KILL,
+        );
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn programs_that_live_for_an_instant_are_named_with_all_that_they_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
+    let gnawing = Gnawing::start();
+    let studied = run(&mut study(&path));
+    drop(gnawing);
+    studied.succeeded();
+    let said = studied.stdout;
+    let reader = RunReader::open(&path).unwrap();
+    let mode = reader.manifest().nodes[0].trace.mode;
+    if mode != TraceMode::Tracefs {
+        println!("skipped: no kernel trace, but {mode:?}");
+        return;
+    }
+    let used = reader.findings().unwrap().unwrap().contamination.top_tasks;
+    let gnaw = used.iter().position(|(name, _)| name == "gnaw");
+    let place = gnaw.unwrap_or_else(|| panic!("{used:?}"));
+    // It has at least a quarter of a CPU beside the ranks of two seconds, and less beside a load; what lives at one moment has far less.
+    assert!(used[place].1 > 20_000_000, "{used:?}");
+    if place < 3 {
+        let banner = said.split("BUSY MACHINE").nth(1).unwrap();
+        assert!(banner.contains("gnaw"), "{said}");
+    }
+}
+
+#[test]
+fn a_measurement_says_that_others_used_the_machine() {
+    let gnawing = Gnawing::start();
+    let mut measure = idlewave();
+    measure.args(["measure", "barrier", "--ranks=2", "--duration=500ms"]);
+    let [said, json] = [run(&mut measure), run(measure.arg("--json"))];
+    drop(gnawing);
+    said.succeeded();
+    let said = said.stdout;
+    assert!(said.contains("BUSY MACHINE: others used"), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let others = json["machine"][0]["contamination"]["others"].as_f64();
+    assert!(others.is_some_and(|share| share > 0.02), "{json}");
+}

@@ -1,0 +1,187 @@
+//! Processes of a gang service that are killed at a phase of a switch, and what is seen of the
+//! ranks that live on.
+
+// Every test program uses a part of it.
+#![allow(dead_code)]
+
+use crate::gang::{Rank, Service, until};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Nobody may stand still for longer than this: far above two leases of a second and the start of a
+/// process, on a machine that does much else.
+pub const BOUND: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Controller,
+    Agent,
+    /// One of the two.
+    Watchdog,
+    /// Both.
+    Watchdogs,
+    Rank,
+    /// Stopped, and not killed.
+    AgentStill,
+    ControllerStill,
+    WatchdogStill,
+}
+
+impl Who {
+    pub fn stands_still(self) -> bool {
+        matches!(
+            self,
+            Who::AgentStill | Who::ControllerStill | Who::WatchdogStill
+        )
+    }
+}
+
+/// What came of one fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// Until every rank that survived had run again, or had ended where its network was lost.
+    pub runs: Duration,
+    /// The longest that any of them stood still, from then until they were in step.
+    pub still: Duration,
+    /// Until both gangs, or those that came for them, were switched again.
+    pub step: Duration,
+}
+
+/// Has processes killed when a switch comes to this phase, and waits for that; gives the moment.
+pub fn kill_at(service: &Service, phase: &str, pids: &[u32]) -> Instant {
+    arm(&service.fault, phase, pids)
+}
+
+/// The same by the file that is looked for there.
+pub fn arm(fault: &Path, phase: &str, pids: &[u32]) -> Instant {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    arm_words(fault, phase, &pids)
+}
+
+/// The same with words as the fault file has them.
+pub fn arm_words(fault: &Path, phase: &str, words: &[String]) -> Instant {
+    let line = format!("{phase} {}\n", words.join(" "));
+    // As a whole, or whoever reads it sees half of it.
+    let part = fault.with_extension("part");
+    std::fs::write(&part, line).unwrap();
+    std::fs::rename(&part, fault).unwrap();
+    until("the phase is passed", || (!fault.exists()).then_some(()));
+    Instant::now()
+}
+
+/// A rank that is to run on.
+struct One {
+    rank: Rank,
+    count: u64,
+    last: Instant,
+    ran: bool,
+    still: Duration,
+}
+
+/// Ranks that are to run on after a fault.
+pub struct Watched {
+    begin: Instant,
+    ranks: Vec<One>,
+    runs: Option<Duration>,
+    bound: Duration,
+}
+
+impl Watched {
+    pub fn new<'a>(ranks: impl Iterator<Item = &'a Rank>, begin: Instant) -> Self {
+        let one = |rank: &Rank| One {
+            rank: Rank(rank.0.clone()),
+            count: rank.count(),
+            last: begin,
+            ran: false,
+            still: Duration::ZERO,
+        };
+        let ranks = ranks.map(one).collect();
+        Self {
+            begin,
+            ranks,
+            runs: None,
+            bound: BOUND,
+        }
+    }
+
+    /// Some may stand still for longer.
+    pub fn within(self, bound: Duration) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// Looks at all of them; none stands still for too long.
+    pub fn look(&mut self, what: &str) {
+        let now = Instant::now();
+        for one in &mut self.ranks {
+            let new = one.rank.count();
+            one.still = one.still.max(now - one.last);
+            if new != one.count {
+                (one.count, one.last, one.ran) = (new, now, true);
+            }
+            let path = &one.rank.0;
+            let said = || std::fs::read_to_string(path.with_extension("said")).unwrap_or_default();
+            assert!(
+                now - one.last < self.bound,
+                "{path:?} stands still: {what}: {}",
+                said()
+            );
+        }
+        if self.runs.is_none() && self.ranks.iter().all(|one| one.ran) {
+            self.runs = Some(self.begin.elapsed());
+        }
+    }
+
+    /// Until all had run again.
+    pub fn runs(&self) -> Option<Duration> {
+        self.runs
+    }
+
+    pub fn still(&self) -> Duration {
+        let still = self.ranks.iter().map(|one| one.still);
+        still.max().unwrap_or_default()
+    }
+}
+
+fn middle(mut of: Vec<Duration>) -> (f64, f64) {
+    of.sort_unstable();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    (ms(of[of.len() / 2]), ms(of[of.len() - 1]))
+}
+
+/// Prints what came of all faults, by who was killed and when.
+pub fn print_table(cases: &[&[Who]], phases: &[&str], came: &[(&[Who], &str, Came)]) {
+    println!(
+        "{:22} {:9} {:>3}  {:>19}  {:>19}  {:>19}",
+        "killed", "phase", "n", "all run or ended, ms", "stood still, ms", "in step again, ms"
+    );
+    println!("{:38}{}", "", "    median     worst ".repeat(3));
+    for who in cases {
+        for phase in phases {
+            let of: Vec<Came> = came
+                .iter()
+                .filter(|(w, p, _)| w == who && p == phase)
+                .map(|(_, _, came)| *came)
+                .collect();
+            if of.is_empty() {
+                continue;
+            }
+            let names: Vec<String> = who
+                .iter()
+                .map(|w| format!("{w:?}").to_lowercase())
+                .collect();
+            let by = |get: fn(&Came) -> Duration| middle(of.iter().map(get).collect());
+            let (runs, still, step) = (by(|c| c.runs), by(|c| c.still), by(|c| c.step));
+            println!(
+                "{:22} {phase:9} {:>3}  {:>9.0} {:>9.0}  {:>9.0} {:>9.0}  {:>9.0} {:>9.0}",
+                names.join(", "),
+                of.len(),
+                runs.0,
+                runs.1,
+                still.0,
+                still.1,
+                step.0,
+                step.1
+            );
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What the tests of the command share: running it with a limit, and a recorded bundle to work on.
+
+// Every test program uses a part of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use idlewave_sys::Uid;
+use idlewave_sys::process::{Signal, send};
+use idlewave_units::Pid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A command that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The command, with a prediction that costs nothing: what is tested here does not depend on its
+/// precision.
+pub fn idlewave() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
+    command
+        .env("IDLEWAVE_EFFORT", "0.0001")
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub pid: u32,
+    /// `None` if a signal ended it.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Asserts the documented form of a failure: this exit code, one line with what failed, one
+    /// with the next step, and nothing else. Returns both.
+    #[track_caller]
+    pub fn failed(&self, code: i32) -> [String; 2] {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let &[what, next] = lines.as_slice() else {
+            panic!("not one line and a next step: {self:?}")
+        };
+        let what = what.strip_prefix("idlewave: failed to ").expect(what);
+        let next = next.strip_prefix("next step: ").expect(next);
+        [what.to_owned(), next.to_owned()]
+    }
+
+    /// The same after words that were said before, as what a study will take.
+    #[track_caller]
+    pub fn failed_at_last(&self, code: i32) -> [String; 2] {
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let last = lines.len().saturating_sub(2);
+        let ended = Self {
+            pid: self.pid,
+            code: self.code,
+            stdout: self.stdout.clone(),
+            stderr: lines[last..].join("\n"),
+        };
+        ended.failed(code)
+    }
+
+    /// Asserts success.
+    #[track_caller]
+    pub fn succeeded(&self) {
+        assert_eq!(self.code, Some(0), "{self:?}");
+    }
+}
+
+/// Runs a command to its end, or fails the test where it hangs.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ended {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait(child)
+}
+
+/// The signals of a process that a line of /proc/PID/status names, as bits; 0 if it has ended.
+fn signals_of(pid: u32, line: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix(line));
+    mask.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap())
+}
+
+/// Waits until a process has a handler for a signal, or has ended.
+pub fn await_handler(child: &mut Child, signal: Signal) {
+    let begin = Instant::now();
+    while signals_of(child.id(), "SigCgt:") & 1 << (signal.as_raw() - 1) == 0 {
+        if child.try_wait().unwrap().is_some() {
+            return;
+        }
+        assert!(begin.elapsed() < LIMIT, "no handler of {signal:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a signal that was sent to a process has reached it: another one would be the same until then.
+pub fn await_delivery(pid: u32, signal: Signal) {
+    let begin = Instant::now();
+    let pending = || signals_of(pid, "SigPnd:") | signals_of(pid, "ShdPnd:");
+    while pending() & 1 << (signal.as_raw() - 1) != 0 {
+        assert!(begin.elapsed() < LIMIT, "{signal:?} does not arrive");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a child that was not waited for, so that its number is still its own.
+#[track_caller]
+pub fn signal(child: &Child, signal: Signal) {
+    send(Pid::new(child.id()), signal).unwrap();
+}
+
+/// Waits for a command whose outputs are piped.
+#[track_caller]
+pub fn wait(mut child: Child) -> Ended {
+    let drain = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = drain(child.stdout.take().map(|p| Box::new(p) as _));
+    let stderr = drain(child.stderr.take().map(|p| Box::new(p) as _));
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > LIMIT {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("hangs: {}", stderr.join().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Ended {
+        pid: child.id(),
+        code: status.code(),
+        stdout: stdout.join().unwrap(),
+        stderr: stderr.join().unwrap(),
+    }
+}
+
+/// The short study that most tests work on, explained and reported: recorded once per test program,
+/// and by `./check` once for all of them.
+pub fn bundle() -> &'static Path {
+    static BUNDLE: OnceLock<PathBuf> = OnceLock::new();
+    BUNDLE.get_or_init(|| {
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        // What test programs that have ended have left: they have no last moment to clean up in.
+        for entry in fs::read_dir(all).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let owner = name.strip_prefix("bundle-");
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let check = std::env::var("IDLEWAVE_CHECK").ok();
+        let owner = check.unwrap_or_else(|| std::process::id().to_string());
+        let path = all.join(format!("bundle-{owner}"));
+        // Whoever is first records it, and the others wait for that.
+        let lock = fs::File::open(all).unwrap();
+        // Closing it ends the lock.
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        if !path.join("report.html").exists() {
+            let _ = fs::remove_dir_all(&path);
+            run(&mut study(&path)).succeeded();
+        }
+        path
+    })
+}
+
+/// A study as short as they come, with few iterations.
+pub fn study(output: &Path) -> Command {
+    study_with(&["--duration=2s", "--work=200us"], output)
+}
+
+/// A study with these options.
+pub fn study_with(options: &[&str], output: &Path) -> Command {
+    let mut command = idlewave();
+    command.arg("study").args(options).arg("-o").arg(output);
+    command
+}
+
+/// `explain` or `report` of a bundle.
+pub fn again(what: &str, bundle: &Path) -> Ended {
+    run(idlewave().arg(what).arg(bundle))
+}
+
+/// Copies a directory with what is in it.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// All files below a directory with their bytes, by name.
+pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Tracefs instances that a process of this program has made.
+pub fn instances_of(pid: u32) -> Vec<PathBuf> {
+    let Ok(instances) = fs::read_dir("/sys/kernel/tracing/instances") else {
+        return Vec::new();
+    };
+    // idlewave-<PID namespace>-<process>-<its start>-<number>
+    let owner = pid.to_string();
+    let paths = instances.flatten().map(|entry| entry.path());
+    paths
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let parts: Vec<&str> = name.split('-').collect();
+            parts.len() == 5 && parts[0] == "idlewave" && parts[2] == owner
+        })
+        .collect()
+}
+
+/// Whether this process has root's rights.
+pub fn is_root() -> bool {
+    Uid::own() == Uid::ROOT
+}
+
+/// Whether a program is there to be started.
+pub fn has(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    version.is_ok_and(|o: Output| o.status.success())
+}
+
+/// A file system of its own at a directory; gone when dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts with the arguments of mount(8) at `target`; the reason where that is not possible.
+    pub fn new(args: &[&str], target: &Path) -> Result<Self, String> {
+        if !is_root() {
+            return Err("mounting needs root".to_owned());
+        }
+        let done = Command::new("mount").args(args).arg(target).output();
+        let done = done.map_err(|e| format!("mount: {e}"))?;
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        Ok(Self(target.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily, so that it goes away even where a failed test has left a file open.
+        let done = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(done.is_ok_and(|s| s.success()) || std::thread::panicking());
+    }
+}

@@ -1,0 +1,231 @@
+//! Gangs with network contexts when processes of their service, or ranks, are killed at every phase
+//! of a switch: whoever has a network goes on and gets what was sent to it, whoever has lost it
+//! ends and says so, and nothing is left.
+//!
+//! The table of more rounds, with two of them killed at once:
+//!
+//!     IDLEWAVE_FAULT_ROUNDS=5 cargo test -p idlewave --test gang_contexts_faults table -- --nocapture --ignored
+
+#![cfg(debug_assertions)]
+#![allow(clippy::unwrap_used)]
+
+#[path = "common/checked.rs"]
+mod checked;
+#[path = "common/faults.rs"]
+mod faults;
+#[path = "common/gang.rs"]
+mod gang;
+
+use checked::Team;
+use faults::{BOUND, Came, Watched, Who, kill_at, print_table};
+use gang::{Service, groups_of, left_of, until};
+use idlewave_gang_agent::control::Status;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Their ranks are to have the machine.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const PHASES: [&str; 9] = [
+    "prepared", "drain", "freeze", "frozen", "decided", "context", "thaw", "thawed", "resume",
+];
+
+/// The body of the ranks of the other tests.
+#[test]
+fn a_rank_that_checks_what_comes() {
+    checked::rank();
+}
+
+struct Rig {
+    _directory: tempfile::TempDir,
+    service: Service,
+    teams: Vec<Team>,
+    /// Gangs that were started.
+    started: u32,
+    agents: BTreeSet<u32>,
+}
+
+impl Rig {
+    fn start(contexts: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let words = ["--slice", "20ms", "--no-yield", "--contexts", contexts];
+        let service = Service::start(directory.path(), &words);
+        let mut rig = Rig {
+            _directory: directory,
+            service,
+            teams: Vec::new(),
+            started: 0,
+            agents: BTreeSet::new(),
+        };
+        rig.complete("at the start");
+        rig
+    }
+
+    /// Starts what there is too little of two gangs, and waits until both are switched.
+    fn complete(&mut self, when: &str) {
+        while self.teams.len() < 2 {
+            self.started += 1;
+            let name = format!("team{}", self.started);
+            let polls = self.started % 2 == 0;
+            let team = Team::start(&self.service, &name, "a_rank_that_checks_what_comes", polls);
+            self.teams.push(team);
+        }
+        let both = |s: &Status| s.rows.len() == 2 && s.nodes[0].coordinated;
+        let begin = self.service.await_status(when, both).switches.switched;
+        let more = |s: &Status| both(s) && s.switches.switched >= begin + 2;
+        self.service.await_status(when, more);
+        for rank in self.teams.iter().flat_map(|team| &team.ranks) {
+            until("a rank runs", || (rank.count() > 0).then_some(()));
+        }
+    }
+
+    fn fault(&mut self, phase: &str, who: &[Who]) -> Came {
+        let when = format!("{who:?} at {phase}");
+        let (agent, watchdog) = until("an agent is there", || self.service.agent());
+        self.agents.insert(agent);
+        let pid = |who: &Who| match who {
+            Who::Controller => self.service.controller(),
+            Who::Agent => agent,
+            Who::Watchdog => watchdog,
+            Who::Rank => self.teams[0].ranks[0].pid(),
+            other => unreachable!("{other:?} is tried without contexts"),
+        };
+        let pids: Vec<u32> = who.iter().map(pid).collect();
+        let begin = kill_at(&self.service, phase, &pids);
+        // The devices are the agent's, and its end follows that of the controller.
+        let device = who.contains(&Who::Agent) || who.contains(&Who::Controller);
+        let lost = match (device, who.contains(&Who::Rank)) {
+            (true, _) => 2,
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        let (losers, others) = self.teams.split_at_mut(lost);
+        let mut watched = Watched::new(others.iter().flat_map(|team| &team.ranks), begin);
+        let mut ended = None;
+        let service = &mut self.service;
+        let restart = who.contains(&Who::Controller);
+        std::thread::scope(|scope| {
+            // Whoever looks after services starts this one again.
+            let starter = restart.then(|| scope.spawn(|| service.again()));
+            while ended.is_none() || watched.runs().is_none() {
+                watched.look(&when);
+                if ended.is_none() && losers.iter_mut().all(|team| team.ended().is_some()) {
+                    ended = Some(begin.elapsed());
+                }
+                let said = || losers.iter().map(Team::said).collect::<Vec<_>>();
+                assert!(
+                    ended.is_some() || begin.elapsed() < BOUND,
+                    "{when}: a gang does not end: {:?}",
+                    said()
+                );
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            starter.map(|starter| starter.join().unwrap())
+        });
+        for (t, team) in losers.iter_mut().enumerate() {
+            let (status, said) = (team.ended().unwrap(), team.said());
+            assert!(!status.success(), "{when}: {said}");
+            for rank in 0..2 {
+                let killed = who.contains(&Who::Rank) && (t, rank) == (0, 0);
+                // By itself: nobody had to tell it. Why depends on who was first: a rank, or the
+                // end of its node's network.
+                let word = format!("rank {rank}: failed to go on: ");
+                assert!(killed || said.contains(&word), "{when}: {status}: {said}");
+                let pid = team.ranks[rank].pid();
+                let process = format!("/proc/{pid}");
+                assert!(!std::path::Path::new(&process).exists(), "{when}");
+            }
+        }
+        self.teams.drain(..lost);
+        let runs = watched.runs().unwrap_or_default().max(ended.unwrap());
+        let (looked, when) = (AtomicBool::new(false), &when);
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                while !looked.load(Ordering::Relaxed) {
+                    watched.look(when);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            self.complete(when);
+            looked.store(true, Ordering::Relaxed);
+            looks.join().unwrap();
+        });
+        Came {
+            runs,
+            still: watched.still(),
+            step: begin.elapsed(),
+        }
+    }
+
+    /// What was killed is there again, and nothing of it is left.
+    fn whole(&mut self, who: &[Who], phase: &str) {
+        let (agent, _) = until("agent and watchdog are there", || self.service.agent());
+        let new = self.agents.insert(agent);
+        let device = who.contains(&Who::Agent) || who.contains(&Who::Controller);
+        assert_eq!(new, device, "{who:?} at {phase}: {}", self.service.said());
+        self.agents.iter().filter(|a| **a != agent).for_each(gone);
+    }
+
+    fn end(self) {
+        self.teams.into_iter().for_each(Team::finish);
+        drop(self.service);
+        self.agents.iter().for_each(gone);
+    }
+}
+
+/// Nothing of an agent is left.
+fn gone(agent: &u32) {
+    until("devices, tickets and groups are gone", || {
+        (left_of(*agent).is_empty() && groups_of(&[*agent]).is_empty()).then_some(())
+    });
+}
+
+fn rounds(cases: &[&[Who]], phases: &[&str], rounds: usize) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let mut came = Vec::new();
+    for _ in 0..rounds {
+        for (i, phase) in phases.iter().enumerate() {
+            // A service of its own: it does not start its agent again any number of times.
+            let mut rig = Rig::start(["all", "valid", "pointer"][i % 3]);
+            for who in cases {
+                let begin = std::time::Instant::now();
+                let one = rig.fault(phase, who);
+                rig.whole(who, phase);
+                if std::env::var_os("SHOW").is_some() {
+                    eprintln!("{who:?} {phase} {one:?} {:?}", begin.elapsed());
+                }
+                came.push((*who, *phase, one));
+            }
+            rig.end();
+        }
+    }
+    print_table(cases, phases, &came);
+}
+
+#[test]
+fn whoever_dies_while_contexts_are_switched_the_others_go_on_or_end_and_nothing_is_left() {
+    use Who::{Agent, Controller, Rank, Watchdog};
+    let cases: [&[Who]; 4] = [&[Agent], &[Watchdog], &[Controller], &[Rank]];
+    rounds(&cases, &["drain", "context", "resume"], 1);
+}
+
+#[test]
+#[ignore = "takes minutes: the table of all phases"]
+fn table() {
+    use Who::{Agent, Controller, Rank, Watchdog};
+    let cases: [&[Who]; 9] = [
+        &[Agent],
+        &[Watchdog],
+        &[Controller],
+        &[Rank],
+        &[Agent, Watchdog],
+        &[Agent, Controller],
+        &[Agent, Rank],
+        &[Watchdog, Controller],
+        &[Watchdog, Rank],
+    ];
+    let n = std::env::var("IDLEWAVE_FAULT_ROUNDS");
+    rounds(&cases, &PHASES, n.map_or(1, |n| n.parse().unwrap()));
+}

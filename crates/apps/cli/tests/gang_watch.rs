@@ -1,0 +1,235 @@
+//! `idlewave gang watch`: programs that hang, programs that end, and what is no MPI program.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Ended, idlewave, run};
+use idlewave_mpi::testing::{Installation, installation, skip};
+use idlewave_sys::owner::Owner;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// The program of the tests of `idlewave-hangs`, under each family of libraries.
+fn each(check: impl Fn(&Installation, &Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["openmpi4", "mpich4"] {
+        let Some(mpi) = installation(name) else {
+            continue;
+        };
+        let source =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../act/hangs/tests/programs/hangs.c");
+        let program = dir.path().join(name);
+        match mpi.compile_c(&source, &program) {
+            Some(()) => check(&mpi, &program),
+            None => skip(&format!("{name} has no C compiler")),
+        }
+    }
+}
+
+fn watch(mpi: &Installation, options: &[&str], program: &Path, what: &[&str]) -> Ended {
+    let mut command = idlewave();
+    mpi.prepare(&mut command);
+    command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+    command.args(["gang", "watch"]).args(options).arg("--");
+    command
+        .arg(&mpi.mpirun)
+        .args(&mpi.options)
+        .args(["-n", "2"]);
+    run(command.arg(program).args(what))
+}
+
+/// Directories of state pages that are there now, of watches whose process is not.
+fn left() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let of = entries.filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = Owner::parse("idlewave-watch", &name);
+        owner.is_some_and(|owner| owner.has_ended())
+    });
+    of.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn a_deadlock_is_told_once_and_ends_the_job_if_that_is_asked_for() {
+    each(|mpi, program| {
+        let done = watch(mpi, &["--kill", "--timeout", "500s"], program, &["receive"]);
+        assert_eq!(done.code, Some(6), "{}: {done:?}", mpi.name);
+        let cycle = "rank 0 waits in MPI_Recv for rank 1 (tag 7, MPI_COMM_WORLD)";
+        assert_eq!(
+            done.stderr.matches(cycle).count(),
+            1,
+            "{}: {done:?}",
+            mpi.name
+        );
+        assert!(done.stderr.contains(": 1 deadlock was seen"), "{done:?}");
+        assert_eq!(left(), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn a_rank_that_crashed_is_no_deadlock_while_its_launcher_ends_the_others() {
+    each(|mpi, program| {
+        let done = watch(mpi, &["--kill", "--timeout", "500s"], program, &["crash"]);
+        assert!(
+            !matches!(done.code, Some(0 | 6 | 124)),
+            "{}: {done:?}",
+            mpi.name
+        );
+        assert!(!done.stderr.contains("deadlock:"), "{}: {done:?}", mpi.name);
+    });
+}
+
+#[test]
+fn without_kill_the_job_goes_on_until_its_time_is_over() {
+    each(|mpi, program| {
+        let words = "rank 1 waits in MPI_Barrier for rank 0";
+        // A busy machine may not have come to the hang by then.
+        for time in ["4", "16", "64", "256"] {
+            let timeout = format!("{time}s");
+            let done = watch(mpi, &["--timeout", &timeout], program, &["mismatch"]);
+            assert_eq!(done.code, Some(124), "{}: {done:?}", mpi.name);
+            let ended = format!("the job is ended after {time}");
+            assert!(done.stderr.contains(&ended), "{done:?}");
+            match done.stderr.matches(words).count() {
+                0 => continue,
+                told => assert_eq!(told, 1, "{}: {done:?}", mpi.name),
+            }
+            return;
+        }
+        panic!("{}: nothing was told", mpi.name);
+    });
+}
+
+#[test]
+fn a_program_that_ends_has_no_deadlock_and_its_own_output() {
+    each(|mpi, program| {
+        let done = watch(mpi, &["--interval", "20ms"], program, &["slow"]);
+        assert_eq!(done.code, Some(0), "{}: {done:?}", mpi.name);
+        assert!(done.stdout.starts_with("begin "), "{done:?}");
+        assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
+        assert!(done.stderr.contains("no deadlock was seen"), "{done:?}");
+        // One that fails: 2 is what the program says of a case that it does not know.
+        let done = watch(mpi, &[], program, &["unheard-of"]);
+        assert_ne!(done.code, Some(0), "{}: {done:?}", mpi.name);
+        assert_ne!(done.code, Some(6), "{}: {done:?}", mpi.name);
+    });
+}
+
+/// Watches a program that polls until a file is there, which is made when a suspicion was told.
+fn polls_for_a_file(mpi: &Installation, program: &Path, how: &str, options: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("go");
+    let mut command = idlewave();
+    mpi.prepare(&mut command);
+    command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+    command.args(["gang", "watch", "--interval", "20ms", "--timeout", "500s"]);
+    command.args(options).arg("--").arg(&mpi.mpirun);
+    command.args(&mpi.options).args(["-n", "2"]);
+    command.arg(program).args(["file", how]).arg(&file);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        let line = line.unwrap();
+        said.push_str(&line);
+        said.push('\n');
+        // Whatever is told ends the wait for it.
+        if line.contains("polling") || line.contains("deadlock") {
+            std::fs::write(&file, "").unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{} {how}: {said}", mpi.name);
+    said
+}
+
+#[test]
+fn loops_of_tests_that_wait_for_a_file_are_a_suspicion_that_is_taken_back() {
+    each(|mpi, program| {
+        for how in ["Iprobe", "Testsome"] {
+            let said = polls_for_a_file(mpi, program, how, &["--kill"]);
+            let who = format!("{} {how}: {said}", mpi.name);
+            let first = "idlewave: suspicion: 2 of 2 ranks are stuck, but rank 0 is only polling and may be waiting for something else";
+            assert_eq!(said.matches(first).count(), 1, "{who}");
+            assert!(!said.contains("deadlock:"), "{who}");
+            assert!(said.contains("withdrawn: rank "), "{who}");
+            let last = said.lines().last().unwrap();
+            assert!(last.contains("no deadlock was seen"), "{who}");
+            assert!(last.contains("1 suspicion was withdrawn"), "{who}");
+        }
+        let said = polls_for_a_file(mpi, program, "Iprobe", &["--json"]);
+        let events: Vec<serde_json::Value> = said
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let kinds: Vec<_> = events.iter().map(|of| of["event"].as_str()).collect();
+        assert_eq!(
+            kinds,
+            [Some("suspicion"), Some("taken-back"), Some("end")],
+            "{said}"
+        );
+        assert_eq!(events[0]["why"], "polling");
+        assert_eq!(events[1]["was"], "suspicion");
+        assert_eq!(events[2]["deadlocks"], 0);
+        assert_eq!(events[2]["suspicions"], 0, "none stands");
+        assert_eq!(events[2]["taken_back"], 1);
+    });
+}
+
+#[test]
+fn lines_of_json_say_the_same() {
+    each(|mpi, program| {
+        let done = watch(mpi, &["--json", "--kill"], program, &["rendezvous"]);
+        assert_eq!(done.code, Some(6), "{}: {done:?}", mpi.name);
+        let events: Vec<serde_json::Value> = done
+            .stderr
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        assert_eq!(events[0]["event"], "deadlock", "{done:?}");
+        assert_eq!(events[0]["ranks"], serde_json::json!([0, 1]));
+        assert_eq!(events[1]["event"], "end");
+        assert_eq!(events[1]["deadlocks"], 1);
+        assert_eq!(events[1]["mpi"], true);
+    });
+}
+
+#[test]
+fn what_is_no_mpi_program_runs_as_ever() {
+    let done = run(idlewave().args(["gang", "watch", "--", "sh", "-c", "echo out; exit 7"]));
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (Some(7), "out\n"),
+        "{done:?}"
+    );
+    assert!(
+        done.stderr.contains("no MPI program was watched"),
+        "{done:?}"
+    );
+    let done = run(idlewave().args(["gang", "watch", "--", "sh", "-c", "kill -9 $$"]));
+    assert_eq!(done.code, Some(137), "{done:?}");
+}
+
+#[test]
+fn what_cannot_be_started_is_said_in_one_line() {
+    let done = run(idlewave().args(["gang", "watch", "--", "no-such-command"]));
+    assert_eq!(done.code, Some(127), "{done:?}");
+    assert!(
+        done.stderr
+            .starts_with("idlewave: failed to start no-such-command"),
+        "{done:?}"
+    );
+    for (option, value) in [
+        ("--interval", "1ms"),
+        ("--interval", "11s"),
+        ("--timeout", "1us"),
+    ] {
+        let done = run(idlewave().args(["gang", "watch", option, value, "--", "true"]));
+        assert_eq!(done.code, Some(2), "{option} {value}: {done:?}");
+        assert!(done.stderr.contains("next step: give "), "{done:?}");
+    }
+}

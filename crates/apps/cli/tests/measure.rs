@@ -1,0 +1,312 @@
+//! `idlewave measure` under real launchers. No assertion is about speed.
+
+use idlewave_mpi::testing::{installations, long, skip, some_installations};
+use idlewave_sys::process::{Signal, send};
+use idlewave_units::Pid;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const IDLEWAVE: &str = env!("CARGO_BIN_EXE_idlewave");
+
+fn json(output: &Output) -> serde_json::Value {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    serde_json::from_slice(&output.stdout).expect("one document: only rank 0 prints")
+}
+
+#[test]
+fn every_measurement_runs_under_every_launcher() {
+    const ALL: &[&str] = &["exchange", "barrier", "allreduce", "reduce", "alltoall"];
+    for mpi in installations() {
+        // Four ranks on two CPUs take long where the library does not let others run while it
+        // waits.
+        let jobs = match mpi.name {
+            "openmpi4" if long() => [(2, ALL), (4, ALL)],
+            "openmpi4" => [(2, &ALL[1..3]), (4, &ALL[..1])],
+            "mpich4" if long() => [(2, ALL), (4, &[][..])],
+            "mpich4" => [(2, &ALL[3..]), (4, &[][..])],
+            _ => [(2, &ALL[..1]), (4, &[][..])],
+        };
+        for (ranks, measurements) in jobs {
+            for &what in measurements {
+                let mut command = mpi.launch(ranks);
+                let output = command
+                    .args([IDLEWAVE, "measure", what, "--duration", "100ms", "--json"])
+                    .output()
+                    .expect("a launcher");
+                let found = json(&output);
+                let series = &found["results"]["series"][0];
+                assert_eq!(series["ranks"], ranks, "{} {what}", mpi.name);
+                assert!(series["iterations"].as_u64() > Some(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_library_of_a_program_carries_the_messages() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("least.c");
+    let text = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
+    std::fs::write(&source, text).expect("a program");
+    for mpi in installations() {
+        let program = directory.path().join(mpi.name);
+        if mpi.compile_c(&source, &program).is_none() {
+            skip(&format!("{} has no mpicc", mpi.name));
+            continue;
+        }
+        // Without a launcher, which would name its own library.
+        let mut command = Command::new(IDLEWAVE);
+        mpi.prepare(&mut command);
+        let output = command
+            .args("measure barrier --duration 100ms --json --mpi-of".split(' '))
+            .arg(&program)
+            .output()
+            .expect("idlewave");
+        let found = json(&output);
+        let fabric = found["place"]["fabric"]
+            .as_str()
+            .expect("who carries the messages");
+        let file = fabric.split(['(', ')']).nth(1).expect(fabric);
+        let same = [Path::new(file), &mpi.libraries[0]].map(|f| f.canonicalize().expect(fabric));
+        assert_eq!(same[0], same[1], "{}: {fabric}", mpi.name);
+    }
+}
+
+#[test]
+fn a_series_over_threads_has_a_row_for_each_number_of_ranks() {
+    let args = [
+        "measure",
+        "exchange",
+        "--scaling",
+        "strong",
+        "--ranks",
+        "1,2,3",
+        "--duration",
+        "100ms",
+        "--json",
+    ];
+    let output = Command::new(IDLEWAVE)
+        .args(args)
+        .output()
+        .expect("idlewave");
+    let found = json(&output);
+    let series = found["results"]["series"].as_array().expect("a list");
+    let ranks: Vec<_> = series.iter().filter_map(|s| s["ranks"].as_u64()).collect();
+    assert_eq!(ranks, [1, 2, 3]);
+    assert_eq!(series[0]["efficiency"]["value"], 1.0);
+}
+
+#[test]
+fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
+    for args in [
+        &["exchange", "--dims", "4"][..],
+        &["exchange", "--bytes", "8"],
+        &["barrier", "--ranks", "2,4"],
+        &["pingpong", "--pairs", "0"],
+        &["md", "--particles", "10"],
+        &["md", "--steps", "1"],
+        &["md", "--steps", "100", "--duration", "1s"],
+        &["pingpong", "--ranks", "2", "--pairs", "2"],
+        &["halo", "--dims", "4"],
+        &["halo", "--steps", "0"],
+    ] {
+        let mut command = Command::new(IDLEWAVE);
+        let output = command
+            .arg("measure")
+            .args(args)
+            .output()
+            .expect("idlewave");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.contains("next step:"), "{args:?}: {error}");
+    }
+}
+
+/// Explains and reports a bundle; its findings.
+fn explained(run: &Path) -> serde_json::Value {
+    for command in ["explain", "report"] {
+        let output = Command::new(IDLEWAVE)
+            .env("IDLEWAVE_EFFORT", "0.0001")
+            .arg(command)
+            .arg(run)
+            .output();
+        let output = output.expect("idlewave");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {error}");
+    }
+    let text = std::fs::read(run.join("findings.json")).expect("explained");
+    serde_json::from_slice(&text).expect("findings")
+}
+
+/// Runs molecular dynamics with `command`, and holds what is printed against what the bundle says.
+fn molecular_dynamics(command: &mut Command, ranks: u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let args = "measure md --ranks 2 --particles 500 --steps 200 --energy-every 50 --json -o";
+    let output = command
+        .args(args.split(' '))
+        .arg(&run)
+        .output()
+        .expect("idlewave");
+    let found = json(&output);
+    let printed = &found["results"];
+    assert_eq!(printed["kind"], "molecular_dynamics");
+    assert_eq!(printed["steps"], 200);
+    assert_eq!(printed["jitter"]["ranks"], ranks);
+    assert!(printed["energy_drift"].as_f64().expect("added up") < 1e-3);
+    let findings = explained(&run);
+    let jitter = &findings["jitter"][0];
+    for part in ["name", "steps", "core", "slowest", "efficiency", "map"] {
+        assert_eq!(jitter[part], printed["jitter"][part], "{part}");
+    }
+}
+
+#[test]
+fn molecular_dynamics_prints_what_its_bundle_explains() {
+    let mut command = Command::new(IDLEWAVE);
+    molecular_dynamics(&mut command, 2);
+}
+
+#[test]
+fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
+    for mpi in some_installations("molecular dynamics") {
+        let mut command = mpi.launch(2);
+        molecular_dynamics(command.arg(IDLEWAVE), 2);
+    }
+}
+
+/// Runs a benchmark of which the result must be right, on all ranks or on fewer.
+fn benchmark(command: &mut Command, args: &str, ranks: usize) -> serde_json::Value {
+    let output = command
+        .arg("measure")
+        .args(args.split(' '))
+        .arg("--json")
+        .output()
+        .expect("idlewave");
+    let mut found = json(&output);
+    let found = found["results"].take();
+    assert_eq!(found["kind"], "benchmark", "{args}");
+    assert_eq!(found["verified"], true, "{args}");
+    let rows = found["ranks"].as_array().expect("a row for each rank");
+    assert_eq!(rows.len(), ranks, "{args}");
+    for row in rows {
+        let part = |name: &str| row[name].as_u64().expect("nanoseconds");
+        let sum = part("collective") + part("point_to_point") + part("computation");
+        assert_eq!(sum, part("total"), "{args}");
+        assert!(part("computation") > 0, "{args}");
+    }
+    found
+}
+
+#[test]
+fn benchmarks_have_the_same_result_over_threads_and_under_every_launcher() {
+    let halo = "halo --cells 8x8x16 --steps 40 --residual-every 8";
+    let alone = benchmark(&mut Command::new(IDLEWAVE), &format!("{halo} --ranks 2"), 2);
+    let sort = benchmark(&mut Command::new(IDLEWAVE), "is --class S --ranks 3", 3);
+    assert_eq!(sort["operations"], 655_360);
+    for mpi in some_installations("benchmark") {
+        // Ranks that share a CPU wait long where the library does not let others run.
+        let ranks = if mpi.name == "openmpi4" { 4 } else { 2 };
+        let launched = |args: &str, used: usize| {
+            let mut command = mpi.launch(ranks);
+            benchmark(command.arg(IDLEWAVE), args, used)
+        };
+        launched("is --class S", ranks as usize);
+        let fewer = launched(&format!("{halo} --ranks 2"), 2);
+        assert_eq!(fewer["checksum"], alone["checksum"], "{}", mpi.name);
+    }
+}
+
+#[test]
+fn a_benchmark_too_large_for_the_memory_is_refused_beforehand() {
+    let output = Command::new(IDLEWAVE)
+        .args([
+            "measure",
+            "halo",
+            "--cells",
+            "2048x1024x1024",
+            "--ranks",
+            "64",
+        ])
+        .output()
+        .expect("idlewave");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    for part in [
+        "halo:2048x1024x1024",
+        "for each of 64 ranks",
+        "available",
+        "next step:",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+/// What a command prints that gets SIGINT after some seconds: of more, where a busy machine has measured nothing by then.
+fn interrupted(mut command: impl FnMut() -> Command) -> serde_json::Value {
+    let mut said = String::new();
+    for seconds in [3, 12, 48, 192] {
+        let mut command = command();
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = piped.spawn().expect("idlewave");
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        send(Pid::new(child.id()), Signal::INT).expect("it runs");
+        let output = child.wait_with_output().expect("it ends");
+        match serde_json::from_slice(&output.stdout) {
+            Ok(found) => return found,
+            Err(error) => {
+                said += &format!("{error}: {}\n", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+    }
+    panic!("{said}");
+}
+
+#[test]
+fn an_interrupted_benchmark_prints_what_was_measured_until_then() {
+    let found = interrupted(|| {
+        let mut command = Command::new(IDLEWAVE);
+        command.args("measure halo --cells 16 --steps 100000000 --ranks 2 --json".split(' '));
+        command
+    });
+    assert_eq!(found["interrupted"], true);
+    assert_eq!(found["results"]["verified"], true);
+    let steps = found["results"]["iterations"].as_u64().expect("steps");
+    assert!((1..100_000_000).contains(&steps), "{steps}");
+}
+
+#[test]
+fn a_bundle_of_an_exchange_is_explained_with_all_ranks_of_every_series() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = directory.path().join("run");
+    let args = "measure exchange --scaling weak --ranks 1,2,3 --duration 200ms --json -o";
+    let mut command = Command::new(IDLEWAVE);
+    let output = command.args(args.split(' ')).arg(&run).output();
+    let found = json(&output.expect("idlewave"));
+    assert_eq!(found["results"]["series"].as_array().map(Vec::len), Some(3));
+    let findings = explained(&run);
+    assert_eq!(findings["lockstep"].as_array().map(Vec::len), Some(3));
+    let text = std::fs::read(run.join("run.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_slice(&text).expect("a manifest");
+    for rank in manifest["ranks"].as_array().expect("ranks") {
+        let threads = rank["threads"].as_array().expect("a thread per phase");
+        assert_eq!(threads.len(), 3);
+    }
+}
+
+#[test]
+fn an_interrupted_measurement_prints_what_was_measured_until_then() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut runs = 0;
+    let found = interrupted(|| {
+        runs += 1;
+        let run = directory.path().join(runs.to_string());
+        let mut command = Command::new(IDLEWAVE);
+        command.args("measure barrier --duration 600s --no-trace --json -o".split(' '));
+        command.arg(run);
+        command
+    });
+    assert_eq!(found["interrupted"], true);
+    assert!(found["results"]["series"][0]["iterations"].as_u64() > Some(0));
+}

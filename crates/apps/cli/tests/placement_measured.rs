@@ -1,0 +1,138 @@
+//! The model of a shared network against nodes with slow links: the curve over simultaneous pairs,
+//! and the order of the numbers of ranks per node for a sort and for a halo exchange. The nodes are
+//! namespaces of this machine (tests/nodes/README.md), which takes turns with others: each claim
+//! has some attempts, and what each of them saw is told.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../../tests/nodes/rig.rs"]
+mod rig;
+
+use rig::root;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+
+const ATTEMPTS: usize = 4;
+
+/// Runs `idlewave place` on all ranks of so many nodes; `None`, with the reason printed, where
+/// there can be none.
+fn on_nodes(nodes: u32, slots: u32, arguments: &str) -> Option<Output> {
+    let ranks = nodes * slots;
+    let script = format!(
+        "mpirun.openmpi -n {ranks} --map-by ppr:{slots}:node \"$IDLEWAVE\" place {arguments} --json"
+    );
+    let rig = format!("with_nodes --free --rate 100mbit --slots {slots} {nodes}");
+    let out = rig::on_nodes(&rig, &script, &[])?;
+    assert!(out.status.success(), "{out:?}");
+    Some(out)
+}
+
+fn parsed(out: &Output) -> Value {
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// Of all pairs together, one way between nodes, with the longest messages there are: number of
+/// pairs, measured bytes per second.
+fn curve(found: &Value) -> Vec<(u64, f64)> {
+    let points = found["calibration"]["points"].as_array().unwrap();
+    let mut streams = Vec::new();
+    for point in points {
+        let probe = &point["probe"];
+        if probe["kind"] == "stream" && probe["way"] == "outside" && probe["both_ways"] == false {
+            let number = |name: &str| probe[name].as_u64().unwrap();
+            let (pairs, bytes) = (number("pairs"), number("bytes"));
+            let moved = (bytes * number("messages") * pairs) as f64;
+            streams.push((
+                bytes,
+                pairs,
+                moved / point["seconds"]["value"].as_f64().unwrap(),
+            ));
+        }
+    }
+    let longest = streams.iter().map(|s| s.0).max().unwrap();
+    assert!(longest >= 64 << 10, "{longest}");
+    let of_longest = streams.into_iter().filter(|s| s.0 == longest);
+    of_longest.map(|(_, pairs, rate)| (pairs, rate)).collect()
+}
+
+#[test]
+fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
+    let dir = tempfile::tempdir_in(root().join("target")).unwrap();
+    let network = dir.path().join("net.toml");
+    let mut told = Vec::new();
+    let mut calibrated = false;
+    for attempt in 0..ATTEMPTS {
+        let file = dir.path().join(format!("net{attempt}.toml"));
+        let arguments = format!("calibrate --duration 12s -o {}", file.display());
+        let Some(out) = on_nodes(2, 4, &arguments) else {
+            return;
+        };
+        let found = parsed(&out);
+        let adapter = found["calibration"]["parameters"]["adapter"]["out"]["value"]
+            .as_f64()
+            .unwrap();
+        let curve = curve(&found);
+        let pairs: Vec<u64> = curve.iter().map(|c| c.0).collect();
+        assert_eq!(pairs, [1, 2, 3, 4]);
+        // One pair fills the link, so that each of k gets a kth: the model's total does not depend
+        // on k.
+        let off: Vec<f64> = curve
+            .iter()
+            .map(|(_, total)| total / adapter - 1.0)
+            .collect();
+        told.push(format!(
+            "pairs: adapter {adapter:.0} B/s, totals off by {off:.3?}"
+        ));
+        if off.iter().all(|off| off.abs() < 0.1) {
+            // These nodes compute on the same CPUs, whatever the number of ranks on each: its
+            // slow-down is no matter of a node.
+            let text = std::fs::read_to_string(&file).unwrap();
+            let (kept, _) = text.split_once("[[slow_down]]").unwrap_or((&text, ""));
+            std::fs::write(&network, kept).unwrap();
+            calibrated = true;
+            break;
+        }
+    }
+    println!("{}", told.join("\n"));
+    assert!(calibrated, "{told:?}");
+    for (workload, best) in [("is:W", 1), ("halo:128,steps=10,dims=1,open", 2)] {
+        order_is_predicted(workload, best, &network);
+    }
+}
+
+/// Four ranks one or two per node: measured and predicted agree on which is faster.
+fn order_is_predicted(workload: &str, best: u64, network: &Path) {
+    let mut told = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let arguments = format!(
+            "study --workload {workload} --ranks 4 --repeats 1 --network {}",
+            network.display()
+        );
+        let Some(out) = on_nodes(4, 2, &arguments) else {
+            return;
+        };
+        let found = parsed(&out);
+        let mut rows: Vec<(f64, f64, u64)> = found["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                let predicted = row["predicted"]["value"].as_f64().unwrap();
+                let total = row["total"]["value"].as_f64().unwrap();
+                (total, predicted, row["ranks_per_node"].as_u64().unwrap())
+            })
+            .collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let same = rows.windows(2).all(|w| w[0].1 < w[1].1);
+        told.push(format!(
+            "{workload}: measured, predicted, per node: {rows:.3?}"
+        ));
+        assert_eq!(rows.len(), 2);
+        if same && rows[0].2 == best {
+            println!("{}", told.join("\n"));
+            return;
+        }
+    }
+    panic!("{told:#?}");
+}

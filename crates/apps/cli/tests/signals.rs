@@ -1,0 +1,274 @@
+//! A study that is ended by a signal at any moment leaves no trace instance, no process, and a
+//! bundle that can be explained.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Ended, again, idlewave, instances_of, run, study_with};
+use idlewave_mpi::testing::long;
+use idlewave_sys::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nothing that is waited for takes longer.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// When the signal is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Moment {
+    /// Before there is a bundle.
+    Start,
+    /// This long after this many phases have begun.
+    Phase(usize, u64),
+    /// After the recording has been closed.
+    Analysis,
+}
+
+use Moment::{Analysis, Phase, Start};
+
+impl Moment {
+    /// Waits until it has come; false if the study, or its recording, was over before.
+    fn wait(self, child: &mut Child, bundle: &Path) -> bool {
+        let begin = Instant::now();
+        loop {
+            let manifest = manifest(bundle);
+            let phases = manifest["phases"].as_array().map_or(0, Vec::len);
+            let come = match self {
+                Start => true,
+                Phase(count, _) => phases >= count,
+                Analysis => manifest["state"] == "complete",
+            };
+            if come {
+                break;
+            }
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(begin.elapsed() < LIMIT, "{self:?}: {manifest}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match self {
+            Start => std::thread::sleep(Duration::from_millis(30)),
+            Phase(_, ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Analysis => return true,
+        }
+        // A busy machine may have let this sleep until the recording was over.
+        manifest(bundle)["state"] != "complete"
+    }
+}
+
+/// `run.json`, or null while there is none.
+fn manifest(bundle: &Path) -> Value {
+    let bytes = fs::read(bundle.join("run.json")).unwrap_or_default();
+    serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// Rows of a table of the manifest; 0 if it has none by that name.
+fn rows(manifest: &Value, table: &str) -> u64 {
+    let tables = manifest["tables"].as_array().unwrap();
+    let entry = tables.iter().find(|t| t["name"] == table);
+    entry.map_or(0, |t| t["rows"].as_u64().unwrap())
+}
+
+/// Starts a study and sends it a signal; what it said, and whether the signal came before its end.
+fn ended_by(signal: Signal, moment: Moment, bundle: &Path) -> (Ended, bool) {
+    let mut command = study_with(&["--duration=2s", "--work=100us"], bundle);
+    if moment == Analysis {
+        // Long enough to be hit.
+        command.env_remove("IDLEWAVE_EFFORT");
+    }
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hit = moment.wait(&mut child, bundle);
+    if hit {
+        common::signal(&child, signal);
+    }
+    (common::wait(child), hit)
+}
+
+/// Processes that a process has started and that have outlived it.
+fn children_of(group: u32) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+            let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+            fields.split_whitespace().nth(1) == Some(&group.to_string())
+        })
+        .collect()
+}
+
+/// The host sheet, every phase, the analysis.
+const MOMENTS: [Moment; 6] = [
+    Start,
+    Phase(1, 250),
+    Phase(2, 150),
+    Phase(3, 300),
+    Phase(4, 300),
+    Analysis,
+];
+
+/// Every other one, beginning with this; all where `IDLEWAVE_LONG` is set.
+fn moments(first: usize) -> Vec<Moment> {
+    match long() {
+        true => MOMENTS.to_vec(),
+        false => MOMENTS.into_iter().skip(first).step_by(2).collect(),
+    }
+}
+
+/// Asserts that the bundle, if there is one, can be explained and holds what was recorded before
+/// the signal.
+fn readable(bundle: &Path, moment: Moment, incomplete: &Value) {
+    if !bundle.join("run.json").exists() {
+        // A directory without a manifest is not a run, and is not taken for one.
+        assert_eq!(moment, Start);
+        again("explain", bundle).failed(5);
+        return;
+    }
+    again("explain", bundle).succeeded();
+    again("report", bundle).succeeded();
+    let manifest = manifest(bundle);
+    if moment == Analysis {
+        assert_eq!(manifest["state"], "complete");
+        return;
+    }
+    assert_eq!(manifest["state"], "incomplete");
+    assert_eq!(&manifest["incomplete"], incomplete, "{moment:?}");
+    let tables = ["detours", "quanta", "regions", "regions"];
+    let phases = match moment {
+        // A kill loses the records that no thread had handed over yet: in a short phase, all of its
+        // own.
+        Phase(count, _) if incomplete == "killed" => count - 1,
+        Phase(count, _) => count,
+        Start | Analysis => 0,
+    };
+    let expected = &tables[..phases];
+    for table in expected {
+        assert!(rows(&manifest, table) > 0, "{moment:?}: no {table}");
+    }
+}
+
+fn ends_in_order(signal: Signal, moments: &[Moment]) {
+    for &moment in moments {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = dir.path().join("run");
+        let (ended, hit) = ended_by(signal, moment, &bundle);
+        if !hit {
+            println!("skipped: {moment:?}: the study was over before");
+            continue;
+        }
+        assert_eq!(instances_of(ended.pid), Vec::<PathBuf>::new(), "{moment:?}");
+        assert_eq!(children_of(ended.pid), Vec::<PathBuf>::new(), "{moment:?}");
+        // Before the handlers stand the signal ends the process as it ends any other.
+        if ended.code.is_none() {
+            assert_eq!(moment, Start, "{ended:?}");
+            assert!(!bundle.exists());
+            continue;
+        }
+        assert_eq!(
+            ended.code,
+            Some(128 + signal.as_raw()),
+            "{moment:?}: {ended:?}"
+        );
+        let own = |line: &&str| line.starts_with("idlewave: ");
+        let lines = ended.stderr.lines().filter(own).count();
+        assert_eq!(lines, 1, "{moment:?}: {ended:?}");
+        assert!(ended.stderr.contains("interrupted"), "{ended:?}");
+        readable(
+            &bundle,
+            moment,
+            &serde_json::json!({ "signal": signal.as_raw() }),
+        );
+    }
+}
+
+#[test]
+fn sigint_ends_the_study_in_order_at_any_moment() {
+    ends_in_order(Signal::INT, &moments(0));
+}
+
+#[test]
+fn sigterm_ends_the_study_in_order_too() {
+    ends_in_order(Signal::TERM, &[Phase(1, 250), Phase(3, 300)]);
+}
+
+#[test]
+fn sigkill_leaves_nothing_that_the_next_start_does_not_clean_up() {
+    let tracing = Path::new("/sys/kernel/tracing/instances");
+    if !common::is_root() || !tracing.is_dir() {
+        println!("skipped: instances of the tracer: tracing is not permitted here");
+    }
+    let mut killed = Vec::new();
+    for moment in moments(1) {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = dir.path().join("run");
+        let (ended, hit) = ended_by(Signal::KILL, moment, &bundle);
+        if !hit {
+            println!("skipped: {moment:?}: the study was over before");
+            continue;
+        }
+        assert_eq!(ended.code, None, "{moment:?}");
+        assert_eq!(children_of(ended.pid), Vec::<PathBuf>::new(), "{moment:?}");
+        let left = instances_of(ended.pid).len();
+        println!("{moment:?}: left {left} of the tracer's instances");
+        readable(&bundle, moment, &"killed".into());
+        killed.push(ended.pid);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let next = dir.path().join("next");
+    run(&mut study_with(&["--duration=2s", "--work=1ms"], &next)).succeeded();
+    for pid in killed {
+        assert_eq!(instances_of(pid), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn an_analysis_that_is_interrupted_leaves_the_bundle_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = dir.path().join("run");
+    common::copy(common::bundle(), &bundle);
+    let before = common::files(&bundle);
+    for signal in [Signal::INT, Signal::KILL] {
+        let mut child = idlewave()
+            .env_remove("IDLEWAVE_EFFORT")
+            .arg("explain")
+            .arg(&bundle)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        common::await_handler(&mut child, Signal::INT);
+        std::thread::sleep(Duration::from_millis(500));
+        common::signal(&child, signal);
+        let ended = common::wait(child);
+        let expected = (signal == Signal::INT).then_some(128 + signal.as_raw());
+        assert_eq!(ended.code, expected, "{ended:?}");
+        assert!(common::files(&bundle) == before);
+    }
+    again("explain", &bundle).succeeded();
+    assert!(common::files(&bundle) == before);
+}
+
+#[test]
+fn a_second_process_is_kept_off_a_bundle_that_is_being_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let bundle = dir.path().join("run");
+    let mut child = study_with(&["--duration=2s", "--work=1ms"], &bundle)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(Phase(1, 0).wait(&mut child, &bundle));
+    let [what, next] = again("explain", &bundle).failed(5);
+    assert!(what.contains("at work on it"), "{what}");
+    assert!(next.contains("wait"), "{next}");
+    common::wait(child).succeeded();
+}

@@ -1,0 +1,187 @@
+//! What is compared: which programs run, and what is done to them.
+
+use idlewave_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// A program of a study.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Program {
+    /// An allreduce of 8 bytes after each so much computation.
+    Fine(Nanos),
+    /// Computation alone.
+    Compute,
+    /// The command that was given at this place.
+    Given(usize),
+}
+
+/// What is done to the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Treatment {
+    /// Nothing: one program has the machine.
+    Alone,
+    /// Gang switching at every slice, also of one program alone.
+    Switched(Nanos),
+    /// Gang switching; turns that a gang does not use go to the other.
+    Yielding(Nanos),
+    /// Nothing, with several programs: the kernel's scheduler shares the CPUs among their ranks.
+    Free,
+    /// As before, and ranks that wait give their CPU away.
+    FreeYield,
+}
+
+/// One case of a study.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Case {
+    /// Programs that run together.
+    pub programs: Vec<Program>,
+    /// What is done to them.
+    pub treatment: Treatment,
+}
+
+/// A table of a study: cases that are compared with what its programs take alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What its numbers say.
+    pub compares: Compares,
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+/// What the numbers of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compares {
+    /// The time until the work of all has ended, over that of running one after the other: each
+    /// until its command has ended, the last one until its work has.
+    BackToBack,
+    /// The time of the first program's work, over its time alone.
+    First,
+}
+
+/// Computation between two allreduces of the programs of the pair.
+pub const PAIR: Nanos = Nanos::from_micros(100);
+/// The same of the fine-grained one of the unequal pair.
+pub const FINE: Nanos = Nanos::from_micros(20);
+
+/// The tables of the built-in study. Without a launcher whose library yields on request there is no
+/// case of yielding ranks.
+pub fn built_in(slices: &[Nanos], yields: bool) -> Vec<Table> {
+    let case = |programs: &[Program], treatment| Case {
+        programs: programs.to_vec(),
+        treatment,
+    };
+    let pair = [Program::Fine(PAIR), Program::Fine(PAIR)];
+    let unequal = [Program::Fine(FINE), Program::Compute];
+    let longest = slices
+        .iter()
+        .max()
+        .copied()
+        .unwrap_or(Nanos::from_millis(100));
+    let switched = |programs: &[Program]| -> Vec<Case> {
+        slices
+            .iter()
+            .map(|slice| case(programs, Treatment::Switched(*slice)))
+            .collect()
+    };
+    let free = |programs: &[Program]| {
+        let mut cases = vec![case(programs, Treatment::Free)];
+        if yields {
+            cases.push(case(programs, Treatment::FreeYield));
+        }
+        cases
+    };
+    let mut two = switched(&pair);
+    two.push(case(&pair, Treatment::Yielding(longest)));
+    two.extend(free(&pair));
+    let mut fine = switched(&unequal);
+    fine.extend(free(&unequal));
+    let table = |name: &str, compares, cases| Table {
+        name: name.to_owned(),
+        compares,
+        cases,
+    };
+    vec![
+        table(
+            "one program alone, switched",
+            Compares::BackToBack,
+            switched(&pair[..1]),
+        ),
+        table("two equal programs", Compares::BackToBack, two),
+        table(
+            "a fine-grained program beside one that computes",
+            Compares::First,
+            fine,
+        ),
+    ]
+}
+
+/// The table of two given programs.
+pub fn given(slices: &[Nanos], yields: bool) -> Vec<Table> {
+    let both = vec![Program::Given(0), Program::Given(1)];
+    let mut treatments: Vec<Treatment> = slices.iter().map(|s| Treatment::Switched(*s)).collect();
+    treatments.push(Treatment::Free);
+    if yields {
+        treatments.push(Treatment::FreeYield);
+    }
+    let cases = treatments.into_iter().map(|treatment| Case {
+        programs: both.clone(),
+        treatment,
+    });
+    vec![Table {
+        name: "two programs".to_owned(),
+        compares: Compares::BackToBack,
+        cases: cases.collect(),
+    }]
+}
+
+/// Each program of the tables alone, once: what everything is compared with.
+pub fn baselines(tables: &[Table]) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    for program in tables
+        .iter()
+        .flat_map(|t| &t.cases)
+        .flat_map(|c| &c.programs)
+    {
+        let case = Case {
+            programs: vec![program.clone()],
+            treatment: Treatment::Alone,
+        };
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_of_the_tables_runs_alone_once() {
+        let tables = built_in(&[Nanos::from_millis(10), Nanos::from_millis(100)], true);
+        let alone = baselines(&tables);
+        let programs: Vec<&Program> = alone.iter().map(|case| &case.programs[0]).collect();
+        assert_eq!(
+            programs,
+            [
+                &Program::Fine(PAIR),
+                &Program::Fine(FINE),
+                &Program::Compute
+            ]
+        );
+        assert!(alone.iter().all(|case| case.treatment == Treatment::Alone));
+        let cases: Vec<usize> = tables.iter().map(|table| table.cases.len()).collect();
+        assert_eq!(cases, [2, 5, 4]);
+        let without: Vec<usize> = built_in(&[FINE], false)
+            .iter()
+            .map(|t| t.cases.len())
+            .collect();
+        assert_eq!(without, [1, 3, 2]);
+        assert_eq!(baselines(&given(&[FINE], false)).len(), 2);
+    }
+}

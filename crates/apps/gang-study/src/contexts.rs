@@ -1,0 +1,192 @@
+//! What a switch costs by what is done with network contexts: two gangs of two processes whose
+//! ranks speak all the time, on one device of this node, switched again and again by each policy
+//! and size of context.
+
+use crate::error::TrialError;
+use idlewave_clock::monotonic_ns;
+use idlewave_fabric::netctx::device::{At, Attachment, Device, Gang, Idle, Setup};
+use idlewave_fabric::netctx::{Policy, Udp};
+use idlewave_run::findings::Estimate;
+use idlewave_session::Stop;
+use idlewave_stats::quantiles;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Between two switches.
+const TURN: Duration = Duration::from_millis(4);
+/// How long draining may take until a switch is given up.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Sizes of contexts: those at which copies were half of a switch in SC'98, and twice and four
+/// times as large.
+pub(crate) const SIZES: [usize; 3] = [1 << 20, 2 << 20, 4 << 20];
+
+/// Switches of one policy and size. Times in ns: median with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contexts {
+    /// `whole`, `valid` or `resident`.
+    pub policy: String,
+    /// Bytes of a context.
+    pub bytes: u64,
+    /// From the stop until nothing is under way.
+    pub drain: Estimate,
+    /// Change of the context.
+    pub context: Estimate,
+    /// From the stop until the other gang may speak.
+    pub whole: Estimate,
+    /// The 0.99 quantile of the whole.
+    pub p99: f64,
+}
+
+/// A rank that is ended when this is dropped.
+struct Rank(Child);
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Measures `switches` switches of each policy and size. `program` are the words of a program that
+/// speaks for as long as it is let, as a rank of the gang that its environment names; `directory`
+/// takes the devices.
+///
+/// # Errors
+/// A device cannot be made, a program not be started; interrupted.
+pub fn contexts(
+    program: &[std::ffi::OsString],
+    directory: &Path,
+    switches: usize,
+    stop: &Stop,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Contexts>, TrialError> {
+    let mut found = Vec::new();
+    for bytes in SIZES {
+        for policy in Policy::ALL {
+            let name = name(policy);
+            progress(&format!("contexts of {} MiB, {name}", bytes >> 20));
+            found.push(measure(
+                program,
+                directory,
+                switches,
+                (policy, bytes),
+                stop,
+            )?);
+        }
+    }
+    Ok(found)
+}
+
+fn name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Whole => "whole",
+        Policy::Valid => "valid",
+        Policy::Resident => "resident",
+    }
+}
+
+fn measure(
+    program: &[std::ffi::OsString],
+    directory: &Path,
+    switches: usize,
+    (policy, bytes): (Policy, usize),
+    stop: &Stop,
+) -> Result<Contexts, TrialError> {
+    let failed = |error: &dyn std::fmt::Display| TrialError::Failed {
+        what: "gangs on a network device".to_owned(),
+        why: error.to_string(),
+    };
+    let path = directory.join(format!("{}.{bytes}", name(policy)));
+    let setup = Setup {
+        policy,
+        context_bytes: bytes,
+        ..Setup::new(path)
+    };
+    // All ranks are on this node: nothing has to listen.
+    let device = Device::new(&setup, None::<Udp>).map_err(|e| failed(&e))?;
+    let mut ranks = Vec::new();
+    for gang in 0..2 {
+        let nodes = vec![0, 0];
+        device
+            .admit(&Gang { gang, nodes })
+            .map_err(|e| failed(&e))?;
+        for rank in 0..2 {
+            let attachment = Attachment {
+                at: At::Device {
+                    path: device.path().to_owned(),
+                    gang,
+                },
+                rank,
+                size: 2,
+                // Ranks of the gang that does not run shall not displace the others: nothing
+                // freezes them here.
+                idle: Idle::Sleep,
+            };
+            let (name, arguments) = program.split_first().ok_or(TrialError::NoProgram)?;
+            let mut command = Command::new(name);
+            command
+                .args(arguments)
+                .env(Attachment::VARIABLE, attachment.to_string());
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let child = command.spawn().map_err(|source| TrialError::Start {
+                program: name.to_string_lossy().into_owned(),
+                source,
+            })?;
+            ranks.push(Rank(child));
+        }
+    }
+    device.switch(0, LIMIT).map_err(|e| failed(&e))?;
+    let mut epoch = 1;
+    device.resume(epoch).map_err(|e| failed(&e))?;
+    let (mut drains, mut changes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut active = 0;
+    // The first ones let the ranks come.
+    let warm = 50;
+    let mut done = 0;
+    while done < warm + switches {
+        std::thread::sleep(TURN);
+        if stop.is_requested() {
+            return Err(TrialError::Interrupted);
+        }
+        if let Some(dead) = ranks
+            .iter_mut()
+            .find_map(|rank| rank.0.try_wait().ok().flatten())
+        {
+            return Err(failed(&format!("a rank ended: {dead}")));
+        }
+        let begin = monotonic_ns();
+        device.stop(active).map_err(|e| failed(&e))?;
+        let drained = device.wait_drained(LIMIT);
+        let quiet = monotonic_ns();
+        epoch += 1;
+        if drained.complete {
+            active = 1 - active;
+            device.switch(active, LIMIT).map_err(|e| failed(&e))?;
+        }
+        let changed = monotonic_ns();
+        device.resume(epoch).map_err(|e| failed(&e))?;
+        let end = monotonic_ns();
+        if !drained.complete {
+            return Err(failed(&"the network was not drained in time"));
+        }
+        if done >= warm {
+            drains.push(quiet - begin);
+            changes.push(changed - quiet);
+            wholes.push(end - begin);
+        }
+        done += 1;
+    }
+    Ok(Contexts {
+        policy: name(policy).to_owned(),
+        bytes: bytes as u64,
+        drain: quantiles::median(&drains),
+        context: quantiles::median(&changes),
+        whole: quantiles::median(&wholes),
+        p99: quantiles::quantile(&wholes, 0.99).value,
+    })
+}

@@ -1,0 +1,124 @@
+//! A study as the page of the report wants it.
+
+use crate::case::{Compares, Treatment};
+use crate::contexts::Contexts;
+use crate::study::{Filled, Row, Spread, Study, program_words, slice, treatment_words};
+use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
+
+/// The sheet of a study, with the command line that asked for it.
+pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
+    let (made, wanted) = study.repeats;
+    let mut details = vec![format!(
+        "{made} of {wanted} repeats, the cases of each in turns"
+    )];
+    details.extend(
+        study
+            .carrier
+            .iter()
+            .map(|carrier| format!("programs over {carrier}")),
+    );
+    let counted = study.not_counted.iter();
+    details.extend(counted.map(|why| format!("cache misses: not measured ({why})")));
+    let mut warnings = Vec::new();
+    if !study.same_results {
+        warnings.push(
+            "Runs of the same program gave different results: do not trust this machine."
+                .to_owned(),
+        );
+    }
+    let rows = study.tables.iter().flat_map(|filled| {
+        let name = &filled.table.name;
+        filled.rows.iter().map(move |row| (name, row))
+    });
+    GangSheet {
+        machine: study.machine.clone(),
+        details,
+        alone: study
+            .alone
+            .iter()
+            .map(|(p, time)| (program_words(p), number(time)))
+            .collect(),
+        tables: study.tables.iter().map(table).collect(),
+        switches: rows
+            .filter_map(|(table, row)| switches(table, row))
+            .collect(),
+        contexts: study.contexts.iter().map(contexts).collect(),
+        warnings,
+        command,
+        idlewave: idlewave.to_owned(),
+    }
+}
+
+fn number(spread: &Spread) -> GangNumber {
+    GangNumber {
+        median: spread.median,
+        least: spread.least,
+        most: spread.most,
+        n: spread.n as u64,
+    }
+}
+
+fn table(filled: &Filled) -> GangTable {
+    let row = |row: &Row| GangRow {
+        label: treatment_words(row.case.treatment),
+        switched: slice(row.case.treatment).is_some(),
+        ratio: number(&row.ratio),
+        seconds: number(&row.seconds),
+        cache_misses: row.cache_misses.as_ref().map(number),
+    };
+    GangTable {
+        name: filled.table.name.clone(),
+        ratio: match filled.table.compares {
+            Compares::BackToBack => {
+                "Time until all programs had ended, over their times alone, one after the other"
+                    .to_owned()
+            }
+            Compares::First => "Time of the first program, over its time alone".to_owned(),
+        },
+        rows: filled.rows.iter().map(row).collect(),
+    }
+}
+
+fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
+    let switches = row.switches.as_ref()?;
+    // Nothing was switched: that has no times.
+    let cost = switches.cost.as_ref()?;
+    let of = |name: &str, q: &idlewave_gang_agent::control::Quantiles| {
+        (
+            name.to_owned(),
+            q.median.as_f64() / 1e9,
+            q.p99.as_f64() / 1e9,
+        )
+    };
+    let mut phases = vec![of("whole", cost)];
+    phases.extend(switches.phases.iter().map(|(name, q)| of(name, q)));
+    let skew = row
+        .skew
+        .as_ref()
+        .map(|(median, p99)| (median.value / 1e9, p99.value / 1e9, median.n));
+    let yields = matches!(row.case.treatment, Treatment::Yielding(_));
+    Some(GangSwitches {
+        label: format!(
+            "{table}: {}{}",
+            slice(row.case.treatment)?,
+            if yields { ", idle ones yield" } else { "" }
+        ),
+        n: cost.n,
+        phases,
+        skew,
+    })
+}
+
+fn contexts(of: &Contexts) -> GangContexts {
+    GangContexts {
+        label: format!("{} MiB, {}", of.bytes >> 20, of.policy),
+        n: of.whole.n,
+        drain: of.drain.value / 1e9,
+        context: of.context.value / 1e9,
+        whole: (
+            of.whole.value / 1e9,
+            of.whole.low / 1e9,
+            of.whole.high / 1e9,
+        ),
+    }
+}

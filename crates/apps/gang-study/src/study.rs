@@ -1,0 +1,520 @@
+//! Runs all cases again and again, in turns, so that what drifts strikes them alike, and says what
+//! they took.
+
+use crate::bench::{Bench, Seen, Trial};
+use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
+use crate::contexts::Contexts;
+use crate::error::TrialError;
+use idlewave_gang_agent::control::SwitchStatus;
+use idlewave_measure::{Counted, RankSteps};
+use idlewave_run::findings::Estimate;
+use idlewave_session::{Progress, Stop};
+use idlewave_stats::quantiles;
+use idlewave_units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Ends of gaps within this time belong to one thaw.
+const ONE_THAW: u64 = 5_000_000;
+
+/// A number over the repeats: median, least, most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+    /// Of how many.
+    pub n: usize,
+}
+
+impl Spread {
+    /// Of some numbers; `None` of none.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let median = quantiles::median_of(values)?;
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let most = values.iter().copied().max_by(f64::total_cmp)?;
+        let n = values.len();
+        Some(Spread {
+            median,
+            least,
+            most,
+            n,
+        })
+    }
+}
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// What is compared, over what it is compared with, of the same repeat: 1 is as long.
+    pub ratio: Spread,
+    /// What is compared, in seconds.
+    pub seconds: Spread,
+    /// Skew of the ranks' first steps after a thaw, ns, of all repeats: median with its interval,
+    /// and the 0.99 quantile.
+    pub skew: Option<(Estimate, Estimate)>,
+    /// Last-level cache misses of the ranks of what is compared, over those of the same programs
+    /// alone, of the same repeat; `None`: not counted, see [`Study::not_counted`].
+    pub cache_misses: Option<Spread>,
+    /// What switches cost in the last repeat.
+    pub switches: Option<SwitchStatus>,
+    /// Each repeat.
+    pub trials: Vec<Trial>,
+}
+
+/// A table with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Filled {
+    /// What it is of.
+    pub table: Table,
+    /// By case.
+    pub rows: Vec<Row>,
+}
+
+/// A study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The machine, in words.
+    pub machine: String,
+    /// What carried the messages of the programs.
+    pub carrier: Option<String>,
+    /// Each program alone: seconds.
+    pub alone: Vec<(Program, Spread)>,
+    /// Tables.
+    pub tables: Vec<Filled>,
+    /// Repeats that were made of those that were wanted.
+    pub repeats: (u32, u32),
+    /// Switches by what is done with network contexts; empty if they were not measured.
+    pub contexts: Vec<Contexts>,
+    /// Why cache misses were not counted; `None`: they were.
+    pub not_counted: Option<String>,
+    /// Results of all runs of a program were the same, whatever was done to it.
+    pub same_results: bool,
+}
+
+/// Runs a study. Interrupted after a whole repeat, it says what it has.
+///
+/// # Errors
+/// The first repeat is not whole: something cannot be started or fails, or it was interrupted.
+pub fn study(
+    bench: &Bench,
+    tables: &[Table],
+    repeats: u32,
+    machine: String,
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<Study, TrialError> {
+    let mut cases = baselines(tables);
+    cases.extend(tables.iter().flat_map(|table| table.cases.iter().cloned()));
+    let total = f64::from(repeats) * cases.len() as f64;
+    let mut done: Vec<BTreeMap<usize, Trial>> = Vec::new();
+    let mut number = 0;
+    'repeats: for repeat in 0..repeats {
+        let mut of_this = BTreeMap::new();
+        for at in 0..cases.len() {
+            // Each repeat begins elsewhere, so that no case always follows the same one.
+            let at = (at + repeat as usize) % cases.len();
+            progress.part(&format!(
+                "{} of {repeats}: {}",
+                repeat + 1,
+                words(&cases[at])
+            ));
+            progress.at(number as f64 / total);
+            number += 1;
+            match bench.run(&cases[at], number, stop) {
+                Ok(trial) => drop(of_this.insert(at, trial)),
+                Err(TrialError::Interrupted) if !done.is_empty() => break 'repeats,
+                Err(error) => return Err(error),
+            }
+        }
+        done.push(of_this);
+    }
+    Ok(judge(tables, &cases, &done, repeats, machine))
+}
+
+fn judge(
+    tables: &[Table],
+    cases: &[Case],
+    done: &[BTreeMap<usize, Trial>],
+    wanted: u32,
+    machine: String,
+) -> Study {
+    let alone_at = |program: &Program| {
+        cases.iter().position(|case| {
+            case.treatment == Treatment::Alone && case.programs == [program.clone()]
+        })
+    };
+    let alone_of =
+        |repeat: &BTreeMap<usize, Trial>, program: &Program, time: fn(&Trial) -> Nanos| {
+            Some(time(repeat.get(&alone_at(program)?)?).as_f64())
+        };
+    let mut filled = Vec::new();
+    let mut at = baselines(tables).len();
+    for table in tables {
+        let mut rows = Vec::new();
+        for case in &table.cases {
+            let (mut ratios, mut seconds, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+            let mut more_misses = Vec::new();
+            for repeat in done {
+                let Some(trial) = repeat.get(&at) else {
+                    continue;
+                };
+                let compared = match table.compares {
+                    Compares::BackToBack => &case.programs[..],
+                    Compares::First => &case.programs[..1],
+                };
+                let took = match table.compares {
+                    Compares::BackToBack => trial.makespan(),
+                    Compares::First => trial.work_of_first(),
+                };
+                let took = took.as_f64();
+                // The next one begins when the command of the one before has ended.
+                let alone = (1..).zip(compared).map(|(n, program)| {
+                    let last = n == compared.len();
+                    let time = if last {
+                        Trial::makespan
+                    } else {
+                        Trial::until_over
+                    };
+                    alone_of(repeat, program, time)
+                });
+                let alone: Option<f64> = alone.sum();
+                if let Some(alone) = alone.filter(|alone| *alone > 0.0) {
+                    ratios.push(took / alone);
+                    seconds.push(took / 1e9);
+                    trials.push(trial.clone());
+                }
+                let alone = compared.iter().map(|p| {
+                    let alone = repeat.get(&alone_at(p)?)?;
+                    misses(&alone.programs).ok()
+                });
+                let alone: Option<u64> = alone.sum();
+                let together = misses(&trial.programs[..compared.len()]);
+                if let (Some(alone @ 1..), Ok(together)) = (alone, together) {
+                    more_misses.push(together as f64 / alone as f64);
+                }
+            }
+            at += 1;
+            if let (Some(ratio), Some(seconds)) = (Spread::of(&ratios), Spread::of(&seconds)) {
+                rows.push(Row {
+                    case: case.clone(),
+                    ratio,
+                    seconds,
+                    skew: skew(case, &trials),
+                    cache_misses: Spread::of(&more_misses),
+                    switches: trials.last().and_then(|trial| trial.switches.clone()),
+                    trials,
+                });
+            }
+        }
+        filled.push(Filled {
+            table: table.clone(),
+            rows,
+        });
+    }
+    let alone = baselines(tables).into_iter().filter_map(|case| {
+        let program = case.programs.first()?.clone();
+        let times: Vec<f64> = done
+            .iter()
+            .filter_map(|r| Some(alone_of(r, &program, Trial::makespan)? / 1e9))
+            .collect();
+        Some((program, Spread::of(&times)?))
+    });
+    let carriers = done
+        .iter()
+        .flat_map(BTreeMap::values)
+        .flat_map(|t| &t.programs);
+    let carrier = carriers
+        .filter_map(|p| p.steps.as_ref())
+        .map(|s| s.carrier.clone())
+        .next();
+    Study {
+        machine,
+        carrier,
+        alone: alone.collect(),
+        contexts: Vec::new(),
+        not_counted: done
+            .iter()
+            .flat_map(BTreeMap::values)
+            .find_map(|trial| misses(&trial.programs).err()),
+        same_results: same_results(cases, done),
+        tables: filled,
+        repeats: (done.len() as u32, wanted),
+    }
+}
+
+/// Cache misses of all ranks of some programs, or why they were not counted.
+fn misses(programs: &[Seen]) -> Result<u64, String> {
+    let of_rank = |rank: &RankSteps| match &rank.cache_misses {
+        Counted::Events(n) => Ok(*n),
+        Counted::NotMeasured(why) => Err(why.clone()),
+    };
+    let of_program = |seen: &Seen| -> Result<u64, String> {
+        match &seen.steps {
+            Some(steps) => steps.ranks.iter().map(of_rank).sum(),
+            None => Err("only those of the built-in programs are counted".to_owned()),
+        }
+    };
+    programs.iter().map(of_program).sum()
+}
+
+/// Whether every run of a program gave the same sum.
+fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
+    let mut sums: Vec<(&Program, u64)> = Vec::new();
+    for (at, trial) in done.iter().flatten() {
+        let programs = cases.get(*at).map(|case| &case.programs);
+        for (program, seen) in programs.into_iter().flatten().zip(&trial.programs) {
+            let Some(steps) = &seen.steps else { continue };
+            let sum = steps.sum.to_bits();
+            match sums.iter().find(|(of, _)| *of == program) {
+                Some((_, first)) if *first != sum => return false,
+                Some(_) => {}
+                None => sums.push((program, sum)),
+            }
+        }
+    }
+    true
+}
+
+/// Between the first and the last rank of a program to go on after the turn of another one, of all
+/// thaws that all its ranks saw. `None`: no program had to wait for another's turn; switched alone
+/// it stands still for less than what a busy machine takes from it as well.
+fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
+    let slice = slice(case.treatment).filter(|_| case.programs.len() > 1)?;
+    // Others' turns are shorter where they yield; what else holds ranks up is shorter still.
+    let least = slice.get() / 2;
+    let mut all = Vec::new();
+    let programs = trials
+        .iter()
+        .flat_map(|t| case.programs.iter().zip(&t.programs));
+    for (program, seen) in programs {
+        // Of steps of a millisecond the ends tell of no less.
+        let (Some(steps), Program::Fine(_)) = (&seen.steps, program) else {
+            continue;
+        };
+        all.extend(skews(&steps.ranks, least));
+    }
+    (!all.is_empty()).then(|| (quantiles::median(&all), quantiles::quantile(&all, 0.99)))
+}
+
+/// Of gaps of at least so many nanoseconds.
+fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
+    if ranks.len() < 2 {
+        return Vec::new();
+    }
+    let mut ends: Vec<(u64, usize)> = Vec::new();
+    for (rank, steps) in ranks.iter().enumerate() {
+        let waits = steps
+            .gaps
+            .iter()
+            .filter(|(from, end)| end.saturating_sub(*from) >= least);
+        ends.extend(waits.map(|(_, end)| (*end, rank)));
+    }
+    ends.sort_unstable();
+    let mut skews = Vec::new();
+    let mut from = 0;
+    while let Some((first, _)) = ends.get(from) {
+        let until = ends[from..]
+            .iter()
+            .position(|(end, _)| end - first > ONE_THAW);
+        let group = &ends[from..until.map_or(ends.len(), |n| from + n)];
+        let mut seen: Vec<usize> = group.iter().map(|(_, rank)| *rank).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        // A gap that not all had was no thaw; two of one rank are not told apart.
+        if seen.len() == ranks.len() && group.len() == ranks.len() {
+            skews.push(group[group.len() - 1].0 - first);
+        }
+        from += group.len();
+    }
+    skews
+}
+
+/// A case in words.
+pub fn words(case: &Case) -> String {
+    let programs: Vec<String> = case.programs.iter().map(program_words).collect();
+    format!(
+        "{}, {}",
+        programs.join(" and "),
+        treatment_words(case.treatment)
+    )
+}
+
+/// A program in words.
+pub fn program_words(program: &Program) -> String {
+    match program {
+        Program::Fine(work) => format!("allreduce every {work}"),
+        Program::Compute => "computation alone".to_owned(),
+        Program::Given(i) => format!("program {}", i + 1),
+    }
+}
+
+/// A treatment in words.
+pub fn treatment_words(treatment: Treatment) -> String {
+    match treatment {
+        Treatment::Alone => "alone".to_owned(),
+        Treatment::Switched(slice) => format!("gang switching, {slice}"),
+        Treatment::Yielding(slice) => format!("gang switching, {slice}, idle gangs yield"),
+        Treatment::Free => "no coscheduling".to_owned(),
+        Treatment::FreeYield => "no coscheduling, ranks yield".to_owned(),
+    }
+}
+
+/// The slice of a treatment.
+pub fn slice(treatment: Treatment) -> Option<Nanos> {
+    match treatment {
+        Treatment::Switched(slice) | Treatment::Yielding(slice) => Some(slice),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_measure::FixedSteps;
+
+    fn rank(gaps: &[(u64, u64)]) -> RankSteps {
+        RankSteps {
+            gaps: gaps.to_vec(),
+            ..RankSteps::default()
+        }
+    }
+
+    #[test]
+    fn a_thaw_is_what_all_ranks_saw_within_a_short_time() {
+        let ms = 1_000_000;
+        let first = rank(&[(0, 100 * ms), (200 * ms, 300 * ms), (350 * ms, 400 * ms)]);
+        let second = rank(&[(0, 100 * ms + 30_000), (200 * ms, 300 * ms - 70_000)]);
+        let both = [first.clone(), second];
+        assert_eq!(skews(&both, 10 * ms), [30_000, 70_000]);
+        assert_eq!(skews(&both, 100 * ms - 50_000), [30_000]);
+        assert!(skews(&[first], 0).is_empty());
+        // Two gaps of one rank alone, one behind the other.
+        let twice = rank(&[(0, 100 * ms), (100 * ms, 102 * ms)]);
+        assert!(skews(&[twice, rank(&[])], 0).is_empty());
+    }
+
+    fn trial(times: &[(u64, u64)], sum: f64) -> Trial {
+        let seen = |(begin, end): &(u64, u64)| Seen {
+            begin: *begin,
+            end: *end,
+            over: *end,
+            steps: Some(FixedSteps {
+                ranks: Vec::new(),
+                carrier: "test".to_owned(),
+                sum,
+            }),
+        };
+        Trial {
+            programs: times.iter().map(seen).collect(),
+            switches: None,
+        }
+    }
+
+    #[test]
+    fn cache_misses_are_compared_with_those_of_the_programs_alone_or_said_not_to_be_counted() {
+        let tables = crate::case::given(&[Nanos::from_millis(10)], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        let ran = |misses: &[Counted]| {
+            let mut trial = trial(&vec![(0, 10); misses.len()], 1.0);
+            for (program, misses) in trial.programs.iter_mut().zip(misses) {
+                let half = RankSteps {
+                    cache_misses: misses.clone(),
+                    ..RankSteps::default()
+                };
+                program.steps.as_mut().unwrap().ranks = vec![half.clone(), half];
+            }
+            trial
+        };
+        let n = Counted::Events;
+        let mut repeat = BTreeMap::from([
+            (0, ran(&[n(100)])),
+            (1, ran(&[n(300)])),
+            (2, ran(&[n(150), n(350)])),
+            (3, ran(&[n(100), n(700)])),
+        ]);
+        let found = judge(&tables, &cases, &[repeat.clone()], 1, String::new());
+        let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
+        assert_eq!((more(0), more(1)), (Some(1.25), Some(2.0)));
+        assert_eq!(found.not_counted, None);
+        let why = Counted::NotMeasured("no counter".to_owned());
+        repeat.insert(3, ran(&[n(100), why]));
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        let more = |row: usize| found.tables[0].rows[row].cache_misses.map(|m| m.median);
+        assert_eq!((more(0), more(1)), (Some(1.25), None));
+        assert_eq!(found.not_counted.as_deref(), Some("no counter"));
+    }
+
+    #[test]
+    fn one_after_the_other_the_next_begins_when_the_command_before_has_ended() {
+        let tables = crate::case::given(&[Nanos::from_millis(10)], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        let mut alone = [trial(&[(3, 10)], 1.0), trial(&[(5, 20)], 1.0)];
+        alone[0].programs[0].over = 13;
+        alone[1].programs[0].over = 99;
+        let mut pair = trial(&[(0, 40), (2, 50)], 1.0);
+        pair.programs[0].over = 77;
+        let [first, second] = alone;
+        let repeat = BTreeMap::from([(0, first), (1, second), (2, pair)]);
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        assert_eq!(found.tables[0].rows[0].ratio.median, 50.0 / (10.0 + 15.0));
+    }
+
+    #[test]
+    fn the_first_of_an_unequal_pair_is_compared_with_itself_alone() {
+        let case = Case {
+            programs: vec![Program::Given(0), Program::Given(1)],
+            treatment: Treatment::Free,
+        };
+        let tables = [Table {
+            name: String::new(),
+            compares: Compares::First,
+            cases: vec![case.clone()],
+        }];
+        let cases: Vec<Case> = [baselines(&tables), vec![case]].concat();
+        let s = 1_000_000_000;
+        let repeat = BTreeMap::from([
+            (0, trial(&[(0, 2 * s)], 1.0)),
+            (1, trial(&[(0, 9 * s)], 2.0)),
+            (2, trial(&[(s, 4 * s), (0, 20 * s)], 1.0)),
+        ]);
+        let found = judge(&tables, &cases, &[repeat], 1, String::new());
+        let row = &found.tables[0].rows[0];
+        assert_eq!((row.ratio.median, row.seconds.median), (1.5, 3.0));
+    }
+
+    #[test]
+    fn a_pair_is_compared_with_its_programs_one_after_the_other_in_the_same_repeat() {
+        let slice = Nanos::from_millis(10);
+        let tables = crate::case::given(&[slice], false);
+        let cases: Vec<Case> = [baselines(&tables), tables[0].cases.clone()].concat();
+        assert_eq!(cases.len(), 4);
+        let s = 1_000_000_000;
+        let repeat = |pair: u64| {
+            BTreeMap::from([
+                (0, trial(&[(0, 2 * s)], 1.0)),
+                (1, trial(&[(5 * s, 8 * s)], 2.0)),
+                (2, trial(&[(0, pair), (s, pair + s)], 1.0)),
+                (3, trial(&[(0, 10 * s), (0, 4 * s)], 1.0)),
+            ])
+        };
+        let done = [repeat(4 * s), repeat(5 * s), repeat(9 * s)];
+        let found = judge(&tables, &cases, &done, 3, String::new());
+        let rows = &found.tables[0].rows;
+        // Alone 2 s and 3 s; together until 5, 6, 10 s.
+        assert_eq!(rows[0].ratio.median, 1.2);
+        assert_eq!(
+            (rows[0].ratio.least, rows[0].ratio.most, rows[0].ratio.n),
+            (1.0, 2.0, 3)
+        );
+        assert_eq!((rows[1].ratio.median, rows[1].seconds.median), (2.0, 10.0));
+        assert_eq!(found.alone[1].1.median, 3.0);
+        // The second program gave 2 alone, and 1 beside the other.
+        assert!(!found.same_results);
+    }
+}

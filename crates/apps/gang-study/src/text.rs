@@ -1,0 +1,216 @@
+//! A study in words, 80 columns.
+
+use crate::case::{Compares, Treatment};
+use crate::contexts::SIZES;
+use crate::study::{Filled, Row, Spread, Study, program_words, treatment_words};
+use idlewave_gang_agent::control::{Quantiles, SwitchStatus};
+use idlewave_units::Nanos;
+use idlewave_units::show::{self, time};
+use std::fmt::Write as _;
+
+/// The study, for people.
+pub fn text(study: &Study) -> String {
+    let mut out = String::new();
+    let (made, wanted) = study.repeats;
+    let _ = writeln!(out, "STUDY OF GANG SWITCHING, {}", study.machine);
+    if let Some(carrier) = &study.carrier {
+        let _ = writeln!(out, "  programs over {carrier}");
+    }
+    let _ = writeln!(
+        out,
+        "  {made} of {wanted} repeats, cases in turns; median (least..most) of them\n"
+    );
+    out.push_str("ALONE\n");
+    for (program, time) in &study.alone {
+        let _ = writeln!(out, "  {:<42} {}", program_words(program), seconds(time));
+    }
+    for filled in &study.tables {
+        table(&mut out, filled);
+    }
+    cache_misses(&mut out, study);
+    phases(&mut out, study);
+    contexts(&mut out, study);
+    out.push('\n');
+    out.push_str(match study.same_results {
+        true => "Every program gave the same result whatever was done to it.\n",
+        false => "RESULTS DIFFER between runs of the same program: do not trust this machine.\n",
+    });
+    if made < 6 {
+        out.push_str(
+            "Fewer than 6 repeats bound no median at 95 %: least and most are all there is.\n",
+        );
+    }
+    out
+}
+
+fn seconds(time: &Spread) -> String {
+    spread(time, show::seconds)
+}
+
+fn table(out: &mut String, filled: &Filled) {
+    let _ = writeln!(out, "\n{}", filled.table.name.to_uppercase());
+    let head = match filled.table.compares {
+        Compares::BackToBack => "over its programs one after the other",
+        Compares::First => "time of the first over its time alone",
+    };
+    let _ = writeln!(out, "  {:<42} {head}", "");
+    for row in &filled.rows {
+        let ratio = match filled.table.compares {
+            Compares::BackToBack => percent(&row.ratio),
+            Compares::First => times(&row.ratio),
+        };
+        let _ = writeln!(out, "  {:<42} {ratio}", treatment_words(row.case.treatment));
+    }
+}
+
+fn cache_misses(out: &mut String, study: &Study) {
+    out.push_str("\nCACHE MISSES of the ranks, over those of the programs alone\n");
+    for filled in &study.tables {
+        let counted = filled
+            .rows
+            .iter()
+            .filter_map(|row| Some((row, row.cache_misses?)));
+        for (row, misses) in counted {
+            let case = format!(
+                "{}, {}",
+                filled.table.name,
+                treatment_words(row.case.treatment)
+            );
+            let _ = writeln!(out, "  {case}\n  {:<42} {}", "", percent(&misses));
+        }
+    }
+    if let Some(why) = &study.not_counted {
+        let why = why.strip_prefix("open a perf event: ").unwrap_or(why);
+        let _ = writeln!(out, "  not measured: {why}");
+    }
+}
+
+/// What is above 1, in percent.
+fn percent(ratio: &Spread) -> String {
+    spread(ratio, |value| show::change(value - 1.0))
+}
+
+fn times(ratio: &Spread) -> String {
+    spread(ratio, show::factor)
+}
+
+fn spread(of: &Spread, shown: impl Fn(f64) -> String) -> String {
+    let [median, least, most] = [of.median, of.least, of.most].map(shown);
+    format!("{median} ({least}..{most})")
+}
+
+fn phases(out: &mut String, study: &Study) {
+    let switched = |filled: &&Filled| filled.rows.iter().any(|row| row.switches.is_some());
+    let mut tables = study.tables.iter().filter(switched).peekable();
+    if tables.peek().is_none() {
+        return;
+    }
+    out.push_str("\nSWITCHES (median, p99; last repeat)\n");
+    let _ = writeln!(
+        out,
+        "  {:<26} {:>4} {:>15} {:>15} {:>13}",
+        "", "n", "whole", "freeze", "thaw"
+    );
+    for filled in tables {
+        let _ = writeln!(out, "  {}", filled.table.name);
+        for row in &filled.rows {
+            if let Some(switches) = &row.switches {
+                switches_of(out, row, switches);
+            }
+        }
+    }
+}
+
+fn switches_of(out: &mut String, row: &Row, switches: &SwitchStatus) {
+    let phase = |name: &str| {
+        let phase = switches.phases.iter().find(|(of, _)| of == name);
+        phase.map(|(_, q)| *q)
+    };
+    let name = match row.case.treatment {
+        Treatment::Yielding(slice) => format!("{slice}, idle gangs yield"),
+        treatment => crate::study::slice(treatment)
+            .unwrap_or_default()
+            .to_string(),
+    };
+    let _ = writeln!(
+        out,
+        "    {name:<24} {:>4} {:>15} {:>15} {:>13}",
+        switches.cost.map_or(0, |cost| cost.n),
+        two(switches.cost),
+        two(phase("freeze")),
+        two(phase("thaw"))
+    );
+    if !switches.aborted.is_empty() {
+        let n: u64 = switches.aborted.iter().map(|(_, n)| n).sum();
+        let _ = writeln!(out, "      {n} aborted");
+    }
+    if let Some((median, p99)) = &row.skew {
+        let _ = writeln!(
+            out,
+            "      ranks go on within {}, p99 {} of each other, {} thaws",
+            Nanos::from_nanos(median.value as u64),
+            Nanos::from_nanos(p99.value as u64),
+            median.n
+        );
+    }
+}
+
+fn contexts(out: &mut String, study: &Study) {
+    if study.contexts.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\nNETWORK CONTEXTS, two gangs of two ranks that speak all the time (median, 95 %)\n",
+    );
+    let _ = writeln!(
+        out,
+        "  {:<25} {:>4} {:>9} {:>10} {:>26}",
+        "", "n", "drain", "context", "whole switch"
+    );
+    for c in &study.contexts {
+        let what = match c.policy.as_str() {
+            "whole" => "all is copied",
+            "valid" => "parts in use are copied",
+            _ => "a pointer moves",
+        };
+        let _ = writeln!(
+            out,
+            "  {} MiB, {what:<18} {:>4} {:>9} {:>10} {:>26}",
+            c.bytes >> 20,
+            c.whole.n,
+            time(c.drain.value),
+            time(c.context.value),
+            format!(
+                "{} ({}..{})",
+                time(c.whole.value),
+                time(c.whole.low),
+                time(c.whole.high)
+            )
+        );
+    }
+    for bytes in SIZES.map(|bytes| bytes as u64) {
+        let of = |policy: &str| {
+            let one = study
+                .contexts
+                .iter()
+                .find(|c| c.policy == policy && c.bytes == bytes);
+            one.map(|c| c.whole.value)
+        };
+        if let (Some(whole), Some(pointer)) = (of("whole"), of("resident")) {
+            let less = show::percent(1.0 - pointer / whole);
+            let _ = writeln!(
+                out,
+                "  {} MiB: a pointer is {less} shorter than copying all out and in",
+                bytes >> 20
+            );
+        }
+    }
+}
+
+/// Median and 0.99 quantile; a dash where nothing was measured.
+fn two(of: Option<Quantiles>) -> String {
+    match of {
+        Some(q) => format!("{}, {}", q.median, q.p99),
+        None => "-".to_owned(),
+    }
+}

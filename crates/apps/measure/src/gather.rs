@@ -1,0 +1,155 @@
+//! Small agreements between ranks, and what every rank has brought to rank 0 in pieces of bounded
+//! size.
+
+use idlewave_fabric::{Fabric, FabricError, Tag};
+use idlewave_units::Rank;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Words of a piece: 512 KiB.
+const PIECE: usize = 65_536;
+const TAG: Tag = Tag(200);
+const ROOT: Rank = Rank::new(0);
+
+/// Whether all is well on rank 0; all ranks learn it.
+pub fn agree<F: Fabric>(fabric: &mut F, well: bool) -> Result<bool, FabricError> {
+    Ok(from_root(fabric, [u64::from(well)])? == [1])
+}
+
+/// The words of rank 0 on all ranks.
+pub fn from_root<F: Fabric, const N: usize>(
+    fabric: &mut F,
+    mut words: [u64; N],
+) -> Result<[u64; N], FabricError> {
+    fabric.broadcast(ROOT, bytemuck::cast_slice_mut(&mut words[..]), &mut || ())?;
+    Ok(words)
+}
+
+/// The words of every rank on every rank, in order of the ranks.
+pub fn of_all<F: Fabric, const N: usize>(
+    fabric: &mut F,
+    words: [u64; N],
+) -> Result<Vec<[u64; N]>, FabricError> {
+    let mut all = vec![0_u64; N * fabric.size() as usize];
+    let target = bytemuck::cast_slice_mut(&mut all);
+    fabric.allgather(bytemuck::cast_slice(&words[..]), target, &mut || ())?;
+    let row = |chunk: &[u64]| std::array::from_fn(|i| chunk[i]);
+    Ok(all.chunks_exact(N).map(row).collect())
+}
+
+/// The words of each of the ranks 0 to `ranks` - 1 on rank 0, one after the other, `None`
+/// elsewhere. Lengths may differ. No rank sends before it is asked: rank 0 holds one piece beside
+/// the result.
+pub fn to_root<F: Fabric>(
+    fabric: &mut F,
+    own: &[u64],
+    ranks: u32,
+) -> Result<Option<Vec<Vec<u64>>>, FabricError> {
+    let lengths = of_all(fabric, [own.len() as u64])?;
+    let me = fabric.rank();
+    if me != ROOT {
+        if me.get() < ranks {
+            take(fabric, ROOT, 0, Vec::new())?;
+            for piece in own.chunks(PIECE) {
+                let bytes = bytemuck::cast_slice(piece).to_vec();
+                give(fabric, ROOT, bytes)?;
+            }
+        }
+        return Ok(None);
+    }
+    let mut all = Vec::with_capacity(ranks as usize);
+    for (rank, [length]) in lengths.iter().enumerate().take(ranks as usize) {
+        if rank == 0 {
+            all.push(own.to_vec());
+            continue;
+        }
+        let from = Rank::new(rank as u32);
+        give(fabric, from, Vec::new())?;
+        let mut words = Vec::with_capacity(*length as usize);
+        let mut buffer = Vec::new();
+        while words.len() < *length as usize {
+            buffer = take(fabric, from, PIECE * 8, buffer)?;
+            // The buffer need not lie on the boundary of a word.
+            let whole = buffer.chunks_exact(8);
+            words.extend(whole.map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i]))));
+        }
+        all.push(words);
+    }
+    Ok(Some(all))
+}
+
+/// What each rank has to say, on rank 0 in order of the ranks; empty elsewhere.
+pub fn values_to_root<F: Fabric, T: Serialize + DeserializeOwned>(
+    fabric: &mut F,
+    own: Option<&T>,
+) -> Result<Vec<Option<T>>, FabricError> {
+    // What cannot be written cannot be read either: it is not there.
+    let text = own.and_then(|own| serde_json::to_vec(own).ok());
+    let mut text = text.unwrap_or_default();
+    // White space ends no value of JSON.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let words: Vec<u64> = text
+        .chunks_exact(8)
+        .map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i])))
+        .collect();
+    let ranks = fabric.size();
+    let all = to_root(fabric, &words, ranks)?.unwrap_or_default();
+    let value = |words: Vec<u64>| serde_json::from_slice(bytemuck::cast_slice(&words)).ok();
+    Ok(all.into_iter().map(value).collect())
+}
+
+fn give<F: Fabric>(fabric: &mut F, to: Rank, bytes: Vec<u8>) -> Result<(), FabricError> {
+    let sending = fabric.start_send(to, TAG, bytes)?;
+    fabric.finish_send(sending, &mut || ()).map(drop)
+}
+
+fn take<F: Fabric>(
+    fabric: &mut F,
+    from: Rank,
+    capacity: usize,
+    buffer: Vec<u8>,
+) -> Result<Vec<u8>, FabricError> {
+    let receiving = fabric.start_receive(Some(from), TAG, capacity, buffer)?;
+    Ok(fabric.finish_receive(receiving, &mut || ())?.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_fabric::{PointToPoint, Waiting, world};
+
+    #[test]
+    fn rank_0_gets_everything_in_order_in_pieces() {
+        let size = 3;
+        std::thread::scope(|scope| {
+            for mut fabric in world(size, Waiting::Yield) {
+                scope.spawn(move || {
+                    let rank = u64::from(fabric.rank().get());
+                    let own: Vec<u64> = (0..rank * 70_000).map(|i| i * 3 + rank).collect();
+                    let all = to_root(&mut fabric, &own, size).expect("all live");
+                    assert_eq!(all.is_some(), rank == 0);
+                    for (from, words) in all.into_iter().flatten().enumerate() {
+                        let from = from as u64;
+                        assert!(
+                            words
+                                .iter()
+                                .copied()
+                                .eq((0..from * 70_000).map(|i| i * 3 + from))
+                        );
+                    }
+                    // Of lengths that fill a word and that do not, and none.
+                    let own = (rank != 1).then(|| "x".repeat(6 + rank as usize));
+                    let all = values_to_root(&mut fabric, own.as_ref()).expect("all live");
+                    if rank == 0 {
+                        let all: Vec<_> = all.iter().map(Option::as_deref).collect();
+                        assert_eq!(all, [Some("xxxxxx"), None, Some("xxxxxxxx")]);
+                    } else {
+                        assert!(all.is_empty());
+                    }
+                    assert!(agree(&mut fabric, rank == 0).expect("all live"));
+                    assert_eq!(of_all(&mut fabric, [rank, 7]).expect("all live")[2], [2, 7]);
+                });
+            }
+        });
+    }
+}

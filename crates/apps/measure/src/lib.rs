@@ -1,0 +1,55 @@
+//! `idlewave measure` as a library: parallel measurements between ranks that are threads of this
+//! process, or processes of an MPI job.
+//!
+//! Every rank does the same ([`measure`] is called by each process of a job); rank 0 gathers what
+//! all have recorded, evaluates it and writes it down. Of molecular dynamics it tells what the
+//! forces vary by. After computation and exchange in lockstep come their findings
+//! ([`SeriesFindings`]): step, computation, exchange, and whether the expected maximum of the
+//! computations predicts the step. Benchmarks ([`What::Benchmark`]) verify their own result and
+//! tell where the time of each rank went ([`BenchmarkOutcome`]).
+
+mod benchmark;
+mod bundle;
+mod calibrate;
+mod clocks;
+mod error;
+mod fixed_steps;
+mod gather;
+mod job;
+mod load;
+mod local;
+mod lockstep;
+mod md;
+mod node_watch;
+mod options;
+mod outcome;
+mod ping_pong;
+mod place;
+mod placements;
+mod rank_run;
+mod ranks;
+mod render;
+mod render_benchmark;
+mod render_md;
+mod render_numbers;
+mod series;
+mod threads;
+
+pub use benchmark::{BenchmarkOutcome, RankTimes};
+pub use calibrate::{CalibrateOptions, Calibrated, calibrate};
+pub use error::MeasureError;
+pub use fixed_steps::{Counted, FixedSteps, FixedStepsOptions, RankSteps, fixed_steps};
+pub use idlewave_workloads::Benchmark;
+pub use idlewave_workloads::halo::Halo;
+pub use idlewave_workloads::is::Class;
+pub use job::measure;
+pub use load::{NodeLoad, busy_nodes};
+pub use local::{CpuFindings, LocalOutcome};
+pub use lockstep::LockstepOutcome;
+pub use md::MdOutcome;
+pub use options::{FabricChoice, MeasureOptions, Scaling, What};
+pub use outcome::{Outcome, Results, Where};
+pub use ping_pong::{PingPongFindings, SizeFindings};
+pub use placements::{PlacedRun, PlacedRuns, PlacementOptions, PlacementOutcome, placements};
+pub use render::render;
+pub use series::SeriesFindings;

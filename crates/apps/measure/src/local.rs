@@ -1,0 +1,219 @@
+//! Detour loop and fixed work quantum on the CPUs of this node, without a bundle.
+
+use crate::load::{self, NodeLoad};
+use crate::{MeasureError, MeasureOptions, What};
+use idlewave_clock::{Calibration, Counter, with_source};
+use idlewave_run::RunError;
+use idlewave_run::findings::{Estimate, WarmUp};
+use idlewave_run::spill::{Block, RecordKind};
+use idlewave_session::{Progress, SessionError, Stop};
+use idlewave_stats::{quantiles, warm_up};
+use idlewave_units::{Cpu, Nanos, Pid};
+use idlewave_workloads::detour::Gap;
+use idlewave_workloads::{Member, Sink, detour, fibonacci, fixed_work};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Gaps from this length on are detours.
+const THRESHOLD: Nanos = Nanos::from_micros(1);
+/// Records kept per CPU; the time ends before there are more.
+const MOST: u64 = 4 << 20;
+
+/// One CPU. A detour is a time for which the loop stood still, a quantum a repetition of the same
+/// work.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuFindings {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Detours or quanta.
+    pub count: u64,
+    /// Those that found no room and are in none of the lengths below; of detours the share of the
+    /// time counts them.
+    pub not_kept: u64,
+    /// Median length, nanoseconds; `None` without any.
+    pub median: Option<Estimate>,
+    /// 99th percentile.
+    pub p99: Option<Estimate>,
+    /// Longest, nanoseconds.
+    pub longest: Option<u64>,
+    /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1;
+    /// `None` without any.
+    pub noise: Option<f64>,
+    /// Of quanta: how long the CPU took to settle; what lay before is left out.
+    pub warm_up: Option<WarmUp>,
+}
+
+/// Detours or quanta of every CPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LocalOutcome {
+    /// `detour` or `fwq`.
+    pub method: String,
+    /// Of detours: gaps from this length on are counted.
+    pub threshold: Option<Nanos>,
+    /// Per CPU.
+    pub cpus: Vec<CpuFindings>,
+}
+
+/// Records of one CPU: start and length in counts.
+#[derive(Default)]
+struct Records {
+    kept: Vec<(u64, u64)>,
+    not_kept: u64,
+}
+
+/// Keeps the lengths of all records, with their begins, in counts.
+struct Kept<'a> {
+    by_cpu: BTreeMap<Cpu, Records>,
+    duration: Duration,
+    halt: &'a std::sync::atomic::AtomicBool,
+    stop: &'a Stop,
+    progress: &'a dyn Progress,
+}
+
+impl Sink for Kept<'_> {
+    fn ready(&mut self, _: &[Member], _: &[Pid]) -> Result<(), RunError> {
+        Ok(())
+    }
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        let records = self.by_cpu.entry(block.cpu).or_default();
+        for pair in words.chunks_exact(block.kind.words()) {
+            let (begin, second) = (pair[0], pair[1]);
+            let length = match block.kind {
+                RecordKind::Quantum => second.saturating_sub(begin),
+                _ => second,
+            };
+            if (records.kept.len() as u64) < MOST {
+                records.kept.push((begin, length));
+            } else {
+                records.not_kept += 1;
+            }
+        }
+        Ok(())
+    }
+    fn tick(&mut self, elapsed: Duration) {
+        self.progress
+            .at(elapsed.as_secs_f64() / self.duration.as_secs_f64());
+        if self.stop.is_requested() {
+            self.halt.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+/// Measures on these CPUs at once; with it, how busy others kept this node.
+pub fn measure(
+    options: &MeasureOptions,
+    cpus: &[Cpu],
+    stop: &Stop,
+    progress: &dyn Progress,
+) -> Result<(LocalOutcome, NodeLoad), MeasureError> {
+    let counter = Counter::choose(Path::new("/"));
+    let readings = counter.measure().map_err(SessionError::from)?;
+    let mut calibration = Calibration::begin(counter);
+    let halt = std::sync::atomic::AtomicBool::new(false);
+    let duration = options.duration.to_duration();
+    let meter = load::alone(&[]);
+    let mut kept = Kept {
+        by_cpu: cpus.iter().map(|&cpu| (cpu, Records::default())).collect(),
+        duration,
+        halt: &halt,
+        stop,
+        progress,
+    };
+    let detours = options.what == What::Detour;
+    // Share of the time stolen on each CPU, from the loop's own account.
+    let mut stolen = BTreeMap::new();
+    let mut threshold = None;
+    if detours {
+        progress.part("watching for detours on all CPUs");
+        let params = detour::Params {
+            cpus: cpus.to_vec(),
+            duration,
+            threshold: THRESHOLD,
+            phase: 0,
+        };
+        let outcome = detour::run(&params, readings, &mut calibration, &halt, &mut kept)?;
+        threshold = Some(outcome.threshold);
+        for l in &outcome.loops {
+            kept.by_cpu.entry(l.cpu).or_default().not_kept += l.not_kept;
+            let watched = (l.end_ns.saturating_sub(l.begin_ns)).saturating_sub(l.recording.get());
+            stolen.insert(l.cpu, l.stolen.as_f64() / (watched as f64).max(1.0));
+        }
+    } else {
+        progress.part("timing the fixed work quantum on all CPUs");
+        let counts = (0..5)
+            .map(|_| with_source!(counter, s => fibonacci::counts_per_thousand_steps(s)))
+            .fold(f64::INFINITY, f64::min);
+        let ns = counts * 1e9 / calibration.counts_per_second();
+        let params = fixed_work::Params {
+            cpus: cpus.to_vec(),
+            duration,
+            work_steps: ((options.work.as_f64() * 1_000.0 / ns).round() as u64).max(1),
+            expected: options.work.to_duration(),
+            phase: 0,
+        };
+        let not_kept = fixed_work::run(&params, &mut calibration, &halt, &mut kept)?;
+        if not_kept > 0 {
+            progress.note(&format!("{not_kept} quanta of all CPUs found no room"));
+        }
+    }
+    let contamination = meter.finish();
+    let findings = kept.by_cpu.iter().map(|(&cpu, records)| {
+        let share = stolen.get(&cpu).copied();
+        of_cpu(cpu, records, share, &calibration)
+    });
+    let found = LocalOutcome {
+        method: if detours { "detour" } else { "fwq" }.to_owned(),
+        threshold,
+        cpus: findings.collect(),
+    };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let load = NodeLoad {
+        node: host.trim().to_owned(),
+        contamination,
+    };
+    Ok((found, load))
+}
+
+fn of_cpu(
+    cpu: Cpu,
+    records: &Records,
+    stolen: Option<f64>,
+    calibration: &Calibration,
+) -> CpuFindings {
+    // Of detours the length is that of a gap in counts, too: see `Gap`.
+    debug_assert_eq!(size_of::<Gap>(), 16);
+    let ns = |counts: u64| calibration.length_ns(counts).round() as u64;
+    let mut lengths: Vec<u64> = records.kept.iter().map(|r| ns(r.1)).collect();
+    let warm_up = stolen.is_none().then(|| {
+        let end = |r: &(u64, u64)| calibration.to_ns(r.0.saturating_add(r.1));
+        let ends: Vec<u64> = records.kept.iter().map(end).collect();
+        let verdict = warm_up::verdict(&ends, &lengths);
+        if let (Some(after), Some(&(first, _))) = (verdict.settled_after, records.kept.first()) {
+            let settled = calibration.to_ns(first) + after.get();
+            lengths.drain(..ends.partition_point(|e| *e < settled));
+        }
+        verdict
+    });
+    lengths.sort_unstable();
+    let mean = lengths.iter().sum::<u64>() as f64 / lengths.len().max(1) as f64;
+    let quantile = |q| {
+        let of_all = quantiles::quantile_of_sorted(&lengths, q);
+        (of_all.n > 0).then_some(of_all)
+    };
+    let slow_down = || {
+        let reference = quantile(0.01).filter(|r| r.value > 0.0)?;
+        Some(mean / reference.value - 1.0)
+    };
+    CpuFindings {
+        cpu,
+        count: lengths.len() as u64,
+        not_kept: records.not_kept,
+        median: quantile(0.5),
+        p99: quantile(0.99),
+        longest: lengths.last().copied(),
+        noise: stolen.or_else(slow_down),
+        warm_up,
+    }
+}

@@ -1,0 +1,452 @@
+//! What the user may choose.
+
+use crate::MeasureError;
+use idlewave_mpi::Search;
+use idlewave_run::{Coupling, ExchangeVariant};
+use idlewave_units::{CpuSet, Nanos, counted};
+use idlewave_workloads::Benchmark;
+use idlewave_workloads::lockstep::HEADER;
+use idlewave_workloads::md::{cells_for, particles_in};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Least and most time of one series.
+const DURATION: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_secs(3_600)];
+/// Least and most computation of one iteration.
+const WORK: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
+/// More ranks than this are not one node's.
+const MOST_RANKS: u32 = 4_096;
+/// Largest message; an all-to-all holds one per rank.
+const MOST_BYTES: u64 = 64 << 20;
+/// Particles of one rank of molecular dynamics: 1 GB with the list of pairs at 2 million.
+const MOST_PARTICLES: u64 = 4_000_000;
+/// Steps of all ranks together that are kept: 128 MB.
+pub(crate) const MOST_STEPS: u64 = 4 << 20;
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Computation, then the neighbours or all ranks meet.
+    Lockstep {
+        /// How they meet.
+        coupling: Coupling,
+        /// Dimensions of the decomposition, for neighbour exchange.
+        dims: u32,
+        /// How the exchange is programmed.
+        variant: ExchangeVariant,
+        /// Bytes of a message, or of the values; `None` for the usual.
+        bytes: Option<u64>,
+    },
+    /// Messages back and forth between pairs.
+    PingPong {
+        /// Pairs at a time; `None` for as many as the ranks make.
+        pairs: Option<u32>,
+        /// The largest message.
+        most_bytes: u64,
+    },
+    /// A Lennard-Jones fluid, whose forces take the same time on every rank but for what the
+    /// machine does.
+    MolecularDynamics {
+        /// Particles of a rank; the next cube of lattice cells is taken.
+        particles: u64,
+        /// Steps; `None` for as many as there is time for.
+        steps: Option<u64>,
+        /// Energy is added up every so many steps; never if 0.
+        energy_every: u64,
+        /// Seed of the velocities.
+        seed: u64,
+    },
+    /// A program of its own size that verifies its result.
+    Benchmark(Benchmark),
+    /// Detour loop on every CPU of this node.
+    Detour,
+    /// Fixed work quantum on every CPU of this node.
+    FixedWork,
+}
+
+/// How the work grows with the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scaling {
+    /// The work is divided among the ranks.
+    Strong,
+    /// Every rank has the work.
+    Weak,
+}
+
+/// Who carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FabricChoice {
+    /// Shared memory between threads of this process.
+    Threads,
+    /// The MPI library of the site.
+    Mpi,
+    /// A network device of this node, for gangs that are switched.
+    Netctx,
+}
+
+/// Options of a measurement.
+#[derive(Clone, Debug)]
+pub struct MeasureOptions {
+    /// What.
+    pub what: What,
+    /// Time of one series.
+    pub duration: Nanos,
+    /// Computation of one iteration.
+    pub work: Nanos,
+    /// Numbers of ranks; empty for all there are.
+    pub ranks: Vec<u32>,
+    /// A series over numbers of ranks.
+    pub scaling: Option<Scaling>,
+    /// CPUs; `None` for all that are allowed.
+    pub cpus: Option<CpuSet>,
+    /// `None`: network contexts if the environment names a device, else MPI if a launcher started
+    /// this process, threads otherwise.
+    pub fabric: Option<FabricChoice>,
+    /// Which MPI library; MPI carries the messages where the user says which.
+    pub mpi: Search,
+    /// Directory for a bundle.
+    pub output: Option<PathBuf>,
+    /// Whether to record the kernel's view with it.
+    pub trace: bool,
+    /// The command line, for the manifest.
+    pub command: Vec<String>,
+}
+
+impl MeasureOptions {
+    /// The usual ones for `what`.
+    pub fn new(what: What) -> Self {
+        Self {
+            what,
+            duration: Nanos::from_secs(3),
+            work: Nanos::from_micros(20),
+            ranks: Vec::new(),
+            scaling: None,
+            cpus: None,
+            fabric: None,
+            mpi: Search::default(),
+            output: None,
+            trace: true,
+            command: Vec::new(),
+        }
+    }
+
+    /// Checks everything that does not depend on the machine.
+    ///
+    /// # Errors
+    /// The option, with what would do instead.
+    pub fn check(&self) -> Result<(), MeasureError> {
+        let within = |option: &str, time: Nanos, [least, most]: [Nanos; 2], example: &str| {
+            if (least..=most).contains(&time) {
+                return Ok(());
+            }
+            let next = format!("give a time from {least} to {most}, as in {option} {example}");
+            Err(MeasureError::option(
+                format!("{option} {time}"),
+                "not possible",
+                next,
+            ))
+        };
+        within("--duration", self.duration, DURATION, "3s")?;
+        within("--work", self.work, WORK, "20us")?;
+        if self.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+            return Err(MeasureError::option(
+                "--cpus",
+                "the list is empty",
+                "give at least one CPU, as in --cpus 0",
+            ));
+        }
+        self.check_ranks()?;
+        if self.mpi.is_told() && !matches!(self.fabric, None | Some(FabricChoice::Mpi)) {
+            return Err(MeasureError::option(
+                "--mpi-lib or --mpi-of",
+                "the ranks do not speak by MPI",
+                "leave it out, or give --fabric mpi",
+            ));
+        }
+        match self.what {
+            What::Lockstep {
+                coupling,
+                dims,
+                bytes,
+                ..
+            } => check_lockstep(coupling, dims, bytes),
+            What::PingPong { pairs, most_bytes } => self.check_ping_pong(pairs, most_bytes),
+            What::MolecularDynamics {
+                particles, steps, ..
+            } => self.check_md(particles, steps),
+            What::Benchmark(benchmark) => self.check_benchmark(&benchmark),
+            What::Detour | What::FixedWork => self.check_local(),
+        }
+    }
+
+    /// Numbers of ranks to measure, of `size` that there are.
+    ///
+    /// # Errors
+    /// There are not as many ranks.
+    pub(crate) fn numbers(&self, size: u32) -> Result<Vec<u32>, MeasureError> {
+        if let Some(&most) = self.ranks.last() {
+            if most > size {
+                return Err(MeasureError::option(
+                    format!("--ranks {most}"),
+                    format!("there are {size}", size = counted(size, "rank")),
+                    "start more with the launcher, or give fewer",
+                ));
+            }
+            return Ok(self.ranks.clone());
+        }
+        if self.scaling.is_none() {
+            return Ok(vec![size]);
+        }
+        let mut numbers: Vec<u32> = (0..32)
+            .map(|power| 1_u32 << power)
+            .take_while(|&n| n < size)
+            .collect();
+        numbers.push(size);
+        Ok(numbers)
+    }
+
+    fn check_md(&self, particles: u64, steps: Option<u64>) -> Result<(), MeasureError> {
+        let least = particles_in(cells_for(0));
+        if !(least..=MOST_PARTICLES).contains(&particles) {
+            let next = format!("give {least} to {MOST_PARTICLES} per rank");
+            let option = format!("--particles {particles}");
+            return Err(MeasureError::option(option, "not possible", next));
+        }
+        if steps.is_some_and(|steps| !(2..=MOST_STEPS).contains(&steps)) {
+            let option = format!("--steps {}", steps.unwrap_or(0));
+            let next = format!("give 2 to {MOST_STEPS}, or --duration instead");
+            return Err(MeasureError::option(option, "not possible", next));
+        }
+        if self.scaling.is_some() {
+            let next = "measure one number of ranks at a time";
+            let reason = "not of molecular dynamics";
+            return Err(MeasureError::option("--scaling", reason, next));
+        }
+        Ok(())
+    }
+
+    fn check_benchmark(&self, benchmark: &Benchmark) -> Result<(), MeasureError> {
+        if let Benchmark::Halo(halo) = benchmark {
+            if let Err(next) = halo.check() {
+                let name = benchmark.to_string();
+                return Err(MeasureError::option(name, "not possible", next));
+            }
+        }
+        if self.scaling.is_some() {
+            let next = "measure one number of ranks at a time";
+            return Err(MeasureError::option(
+                "--scaling",
+                "not of a benchmark",
+                next,
+            ));
+        }
+        self.no_bundle("a benchmark")
+    }
+
+    fn check_ranks(&self) -> Result<(), MeasureError> {
+        let list: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+        let option = format!("--ranks {}", list.join(","));
+        if self.ranks.iter().any(|r| !(1..=MOST_RANKS).contains(r)) {
+            let next = format!("give numbers from 1 to {MOST_RANKS}");
+            return Err(MeasureError::option(option, "not a number of ranks", next));
+        }
+        if self.scaling.is_none() && self.ranks.len() > 1 {
+            return Err(MeasureError::option(
+                option,
+                "several numbers make a series",
+                "add --scaling weak or --scaling strong",
+            ));
+        }
+        if self.ranks.windows(2).any(|w| w[0] >= w[1]) {
+            let next = "give rising numbers, as in --ranks 1,2,4";
+            return Err(MeasureError::option(
+                option,
+                "the numbers do not rise",
+                next,
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_ping_pong(&self, pairs: Option<u32>, most_bytes: u64) -> Result<(), MeasureError> {
+        if pairs == Some(0) {
+            return Err(MeasureError::option(
+                "--pairs 0",
+                "there must be one",
+                "give 1 or more",
+            ));
+        }
+        if most_bytes > MOST_BYTES {
+            let next = format!("give at most {MOST_BYTES}");
+            let option = format!("--bytes {most_bytes}");
+            return Err(MeasureError::option(option, "too long a message", next));
+        }
+        if self.scaling.is_some() {
+            let next = "use --pairs for more ranks at a time";
+            return Err(MeasureError::option(
+                "--scaling",
+                "ping-pong is between pairs",
+                next,
+            ));
+        }
+        self.no_bundle("pingpong")
+    }
+
+    fn check_local(&self) -> Result<(), MeasureError> {
+        if self.scaling.is_some() || !self.ranks.is_empty() {
+            let next = "choose CPUs with --cpus";
+            let reason = "this measurement has no ranks";
+            return Err(MeasureError::option("--ranks or --scaling", reason, next));
+        }
+        if self
+            .fabric
+            .is_some_and(|choice| choice != FabricChoice::Threads)
+        {
+            let next = "leave --fabric out";
+            let reason = "this measurement sends no messages";
+            return Err(MeasureError::option("--fabric", reason, next));
+        }
+        self.no_bundle("this measurement")
+    }
+
+    fn no_bundle(&self, what: &str) -> Result<(), MeasureError> {
+        match self.output {
+            None => Ok(()),
+            Some(_) => Err(MeasureError::option(
+                "-o",
+                format!("{what} makes no bundle"),
+                "use --json, or `idlewave study` for a bundle with everything",
+            )),
+        }
+    }
+}
+
+fn check_lockstep(coupling: Coupling, dims: u32, bytes: Option<u64>) -> Result<(), MeasureError> {
+    if !(1..=3).contains(&dims) {
+        let option = format!("--dims {dims}");
+        return Err(MeasureError::option(
+            option,
+            "not a decomposition",
+            "give 1, 2 or 3",
+        ));
+    }
+    let Some(bytes) = bytes else {
+        return Ok(());
+    };
+    if coupling == Coupling::Barrier {
+        let option = format!("--bytes {bytes}");
+        let next = "leave it out, or measure allreduce";
+        return Err(MeasureError::option(
+            option,
+            "a barrier carries no values",
+            next,
+        ));
+    }
+    let (least, why) = match coupling {
+        Coupling::Neighbours | Coupling::Alltoall => {
+            (HEADER as u64, "every message says which it is")
+        }
+        Coupling::Barrier | Coupling::Allreduce | Coupling::Reduce => {
+            (8, "the values have 8 bytes each")
+        }
+    };
+    if (least..=MOST_BYTES).contains(&bytes) {
+        return Ok(());
+    }
+    let next = format!("give {least} to {MOST_BYTES}: {why}");
+    let option = format!("--bytes {bytes}");
+    Err(MeasureError::option(option, "not possible", next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange() -> MeasureOptions {
+        MeasureOptions::new(What::Lockstep {
+            coupling: Coupling::Neighbours,
+            dims: 1,
+            variant: ExchangeVariant::NonBlocking,
+            bytes: None,
+        })
+    }
+
+    fn refused(change: impl FnOnce(&mut MeasureOptions)) -> String {
+        let mut options = exchange();
+        change(&mut options);
+        let error = options.check().expect_err("cannot be carried out");
+        assert!(error.next_step().is_some(), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn the_usual_options_are_fine() {
+        exchange().check().expect("defaults");
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused_by_name() {
+        assert!(refused(|o| o.duration = Nanos::ZERO).contains("--duration"));
+        assert!(refused(|o| o.work = Nanos::ZERO).contains("--work"));
+        assert!(refused(|o| o.ranks = vec![0]).contains("--ranks 0"));
+        assert!(refused(|o| o.ranks = vec![1, 2]).contains("--ranks 1,2"));
+        assert!(
+            refused(|o| {
+                o.ranks = vec![2, 1];
+                o.scaling = Some(Scaling::Weak);
+            })
+            .contains("--ranks 2,1")
+        );
+        assert!(refused(|o| o.cpus = Some(CpuSet::new())).contains("--cpus"));
+        let lockstep = |dims, bytes| What::Lockstep {
+            coupling: Coupling::Neighbours,
+            dims,
+            variant: ExchangeVariant::NonBlocking,
+            bytes,
+        };
+        assert!(refused(|o| o.what = lockstep(4, None)).contains("--dims 4"));
+        assert!(refused(|o| o.what = lockstep(1, Some(8))).contains("--bytes 8"));
+        let barrier = What::Lockstep {
+            coupling: Coupling::Barrier,
+            dims: 1,
+            variant: ExchangeVariant::NonBlocking,
+            bytes: Some(8),
+        };
+        assert!(refused(|o| o.what = barrier).contains("no values"));
+        let mpi_of_threads = refused(|o| {
+            o.fabric = Some(FabricChoice::Threads);
+            o.mpi.library = Some("libmpi.so".into());
+        });
+        assert!(mpi_of_threads.contains("--mpi-lib"), "{mpi_of_threads}");
+        let pairs = |pairs| What::PingPong {
+            pairs,
+            most_bytes: 8,
+        };
+        assert!(refused(|o| o.what = pairs(Some(0))).contains("--pairs 0"));
+        assert!(
+            refused(|o| {
+                o.what = pairs(None);
+                o.output = Some("x".into());
+            })
+            .contains("-o")
+        );
+        let md = |particles, steps| What::MolecularDynamics {
+            particles,
+            steps,
+            energy_every: 0,
+            seed: 1,
+        };
+        assert!(refused(|o| o.what = md(10, None)).contains("--particles 10"));
+        assert!(refused(|o| o.what = md(u64::MAX, None)).contains("--particles"));
+        assert!(refused(|o| o.what = md(4_000, Some(1))).contains("--steps 1"));
+        assert!(
+            refused(|o| {
+                o.what = What::Detour;
+                o.ranks = vec![2];
+            })
+            .contains("no ranks")
+        );
+    }
+}

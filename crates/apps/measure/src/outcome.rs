@@ -1,0 +1,82 @@
+//! What a measurement gives to its caller.
+
+use crate::benchmark::BenchmarkOutcome;
+use crate::load::NodeLoad;
+use crate::local::LocalOutcome;
+use crate::lockstep::LockstepOutcome;
+use crate::md::MdOutcome;
+use crate::ping_pong::PingPongFindings;
+use crate::ranks::Ranks;
+use idlewave_units::Cpu;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Where it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Where {
+    /// What carried the messages.
+    pub fabric: String,
+    /// Host names.
+    pub nodes: Vec<String>,
+    /// CPU of each rank.
+    pub cpus: Vec<Cpu>,
+    /// Whether two ranks of a node share a CPU.
+    pub shared_cpus: bool,
+}
+
+impl Where {
+    /// This node, whose CPUs were measured without ranks.
+    pub(crate) fn of_node(node: &str, found: &LocalOutcome) -> Self {
+        Self {
+            fabric: "none".to_owned(),
+            nodes: vec![node.to_owned()],
+            cpus: found.cpus.iter().map(|c| c.cpu).collect(),
+            shared_cpus: false,
+        }
+    }
+
+    /// From what the ranks know.
+    pub(crate) fn of(ranks: &Ranks) -> Self {
+        let cpus: Vec<Cpu> = ranks.members.iter().map(|m| m.0).collect();
+        let mut places: Vec<_> = ranks.nodes.of_ranks().iter().zip(&cpus).collect();
+        places.sort();
+        let shared_cpus = places.windows(2).any(|w| w[0] == w[1]);
+        Self {
+            fabric: ranks.carrier.clone(),
+            nodes: ranks.nodes.names().to_vec(),
+            cpus,
+            shared_cpus,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Results {
+    /// Computation and meeting.
+    Lockstep(LockstepOutcome),
+    /// Messages back and forth.
+    PingPong(PingPongFindings),
+    /// Forces of a fluid in every step of every rank.
+    MolecularDynamics(Box<MdOutcome>),
+    /// A benchmark whose result was right.
+    Benchmark(BenchmarkOutcome),
+    /// Detours or quanta of every CPU.
+    Cpus(LocalOutcome),
+}
+
+/// A measurement with its results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Where.
+    pub place: Where,
+    /// How busy others kept each node meanwhile.
+    pub machine: Vec<NodeLoad>,
+    /// What.
+    pub results: Results,
+    /// Whether it was ended on request before its time.
+    pub interrupted: bool,
+    /// The bundle, if one was written.
+    pub bundle: Option<PathBuf>,
+}

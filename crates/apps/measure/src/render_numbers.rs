@@ -1,0 +1,18 @@
+//! Numbers that only these tables have.
+
+use idlewave_run::findings::Estimate;
+use idlewave_units::show::{percent, time};
+
+/// An estimate of nanoseconds, with half its interval as a share.
+pub fn with_interval(e: &Estimate) -> String {
+    let share = match e.value {
+        0.0 => 0.0,
+        value => (e.high - e.low) / 2.0 / value,
+    };
+    format!("{} +-{}", time(e.value), percent(share))
+}
+
+/// A dash stands for what was not measured.
+pub fn or_dash(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
+}

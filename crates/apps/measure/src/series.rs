@@ -1,0 +1,288 @@
+//! What a lockstep run of some ranks shows: warm-up, step, computation, exchange, prediction.
+
+use crate::rank_run::RankRecord;
+use idlewave_run::findings::{Estimate, WarmUp};
+use idlewave_run::{Coupling, WaitsFor};
+use idlewave_stats::{blocks, maximum, quantiles, warm_up};
+use idlewave_units::Nanos;
+use serde::Serialize;
+
+/// One lockstep run; times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SeriesFindings {
+    /// Ranks that took part.
+    pub ranks: u32,
+    /// Ranks along each dimension, for neighbour exchange.
+    pub sides: Vec<u32>,
+    /// Iterations of every rank.
+    pub iterations: u64,
+    /// How long the run took to settle, of the rank that took longest.
+    pub warm_up: WarmUp,
+    /// Iterations left out as warm-up.
+    pub skipped: u64,
+    /// Mean time of an iteration.
+    pub step: Estimate,
+    /// Median time of a computation, per rank.
+    pub compute: Vec<Estimate>,
+    /// Median time from the last arrival of those that a rank waits for to the end of its wait;
+    /// without [`one_clock`](Self::one_clock) the median of the shortest wait of every iteration.
+    pub exchange: Estimate,
+    /// Whether the ranks' clocks are one, or agree far better than the exchange is long.
+    pub one_clock: bool,
+    /// Bound of the error between the clocks of two ranks; zero on one node.
+    pub clock_error: Nanos,
+    /// Median time that a rank waits.
+    pub wait: Estimate,
+    /// Expected maximum of the computation times, one of each rank.
+    pub expected_compute: f64,
+    /// Predicted step: expected maximum plus median exchange. `None` where ranks do not wait for
+    /// each other.
+    pub predicted: Option<f64>,
+    /// Predicted over measured step, minus 1.
+    pub error: Option<f64>,
+    /// Speed-up per rank against the first run of a scaling series.
+    pub efficiency: Option<Estimate>,
+}
+
+/// Iterations to leave out: until the last rank has settled.
+pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
+    let mut worst = WarmUp {
+        settled_after: Some(Nanos::ZERO),
+        ratio: 1.0,
+    };
+    let mut skip = 0;
+    for record in records {
+        let steps: Vec<u64> = record
+            .begins
+            .windows(2)
+            .map(|w| w[1].saturating_sub(w[0]))
+            .collect();
+        let ends = record.begins.get(1..).unwrap_or(&[]);
+        let verdict = warm_up::verdict(ends, &steps);
+        match (verdict.settled_after, worst.settled_after) {
+            (None, Some(_)) => worst = verdict,
+            (Some(after), Some(most)) if after > most => {
+                let begin = record.begins.first().copied().unwrap_or(0);
+                skip = skip.max(record.begins.partition_point(|b| *b < begin + after.get()));
+                worst = verdict;
+            }
+            _ => {}
+        }
+    }
+    // A run that never settled has no beginning that could be told from the rest.
+    if worst.settled_after.is_none() {
+        skip = 0;
+    }
+    (worst, skip)
+}
+
+/// An exchange is taken from the times of several nodes where it is this often longer than their
+/// error.
+const FAR_ABOVE_ERROR: f64 = 10.0;
+
+/// What the records of all ranks show, with times on one clock within `clock_error`. `None` without
+/// an iteration that counts. Where the error is not far below the exchange, the shortest wait of an
+/// iteration is taken for it: that of the rank that came last.
+pub fn findings(
+    records: &[RankRecord],
+    coupling: Coupling,
+    sides: &[u32],
+    clock_error: Nanos,
+) -> Option<SeriesFindings> {
+    let ranks = records.len();
+    let iterations = records.iter().map(RankRecord::iterations).min()?;
+    let (warm_up, skipped) = warm_up_of(records);
+    let kept = skipped..iterations;
+    if kept.is_empty() {
+        return None;
+    }
+    let waits = WaitsFor::new(coupling, sides, ranks);
+    // Mean over the ranks, per iteration: none of them is faster than the others in the long run.
+    let steps: Vec<f64> = kept
+        .clone()
+        .map(|k| {
+            let sum: u64 = records
+                .iter()
+                .map(|r| r.begins[k + 1].saturating_sub(r.begins[k]))
+                .sum();
+            sum as f64 / ranks as f64
+        })
+        .collect();
+    let mean = blocks::mean(&steps, blocks::BLOCKS);
+    let mut computes: Vec<Vec<u64>> = Vec::with_capacity(ranks);
+    let (mut exchanges, mut waited) = (Vec::new(), Vec::new());
+    for (rank, record) in records.iter().enumerate() {
+        let times = |k: usize| (record.begins[k], record.arrivals[k], record.begins[k + 1]);
+        computes.push(
+            kept.clone()
+                .map(|k| times(k).1.saturating_sub(times(k).0))
+                .collect(),
+        );
+        for k in kept.clone() {
+            let (_, arrival, end) = times(k);
+            waited.push(end.saturating_sub(arrival));
+            let last = waits.of(rank).map(|r| records[r].arrivals[k]).max();
+            exchanges.push(end.saturating_sub(last.unwrap_or(arrival)));
+        }
+    }
+    let expected_compute = maximum::expected(&computes)?;
+    let mut exchange = quantiles::median(&exchanges);
+    let one_clock = exchange.value >= FAR_ABOVE_ERROR * clock_error.as_f64();
+    if !one_clock {
+        exchanges.clear();
+        let wait = |r: &RankRecord, k: usize| r.begins[k + 1].saturating_sub(r.arrivals[k]);
+        exchanges.extend(kept.map(|k| records.iter().map(|r| wait(r, k)).min().unwrap_or(0)));
+        exchange = quantiles::median(&exchanges);
+    }
+    let global = ranks == 1 || coupling != Coupling::Reduce;
+    let predicted = global.then_some(expected_compute + exchange.value);
+    Some(SeriesFindings {
+        ranks: ranks as u32,
+        sides: sides.to_vec(),
+        iterations: iterations as u64,
+        warm_up,
+        skipped: skipped as u64,
+        compute: computes.iter().map(|c| quantiles::median(c)).collect(),
+        wait: quantiles::median(&waited),
+        exchange,
+        one_clock,
+        clock_error,
+        expected_compute,
+        predicted,
+        error: predicted.map(|p| p / mean.mean - 1.0),
+        efficiency: None,
+        step: Estimate {
+            value: mean.mean,
+            low: mean.mean - mean.half_width,
+            high: mean.mean + mean.half_width,
+            n: steps.len() as u64,
+            method: "mean, batch means, 95 %".to_owned(),
+        },
+    })
+}
+
+/// Efficiency of `now` against `first`; the work per rank shrinks with the ranks if it is
+/// `divided`.
+///
+/// The relative half widths of both means are added in squares: the runs are independent.
+pub fn efficiency(first: &SeriesFindings, now: &SeriesFindings, divided: bool) -> Estimate {
+    let ratio = if divided {
+        f64::from(first.ranks) / f64::from(now.ranks)
+    } else {
+        1.0
+    };
+    let value = first.step.value * ratio / now.step.value;
+    let relative = |e: &Estimate| (e.high - e.value) / e.value;
+    let half = match first.ranks == now.ranks {
+        true => 0.0,
+        false => value * relative(&first.step).hypot(relative(&now.step)),
+    };
+    Estimate {
+        value,
+        low: value - half,
+        high: value + half,
+        n: now.step.n,
+        method: "ratio of means, propagated, 95 %".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks with these computations that wait for all, and 7 ns of exchange.
+    fn barrier(work: &[&[u64]]) -> Vec<RankRecord> {
+        let mut records = vec![RankRecord::default(); work.len()];
+        let mut begin = 1_000;
+        for k in 0..work[0].len() {
+            let end = begin + 7 + work.iter().map(|w| w[k]).max().unwrap_or(0);
+            for (record, w) in records.iter_mut().zip(work) {
+                record.begins.push(begin);
+                record.arrivals.push(begin + w[k]);
+            }
+            begin = end;
+        }
+        records.iter_mut().for_each(|r| r.begins.push(begin));
+        records
+    }
+
+    #[test]
+    fn step_exchange_and_prediction_are_hand_arithmetic() {
+        let records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
+        let found = findings(&records, Coupling::Barrier, &[], Nanos::ZERO).expect("iterations");
+        assert_eq!((found.ranks, found.iterations, found.skipped), (2, 4, 0));
+        // All four combinations of 10 and 20 once: steps of 17, 27, 27, 27.
+        assert_eq!(found.step.value, 24.5);
+        assert_eq!(found.exchange.value, 7.0);
+        assert_eq!(found.expected_compute, 17.5);
+        assert_eq!(found.predicted, Some(24.5));
+        assert_eq!(found.error, Some(0.0));
+    }
+
+    #[test]
+    fn the_exchange_is_the_shortest_wait_where_the_clocks_are_too_coarse_for_it() {
+        let mut records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
+        // The first rank's last rendezvous ends early for it.
+        records[0].begins[4] -= 3;
+        let of = |error| {
+            let error = Nanos::from_nanos(error);
+            findings(&records, Coupling::Barrier, &[], error).expect("iterations")
+        };
+        assert!(of(0).one_clock);
+        let coarse = of(1);
+        assert!(!coarse.one_clock);
+        // Of 7, 7, 7 and 4.
+        assert_eq!((coarse.exchange.value, coarse.exchange.n), (7.0, 4));
+        // The other clock 1000 ns ahead, within the error that is stated.
+        let other = &mut records[1];
+        for time in other.begins.iter_mut().chain(&mut other.arrivals) {
+            *time += 1_000;
+        }
+        let apart = findings(&records, Coupling::Barrier, &[], Nanos::from_nanos(1_000));
+        assert_eq!(apart.expect("iterations").exchange.value, 7.0);
+    }
+
+    #[test]
+    fn no_iteration_no_findings() {
+        assert!(findings(&[], Coupling::Barrier, &[], Nanos::ZERO).is_none());
+        assert!(
+            findings(
+                &[RankRecord::default()],
+                Coupling::Barrier,
+                &[],
+                Nanos::ZERO
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn the_warm_up_is_left_out_by_the_rule() {
+        // 50 ms at 40 us per step, then a second at 20 us, of one rank.
+        let mut record = RankRecord::default();
+        let mut now = 5_000;
+        for step in std::iter::repeat_n(40_000, 1_250).chain(std::iter::repeat_n(20_000, 50_000)) {
+            record.begins.push(now);
+            record.arrivals.push(now + step - 1_000);
+            now += step;
+        }
+        record.begins.push(now);
+        let found =
+            findings(&[record], Coupling::Neighbours, &[], Nanos::ZERO).expect("iterations");
+        assert!((1_250..1_600).contains(&found.skipped), "{}", found.skipped);
+        assert_eq!(found.step.value, 20_000.0);
+        assert_eq!(found.expected_compute, 19_000.0);
+    }
+
+    #[test]
+    fn efficiency_is_one_at_the_base_and_divides_the_work() {
+        let of = |work: &[&[u64]]| {
+            findings(&barrier(work), Coupling::Barrier, &[], Nanos::ZERO).expect("steps")
+        };
+        let one = of(&[&[93, 93]]);
+        let two = of(&[&[43, 43], &[43, 43]]);
+        assert_eq!(efficiency(&one, &one, true).value, 1.0);
+        assert_eq!(efficiency(&one, &two, true).value, 1.0);
+        assert_eq!(efficiency(&one, &two, false).value, 2.0);
+    }
+}

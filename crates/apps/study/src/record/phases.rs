@@ -1,0 +1,206 @@
+//! The parts of a study, one after the other.
+
+use crate::plan::{Plan, THRESHOLD};
+use idlewave_clock::{Calibration, Readings, monotonic_ns};
+use idlewave_run::{Coupling, Phase, PhaseKind};
+use idlewave_session::SessionError;
+use idlewave_session::{Current, Recording};
+use idlewave_units::{Cpu, Nanos};
+use idlewave_workloads::{detour, fixed_work, lockstep};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all parts need.
+pub struct Phases<'a> {
+    pub plan: &'a Plan,
+    pub readings: Readings,
+    /// Computation of one iteration, and its work in Fibonacci steps.
+    pub work: Nanos,
+    pub work_steps: u64,
+    /// Work of one fixed work quantum.
+    pub quantum_steps: u64,
+    pub calibration: Calibration,
+}
+
+impl Phases<'_> {
+    /// Runs all of them; stops in order between or inside them when the recording is over.
+    pub fn run(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
+        self.detours(recording)?;
+        if !recording.is_over() {
+            self.fixed_work(recording)?;
+        }
+        for coupling in [Coupling::Neighbours, Coupling::Barrier] {
+            if !recording.is_over() {
+                self.lockstep(recording, coupling)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cpus(&self) -> Vec<Cpu> {
+        self.plan.cpus.iter().collect()
+    }
+
+    /// Enters a phase with a provisional end, which is all there is if this process is killed.
+    fn begin(
+        &self,
+        recording: &mut Recording<'_>,
+        kind: PhaseKind,
+        duration: Duration,
+    ) -> Result<usize, SessionError> {
+        let begin_ns = monotonic_ns();
+        let end_ns = begin_ns + duration.as_nanos() as u64;
+        recording.out.manifest.phases.push(Phase {
+            kind,
+            begin_ns,
+            end_ns,
+        });
+        recording.out.save()?;
+        Ok(recording.out.manifest.phases.len() - 1)
+    }
+
+    fn detours(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
+        let cpus = self.cpus();
+        let duration = self.plan.detour;
+        recording.part(
+            "watching for detours on all CPUs",
+            Current {
+                duration,
+                ranks: false,
+                most: self.plan.share_of_size(duration),
+            },
+        );
+        let kind = PhaseKind::Detour {
+            threshold: THRESHOLD,
+            floor: Nanos::ZERO,
+            loops: Vec::new(),
+        };
+        let index = self.begin(recording, kind, duration)?;
+        let params = detour::Params {
+            cpus,
+            duration,
+            threshold: THRESHOLD,
+            phase: index as u32,
+        };
+        let halt = Arc::clone(&recording.halt);
+        let outcome = detour::run(
+            &params,
+            self.readings,
+            &mut self.calibration,
+            &halt,
+            recording,
+        )?;
+        let not_kept = outcome.loops.iter().map(|l| l.not_kept).sum();
+        let phase = &mut recording.out.manifest.phases[index];
+        phase.end_ns = monotonic_ns();
+        phase.kind = PhaseKind::Detour {
+            threshold: outcome.threshold,
+            floor: outcome.floor,
+            loops: outcome.loops,
+        };
+        recording.out.manifest.losses.enter(
+            "detours for which there was no room",
+            not_kept,
+            "they are in the stolen time but not in the classes and periods",
+            "measure fewer CPUs at a time with --cpus",
+        );
+        recording.phase_ended()
+    }
+
+    fn fixed_work(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
+        let cpus = self.cpus();
+        let duration = self.plan.fixed_work;
+        recording.part(
+            "timing the fixed work quantum on all CPUs",
+            Current {
+                duration,
+                ranks: false,
+                most: self.plan.share_of_size(duration),
+            },
+        );
+        let index = self.begin(
+            recording,
+            PhaseKind::FixedWork {
+                work_steps: self.quantum_steps,
+            },
+            duration,
+        )?;
+        let params = fixed_work::Params {
+            cpus,
+            duration,
+            work_steps: self.quantum_steps,
+            expected: self.plan.quantum.to_duration(),
+            phase: index as u32,
+        };
+        let halt = Arc::clone(&recording.halt);
+        let lost = fixed_work::run(&params, &mut self.calibration, &halt, recording)?;
+        recording.out.manifest.phases[index].end_ns = monotonic_ns();
+        recording.out.manifest.losses.enter(
+            "fixed work quanta for which there was no room",
+            lost,
+            "the slow-down rests on the others",
+            "measure fewer CPUs at a time with --cpus",
+        );
+        recording.phase_ended()
+    }
+
+    fn lockstep(
+        &mut self,
+        recording: &mut Recording<'_>,
+        coupling: Coupling,
+    ) -> Result<(), SessionError> {
+        let duration = self.plan.lockstep;
+        let what = format!("lockstep run: {}", coupling.name());
+        recording.part(
+            &what,
+            Current {
+                ranks: true,
+                duration,
+                most: self.plan.share_of_size(duration),
+            },
+        );
+        let kind = |iterations| PhaseKind::Lockstep {
+            coupling,
+            work_steps: self.work_steps,
+            work_target: self.work,
+            message_bytes: lockstep::MESSAGE_BYTES as u64,
+            sides: Vec::new(),
+            neighbourhood: Default::default(),
+            variant: idlewave_run::ExchangeVariant::NonBlocking,
+            ranks: None,
+            iterations,
+            threshold: THRESHOLD,
+        };
+        let index = self.begin(recording, kind(0), duration)?;
+        let params = lockstep::Params {
+            cpus: self.plan.rank_cpus.clone(),
+            pattern: lockstep::Pattern::of(coupling),
+            duration,
+            work_steps: self.work_steps,
+            work: self.work,
+            threshold: THRESHOLD,
+            max_iterations: self.plan.max_iterations,
+            phase: index as u32,
+        };
+        let halt = Arc::clone(&recording.halt);
+        let outcome = lockstep::run(&params, &mut self.calibration, &halt, recording)?;
+        let kind = kind(outcome.iterations);
+        let manifest = &mut recording.out.manifest;
+        let phase = &mut manifest.phases[index];
+        phase.kind = kind;
+        (phase.begin_ns, phase.end_ns) = (outcome.begin_ns, outcome.end_ns);
+        manifest.losses.enter(
+            "iterations for which there was no room",
+            outcome.lost_iterations,
+            "the lockstep run is explained up to the first of them",
+            "use fewer ranks, or more work per iteration",
+        );
+        manifest.losses.enter(
+            "gaps of ranks for which there was no room",
+            outcome.lost_gaps,
+            "hypervisor gaps among them count as unexplained",
+            "use fewer ranks",
+        );
+        recording.phase_ended()
+    }
+}

@@ -1,0 +1,74 @@
+//! How much a study writes, told before it is measured, and bounded.
+
+use crate::plan::Plan;
+use idlewave_session::ITERATION_BYTES;
+use idlewave_units::{Bytes, Nanos};
+
+/// Bytes that the table takes for one fixed work quantum.
+const QUANTUM: u64 = 9;
+/// Bytes of kernel trace and its tables for one second of a busy CPU: some 1,000 to 2,000 events.
+const TRACED_SECOND: u64 = 128 << 10;
+
+/// Bytes of findings, page and late steps.
+const FINDINGS: u64 = 2 << 20;
+
+/// What a run is expected to take on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// All of it, if every step takes no longer than its computation.
+    pub all: Bytes,
+    /// What one CPU adds in one minute.
+    pub cpu_minute: Bytes,
+}
+
+impl Size {
+    /// Of this plan, with `work` of computation in a step.
+    pub fn of(plan: &Plan, work: Nanos, traced: bool) -> Self {
+        let cpus = plan.cpus.len() as u64;
+        let steps = plan.lockstep.as_nanos() as u64 / work.get().max(1);
+        let iterations = steps.min(plan.max_iterations) * plan.rank_cpus.len() as u64;
+        let quanta = plan.fixed_work.as_nanos() as u64 / plan.quantum.get().max(1) * cpus;
+        let time = plan.detour + plan.fixed_work + 2 * plan.lockstep;
+        let trace = match traced {
+            true => (time.as_secs_f64() * TRACED_SECOND as f64) as u64 * cpus,
+            false => 0,
+        };
+        let recorded = 2 * iterations * ITERATION_BYTES + quanta * QUANTUM + trace;
+        let minutes = time.as_secs_f64() / 60.0 * cpus.max(1) as f64;
+        Self {
+            all: Bytes::new(recorded + FINDINGS),
+            cpu_minute: Bytes::new((recorded as f64 / minutes.max(1e-9)) as u64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StudyOptions;
+
+    fn size(cpus: &str, change: impl FnOnce(&mut StudyOptions)) -> Size {
+        let mut options = StudyOptions::default();
+        change(&mut options);
+        let allowed = cpus.parse().expect("a CPU list");
+        let plan = Plan::of(&options, &allowed).expect("a plan");
+        Size::of(&plan, options.work, options.trace)
+    }
+
+    #[test]
+    fn a_study_of_one_cpu_and_minute_takes_what_its_steps_take() {
+        let one = size("0", |o| o.duration = Nanos::from_secs(60));
+        // 36 s of steps of 20 us, 9 s of quanta of 20 us, 60 s of trace.
+        let expected = 1_800_000 * 26 + 450_000 * 9 + 60 * (128 << 10);
+        assert_eq!(one.cpu_minute.get(), expected);
+        assert_eq!(one.all.get(), expected + (2 << 20));
+    }
+
+    #[test]
+    fn longer_steps_and_no_trace_take_less() {
+        let all = size("0-1", |_| ()).all;
+        assert!(size("0-1", |o| o.work = Nanos::from_millis(1)).all < all);
+        assert!(size("0-1", |o| o.trace = false).all < all);
+        assert!(size("0-3", |_| ()).all > all);
+    }
+}

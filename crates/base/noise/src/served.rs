@@ -1,0 +1,161 @@
+//! The events that a CPU served, one by one: those that a [`Timeline`](crate::Timeline) serves
+//! before the work of its rank.
+
+use crate::events::{Event, Events};
+use crate::noise::Noise;
+use crate::stream::Place;
+
+/// A served event, in nanoseconds from the start of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Number of its source in the model.
+    pub source: u32,
+    /// When the CPU started to serve it: on arrival, or when the previous event ended.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+/// The events of a CPU that stop its rank completely, one after the other. Events that only slow
+/// the rank down are not included; they overlap the others.
+#[derive(Clone, Debug)]
+pub struct ServedEvents {
+    pending: Vec<(Events, Event)>,
+    /// When the CPU has served all events returned so far.
+    free: u64,
+}
+
+impl ServedEvents {
+    /// The events of a CPU from the start.
+    pub fn new(noise: &Noise, place: Place) -> Self {
+        let pending = noise
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.keeps == 0 && s.reaches(place))
+            .map(|(index, _)| {
+                let mut events = Events::new(noise, index, place);
+                let next = events.next(noise);
+                (events, next)
+            })
+            .collect();
+        ServedEvents { pending, free: 0 }
+    }
+
+    /// The next event that the CPU starts to serve before `until`. `None` if there is none; a later
+    /// `until` may change that. Events of length 0 are skipped.
+    pub fn next_before(&mut self, noise: &Noise, until: u64) -> Option<Served> {
+        loop {
+            // Of equal starts the first, as on the timeline.
+            let (events, next) = self.pending.iter_mut().min_by_key(|(_, next)| next.begin)?;
+            let begin = self.free.max(next.begin);
+            if begin >= until || next.begin == u64::MAX {
+                return None;
+            }
+            let served = Served {
+                source: next.source,
+                begin,
+                end: begin.saturating_add(next.length),
+            };
+            self.free = served.end;
+            *next = events.next(noise);
+            if served.begin < served.end {
+                return Some(served);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arrivals, Lengths, NoiseModel, Scope, Source, Timeline, Together};
+    use idlewave_run::SourceKind;
+    use proptest::prelude::*;
+
+    fn source(kind: SourceKind, arrivals: Arrivals, ns: u64) -> Source {
+        Source {
+            kind,
+            name: kind.label().to_owned(),
+            strikes: Scope::EachCpu,
+            together: Together::Alone,
+            cpus: None,
+            keeps: 0.0,
+            arrivals,
+            length: Some(Lengths::Fixed { ns }),
+            fit: None,
+        }
+    }
+
+    fn periodic(period_ns: u64, phase_ns: u64) -> Arrivals {
+        Arrivals::Periodic {
+            period_ns,
+            jitter_ns: 0,
+            phase_ns: Some(phase_ns),
+        }
+    }
+
+    fn noise(sources: Vec<Source>, seed: u64) -> Noise {
+        let model = NoiseModel {
+            sources,
+            ..NoiseModel::default()
+        };
+        Noise::new(&model, seed, 0, |_| true).unwrap()
+    }
+
+    #[test]
+    fn an_event_that_comes_while_another_is_served_waits_for_it() {
+        let noise = noise(
+            vec![
+                source(SourceKind::Irq, periodic(1_000, 100), 50),
+                source(SourceKind::Task, periodic(1_000, 120), 300),
+            ],
+            1,
+        );
+        let mut events = ServedEvents::new(&noise, noise.place(0));
+        let mut all = || {
+            let e = events.next_before(&noise, 1_150)?;
+            Some((e.source, e.begin, e.end))
+        };
+        let seen: Vec<_> = std::iter::from_fn(&mut all).collect();
+        assert_eq!(seen, [(0, 100, 150), (1, 150, 450), (0, 1_100, 1_150)]);
+        // The event that arrives at 1120 is served from 1150 on, which is not before 1150.
+        let next = events.next_before(&noise, 1_151).unwrap();
+        assert_eq!((next.source, next.begin, next.end), (1, 1_150, 1_450));
+    }
+
+    proptest! {
+        /// What a timeline charges to a computation is what the CPU served during it.
+        #[test]
+        fn a_timeline_and_its_events_agree(
+            seed: u64,
+            steps in proptest::collection::vec((0u64..3_000, 1u64..5_000), 1..30),
+        ) {
+            let noise = noise(vec![
+                source(SourceKind::Irq, Arrivals::Poisson { rate_per_s: 3e5 }, 400),
+                source(SourceKind::TimerTick, periodic(2_500, 70), 900),
+                source(SourceKind::Task, Arrivals::Poisson { rate_per_s: 1e5 }, 2_000),
+            ], seed);
+            let place = noise.place(0);
+            let mut timeline = Timeline::new(&noise, place);
+            let mut events = ServedEvents::new(&noise, place);
+            let mut served: Vec<Served> = Vec::new();
+            let mut now = 0;
+            for (waited, work) in steps {
+                let start = now + waited;
+                let mut charged = [0_u64; 3];
+                now = timeline.end(&noise, start, work, |c| charged[c.source as usize] += c.ns);
+                while let Some(event) = events.next_before(&noise, now) {
+                    prop_assert!(served.last().is_none_or(|l| l.end <= event.begin));
+                    served.push(event);
+                }
+                let mut within = [0_u64; 3];
+                for e in &served {
+                    within[e.source as usize] += e.end.min(now).saturating_sub(e.begin.max(start));
+                }
+                prop_assert_eq!(charged, within);
+                prop_assert_eq!(charged.iter().sum::<u64>(), now - start - work);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Names for what a process leaves outside its files when it is killed. The name tells whether the
+//! process is still alive.
+//!
+//! This is the only such mark: a bare PID could belong to another process in another PID namespace,
+//! or to a later one.
+
+use crate::pid_namespace::{PidNamespace, check_proc};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Identity of a process by which another one can tell whether it is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// PIDs are valid in this namespace only.
+    namespace: PidNamespace,
+    pid: u32,
+    /// Ticks after boot when the process started, since PIDs are reused.
+    start: u64,
+}
+
+impl Owner {
+    /// This process.
+    ///
+    /// # Errors
+    /// /proc is not mounted.
+    pub fn current() -> io::Result<Self> {
+        Self::of(std::process::id())
+    }
+
+    /// Another process of this PID namespace.
+    ///
+    /// # Errors
+    /// There is no such process, or /proc is not mounted.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        Ok(Self {
+            namespace: PidNamespace::current()?,
+            pid,
+            start: started(pid).ok_or(io::ErrorKind::NotFound)?,
+        })
+    }
+
+    /// `prefix-namespace-pid-start-number`; anything after it in a name is ignored.
+    pub fn name(&self, prefix: &str, number: u32) -> String {
+        format!(
+            "{prefix}-{}-{}-{}-{number}",
+            self.namespace.inode(),
+            self.pid,
+            self.start
+        )
+    }
+
+    /// The owner in a name made by [`name`](Self::name).
+    pub fn parse(prefix: &str, name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix(prefix)?.strip_prefix('-')?.split('-');
+        let mut next = || parts.next()?.parse::<u64>().ok();
+        let owner = Self {
+            namespace: PidNamespace::of_inode(next()?),
+            pid: u32::try_from(next()?).ok()?,
+            start: next()?,
+        };
+        next().map(|_number| owner)
+    }
+
+    /// Whether it belongs to this PID namespace and has ended. False for other namespaces and with
+    /// a /proc of another one, where this is unknown.
+    pub fn has_ended(&self) -> bool {
+        PidNamespace::current().is_ok_and(|own| own == self.namespace)
+            && started(self.pid) != Some(self.start)
+            && check_proc(Path::new("/")).is_ok()
+    }
+}
+
+/// Start time of a process in ticks after boot: field 22 of /proc/PID/stat (proc(5)). `None` if it
+/// has ended, including zombies: the first process of many containers does not reap them.
+pub fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name may contain anything but ends at the last parenthesis.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let time = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_its_owner() {
+        let owner = Owner {
+            namespace: PidNamespace::of_inode(4_026_531_836),
+            pid: 77,
+            start: 123_456,
+        };
+        assert_eq!(Owner::parse("a-b", &owner.name("a-b", 3)), Some(owner));
+    }
+
+    #[test]
+    fn names_of_others_are_not_taken_for_ours() {
+        for name in [
+            "trace",
+            "idlewave",
+            "idlewave-",
+            "idlewave-1-2-x-0",
+            "idlewave-1-2-3",
+            "idlewave-1-99999999999-3-0",
+        ] {
+            assert_eq!(Owner::parse("idlewave", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_one_with_another_start_time_does_not() {
+        let owner = Owner::current().expect("/proc is mounted");
+        assert!(!owner.has_ended());
+        let earlier = Owner {
+            start: owner.start + 1,
+            ..owner.clone()
+        };
+        assert!(earlier.has_ended());
+        let elsewhere = Owner {
+            namespace: PidNamespace::of_inode(1),
+            ..earlier
+        };
+        assert!(!elsewhere.has_ended(), "nothing is known of it");
+    }
+
+    #[test]
+    fn one_that_waits_to_be_collected_has_ended() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("it is there");
+        assert!(started(child.id()).is_some());
+        drop(child.stdin.take());
+        while started(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(fs::exists(format!("/proc/{}/stat", child.id())).expect("it is there"));
+        child.wait().expect("it is there");
+    }
+}

@@ -1,8 +1,0 @@
-//! What the kernel knows: trace instance, perf switch records, counters of /proc, the host sheet.
-
-pub mod capabilities;
-pub mod host;
-pub mod owner;
-pub mod perf;
-pub mod proc;
-pub mod tracefs;

@@ -1,0 +1,84 @@
+//! A switch from the context of one gang to that of another, both of one size, by the policies that
+//! copy; each with one frame per ring ("empty") and with all rings full. One turn is one switch.
+//! The caches are as the last switch left them: between two switches of a real gang its program has
+//! used them.
+//!
+//! Floor: reading and writing what is copied twice.
+
+use divan::Bencher;
+use idlewave_fabric::netctx::{Context, Header, Kind, Layout, Link, Policy};
+
+fn main() {
+    divan::main();
+}
+
+/// With this and two peers, powers of two fill their region but for some per cent.
+const PAYLOAD: usize = 1_000;
+const PEERS: u32 = 2;
+const KIB: [usize; 6] = [16, 64, 256, 1_024, 4_096, 16_384];
+
+/// Puts `frames` into each ring of a context.
+fn fill(mut context: Context<'_>, frames: u32) {
+    let gang = context.gang();
+    for peer in 0..PEERS {
+        if let Some(mut sender) = context.sender(peer) {
+            for _ in 0..frames {
+                assert!(sender.push(&[1; PAYLOAD], true));
+            }
+        }
+        if let Some(mut receiver) = context.receiver(peer) {
+            for sequence in 0..frames {
+                let link = Link {
+                    gang,
+                    epoch: 0,
+                    source: peer,
+                    destination: 0,
+                };
+                let header = Header {
+                    kind: Kind::End,
+                    link,
+                    sequence,
+                    limit: 0,
+                };
+                assert!(receiver.hear(&header, &[2; PAYLOAD]));
+            }
+        }
+    }
+}
+
+fn switch(bencher: Bencher, policy: Policy, kib: usize, full: bool) {
+    let layout = Layout::fit(kib << 10, PEERS, PAYLOAD).expect("a layout");
+    let mut region = vec![u64::MAX; layout.bytes() / 8];
+    let frames = if full { layout.slots() } else { 1 };
+    let mut saved = [0, 1].map(|gang| {
+        let mut saved = Vec::new();
+        fill(Context::begin(layout, &mut region, gang, 0), frames);
+        policy.save(layout, &mut region, &mut saved);
+        saved
+    });
+    let mut active = 1;
+    bencher.bench_local(|| {
+        policy.save(layout, &mut region, &mut saved[active]);
+        active = 1 - active;
+        policy.restore(layout, &mut region, &saved[active]);
+        (
+            saved[active].len(),
+            Context::of(layout, &mut region).epoch(),
+        )
+    });
+}
+
+#[divan::bench(args = KIB, sample_count = 200)]
+fn whole(bencher: Bencher, kib: usize) {
+    switch(bencher, Policy::Whole, kib, true);
+}
+
+#[divan::bench(args = KIB, sample_count = 200)]
+fn valid_empty(bencher: Bencher, kib: usize) {
+    switch(bencher, Policy::Valid, kib, false);
+}
+
+#[divan::bench(args = KIB, sample_count = 200)]
+fn valid_full(bencher: Bencher, kib: usize) {
+    switch(bencher, Policy::Valid, kib, true);
+}

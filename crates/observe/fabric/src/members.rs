@@ -1,0 +1,86 @@
+//! The ranks of a world within the world.
+
+use crate::{Delivery, FabricError};
+use idlewave_units::Rank;
+
+/// The place of `own` in `members`, of a world of `size` ranks; `None` if it is not among them.
+///
+/// # Errors
+/// The list is empty, or names a rank that does not exist or one twice: the same on all ranks.
+pub fn place_among(members: &[Rank], own: Rank, size: u32) -> Result<Option<u32>, FabricError> {
+    if members.is_empty() {
+        let rank = Rank::new(0);
+        return Err(FabricError::NoSuchRank { rank, size: 0 });
+    }
+    let mut seen = vec![false; size as usize];
+    for &rank in members {
+        match seen.get_mut(rank.get() as usize) {
+            None => return Err(FabricError::NoSuchRank { rank, size }),
+            Some(true) => return Err(FabricError::Twice { rank }),
+            Some(seen) => *seen = true,
+        }
+    }
+    let place = members.iter().position(|&rank| rank == own);
+    Ok(place.map(|place| place as u32))
+}
+
+/// A world within the world.
+pub struct Chosen {
+    /// The own rank in it.
+    pub place: u32,
+    /// Its ranks, as ranks of the whole world.
+    pub members: Vec<Rank>,
+}
+
+impl Chosen {
+    /// Its rank for one of the whole world; only members send.
+    fn within(&self, rank: Rank) -> Rank {
+        let place = self.members.iter().position(|&member| member == rank);
+        place.map_or(rank, |place| Rank::new(place as u32))
+    }
+
+    /// The rank of the whole world, of `size` ranks, for one of those that take part: the chosen
+    /// ones, or all.
+    ///
+    /// # Errors
+    /// There is no such rank among them.
+    pub fn resolve(chosen: Option<&Self>, rank: Rank, size: u32) -> Result<Rank, FabricError> {
+        let (found, size) = match chosen {
+            Some(chosen) => {
+                let found = chosen.members.get(rank.get() as usize).copied();
+                (found, chosen.members.len() as u32)
+            }
+            None => ((rank.get() < size).then_some(rank), size),
+        };
+        found.ok_or(FabricError::NoSuchRank { rank, size })
+    }
+
+    /// The result of a receive with the sender's rank among those that take part.
+    ///
+    /// # Errors
+    /// That of the receive.
+    pub fn heard(
+        chosen: Option<&Self>,
+        result: Result<Delivery, FabricError>,
+    ) -> Result<Delivery, FabricError> {
+        let Some(chosen) = chosen else {
+            return result;
+        };
+        match result {
+            Ok(Delivery { from, data }) => Ok(Delivery {
+                from: chosen.within(from),
+                data,
+            }),
+            Err(FabricError::TooLong {
+                from,
+                length,
+                capacity,
+            }) => Err(FabricError::TooLong {
+                from: chosen.within(from),
+                length,
+                capacity,
+            }),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The receiving end of a channel.
+
+use super::{DRAINED, End, FLUSHING, Phase, RUNNING, Ring, before};
+use crate::netctx::ChannelError;
+use crate::netctx::frame::{Header, Kind, Link};
+use bytemuck::{Pod, Zeroable};
+
+/// All that the receiving end knows beside the frames in its ring: plain words, as they lie in a
+/// context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct ReceiveState {
+    /// Frames received since the beginning, repetitions not counted.
+    count: u64,
+    end: End,
+    /// The next frame to come. Those from `taken` on lie in the ring.
+    expected: u32,
+    /// The next that the application takes.
+    taken: u32,
+    /// The limit last told to the sender.
+    granted: u32,
+    /// Where the sender's epoch ends; holds while the phase is not `RUNNING`.
+    last: u32,
+    answer_due: u32,
+    spare: u32,
+}
+
+impl ReceiveState {
+    /// A channel without a message whose first frame has the number `first`; the sender knows of
+    /// `credits` frames of space, the slots of the ring.
+    pub fn new(link: Link, first: u32, credits: u32) -> Self {
+        Self {
+            end: End::new(link),
+            expected: first,
+            taken: first,
+            granted: first.wrapping_add(credits),
+            ..Self::default()
+        }
+    }
+
+    /// The frames that lie in the ring: the first, and how many.
+    pub fn stored(&self) -> (u32, u32) {
+        (self.taken, self.expected.wrapping_sub(self.taken))
+    }
+
+    /// The next frame to come.
+    pub(in crate::netctx) fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// Where this end stands.
+    pub(in crate::netctx) fn phase(&self) -> Phase {
+        self.end.phase()
+    }
+
+    /// Frames received since the beginning, repetitions not counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whose messages these are.
+    pub fn link(&self) -> Link {
+        self.end.link()
+    }
+}
+
+/// The receiving end of a channel: its state and its ring, both lent by a context.
+#[derive(Debug)]
+pub struct Receiver<'a> {
+    state: &'a mut ReceiveState,
+    ring: Ring<'a>,
+}
+
+impl<'a> Receiver<'a> {
+    /// The end whose state and frames these are.
+    pub fn new(state: &'a mut ReceiveState, ring: Ring<'a>) -> Self {
+        Self { state, ring }
+    }
+
+    /// Where it stands.
+    pub fn phase(&self) -> Phase {
+        self.state.end.phase()
+    }
+
+    /// Its state.
+    pub fn state(&self) -> &ReceiveState {
+        self.state
+    }
+
+    /// Frames that the application may take.
+    pub fn waiting(&self) -> u32 {
+        self.state.stored().1
+    }
+
+    /// The first frame without a credit.
+    fn limit(&self) -> u32 {
+        self.state.taken.wrapping_add(self.ring.slots())
+    }
+
+    /// Takes a frame from the network; false if it is not one of this channel in this epoch, or
+    /// there is no space for it (the sender had no credit), and changes nothing.
+    pub fn hear(&mut self, header: &Header, payload: &[u8]) -> bool {
+        if header.kind.is_answer() || header.kind == Kind::Fail || header.link != self.state.link()
+        {
+            return false;
+        }
+        match header.kind {
+            Kind::Data | Kind::End if header.sequence == self.state.expected => {
+                let end = header.kind == Kind::End;
+                if self.waiting() >= self.ring.slots()
+                    || !self.ring.put(header.sequence, end, payload)
+                {
+                    return false;
+                }
+                self.state.expected = header.sequence.wrapping_add(1);
+                self.state.count = self.state.count.wrapping_add(1);
+            }
+            Kind::Flush if self.state.end.phase == RUNNING => {
+                self.state.end.phase = FLUSHING;
+                self.state.last = header.sequence;
+            }
+            // Repeated or too early: the answer tells where this end is.
+            _ => {}
+        }
+        if self.state.end.phase == FLUSHING && self.state.expected == self.state.last {
+            self.state.end.phase = DRAINED;
+        }
+        self.state.answer_due = 1;
+        true
+    }
+
+    /// The next answer to be put on the network; `None` if there is nothing to say now.
+    pub fn poll(&mut self) -> Option<Header> {
+        if std::mem::take(&mut self.state.answer_due) == 0 {
+            return None;
+        }
+        let limit = self.limit();
+        self.state.granted = limit;
+        let kind = match self.state.end.phase {
+            DRAINED => Kind::FlushAck,
+            _ => Kind::Ack,
+        };
+        Some(Header {
+            kind,
+            link: self.state.link(),
+            sequence: self.state.expected,
+            limit,
+        })
+    }
+
+    /// The oldest frame and whether it ends its message; `None` if none is there.
+    pub fn front(&mut self) -> Option<(&[u8], bool)> {
+        (self.waiting() > 0).then(|| self.ring.get(self.state.taken))
+    }
+
+    /// Frees the slot of the oldest frame, if there is one.
+    pub fn release(&mut self) {
+        if self.waiting() == 0 {
+            return;
+        }
+        self.state.taken = self.state.taken.wrapping_add(1);
+        self.tell_of_space();
+    }
+
+    /// Learns that frames were taken from the ring by somebody else, up to `taken`; false if that
+    /// cannot be, and nothing is changed.
+    pub(in crate::netctx) fn release_to(&mut self, taken: u32) -> bool {
+        let possible = !before(taken, self.state.taken) && !before(self.state.expected, taken);
+        if possible {
+            self.state.taken = taken;
+            self.tell_of_space();
+        }
+        possible
+    }
+
+    /// The next frame to come.
+    pub(in crate::netctx) fn expected(&self) -> u32 {
+        self.state.expected
+    }
+
+    /// Learns that frames were put into the ring by somebody else, up to `expected`: a rank of the
+    /// same node.
+    pub(in crate::netctx) fn expect(&mut self, expected: u32) {
+        self.state.expected = expected;
+    }
+
+    fn tell_of_space(&mut self) {
+        // Half of the space at a time: the sender goes on before it has used all, and not each
+        // frame is answered twice.
+        let news = self.limit().wrapping_sub(self.state.granted);
+        if news >= (self.ring.slots() / 2).max(1) {
+            self.state.answer_due = 1;
+        }
+    }
+
+    /// Goes on in a later epoch: after a switch, or when one was given up before all was drained.
+    ///
+    /// # Errors
+    /// The epoch is not later than its own.
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        self.state.end.resume(epoch)?;
+        self.state.last = 0;
+        // The sender may have missed the last answer of the old epoch, and space that was freed
+        // since.
+        self.state.answer_due = 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! The sending end of a channel.
+
+use super::{DRAINED, End, FLUSHING, Phase, RUNNING, Ring, before};
+use crate::netctx::ChannelError;
+use crate::netctx::frame::{Header, Kind, Link};
+use bytemuck::{Pod, Zeroable};
+
+/// All that the sending end knows beside the frames in its ring: plain words, as they lie in a
+/// context.
+///
+/// `acked <= next <= sent <= filled` in the order of numbers that wrap around: frames before
+/// `acked` were received, those up to `sent` were put on the network at least once, those up to
+/// `filled` wait in the ring.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct SendState {
+    /// Frames put on the network since the beginning, repetitions not counted.
+    count: u64,
+    end: End,
+    acked: u32,
+    /// The next to be put on the network: behind `sent` where frames are repeated.
+    next: u32,
+    sent: u32,
+    filled: u32,
+    /// The first frame without a credit.
+    limit: u32,
+    flush_due: u32,
+    probe_due: u32,
+    spare: u32,
+}
+
+impl SendState {
+    /// A channel without a message whose first frame has the number `first`; the receiver has
+    /// granted space for `credits` frames beforehand.
+    pub fn new(link: Link, first: u32, credits: u32) -> Self {
+        Self {
+            end: End::new(link),
+            acked: first,
+            next: first,
+            sent: first,
+            filled: first,
+            limit: first.wrapping_add(credits),
+            ..Self::default()
+        }
+    }
+
+    /// The frames that lie in the ring: the first, and how many.
+    pub fn stored(&self) -> (u32, u32) {
+        (self.acked, self.filled.wrapping_sub(self.acked))
+    }
+
+    /// The number of the next frame that comes into the ring.
+    pub(in crate::netctx) fn stored_end(&self) -> u32 {
+        self.filled
+    }
+
+    /// The oldest frame that the ring holds.
+    pub(in crate::netctx) fn acked(&self) -> u32 {
+        self.acked
+    }
+
+    /// Where this end stands.
+    pub(in crate::netctx) fn phase(&self) -> Phase {
+        self.end.phase()
+    }
+
+    /// Whether something in front of this mark goes as soon as it may: it was not sent, and the
+    /// receiver has room for it.
+    pub(in crate::netctx) fn will_send(&self, filled: u32) -> bool {
+        self.sent != filled && before(self.sent, self.limit)
+    }
+
+    /// Frames put on the network since the beginning, repetitions not counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whose messages these are.
+    pub fn link(&self) -> Link {
+        self.end.link()
+    }
+}
+
+/// The sending end of a channel: its state and its ring, both lent by a context.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    state: &'a mut SendState,
+    ring: Ring<'a>,
+}
+
+impl<'a> Sender<'a> {
+    /// The end whose state and frames these are.
+    pub fn new(state: &'a mut SendState, ring: Ring<'a>) -> Self {
+        Self { state, ring }
+    }
+
+    /// Where it stands.
+    pub fn phase(&self) -> Phase {
+        self.state.end.phase()
+    }
+
+    /// Its state.
+    pub fn state(&self) -> &SendState {
+        self.state
+    }
+
+    /// Frames that may be on the network: sent, and not known to be received.
+    pub fn in_flight(&self) -> u32 {
+        self.state.sent.wrapping_sub(self.state.acked)
+    }
+
+    /// Frames in the ring that were never sent.
+    pub fn waiting(&self) -> u32 {
+        self.state.filled.wrapping_sub(self.state.sent)
+    }
+
+    /// Frames for which the ring has room.
+    pub fn room(&self) -> u32 {
+        self.ring.slots().saturating_sub(self.state.stored().1)
+    }
+
+    /// The most bytes that a frame carries.
+    pub fn payload(&self) -> usize {
+        self.ring.payload()
+    }
+
+    /// The oldest frame that the ring holds.
+    pub(in crate::netctx) fn acked(&self) -> u32 {
+        self.state.acked
+    }
+
+    /// Puts one frame into the ring; false if there is no room, or it is longer than a frame can
+    /// be. In any phase: what is in the ring is not on the network.
+    pub fn push(&mut self, content: &[u8], end: bool) -> bool {
+        self.push_parts([content, &[]], end)
+    }
+
+    /// The same of a frame in two parts.
+    pub(in crate::netctx) fn push_parts(&mut self, parts: [&[u8]; 2], end: bool) -> bool {
+        if self.room() == 0 || !self.ring.put_parts(self.state.filled, end, parts) {
+            return false;
+        }
+        self.state.filled = self.state.filled.wrapping_add(1);
+        true
+    }
+
+    /// Learns that frames were put into the ring by somebody else, up to `filled`; false if that
+    /// cannot be, and nothing is changed.
+    pub(in crate::netctx) fn fill_to(&mut self, filled: u32) -> bool {
+        let state = &mut *self.state;
+        let possible =
+            !before(filled, state.filled) && filled.wrapping_sub(state.acked) <= self.ring.slots();
+        if possible {
+            state.filled = filled;
+        }
+        possible
+    }
+
+    /// Cuts the rest of a message, what is behind `*offset`, into frames as long as the ring has
+    /// room. True once all of it is in the ring; a message of no bytes is one frame.
+    pub fn push_message(&mut self, message: &[u8], offset: &mut usize) -> bool {
+        loop {
+            let rest = message.get(*offset..).unwrap_or_default();
+            let piece = &rest[..rest.len().min(self.payload())];
+            let end = piece.len() == rest.len();
+            if !self.push(piece, end) {
+                return false;
+            }
+            *offset += piece.len();
+            if end {
+                return true;
+            }
+        }
+    }
+
+    fn header(&self, kind: Kind, sequence: u32) -> Header {
+        Header {
+            kind,
+            link: self.state.link(),
+            sequence,
+            limit: 0,
+        }
+    }
+
+    fn may_inject(&self) -> bool {
+        let state = &*self.state;
+        state.end.phase == RUNNING && state.sent != state.filled && before(state.sent, state.limit)
+    }
+
+    /// The next frame to be put on the network; `None` if there is nothing to say now.
+    pub fn poll(&mut self) -> Option<(Header, &[u8])> {
+        if std::mem::take(&mut self.state.flush_due) != 0 {
+            return Some((self.header(Kind::Flush, self.state.sent), &[]));
+        }
+        if std::mem::take(&mut self.state.probe_due) != 0 {
+            return Some((self.header(Kind::Probe, self.state.sent), &[]));
+        }
+        let sequence = self.state.next;
+        if sequence == self.state.sent {
+            if !self.may_inject() {
+                return None;
+            }
+            self.state.sent = sequence.wrapping_add(1);
+            self.state.count = self.state.count.wrapping_add(1);
+        }
+        self.state.next = sequence.wrapping_add(1);
+        let mut header = self.header(Kind::Data, sequence);
+        let (content, end) = self.ring.get(sequence);
+        if end {
+            header.kind = Kind::End;
+        }
+        Some((header, content))
+    }
+
+    /// Takes an answer; false if it is not one to this channel in this epoch, and changes nothing.
+    pub fn hear(&mut self, header: &Header) -> bool {
+        let state = &mut *self.state;
+        let known = state.sent.wrapping_sub(state.acked);
+        let ours = header.kind.is_answer()
+            && header.link == state.link()
+            && header.sequence.wrapping_sub(state.acked) <= known;
+        if !ours {
+            // An answer that was overtaken tells nothing that is not known.
+            return false;
+        }
+        state.acked = header.sequence;
+        if before(state.next, state.acked) {
+            state.next = state.acked;
+        }
+        if before(state.limit, header.limit) {
+            state.limit = header.limit;
+        }
+        let flushed = header.kind == Kind::FlushAck && header.sequence == state.sent;
+        if flushed && state.end.phase == FLUSHING {
+            state.end.phase = DRAINED;
+            state.flush_due = 0;
+        }
+        true
+    }
+
+    /// What answers have told so far: the oldest frame without one, the first without a credit, and
+    /// the phase. A timer begins anew when it changes.
+    pub fn heard(&self) -> (u32, u32, Phase) {
+        (self.state.acked, self.state.limit, self.phase())
+    }
+
+    /// Whether something was said that must be said again if no answer comes.
+    pub fn wants_timer(&self) -> bool {
+        self.in_flight() > 0 || self.phase() == Phase::Flushing || self.is_starved()
+    }
+
+    /// Frames wait, all credits are used, and nothing is under way whose answer could bring more.
+    fn is_starved(&self) -> bool {
+        self.phase() == Phase::Running
+            && self.in_flight() == 0
+            && self.waiting() > 0
+            && !self.may_inject()
+    }
+
+    /// No answer came in time: says everything again that was not answered (go back N).
+    pub fn time_out(&mut self) {
+        self.state.probe_due = u32::from(self.is_starved());
+        self.state.flush_due = u32::from(self.phase() == Phase::Flushing);
+        self.state.next = self.state.acked;
+    }
+
+    /// Injects nothing new from here on, at the next frame even within a message, and flushes. Does
+    /// nothing unless it runs.
+    pub fn stop(&mut self) {
+        if self.state.end.phase == RUNNING {
+            self.state.end.phase = FLUSHING;
+            self.state.flush_due = 1;
+        }
+    }
+
+    /// Goes on in a later epoch: after a switch, or when one was given up before all was drained.
+    ///
+    /// # Errors
+    /// The epoch is not later than its own.
+    pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
+        let state = &mut *self.state;
+        state.end.resume(epoch)?;
+        // Frames and answers of the old epoch are refused from now on: whatever was under way is
+        // sent again.
+        state.next = state.acked;
+        (state.flush_due, state.probe_due) = (0, 0);
+        Ok(())
+    }
+}

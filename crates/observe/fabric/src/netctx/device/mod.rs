@@ -1,0 +1,94 @@
+//! A node's network as a device: memory in a file that the ranks of gangs, which are processes,
+//! share with the process that owns it and switches them.
+//!
+//! A rank puts frames into its send rings and takes them from its receive rings without asking
+//! anybody; the owner's thread does what the adapter of PM did: it numbers, sends, answers and
+//! repeats (as in SCore-D, SC'98). Ranks of one node put frames into each other's receive rings.
+//! There is no lock that a frozen or killed rank could hold. A word, the gate, says which gang may
+//! be inside; a rank says that it enters before it looks at the gate, and who switches closes the
+//! gate before it looks who is inside. So contexts are copied while nobody touches them, whether
+//! ranks are frozen meanwhile or only kept out.
+//!
+//! All ranks on a device are processes of one user, its owner's or the one that root has made it
+//! for: the file has mode 0600. A rank that goes astray breaks its own gang, and with contexts that
+//! are copied possibly others of that user; it does not break the owner, also if it shortens the
+//! file.
+
+mod attach;
+mod error;
+mod gang;
+mod memory;
+mod owner;
+mod pump;
+mod rank;
+mod shape;
+#[cfg(test)]
+mod switches;
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use super::policy::Policy;
+use idlewave_units::Nanos;
+use std::path::PathBuf;
+
+pub use crate::matching::Awaited;
+pub use attach::{At, Attachment, Idle, write_ticket};
+pub use error::DeviceError;
+pub use pump::{Device, Drained};
+pub use rank::RankPort;
+pub use waits::Doing;
+
+/// What a device is made for.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The file; it must not exist. In /dev/shm, or where else memory is. Beside it there is a
+    /// pipe, with `.bell` behind its name.
+    pub path: PathBuf,
+    /// The own node, by its number in [`Gang::nodes`].
+    pub node: u32,
+    /// The most gangs at a time, 1 to 64.
+    pub gangs: u32,
+    /// The most ranks of a gang on this node, 1 to 1,024.
+    pub places: u32,
+    /// The most ranks of a gang on all nodes, 1 to 1,024.
+    pub ranks: u32,
+    /// What a switch does with contexts.
+    pub policy: Policy,
+    /// Bytes of each context, from [`MIN_BYTES`](super::context::MIN_BYTES) to
+    /// [`MAX_BYTES`](super::context::MAX_BYTES). The same on all nodes: from it follows how many
+    /// frames may be under way.
+    pub context_bytes: usize,
+    /// After which time without an answer everything is said again.
+    pub timeout: Nanos,
+    /// The user whose processes the ranks are; `None`: this process's own. Root may name another
+    /// one.
+    pub user: Option<u32>,
+}
+
+impl Setup {
+    /// Node 0, 8 gangs of up to 64 ranks, all of them here if need be, resident contexts of 1 MiB,
+    /// 5 ms.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            node: 0,
+            gangs: 8,
+            places: 64,
+            ranks: 64,
+            policy: Policy::Resident,
+            context_bytes: 1 << 20,
+            timeout: Nanos::from_millis(5),
+            user: None,
+        }
+    }
+}
+
+/// A gang that is to be admitted; the same on all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gang {
+    /// Its number.
+    pub gang: u32,
+    /// By rank: the node. Ranks of a node are at its places in their order.
+    pub nodes: Vec<u32>,
+}

@@ -1,0 +1,341 @@
+//! A device with the thread that moves its frames, which sleeps while there is nothing to move.
+
+use super::memory::{Bell, wait_for};
+use super::owner::Owner;
+use super::shape::{Shape, Shared};
+use super::{DeviceError, Doing, Gang, Setup};
+use crate::netctx::Counts;
+use crate::netctx::talk::Traffic;
+use crate::netctx::transport::Transport;
+use idlewave_units::Nanos;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Between two looks at whether a gang is drained and its ranks are outside, which nobody tells.
+const LOOK: Duration = Duration::from_micros(100);
+
+/// After so many times, one after the other, that the bell rang and nothing was to be done, it is
+/// not heard for [`DEAF`]. A rank rings when it has put something in or made room, and may be a
+/// moment late for what was seen already.
+const ALARMS: u32 = 16;
+/// See [`ALARMS`].
+const DEAF: Duration = Duration::from_millis(1);
+
+/// How a wait for the network ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Whether nothing is under way, and no rank is within the device.
+    pub complete: bool,
+    /// Frames of the gang on this node so far.
+    pub counts: Counts,
+}
+
+/// What the thread and the owner share.
+struct Inner<T> {
+    owner: Mutex<Owner<T>>,
+    /// After each turn.
+    turned: Condvar,
+    bell: Bell,
+    ended: AtomicBool,
+    began: Instant,
+}
+
+impl<T: Transport> Inner<T> {
+    fn owner(&self) -> MutexGuard<'_, Owner<T>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos::from_nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    /// One turn; `alarms` are the false ones before it, one after the other.
+    fn turn(&self, alarms: u32) -> u32 {
+        let now = self.now();
+        let (waits, moved) = {
+            let mut owner = self.owner();
+            let before = owner.traffic();
+            owner.turn(now);
+            (owner.wait(now), owner.traffic() != before)
+        };
+        self.turned.notify_all();
+        let idle = waits.is_some() && !moved;
+        if idle && alarms >= ALARMS {
+            // Any process of the user can ring: with nothing to tell, it is not to have the time of
+            // this thread, which may be of real-time priority.
+            std::thread::sleep(DEAF);
+        }
+        // Where there is more to do nobody waits, and others get at the owner in between.
+        let (mut descriptors, longest) = waits.unwrap_or_default();
+        descriptors.push(self.bell.descriptor());
+        let ready = wait_for(&descriptors, longest);
+        self.bell.quiet();
+        let ended = |descriptor| {
+            let mut both = descriptors.iter().zip(&ready);
+            both.any(|(other, ready)| *ready && *other == descriptor)
+        };
+        self.owner().woke(ended);
+        match idle && ready.last() == Some(&true) {
+            true => alarms.saturating_add(1),
+            false => 0,
+        }
+    }
+}
+
+/// A node's network, for the process that switches gangs. Its thread has the scheduling of the one
+/// that makes it.
+///
+/// A switch is [`stop`](Self::stop), [`wait_drained`](Self::wait_drained) or
+/// [`is_drained`](Self::is_drained), perhaps freezing the processes, [`switch`](Self::switch) and
+/// [`resume`](Self::resume); each on all nodes before the next, but for the last two. Who freezes
+/// asks once more whether it is drained: a rank may have been frozen just as it was about to enter,
+/// and the switch must be given up then, on all nodes, before any of them switches. To give it up
+/// at any time before the switch is to thaw and [`resume`](Self::resume). If the device is dropped,
+/// its ranks fail as soon as they wait for anything.
+pub struct Device<T: Transport + 'static> {
+    inner: Arc<Inner<T>>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+}
+
+impl<T: Transport + 'static> Device<T> {
+    /// Makes it, without any gang.
+    ///
+    /// # Errors
+    /// There is such a file, no memory for it, or no thread; or there are no such devices.
+    pub fn new(setup: &Setup, transport: T) -> Result<Self, DeviceError> {
+        let shape = Shape::new(setup)?;
+        let shared = Shared::create(&setup.path, shape, setup.user)?;
+        let path = setup.path.clone();
+        let bell = Bell::create(&path, setup.user).inspect_err(|_| {
+            // Ours, and of no use.
+            let _ = std::fs::remove_file(&path);
+        })?;
+        let inner = Arc::new(Inner {
+            owner: Mutex::new(Owner::new(shared, transport, setup.policy, setup.timeout)),
+            turned: Condvar::new(),
+            bell,
+            ended: AtomicBool::new(false),
+            began: Instant::now(),
+        });
+        let mut device = Self {
+            inner,
+            thread: None,
+            path,
+        };
+        let inner = Arc::clone(&device.inner);
+        let pump = move || {
+            // Relaxed: nothing else is read because of it.
+            let mut alarms = 0;
+            while !inner.ended.load(Ordering::Relaxed) {
+                alarms = inner.turn(alarms);
+            }
+        };
+        let named = std::thread::Builder::new().name("netctx".to_owned());
+        let thread = named.spawn(pump).map_err(|source| DeviceError::File {
+            action: "start the thread of",
+            path: device.path.clone(),
+            source,
+        })?;
+        device.thread = Some(thread);
+        Ok(device)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Does something to the owner, and lets the thread have a look afterwards.
+    fn order<R>(&self, act: impl FnOnce(&mut Owner<T>) -> R) -> R {
+        let done = {
+            let mut owner = self.inner.owner();
+            let done = act(&mut owner);
+            owner.turn(self.inner.now());
+            done
+        };
+        self.inner.bell.ring();
+        done
+    }
+
+    /// Makes the contexts of a gang; before its ranks start. The gang that runs goes on.
+    ///
+    /// # Errors
+    /// It is there already, or there is no room for it.
+    pub fn admit(&self, gang: &Gang) -> Result<(), DeviceError> {
+        self.order(|owner| owner.admit(gang))
+    }
+
+    /// Forgets a gang. Ranks of it that still live fail.
+    ///
+    /// # Errors
+    /// There is no such gang, or it is the active one and not stopped.
+    pub fn dismiss(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.dismiss(gang))
+    }
+
+    /// The node of each rank of a gang.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn nodes(&self, gang: u32) -> Result<Vec<u32>, DeviceError> {
+        self.inner.owner().nodes(gang)
+    }
+
+    /// By place, the process of each rank of a gang that is here; `None` if it has not come yet. Of
+    /// one that dies before it comes only its parent learns, which then says so with
+    /// [`fail`](Self::fail).
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn processes(&self, gang: u32) -> Result<Vec<Option<u32>>, DeviceError> {
+        self.inner.owner().processes(gang)
+    }
+
+    /// The gang whose context is active; `None` before the first switch.
+    pub fn active(&self) -> Option<u32> {
+        self.inner.owner().active()
+    }
+
+    /// Lets the ranks of a gang put nothing more on the network, and keeps them out of the device.
+    /// Nothing if another one is active.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn stop(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.stop(gang))
+    }
+
+    /// Whether the active gang is stopped, its ranks are outside, and nothing of it is under way.
+    /// Of a gang that failed it is not asked what is under way.
+    pub fn is_drained(&self) -> bool {
+        self.order(|owner| owner.is_drained())
+    }
+
+    /// Sleeps until that is so, or `limit` is over. Then nothing is lost: the gang may be stopped
+    /// longer, or go on.
+    pub fn wait_drained(&self, limit: Duration) -> Drained {
+        let begin = Instant::now();
+        let mut owner = self.inner.owner();
+        loop {
+            let complete = owner.is_drained();
+            if complete || begin.elapsed() >= limit {
+                let counts = owner.counts();
+                return Drained { complete, counts };
+            }
+            let waited = self.inner.turned.wait_timeout(owner, LOOK);
+            owner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Frames of the active gang on this node so far, each once. Of all nodes together as many came
+    /// in as went out exactly when nothing is under way.
+    pub fn counts(&self) -> Counts {
+        self.inner.owner().counts()
+    }
+
+    /// What the ranks of the active gang do that are here: its number, and rank by rank. `None` if
+    /// it is not stopped and drained. If it is so on all nodes at one moment, this is the state of
+    /// the gang at that moment: nothing is under way.
+    pub fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
+        self.inner.owner().doing()
+    }
+
+    /// Makes the context of a gang the active one and gives the bytes that were copied. The gang
+    /// does not run before [`resume`](Self::resume). Sleeps up to `limit` until ranks have left
+    /// that were about to enter when the gate was closed.
+    ///
+    /// # Errors
+    /// There is no such gang; or the active one is not stopped, or a rank of it is within the
+    /// device, perhaps because it was frozen there: nothing is changed.
+    pub fn switch(&self, gang: u32, limit: Duration) -> Result<usize, DeviceError> {
+        let begin = Instant::now();
+        loop {
+            match self.order(|owner| owner.switch(gang)) {
+                Err(DeviceError::Inside { .. }) if begin.elapsed() < limit => {
+                    std::thread::sleep(LOOK);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Lets the active gang run, in an epoch that must be the same on all nodes: after a switch, or
+    /// to give one up.
+    ///
+    /// # Errors
+    /// No gang is active, or the epoch is not later than the one that it was in.
+    pub fn resume(&self, epoch: u64) -> Result<(), DeviceError> {
+        self.order(|owner| owner.resume(epoch))
+    }
+
+    /// Whether a rank of a gang failed or was killed, here or elsewhere: the waits of all others
+    /// end then.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn has_failed(&self, gang: u32) -> Result<bool, DeviceError> {
+        self.inner.owner().has_failed(gang)
+    }
+
+    /// Ends the waits of a gang's ranks on all nodes: for one that lost a rank.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn fail(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.fail(gang))
+    }
+
+    /// Fails a gang whose ranks do not leave the device though they had the time to, and waits for
+    /// them no more.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn abandon(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.abandon(gang))
+    }
+
+    /// A rank of the active gang that is within the device, as it says.
+    pub fn within(&self) -> Option<u32> {
+        self.inner.owner().within()
+    }
+
+    /// Takes the network away from a gang: the waits of its ranks end, with
+    /// [`FabricError::NetworkGone`](crate::FabricError::NetworkGone) here and as if a rank had
+    /// failed on other nodes.
+    ///
+    /// # Errors
+    /// There is no such gang.
+    pub fn withdraw(&self, gang: u32) -> Result<(), DeviceError> {
+        self.order(|owner| owner.withdraw(gang))
+    }
+
+    /// Frames that the node has seen.
+    pub fn traffic(&self) -> Traffic {
+        self.inner.owner().traffic()
+    }
+}
+
+impl<T: Transport + 'static> Drop for Device<T> {
+    fn drop(&mut self) {
+        self.inner.ended.store(true, Ordering::Relaxed);
+        self.inner.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // It has no result, and whether it panicked does not matter any more.
+            let _ = thread.join();
+        }
+        self.inner.owner().end();
+        // What is not removed is noticed by whoever makes the next one.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(Bell::path(&self.path));
+    }
+}
+
+impl<T: Transport + 'static> std::fmt::Debug for Device<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "network device {}", self.path.display())
+    }
+}

@@ -1,0 +1,424 @@
+//! A rank's side of a device: into the rings and out of them, while its gang may.
+
+use super::DeviceError;
+use super::attach::{Attachment, Idle};
+use super::gang::rouse;
+use super::memory::Bell;
+use super::shape::{FAILED, RUNS, Seat, Shared, WITHDRAWN, places};
+use super::waits::Doing;
+use crate::FabricError;
+use crate::netctx::Layout;
+use crate::netctx::piece::{PREFIX, header, prefix};
+use crate::piece::{Header, Piece, Pieces};
+use idlewave_sys::futex::sleep_on;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::Duration;
+
+/// The longest sleep: what would wake a rank may die before it does.
+const LONGEST: Duration = Duration::from_millis(10);
+/// Turns after which a waiting rank lets another one run.
+const TURNS_BEFORE_YIELD: u32 = 16;
+/// Turns of a wait before a rank sleeps that may.
+const TURNS_BEFORE_SLEEP: u32 = 200;
+/// Spinning turns, of all waits together, between two looks at whether the owner of the device
+/// lives: ranks of one node could go on without it for long, each wait a short one.
+const TURNS_PER_LOOK: u32 = 1 << 16;
+/// The same for tests of a program that does something else in between: they may be milliseconds
+/// apart, and a look costs some 0.3 us.
+const TESTS_PER_LOOK: u32 = 64;
+
+/// A rank that is attached to a device.
+pub struct RankPort {
+    rings: Rings,
+    idle: Idle,
+    /// What the word to sleep on was when it was said that this rank sleeps.
+    announced: Option<u32>,
+    /// Whether the owner of the device is gone.
+    orphaned: bool,
+    /// Tests since it was last looked whether it is.
+    tests: u32,
+    /// Turns of waits since it was last looked whether the owner lives.
+    turns: u32,
+    /// What its seat says that it waits for.
+    waits: u64,
+}
+
+/// The rings that a rank uses.
+pub struct Rings {
+    shared: Shared,
+    bell: Bell,
+    slot: u32,
+    /// What the gate says while the gang runs.
+    ticket: u32,
+    /// The own place.
+    place: u32,
+    rank: u32,
+    layout: Layout,
+    /// By rank: the node.
+    nodes: Vec<u32>,
+    /// By rank: the place, of those on this node.
+    near: Vec<Option<u32>>,
+    open: bool,
+    /// Whether anything was put or taken since it is within the device.
+    moved: bool,
+    /// Whether the owner has something to do.
+    kick: bool,
+    /// Places whose ranks may wait for what was done.
+    wake: Vec<u32>,
+}
+
+impl RankPort {
+    pub(in crate::netctx) fn new(attachment: &Attachment) -> Result<Self, DeviceError> {
+        let (path, gang) = attachment.device()?;
+        let refused = |reason: String| DeviceError::Attach {
+            gang,
+            rank: attachment.rank,
+            reason,
+        };
+        let shared = Shared::open(&path)?;
+        let bell = Bell::open(&path)?;
+        let slot = shared.slot_of(gang).ok_or(DeviceError::NoSuchGang(gang))?;
+        let nodes = shared.nodes(slot);
+        let size = nodes.len() as u32;
+        if size != attachment.size {
+            let reason = format!("the gang has {size} ranks, not {}", attachment.size);
+            return Err(refused(reason));
+        }
+        let here = places(&nodes, shared.shape.node);
+        let place = here.iter().position(|rank| *rank == attachment.rank);
+        let place = place.ok_or_else(|| refused("it is not on this node".to_owned()))? as u32;
+        let payload = shared.entry(slot).payload.load(Ordering::Relaxed) as usize;
+        let layout = Layout::fit(shared.shape.context_bytes, size, payload)?;
+        let mut near = vec![None; nodes.len()];
+        for (place, rank) in (0..).zip(&here) {
+            near[*rank as usize] = Some(place);
+        }
+        let seat = shared.seat(slot, place);
+        let own = std::process::id();
+        // The seat is taken once: what another process left in the rings is not for this one.
+        let taken = seat
+            .process
+            .compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed);
+        if let Err(other) = taken {
+            return Err(refused(format!("process {other} is, or was")));
+        }
+        // The owner notices the end of this process from now on.
+        bell.ring();
+        Ok(Self {
+            rings: Rings {
+                bell,
+                slot,
+                ticket: shared.entry(slot).ticket.load(Ordering::Relaxed),
+                place,
+                rank: attachment.rank,
+                layout,
+                nodes,
+                near,
+                open: false,
+                moved: false,
+                kick: false,
+                wake: Vec::new(),
+                shared,
+            },
+            idle: attachment.idle,
+            announced: None,
+            orphaned: false,
+            tests: 0,
+            turns: 0,
+            waits: 0,
+        })
+    }
+
+    fn seat(&self) -> &Seat {
+        self.rings.seat()
+    }
+
+    /// Whether the gang may be within the device; if so it is until [`leave`](Self::leave).
+    fn enter(&mut self) {
+        let gate = &self.rings.shared.front().gate.0;
+        let own = self.rings.ticket;
+        self.rings.open = false;
+        // Who waits at a closed gate must not look as if it were inside.
+        if gate.load(Ordering::Relaxed) != own {
+            return;
+        }
+        let inside = &self.rings.seat().inside;
+        // SeqCst on both words, here and where the gate is closed: either this rank sees the gate
+        // closed, or who closed it sees this rank inside.
+        inside.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let open = gate.load(Ordering::SeqCst) == own;
+        if !open {
+            inside.store(0, Ordering::Release);
+        }
+        self.rings.open = open;
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::take(&mut self.rings.open) {
+            return;
+        }
+        if std::mem::take(&mut self.rings.moved) && self.waits != 0 {
+            // Before it is outside: who finds it there reads that it may have what it waited for.
+            self.waits = 0;
+            self.seat().waits.store(0, Ordering::Release);
+        }
+        // Release: whoever sees this rank outside sees what it did inside.
+        self.seat().inside.store(0, Ordering::Release);
+        let kick = std::mem::take(&mut self.rings.kick);
+        if !kick && self.rings.wake.is_empty() {
+            return;
+        }
+        // Marks were stored before, and these words are read behind them: one of the two sides sees
+        // the other.
+        fence(Ordering::SeqCst);
+        let rings = &mut self.rings;
+        let asleep = &rings.shared.front().asleep.0;
+        if kick && asleep.load(Ordering::SeqCst) != 0 && asleep.swap(0, Ordering::SeqCst) != 0 {
+            rings.bell.ring();
+        }
+        for place in rings.wake.drain(..) {
+            let seat = rings.shared.seat(rings.slot, place);
+            if seat.sleeping.load(Ordering::SeqCst) != 0 {
+                rouse(seat);
+            }
+        }
+    }
+
+    /// Sleeps until something comes; the first time it is only said, and looked again.
+    fn doze(&mut self) {
+        let seat = self.rings.shared.seat(self.rings.slot, self.rings.place);
+        match self.announced {
+            Some(seen) => {
+                sleep_on(&seat.wake, seen, LONGEST);
+                self.orphaned = !self.rings.bell.is_heard();
+            }
+            None => seat.sleeping.store(1, Ordering::SeqCst),
+        }
+        self.announced = Some(seat.wake.load(Ordering::SeqCst));
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Rings {
+    fn seat(&self) -> &Seat {
+        self.shared.seat(self.slot, self.place)
+    }
+
+    fn put_far(&mut self, to: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+        let marks = self.shared.marks(self.slot, self.place, to);
+        let filled = marks.rank.filled.load(Ordering::Relaxed);
+        // Acquire: the owner has read what was in the slot.
+        let acked = marks.other.acked.load(Ordering::Acquire);
+        if filled.wrapping_sub(acked) >= self.layout.slots() {
+            return None;
+        }
+        let own = (self.slot, self.place);
+        let ring = self.shared.ring(self.layout, own, (to, 0));
+        ring?.put_parts(filled, end, parts).then_some(())?;
+        // Release: whoever sees the mark sees the slot.
+        let next = filled.wrapping_add(1);
+        marks.rank.filled.store(next, Ordering::Release);
+        self.kick = true;
+        Some(())
+    }
+
+    fn put_near(&mut self, place: u32, parts: [&[u8]; 2], end: bool) -> Option<()> {
+        let marks = self.shared.marks(self.slot, place, self.rank);
+        let expected = marks.other.expected.load(Ordering::Relaxed);
+        // Acquire: the rank has read what was in the slot.
+        let taken = marks.rank.taken.load(Ordering::Acquire);
+        if expected.wrapping_sub(taken) >= self.layout.slots() {
+            return None;
+        }
+        let theirs = (self.slot, place);
+        let ring = self.shared.ring(self.layout, theirs, (self.rank, 1));
+        ring?.put_parts(expected, end, parts).then_some(())?;
+        // Release: whoever sees the mark sees the slot.
+        let next = expected.wrapping_add(1);
+        marks.other.expected.store(next, Ordering::Release);
+        self.seat().near.fetch_add(1, Ordering::Relaxed);
+        self.note(place);
+        Some(())
+    }
+
+    /// The rank of a place may wait for what was done.
+    fn note(&mut self, place: u32) {
+        if place != self.place && !self.wake.contains(&place) {
+            self.wake.push(place);
+        }
+    }
+}
+
+impl Pieces for Rings {
+    fn size(&self) -> u32 {
+        self.layout.peers()
+    }
+
+    fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize> {
+        if !self.open {
+            return None;
+        }
+        let piece = &rest[..rest.len().min(self.layout.payload() - PREFIX)];
+        let end = piece.len() == rest.len();
+        let parts = [&prefix(tag, message)[..], piece];
+        match self.near.get(to as usize).copied().flatten() {
+            Some(place) => self.put_near(place, parts, end)?,
+            None => self.put_far(to, parts, end)?,
+        }
+        self.moved = true;
+        Some(piece.len())
+    }
+
+    fn take<R>(&mut self, from: u32, read: impl FnOnce(Header, &dyn Piece) -> R) -> Option<R> {
+        let mut read = Some(read);
+        while self.open {
+            let marks = self.shared.marks(self.slot, self.place, from);
+            let taken = marks.rank.taken.load(Ordering::Relaxed);
+            // Acquire: the slots in front of the mark are as they were filled.
+            let expected = marks.other.expected.load(Ordering::Acquire);
+            let there = expected.wrapping_sub(taken);
+            if there == 0 || there > self.layout.slots() {
+                return None;
+            }
+            let own = (self.slot, self.place);
+            let content = self
+                .shared
+                .ring(self.layout, own, (from, 1))?
+                .content(taken);
+            // A frame that is too short for a piece is forged: it must not keep the next one back.
+            let done = header(&content).and_then(|header| Some(read.take()?(header, &content)));
+            // Release: the slot was read before.
+            let next = taken.wrapping_add(1);
+            marks.rank.taken.store(next, Ordering::Release);
+            self.moved = true;
+            match self.near.get(from as usize).copied().flatten() {
+                Some(place) => self.note(place),
+                // As often as the owner tells the sender of space.
+                None => self.kick |= next % (self.layout.slots() / 2).max(1) == 0,
+            }
+            if done.is_some() {
+                return done;
+            }
+        }
+        None
+    }
+}
+
+impl RankPort {
+    /// The own rank.
+    pub(in crate::netctx) fn rank(&self) -> u32 {
+        self.rings.rank
+    }
+
+    /// Ranks of the gang.
+    pub(in crate::netctx) fn size(&self) -> u32 {
+        self.rings.layout.peers()
+    }
+
+    /// The node of a rank, by any number.
+    pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
+        let node = self.rings.nodes.get(rank as usize);
+        node.copied().unwrap_or(self.rings.shared.shape.node)
+    }
+
+    /// Does `act` with the rings, and tells whether the gang runs: nothing goes in or out while it
+    /// does not.
+    pub(in crate::netctx) fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
+        self.enter();
+        let open = self.rings.open;
+        let done = act(&mut self.rings);
+        self.leave();
+        (done, open)
+    }
+
+    /// One turn of a wait: the `turn`-th, from 1. `runs` is what the last [`reach`](Self::reach)
+    /// told.
+    pub(in crate::netctx) fn rest(&mut self, turn: u32, runs: bool) {
+        if turn == 1 && self.announced.take().is_some() {
+            self.seat().sleeping.store(0, Ordering::Relaxed);
+        }
+        self.turns += 1;
+        if !runs || self.turns >= TURNS_PER_LOOK {
+            self.turns = 0;
+            self.orphaned = !self.rings.bell.is_heard();
+        }
+        if !runs {
+            let gate = &self.rings.shared.front().gate.0;
+            let seen = gate.load(Ordering::Relaxed);
+            if seen != self.rings.ticket {
+                sleep_on(gate, seen, LONGEST);
+            }
+            return;
+        }
+        match self.idle {
+            Idle::Sleep if turn >= TURNS_BEFORE_SLEEP => self.doze(),
+            Idle::Yield | Idle::Sleep if turn % TURNS_BEFORE_YIELD == 0 => {
+                // It may be milliseconds until this rank runs again.
+                self.turns += TURNS_PER_LOOK / 64;
+                std::thread::yield_now();
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+
+    /// What this rank is about to wait for, told before each turn of a wait in which nothing moved.
+    pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
+        let word = what.word();
+        if word != self.waits {
+            self.waits = word;
+            // Release: whoever reads it sees what was put and taken before.
+            self.seat().waits.store(word, Ordering::Release);
+        }
+    }
+
+    /// A test that nobody waits in: now and then it looks whether the owner lives, as waits do.
+    pub(in crate::netctx) fn tested(&mut self) {
+        self.tests += 1;
+        if self.tests >= TESTS_PER_LOOK {
+            self.tests = 0;
+            self.orphaned = !self.rings.bell.is_heard();
+        }
+    }
+
+    /// Why the gang cannot go on; `None` if it can.
+    pub(in crate::netctx) fn failure(&self) -> Option<FabricError> {
+        let rings = &self.rings;
+        let entry = rings.shared.entry(rings.slot);
+        // Relaxed: nothing else is read because of it.
+        let read = |word: &AtomicU32| word.load(Ordering::Relaxed);
+        match read(&entry.failed) {
+            RUNS if self.orphaned || read(&entry.ticket) != rings.ticket => {
+                Some(FabricError::NetworkGone)
+            }
+            RUNS => None,
+            WITHDRAWN => Some(FabricError::NetworkGone),
+            _ => Some(FabricError::PeerFailed),
+        }
+    }
+
+    /// A rank of the gang failed.
+    pub(in crate::netctx) fn fail(&self) {
+        let entry = self.rings.shared.entry(self.rings.slot);
+        if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
+            return;
+        }
+        entry.failed.store(FAILED, Ordering::Relaxed);
+        for place in self.rings.near.iter().flatten() {
+            rouse(self.rings.shared.seat(self.rings.slot, *place));
+        }
+        // The owner tells the other nodes.
+        self.rings.bell.ring();
+    }
+}
+
+impl Drop for RankPort {
+    fn drop(&mut self) {
+        let entry = self.rings.shared.entry(self.rings.slot);
+        let ours = entry.ticket.load(Ordering::Relaxed) == self.rings.ticket;
+        // Of a rank that panics the owner learns by its end.
+        if ours && !std::thread::panicking() {
+            self.seat().left.store(1, Ordering::Release);
+        }
+    }
+}

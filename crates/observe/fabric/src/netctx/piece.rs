@@ -1,0 +1,37 @@
+//! Pieces of messages as frames of a channel carry them.
+
+use super::channel::Content;
+use crate::piece::{Header, Piece};
+
+/// In front of each piece: tag of its message (4 bytes) and length of the message (8).
+pub(super) const PREFIX: usize = 12;
+
+/// What is in front of a piece.
+pub(super) fn prefix(tag: u32, message: u64) -> [u8; PREFIX] {
+    let mut prefix = [0; PREFIX];
+    prefix[..4].copy_from_slice(&tag.to_le_bytes());
+    prefix[4..].copy_from_slice(&message.to_le_bytes());
+    prefix
+}
+
+/// What is in front of a piece in its frame; `None` if the frame is none of ours, though its
+/// checksum is right.
+pub(super) fn header(frame: &Content<'_>) -> Option<Header> {
+    let [a, b, c, d, message @ ..] = frame.first::<PREFIX>()?;
+    Some(Header {
+        tag: u32::from_le_bytes([a, b, c, d]),
+        message: u64::from_le_bytes(message),
+        piece: (frame.len() - PREFIX) as u32,
+    })
+}
+
+/// A piece where it lies, behind its prefix.
+impl Piece for Content<'_> {
+    fn len(&self) -> usize {
+        Content::len(self) - PREFIX
+    }
+
+    fn append_to(&self, data: &mut Vec<u8>) {
+        Content::append_to(self, PREFIX, data);
+    }
+}

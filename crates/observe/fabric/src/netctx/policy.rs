@@ -1,0 +1,110 @@
+//! How the contexts of several gangs share one network, in three ways with one protocol before and
+//! after.
+//!
+//! What is switched is the same, so their times compare: all of the region is copied (SCore-D's
+//! first way), or only what means something (as ParPar copies only valid packets; Etsion and
+//! Feitelson 2001), or every gang has a region and one word says which is meant (SCore-D, SC'98).
+
+use super::channel::Ring;
+use super::context::{Layout, ends};
+use super::words::Words;
+
+/// What a switch does with contexts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Copies the whole region of the old gang out and that of the new one in.
+    Whole,
+    /// Copies the ends of the channels, and the frames that wait in rings.
+    Valid,
+    /// Copies nothing: each gang has a region of its own.
+    Resident,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Whole, Self::Valid, Self::Resident];
+
+    /// Replaces `saved` by what the context in a region must have back; the region is at least as
+    /// long as its layout.
+    pub fn save(self, layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
+        let (front, rings) = region.split_at_mut(layout.rings() / 8);
+        self.save_parts(layout, front, Words::of(rings), saved);
+    }
+
+    /// Gives the context of a region back what was saved of it.
+    pub fn restore(self, layout: Layout, region: &mut [u64], saved: &[u64]) {
+        let (front, rings) = region.split_at_mut(layout.rings() / 8);
+        self.restore_parts(layout, front, Words::of(rings), saved);
+    }
+
+    /// [`save`](Self::save) of a context in two parts: what is in front of its rings, and all that
+    /// is behind.
+    pub(super) fn save_parts(
+        self,
+        layout: Layout,
+        front: &[u64],
+        behind: Words<'_>,
+        saved: &mut Vec<u64>,
+    ) {
+        saved.clear();
+        if self != Self::Resident {
+            saved.extend_from_slice(front);
+        }
+        match self {
+            Self::Whole => behind
+                .part(0, layout.bytes() / 8 - front.len())
+                .append_to(saved),
+            Self::Valid => each_ring(layout, front, behind, |ring, (first, count)| {
+                for i in 0..count {
+                    ring.save(first.wrapping_add(i), saved);
+                }
+            }),
+            Self::Resident => {}
+        }
+    }
+
+    /// [`restore`](Self::restore) of a context in two parts.
+    pub(super) fn restore_parts(
+        self,
+        layout: Layout,
+        front: &mut [u64],
+        behind: Words<'_>,
+        saved: &[u64],
+    ) {
+        if self == Self::Resident {
+            return;
+        }
+        let (ends, mut frames) = saved.split_at(front.len());
+        front.copy_from_slice(ends);
+        match self {
+            Self::Whole => behind.fill(frames),
+            Self::Valid => each_ring(layout, front, behind, |mut ring, (first, count)| {
+                for i in 0..count {
+                    frames = ring.refill(first.wrapping_add(i), frames);
+                }
+            }),
+            Self::Resident => {}
+        }
+    }
+}
+
+/// Of each ring, in order, with the frames that wait in it: the first, and how many.
+fn each_ring(
+    layout: Layout,
+    front: &[u64],
+    rings: Words<'_>,
+    mut act: impl FnMut(Ring<'_>, (u32, u32)),
+) {
+    let stored = ends(layout, front)
+        .1
+        .iter()
+        .flat_map(|pair| [pair.send.stored(), pair.receive.stored()]);
+    let words = layout.ring_bytes() / 8;
+    for (at, (first, count)) in stored.enumerate() {
+        if let Some(ring) = Ring::at(rings.part(at * words, words), layout.payload()) {
+            // A rank that went astray may have told any numbers.
+            let count = count.min(ring.slots());
+            act(ring, (first, count));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Words of memory that other processes may change at any moment, whoever they are: loaded and
+//! stored one by one, and never borrowed.
+//!
+//! A `&[u8]` promises the compiler that nobody writes there, so it may load a length again after it
+//! was checked. What is here is loaded once, into memory of the caller's own, and checked there.
+//! Loads and stores are relaxed atomics, plain moves on every processor: what orders them are the
+//! marks and the gate beside them.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a word.
+const WORD: usize = 8;
+
+/// Words one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    begin: NonNull<u64>,
+    count: usize,
+    lent: PhantomData<&'a AtomicU64>,
+}
+
+impl<'a> Words<'a> {
+    /// Those of a slice.
+    pub fn of(words: &'a mut [u64]) -> Self {
+        Self {
+            begin: NonNull::from(&mut *words).cast(),
+            count: words.len(),
+            lent: PhantomData,
+        }
+    }
+
+    /// Those of memory that others use as well.
+    ///
+    /// # Safety
+    /// `count` words from `begin` on stay mapped for `'a`, and nobody in this process has a
+    /// reference to them other than to atomics.
+    pub(super) unsafe fn at(begin: NonNull<u64>, count: usize) -> Self {
+        Self {
+            begin,
+            count,
+            lent: PhantomData,
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(self) -> usize {
+        self.count
+    }
+
+    /// `count` of them from `first` on.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub(super) fn part(self, first: usize, count: usize) -> Self {
+        let end = first.checked_add(count);
+        assert!(end.is_some_and(|end| end <= self.count), "words of these");
+        Self {
+            // SAFETY: within the words, as was just checked.
+            begin: unsafe { self.begin.add(first) },
+            count,
+            lent: PhantomData,
+        }
+    }
+
+    fn all(self) -> &'a [AtomicU64] {
+        // SAFETY: as many words stay mapped for 'a, aligned, and are atomics to everybody.
+        unsafe { std::slice::from_raw_parts(self.begin.cast().as_ptr(), self.count) }
+    }
+
+    /// One word.
+    pub(super) fn load(self, at: usize) -> u64 {
+        self.all()[at].load(Ordering::Relaxed)
+    }
+
+    /// Changes one word.
+    pub(super) fn store(self, at: usize, word: u64) {
+        self.all()[at].store(word, Ordering::Relaxed);
+    }
+
+    /// Appends all words to `to`.
+    pub(super) fn append_to(self, to: &mut Vec<u64>) {
+        to.extend(self.all().iter().map(|word| word.load(Ordering::Relaxed)));
+    }
+
+    /// Replaces the first words by `from`, as many as there are.
+    pub(super) fn fill(self, from: &[u64]) {
+        for (word, value) in self.all().iter().zip(from) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends `length` bytes from `skip` on to `to`, or as many as there are.
+    pub(super) fn append_bytes(self, skip: usize, length: usize, to: &mut Vec<u8>) {
+        let length = length.min((self.count * WORD).saturating_sub(skip));
+        if length == 0 {
+            return;
+        }
+        let (first, within) = (skip / WORD, skip % WORD);
+        let words = self.all();
+        to.reserve(length + WORD);
+        // The first word from its middle on, then whole ones.
+        let head = words[first].load(Ordering::Relaxed).to_ne_bytes();
+        let front = length.min(WORD - within);
+        to.extend_from_slice(&head[within..within + front]);
+        let whole = (length - front) / WORD;
+        let begin = to.len();
+        let room = to.spare_capacity_mut();
+        for (word, place) in words[first + 1..]
+            .iter()
+            .zip(room.chunks_exact_mut(WORD))
+            .take(whole)
+        {
+            let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            place.copy_from_slice(&bytes.map(std::mem::MaybeUninit::new));
+        }
+        // SAFETY: room for more than these was reserved, and each of them was just written.
+        unsafe { to.set_len(begin + whole * WORD) };
+        let rest = length - front - whole * WORD;
+        if rest > 0 {
+            let last = words[first + 1 + whole].load(Ordering::Relaxed);
+            to.extend_from_slice(&last.to_ne_bytes()[..rest]);
+        }
+    }
+
+    /// Stores bytes from the first word on, one part behind the other; what is left of the last
+    /// word is zeros.
+    ///
+    /// # Panics
+    /// They are more than there is room for.
+    pub(super) fn store_bytes(self, parts: [&[u8]; 2]) {
+        let mut at = 0;
+        let mut open = [0; WORD];
+        let mut filled = 0;
+        for part in parts {
+            let mut part = part;
+            if filled > 0 {
+                let (more, rest) = part.split_at(part.len().min(WORD - filled));
+                open[filled..filled + more.len()].copy_from_slice(more);
+                filled += more.len();
+                if filled < WORD {
+                    continue;
+                }
+                self.store(at, u64::from_ne_bytes(open));
+                (at, part) = (at + 1, rest);
+            }
+            let whole = part.chunks_exact(WORD);
+            let (count, rest) = (whole.len(), whole.remainder());
+            for (word, bytes) in self.all()[at..][..count].iter().zip(whole) {
+                let bytes = bytes.first_chunk().copied().unwrap_or_default();
+                word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+            }
+            at += count;
+            open[..rest.len()].copy_from_slice(rest);
+            filled = rest.len();
+        }
+        if filled > 0 {
+            open[filled..].fill(0);
+            self.store(at, u64::from_ne_bytes(open));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_come_out_as_they_went_in(
+            first in proptest::collection::vec(any::<u8>(), 0..20),
+            second in proptest::collection::vec(any::<u8>(), 0..40),
+            skip in 0_usize..70,
+            length in 0_usize..70,
+        ) {
+            let all = [&first[..], &second].concat();
+            let mut memory = vec![u64::MAX; all.len().div_ceil(WORD) + 1];
+            let words = Words::of(&mut memory);
+            words.store_bytes([&first, &second]);
+            let mut padded = all.clone();
+            padded.resize(all.len().next_multiple_of(WORD), 0);
+            padded.extend([0xFF; WORD]);
+            let mut out = vec![9];
+            words.append_bytes(skip, length, &mut out);
+            let skip = skip.min(padded.len());
+            let end = (skip + length).min(padded.len());
+            prop_assert_eq!(&out[1..], &padded[skip..end]);
+        }
+    }
+}

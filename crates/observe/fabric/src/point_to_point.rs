@@ -1,0 +1,117 @@
+//! Messages from one rank to another.
+
+use crate::FabricError;
+use idlewave_units::Rank;
+
+/// Tells apart messages between the same two ranks. Below [`Tag::RESERVED`]: MPI promises no more
+/// than 32,767 tags, and the last ones carry collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag(pub u32);
+
+impl Tag {
+    /// The first tag that is not the user's.
+    pub const RESERVED: u32 = 32_512;
+}
+
+/// What a receive delivered.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The sender.
+    pub from: Rank,
+    /// The message in the buffer that was given to the receive, cut to its length.
+    pub data: Vec<u8>,
+}
+
+/// One rank's sends and receives.
+///
+/// Waiting calls take a hook that is called on every turn of the wait: a measuring rank watches its
+/// clock there, so that a wait hides no gap.
+pub trait PointToPoint {
+    /// A send under way.
+    type Sending;
+    /// A receive under way.
+    type Receiving;
+
+    /// The own rank.
+    fn rank(&self) -> Rank;
+    /// Number of ranks.
+    fn size(&self) -> u32;
+
+    /// Starts to send `data`; the buffer comes back from [`finish_send`](Self::finish_send).
+    ///
+    /// # Errors
+    /// The rank does not exist, or another rank failed.
+    fn start_send(
+        &mut self,
+        to: Rank,
+        tag: Tag,
+        data: Vec<u8>,
+    ) -> Result<Self::Sending, FabricError>;
+
+    /// Starts to receive a message of at most `capacity` bytes from one rank, or from any if `from`
+    /// is `None`. `buffer` is where it goes; its content is dropped, its memory kept.
+    ///
+    /// # Errors
+    /// The rank does not exist, or another rank failed.
+    fn start_receive(
+        &mut self,
+        from: Option<Rank>,
+        tag: Tag,
+        capacity: usize,
+        buffer: Vec<u8>,
+    ) -> Result<Self::Receiving, FabricError>;
+
+    /// Moves messages on and tells whether this send is complete.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn is_sent(&mut self, sending: &Self::Sending) -> Result<bool, FabricError>;
+
+    /// Moves messages on and tells whether this receive is complete.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn is_received(&mut self, receiving: &Self::Receiving) -> Result<bool, FabricError>;
+
+    /// Waits for a send and gives its buffer back.
+    ///
+    /// # Errors
+    /// Another rank failed.
+    fn finish_send(
+        &mut self,
+        sending: Self::Sending,
+        hook: &mut impl FnMut(),
+    ) -> Result<Vec<u8>, FabricError>;
+
+    /// Waits for a receive.
+    ///
+    /// # Errors
+    /// The message was longer than the receive's capacity, or another rank failed.
+    fn finish_receive(
+        &mut self,
+        receiving: Self::Receiving,
+        hook: &mut impl FnMut(),
+    ) -> Result<Delivery, FabricError>;
+
+    /// Sends to one rank and receives from another without blocking in between; `buffer` is where
+    /// the message goes.
+    ///
+    /// # Errors
+    /// A rank does not exist, the message was longer than `capacity`, or another rank failed.
+    #[allow(clippy::too_many_arguments)]
+    fn send_receive(
+        &mut self,
+        to: Rank,
+        data: Vec<u8>,
+        from: Rank,
+        tag: Tag,
+        capacity: usize,
+        buffer: Vec<u8>,
+        hook: &mut impl FnMut(),
+    ) -> Result<(Vec<u8>, Delivery), FabricError> {
+        let receiving = self.start_receive(Some(from), tag, capacity, buffer)?;
+        let sending = self.start_send(to, tag, data)?;
+        let delivery = self.finish_receive(receiving, hook)?;
+        Ok((self.finish_send(sending, hook)?, delivery))
+    }
+}

@@ -1,0 +1,423 @@
+//! The timeline of one CPU: who had it, and what interrupted whom.
+//!
+//! Traces have holes, and not all of them are reported by the ring buffer. A switch away from a
+//! thread that was not running, or an event recorded while another thread ran than the last switch
+//! said, is such a hole. What was open is then closed at the last event that bears witness to it,
+//! marked as not certain and counted; the stretch up to the next witness belongs to nobody. One
+//! stretch is known better: an idle CPU on which a thread was just woken turns to it at once.
+
+use crate::event::{Comm, Event, Handler};
+use crate::markers::Markers;
+use crate::names::{SourceBook, TaskBook};
+use idlewave_run::tables::{
+    Burst, Bursts, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups, end_reason,
+};
+use idlewave_run::{SourceKind, Table};
+use idlewave_units::{Cpu, NodeId, Pid};
+
+/// Handlers open at once; more than this is damage (hardware nests interrupts, softirqs and NMIs
+/// four deep at most).
+const MAX_DEPTH: usize = 32;
+/// Rows of one nest of handlers held back until it is complete. A nest that never ends is damage.
+const MAX_NEST: usize = 4096;
+
+/// Rows not yet written.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) bursts: Bursts,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) migrations: Migrations,
+}
+
+/// What did not fit together on one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Misfits {
+    /// Another thread ran than the trace said, without reported loss.
+    pub(crate) holes: u64,
+    /// Handlers entered and not left.
+    pub(crate) unmatched_entries: u64,
+    /// Handlers left and not entered, except at the start of the trace.
+    pub(crate) unmatched_exits: u64,
+    /// Events earlier than the one before them.
+    pub(crate) backwards: u64,
+}
+
+/// Where a timeline puts what it finds.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) rows: Rows,
+    pub(crate) sources: SourceBook,
+    pub(crate) tasks: TaskBook,
+    pub(crate) markers: Markers,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    pid: Pid,
+    comm: Option<Comm>,
+    begin_ns: u64,
+    certain: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    handler: Handler,
+    /// Its row in the nest.
+    row: usize,
+}
+
+/// State machine of one CPU.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    node: NodeId,
+    cpu: Cpu,
+    /// Where the burst begins that the first event finds running; `None` after a loss.
+    begin_ns: Option<u64>,
+    last_ns: u64,
+    running: Option<Running>,
+    open: Vec<Open>,
+    nest: Vec<Interrupt>,
+    wake: Option<Wakeup>,
+    /// The thread woken last on this CPU to run on it, since the last switch.
+    woken: Option<Pid>,
+    /// Whether an exit may belong to an entry before the trace, or before a hole.
+    cut_entries: bool,
+    pub(crate) misfits: Misfits,
+}
+
+impl Timeline {
+    /// A CPU whose recording began at `begin_ns`.
+    pub(crate) fn new(node: NodeId, cpu: Cpu, begin_ns: u64) -> Self {
+        Self {
+            node,
+            cpu,
+            begin_ns: Some(begin_ns),
+            last_ns: 0,
+            running: None,
+            open: Vec::new(),
+            nest: Vec::new(),
+            wake: None,
+            woken: None,
+            cut_entries: true,
+            misfits: Misfits::default(),
+        }
+    }
+
+    /// Takes the next event; `by` is the thread that ran when it was recorded.
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        time_ns: u64,
+        by: Option<Pid>,
+        event: Event<'_>,
+        sink: &mut Sink,
+    ) {
+        let now = if time_ns < self.last_ns {
+            self.misfits.backwards += 1;
+            self.last_ns
+        } else {
+            time_ns
+        };
+        let witness = match (by, event) {
+            (_, Event::Switch { prev, .. }) => Some(prev),
+            (by, _) => by,
+        };
+        if let Some(pid) = witness {
+            match self.running {
+                Some(running) if running.pid == pid => {}
+                _ => self.find_running(pid, now, sink),
+            }
+        }
+        let before = self.last_ns;
+        self.last_ns = now;
+        let pid = witness.or(self.running.map(|r| r.pid));
+        if self.wake.is_some() {
+            self.settle_wake(event, sink);
+        }
+        match event {
+            Event::Switch {
+                prev,
+                prev_comm,
+                prev_state,
+                next,
+                next_comm,
+            } => {
+                self.misfits.unmatched_entries += self.open.len() as u64;
+                self.abandon_open(now, sink);
+                self.cut_entries = false;
+                self.woken = None;
+                let comm = prev_comm.or(self.running.and_then(|r| r.comm));
+                sink.tasks.see(prev, comm, now);
+                self.close_burst(now, reason(prev_state), true, sink);
+                self.running = Some(Running {
+                    pid: next,
+                    comm: next_comm,
+                    begin_ns: now,
+                    certain: true,
+                });
+            }
+            Event::Enter { handler, name } => {
+                let source = sink.sources.number(handler, name);
+                self.enter(handler, source, pid, now, sink);
+            }
+            Event::Leave { handler } => self.leave(handler, now, sink),
+            Event::Wake {
+                pid: woken,
+                comm,
+                cpu,
+            } => {
+                sink.tasks.see(woken, comm, now);
+                if let Some(waker) = pid {
+                    self.wake = Some(Wakeup {
+                        node: self.node,
+                        time_ns: now,
+                        cpu: self.cpu,
+                        waker,
+                        pid: woken,
+                        target_cpu: cpu,
+                    });
+                }
+            }
+            Event::Migrate { pid, from, to } => sink.rows.migrations.push(Migration {
+                node: self.node,
+                time_ns: now,
+                pid,
+                from,
+                to,
+            }),
+            Event::Fork {
+                parent,
+                child,
+                comm,
+            } => sink.tasks.born(child, parent, comm, now),
+            Event::Nmi { duration } => {
+                let source = sink.sources.enter(SourceKind::Nmi, "NMI".to_owned());
+                // Nothing else can have been recorded on this CPU since it began.
+                let begin = duration.map(|d| now.saturating_sub(d).max(before));
+                self.point(source, pid, begin.unwrap_or(now), begin.is_some(), sink);
+            }
+            Event::Fault => {
+                let source = sink
+                    .sources
+                    .enter(SourceKind::PageFault, "page fault".to_owned());
+                self.point(source, pid, now, false, sink);
+            }
+        }
+    }
+
+    /// Events were lost after the last one.
+    pub(crate) fn lose(&mut self, sink: &mut Sink) {
+        self.break_off(sink);
+        self.begin_ns = None;
+        self.woken = None;
+    }
+
+    /// The trace of this CPU ends, at `end_ns` if that is known.
+    pub(crate) fn end(&mut self, end_ns: Option<u64>, sink: &mut Sink) {
+        self.abandon_open(self.last_ns, sink);
+        self.push_wake(sink);
+        self.see_running(sink);
+        let end = end_ns.unwrap_or(self.last_ns).max(self.last_ns);
+        self.close_burst(end, end_reason::UNKNOWN, false, sink);
+    }
+
+    /// Closes all that is open at the last event.
+    fn break_off(&mut self, sink: &mut Sink) {
+        self.abandon_open(self.last_ns, sink);
+        self.push_wake(sink);
+        self.see_running(sink);
+        self.close_burst(self.last_ns, end_reason::UNKNOWN, false, sink);
+        self.cut_entries = true;
+    }
+
+    /// The event at `now` finds `pid` running, which is not whom the trace said.
+    #[cold]
+    fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
+        if let Some(before) = self.running {
+            self.misfits.holes += 1;
+            self.misfits.unmatched_entries += self.open.len() as u64;
+            self.break_off(sink);
+            // The idle task runs only while nobody else can.
+            if before.pid == Pid::IDLE && self.woken == Some(pid) {
+                self.begin_ns = Some(self.last_ns);
+            }
+            self.woken = None;
+        }
+        self.running = Some(Running {
+            pid,
+            comm: None,
+            begin_ns: self.begin_ns.take().map_or(now, |begin| begin.min(now)),
+            certain: false,
+        });
+    }
+
+    /// Names the thread that nobody saw leave.
+    fn see_running(&mut self, sink: &mut Sink) {
+        if let Some(running) = self.running {
+            sink.tasks.see(running.pid, running.comm, running.begin_ns);
+        }
+    }
+
+    fn close_burst(&mut self, end_ns: u64, end_reason: u8, certain: bool, sink: &mut Sink) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let certain = certain && running.certain;
+        // A burst of no length that nobody saw begin says nothing.
+        if certain || end_ns > running.begin_ns {
+            sink.rows.bursts.push(Burst {
+                node: self.node,
+                cpu: self.cpu,
+                pid: running.pid,
+                begin_ns: running.begin_ns,
+                end_ns,
+                end_reason,
+                certain,
+            });
+        }
+    }
+
+    fn enter(
+        &mut self,
+        handler: Handler,
+        source: u32,
+        pid: Option<Pid>,
+        now: u64,
+        sink: &mut Sink,
+    ) {
+        // Without the thread there is nobody who was interrupted.
+        let Some(pid) = pid else {
+            return;
+        };
+        if self.open.len() >= MAX_DEPTH || self.nest.len() >= MAX_NEST {
+            self.misfits.unmatched_entries += self.open.len() as u64;
+            self.abandon_open(now, sink);
+        }
+        self.open.push(Open {
+            handler,
+            row: self.nest.len(),
+        });
+        self.nest.push(Interrupt {
+            node: self.node,
+            cpu: self.cpu,
+            source,
+            pid,
+            begin_ns: now,
+            end_ns: now,
+            depth: (self.open.len() - 1) as u8,
+            certain: false,
+        });
+    }
+
+    fn leave(&mut self, handler: Handler, now: u64, sink: &mut Sink) {
+        let Some(place) = self.open.iter().rposition(|o| o.handler == handler) else {
+            if !self.cut_entries {
+                self.misfits.unmatched_exits += 1;
+            }
+            return;
+        };
+        // Whatever was entered later ended before this; when is not known.
+        self.misfits.unmatched_entries += (self.open.len() - place - 1) as u64;
+        for open in &self.open[place..] {
+            self.nest[open.row].end_ns = now;
+        }
+        self.nest[self.open[place].row].certain = true;
+        self.open.truncate(place);
+        if self.open.is_empty() {
+            self.flush_nest(sink);
+        }
+    }
+
+    /// An interruption that is known by one event only.
+    fn point(
+        &mut self,
+        source: u32,
+        pid: Option<Pid>,
+        begin_ns: u64,
+        certain: bool,
+        sink: &mut Sink,
+    ) {
+        let Some(pid) = pid else {
+            return;
+        };
+        self.nest.push(Interrupt {
+            node: self.node,
+            cpu: self.cpu,
+            source,
+            pid,
+            begin_ns,
+            end_ns: self.last_ns,
+            depth: self.open.len() as u8,
+            certain,
+        });
+        if self.open.is_empty() {
+            self.flush_nest(sink);
+        } else if self.nest.len() >= MAX_NEST {
+            self.misfits.unmatched_entries += self.open.len() as u64;
+            self.abandon_open(self.last_ns, sink);
+        }
+    }
+
+    /// Handlers that are open cannot be so any more.
+    fn abandon_open(&mut self, end_ns: u64, sink: &mut Sink) {
+        if self.open.is_empty() {
+            return;
+        }
+        for open in &self.open {
+            self.nest[open.row].end_ns = end_ns;
+        }
+        self.open.clear();
+        self.flush_nest(sink);
+    }
+
+    fn flush_nest(&mut self, sink: &mut Sink) {
+        for row in self.nest.drain(..) {
+            sink.rows.interrupts.push(row);
+        }
+    }
+
+    /// A wake-up that puts the thread on another CPU is followed at once by its migration.
+    fn settle_wake(&mut self, next: Event<'_>, sink: &mut Sink) {
+        if let (Some(wake), Event::Migrate { pid, to, .. }) = (&mut self.wake, next) {
+            if wake.pid == pid {
+                wake.target_cpu = to;
+            }
+        }
+        self.push_wake(sink);
+    }
+
+    fn push_wake(&mut self, sink: &mut Sink) {
+        if let Some(wake) = self.wake.take() {
+            if wake.target_cpu == self.cpu {
+                self.woken = Some(wake.pid);
+            }
+            sink.rows.wakeups.push(wake);
+        }
+    }
+}
+
+/// Why a thread left its CPU, from `prev_state` (`include/linux/sched.h`, since Linux 4.14).
+fn reason(state: Option<u64>) -> u8 {
+    const PREEMPTED: u64 = 0x100;
+    let Some(state) = state else {
+        return end_reason::UNKNOWN;
+    };
+    if state & PREEMPTED != 0 {
+        return end_reason::PREEMPTED;
+    }
+    match state & 0xff {
+        0 => end_reason::PREEMPTED,
+        0x01 => end_reason::SLEEPING,
+        // TASK_IDLE: a kernel thread without work; only the load average tells it from a sleep.
+        0x80 => end_reason::SLEEPING,
+        0x02 => end_reason::UNINTERRUPTIBLE,
+        0x04 | 0x08 | 0x40 => end_reason::STOPPED,
+        0x10 | 0x20 => end_reason::EXITED,
+        _ => end_reason::UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! The directory of the rings, with the preloaded library beside it: private, in memory if there is
+//! space, removed at the end.
+
+use crate::SessionError;
+use idlewave_interpose::{Bell, InterposeError};
+use idlewave_sys::Uid;
+use idlewave_sys::file_limit;
+use idlewave_sys::files::{may_execute, room};
+use idlewave_sys::owner::Owner;
+use idlewave_sys::private_dir::{Access, PrivateDir};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Prefix of the names of our directories.
+const PREFIX: &str = "idlewave-rings";
+/// The kernel's in-memory file system.
+const MEMORY: &str = "/dev/shm";
+/// Place of the library if no temporary directory allows execution.
+const LAST: &str = "/var/tmp";
+/// Space for the rings of two threads per CPU: 4 MiB each.
+const ROOM_PER_CPU: u64 = 8 << 20;
+
+/// A private directory for rings. Dropping it removes it.
+#[derive(Debug)]
+pub struct Rings {
+    path: PathBuf,
+    /// The library's directory, if not `path`.
+    other: Option<PathBuf>,
+}
+
+impl Rings {
+    /// Creates one, in memory if there is space, and removes those that killed predecessors of this
+    /// user left.
+    ///
+    /// # Errors
+    /// There is not enough space.
+    pub fn create() -> Result<Self, SessionError> {
+        let places = places();
+        for place in places.iter().map(PathBuf::as_path).chain([Path::new(LAST)]) {
+            clean(place);
+        }
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        let fits = |place: &&PathBuf| room(place).is_some_and(|r| r >= cpus * ROOM_PER_CPU);
+        let place = places.iter().find(fits).or(places.last());
+        let place = place.map_or(Path::new("/tmp"), PathBuf::as_path);
+        Ok(Self {
+            path: make(place)?,
+            other: None,
+        })
+    }
+
+    /// Creates the bell by which programs wake the process that drains these rings; once.
+    ///
+    /// # Errors
+    /// There is not enough space.
+    pub fn bell(&self) -> Result<Bell, SessionError> {
+        Bell::create(&self.path).map_err(no_room)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A directory from which a library can be loaded: this one, or another private one if memory
+    /// is mounted noexec (as in many containers). It is removed with this one.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub fn library_directory(&mut self) -> Result<&Path, SessionError> {
+        if self.other.is_none() && !may_execute(&self.path) {
+            let mut places = places();
+            places.push(PathBuf::from(LAST));
+            let Some(place) = places.iter().find(|place| may_execute(place)) else {
+                return Err(SessionError::NotPossible {
+                    reason: "no temporary directory allows execution of files".to_owned(),
+                    next: "set TMPDIR to a directory that is not mounted with noexec".to_owned(),
+                });
+            };
+            self.other = Some(make(place)?);
+        }
+        Ok(self.other.as_deref().unwrap_or(&self.path))
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        for path in std::iter::once(&self.path).chain(&self.other) {
+            // Nothing can be reported here; the next start tries again.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+/// Files beside the rings cannot be written.
+pub fn no_room(error: InterposeError) -> SessionError {
+    match error {
+        InterposeError::File {
+            action,
+            path,
+            source,
+        } if file_limit::is_met(&source) => SessionError::Io {
+            action,
+            path,
+            source,
+        },
+        error => SessionError::NotPossible {
+            reason: error.to_string(),
+            next: "free space in TMPDIR, or set it to another directory".to_owned(),
+        },
+    }
+}
+
+/// The directory of rings that a killed recorder left, if it can be adopted: it is idlewave's,
+/// belongs to this user, and its recorder has ended. Dropping it removes it.
+pub(crate) fn adopt(path: &Path) -> Option<Rings> {
+    let name = path.file_name()?.to_str()?;
+    let owner = Owner::parse(PREFIX, name)?;
+    PrivateDir::open(path, Access::Nobody).ok()?;
+    owner.has_ended().then(|| Rings {
+        path: path.to_owned(),
+        other: None,
+    })
+}
+
+fn make(place: &Path) -> Result<PathBuf, SessionError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let owner = Owner::current().map_err(SessionError::io("read", "/proc/self/stat"))?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = place.join(owner.name(PREFIX, number));
+    let made = fs::DirBuilder::new().mode(0o700).create(&path);
+    made.map_err(SessionError::io("create", &path))?;
+    Ok(path)
+}
+
+fn places() -> Vec<PathBuf> {
+    let mut places = vec![PathBuf::from(MEMORY), std::env::temp_dir()];
+    places.retain(|place| place.is_dir());
+    places
+}
+
+/// Removes what killed predecessors of this user left.
+fn clean(place: &Path) {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| Owner::parse(PREFIX, name));
+        let ours = entry.metadata().is_ok_and(|m| Uid::of(&m) == Uid::own());
+        if ours && owner.is_some_and(|owner| owner.has_ended()) {
+            // Another process may be removing it; the next start tries again.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn a_directory_of_rings_is_private_and_goes_with_its_owner() {
+        let rings = Rings::create().unwrap();
+        let path = rings.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        fs::write(path.join("1.1.ring"), "x").unwrap();
+        assert!(adopt(&path).is_none(), "its owner lives");
+        let second = Rings::create().unwrap();
+        assert_ne!(second.path(), path);
+        drop(rings);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn every_place_where_something_may_be_left_is_cleaned() {
+        let mut places = places();
+        places.push(PathBuf::from(LAST));
+        for place in places {
+            let alive = make(&place).unwrap();
+            let name = alive.file_name().unwrap().to_str().unwrap();
+            let mut parts: Vec<&str> = name.split('-').collect();
+            let at = parts.len() - 2;
+            parts[at] = "1";
+            let dead = place.join(parts.join("-"));
+            fs::rename(&alive, &dead).unwrap();
+            drop(Rings::create().unwrap());
+            assert!(!dead.exists(), "{}", dead.display());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_predecessor_left_is_removed_and_what_others_own_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let alive = make(dir.path()).unwrap();
+        let name = alive.file_name().unwrap().to_str().unwrap();
+        let mut parts: Vec<&str> = name.split('-').collect();
+        let at = parts.len() - 2;
+        parts[at] = "1";
+        let dead = dir.path().join(parts.join("-"));
+        let stranger = dir.path().join("idlewave-rings-of-somebody");
+        fs::create_dir(&dead).unwrap();
+        fs::create_dir(&stranger).unwrap();
+        assert!(adopt(&stranger).is_none());
+        // Others may look into it, so it was not created here.
+        let mode = |mode| fs::Permissions::from_mode(mode);
+        fs::set_permissions(&dead, mode(0o755)).unwrap();
+        assert!(adopt(&dead).is_none());
+        fs::set_permissions(&dead, mode(0o700)).unwrap();
+        drop(adopt(&dead).expect("its owner has ended"));
+        assert!(!dead.exists());
+        fs::create_dir(&dead).unwrap();
+        clean(dir.path());
+        assert!(alive.exists() && stranger.exists() && !dead.exists());
+    }
+}

@@ -1,0 +1,65 @@
+//! The measuring thread and its CPU.
+
+use crate::WorkloadError;
+use idlewave_sys::affinity;
+use idlewave_units::Cpu;
+
+/// Binds the calling thread to one CPU. Works for any number of CPUs.
+///
+/// # Errors
+/// The CPU does not exist or is not allowed for this process.
+pub fn pin(cpu: Cpu) -> Result<(), WorkloadError> {
+    let bound = affinity::bind(&[cpu].into_iter().collect());
+    bound.map_err(|source| WorkloadError::Pin { cpu, source })
+}
+
+/// Involuntary switches of the calling thread so far; `None` where the system does not tell.
+fn involuntary_switches() -> Option<u64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a valid place for one rusage, all-zero bytes are one, and the call writes
+    // no more.
+    let (done, usage) = unsafe {
+        (
+            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()),
+            usage.assume_init(),
+        )
+    };
+    (done == 0).then_some(usage.ru_nivcsw as u64)
+}
+
+/// What the system says about a thread's stay on its CPU, from a first look to a last one.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    cpu: Cpu,
+    switches: Option<u64>,
+    moved: bool,
+}
+
+impl Settled {
+    /// First look.
+    pub fn begin(cpu: Cpu) -> Self {
+        Self {
+            cpu,
+            switches: involuntary_switches(),
+            moved: affinity::current() != cpu,
+        }
+    }
+    /// Last look: involuntary switches in between, and whether the thread was seen on another CPU.
+    pub fn end(self) -> (Option<u64>, bool) {
+        let switches = self
+            .switches
+            .and_then(|begin| Some(involuntary_switches()?.saturating_sub(begin)));
+        (switches, self.moved || affinity::current() != self.cpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_does_not_exist_cannot_be_bound_to() {
+        let refused = pin(Cpu::new(100_000)).expect_err("no machine has that many CPUs");
+        assert!(refused.to_string().contains("CPU 100000"), "{refused}");
+    }
+}

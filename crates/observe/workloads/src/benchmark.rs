@@ -1,0 +1,162 @@
+//! Benchmarks by their name: programs of a known size that verify their own result, run on all
+//! ranks of a fabric.
+//!
+//! The name says everything: `is:A` is the integer sort in class A; `halo:64` is a halo exchange of
+//! blocks of 64 cells along each edge, `halo:64x32x16,steps=500,dims=2,residual=10,open` one with
+//! everything said (see [`Halo`]).
+
+use crate::halo::Halo;
+use crate::is::{self, Class};
+use crate::{Verified, WorkloadError};
+use idlewave_fabric::Fabric;
+use idlewave_units::Bytes;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+
+/// One of the benchmarks with its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Benchmark {
+    /// Integer sort: all-to-all of nearly all data.
+    Is(Class),
+    /// Stencil: messages between neighbours.
+    Halo(Halo),
+}
+
+impl Benchmark {
+    /// Memory that a rank needs at most, without that of an MPI library.
+    pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
+        match self {
+            Self::Is(class) => is::memory_per_rank(*class, ranks),
+            Self::Halo(halo) => halo.memory_per_rank(ranks),
+        }
+    }
+
+    /// The most ranks that it has work for.
+    pub fn most_ranks(&self) -> u32 {
+        match self {
+            Self::Is(class) => class.buckets(),
+            Self::Halo(_) => u32::MAX,
+        }
+    }
+
+    /// Timed iterations if it is not halted.
+    pub fn iterations(&self) -> u64 {
+        match self {
+            Self::Is(_) => is::ITERATIONS.into(),
+            Self::Halo(halo) => halo.steps.into(),
+        }
+    }
+
+    /// What its operations are, in the plural.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::Is(_) => "keys ranked",
+            Self::Halo(_) => "cells updated",
+        }
+    }
+
+    /// Runs it on all ranks of the fabric, which all call it with no operation under way; as often
+    /// as wanted, and on worlds of fewer ranks too ([`Fabric::with_first`]). `progress` gets the
+    /// share that is done, 0 to 1. Where `halt` is set on rank 0, all ranks end after the same
+    /// iteration, and what was done until then is verified.
+    ///
+    /// # Errors
+    /// There are more ranks than it has work for or the result is wrong (on all ranks alike), or
+    /// another rank failed.
+    pub fn run<F: Fabric>(
+        &self,
+        fabric: &mut F,
+        halt: &AtomicBool,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Verified, WorkloadError> {
+        match self {
+            Self::Is(class) => is::run(fabric, *class, halt, progress),
+            Self::Halo(halo) => halo.run(fabric, halt, progress),
+        }
+    }
+}
+
+impl fmt::Display for Benchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(class) => write!(f, "is:{class}"),
+            Self::Halo(halo) => write!(f, "halo:{halo}"),
+        }
+    }
+}
+
+/// A text that names no benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("read a benchmark: {text:?}: {reason}")]
+pub struct ParseBenchmarkError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl FromStr for Benchmark {
+    type Err = ParseBenchmarkError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |reason: String| ParseBenchmarkError {
+            text: text.to_owned(),
+            reason,
+        };
+        match text.split_once(':') {
+            Some(("is", class)) => {
+                let class = class.parse();
+                class
+                    .map(Self::Is)
+                    .map_err(|_| wrong("the classes are S, W, A, B, C".to_owned()))
+            }
+            Some(("halo", size)) => size.parse().map(Self::Halo).map_err(wrong),
+            _ => Err(wrong(
+                "give is:CLASS or halo:CELLS, as in is:A or halo:64".to_owned(),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in [
+            "is:S",
+            "is:C",
+            "halo:64",
+            "halo:64,steps=7",
+            "halo:64x32x16,steps=500,dims=2,residual=10,open",
+        ] {
+            let benchmark: Benchmark = name.parse().expect(name);
+            assert_eq!(benchmark.to_string(), name);
+        }
+        let short: Benchmark = "halo:8x8x8,dims=3,steps=100".parse().expect("all usual");
+        assert_eq!(short.to_string(), "halo:8");
+    }
+
+    #[test]
+    fn what_is_no_benchmark_is_refused_with_the_reason() {
+        for (name, part) in [
+            ("", "give is:CLASS"),
+            ("is", "give is:CLASS"),
+            ("is:Z", "S, W, A, B, C"),
+            ("ft:A", "give is:CLASS"),
+            ("halo:", "cells"),
+            ("halo:3", "from 4"),
+            ("halo:8x8", "cells"),
+            ("halo:8,steps=0", "steps"),
+            ("halo:8,dims=4", "dims"),
+            ("halo:8,width=4", "width"),
+            ("halo:4096x4096x4096", "cells"),
+            ("halo:8,open=1", "open=1"),
+        ] {
+            let error = name.parse::<Benchmark>().expect_err(name).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The unit of work: iterative Fibonacci numbers.
+//!
+//! One step is one addition that needs the result of the one before: the work is in registers,
+//! touches no memory and cannot be done by vectors, so its time shows the speed of the CPU and
+//! nothing else. Work is given in steps, never in time: the same steps are the same work on every
+//! rank and in every run.
+
+use idlewave_clock::Source;
+
+/// Windows from which the quietest is taken, and steps in each (some tens of microseconds).
+const WINDOWS: u32 = 400;
+const WINDOW_STEPS: u64 = 50_000;
+
+/// The running pair of Fibonacci numbers, modulo 2^64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fibonacci {
+    a: u64,
+    b: u64,
+}
+
+impl Default for Fibonacci {
+    fn default() -> Self {
+        Self { a: 0, b: 1 }
+    }
+}
+
+impl Fibonacci {
+    /// Goes on by `steps` numbers.
+    #[inline(always)]
+    pub fn advance(&mut self, steps: u64) {
+        let Self { mut a, mut b } = *self;
+        // Unknown to the compiler, so that no number is computed at compile time.
+        for _ in 0..std::hint::black_box(steps) {
+            (a, b) = (b, a.wrapping_add(b));
+        }
+        *self = Self { a, b };
+    }
+    /// The number reached, modulo 2^64.
+    pub fn value(&self) -> u64 {
+        self.a
+    }
+}
+
+/// Counts of the clock that 1,000 steps take at the CPU's fastest: the quietest of 400 windows.
+pub fn counts_per_thousand_steps(source: impl Source) -> f64 {
+    let mut work = Fibonacci::default();
+    let quietest = (0..WINDOWS)
+        .map(|_| {
+            let begin = source.now_ordered();
+            work.advance(WINDOW_STEPS);
+            source.now_ordered().wrapping_sub(begin)
+        })
+        .min();
+    std::hint::black_box(work.value());
+    quietest.map_or(1.0, |q| q as f64 * 1_000.0 / WINDOW_STEPS as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_fibonacci_numbers() {
+        let mut work = Fibonacci::default();
+        let first: Vec<u64> = (0..10)
+            .map(|_| {
+                let v = work.value();
+                work.advance(1);
+                v
+            })
+            .collect();
+        assert_eq!(first, [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]);
+        let mut at_once = Fibonacci::default();
+        at_once.advance(90);
+        assert_eq!(at_once.value(), 2_880_067_194_370_816_120);
+    }
+
+    #[test]
+    fn work_in_pieces_is_the_same_work() {
+        let (mut whole, mut pieces) = (Fibonacci::default(), Fibonacci::default());
+        whole.advance(1_000);
+        for steps in [1, 99, 400, 500] {
+            pieces.advance(steps);
+        }
+        assert_eq!(whole, pieces);
+    }
+}

@@ -1,0 +1,102 @@
+//! The fixed work quantum (FWQ): the same work again and again; every duration is kept.
+//!
+//! It sees what the detour loop sees and, besides, a CPU that runs slower.
+
+use crate::crew::{self, Feed, Member, pass_all};
+use crate::fibonacci::Fibonacci;
+use crate::recorder::channel;
+use crate::{Sink, WorkloadError};
+use bytemuck::{Pod, Zeroable};
+use idlewave_clock::{Calibration, Source, with_source};
+use idlewave_run::spill::RecordKind;
+use idlewave_units::{Cpu, Rank};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Chunks per thread, and the share of a collection's time for which one has room: together two of
+/// them.
+pub(crate) const CHUNKS: usize = 9;
+const SHARE: u64 = 4;
+/// Least and most quanta of a chunk.
+const CHUNK: std::ops::RangeInclusive<u64> = 64..=65_536;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// One thread on each.
+    pub cpus: Vec<Cpu>,
+    /// How long.
+    pub duration: Duration,
+    /// Work of one quantum in Fibonacci steps.
+    pub work_steps: u64,
+    /// Expected time of one quantum, to size the buffers.
+    pub expected: Duration,
+    /// Index of the phase, for the table.
+    pub phase: u32,
+}
+
+/// Start and end of one quantum in counts.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Span {
+    pub begin: u64,
+    pub end: u64,
+}
+
+/// Room for a [`SHARE`] of a collection's time of records, within [`CHUNK`].
+pub(crate) fn chunk_items(expected: Duration) -> usize {
+    let per_pace = (crew::PACE.as_nanos() / expected.as_nanos().max(1) + 1) as u64;
+    (per_pace / SHARE).clamp(*CHUNK.start(), *CHUNK.end()) as usize
+}
+
+/// Repeats the quantum on all CPUs at once; returns the number of quanta that found no room.
+///
+/// # Errors
+/// A CPU is not allowed, or the sink cannot take the rows.
+pub fn run(
+    params: &Params,
+    calibration: &mut Calibration,
+    halt: &AtomicBool,
+    sink: &mut dyn Sink,
+) -> Result<u64, WorkloadError> {
+    let counter = calibration.counter();
+    let duration = (params.duration.as_secs_f64() * calibration.counts_per_second()) as u64;
+    let steps = params.work_steps;
+    let mut feeds = Vec::new();
+    let mut bodies = Vec::new();
+    for &cpu in &params.cpus {
+        let (mut recorder, collector) = channel::<Span>(CHUNKS, chunk_items(params.expected));
+        feeds.push(Feed {
+            collector,
+            kind: RecordKind::Quantum,
+            phase: params.phase,
+            cpu,
+            rank: Rank::new(0),
+        });
+        bodies.push(move || {
+            with_source!(counter, s => {
+                let mut work = Fibonacci::default();
+                let mut begin = s.now_ordered();
+                let deadline = begin.saturating_add(duration);
+                while begin < deadline && !halt.load(Ordering::Relaxed) {
+                    work.advance(steps);
+                    let end = s.now_ordered();
+                    recorder.push(Span { begin, end });
+                    begin = s.now_ordered();
+                }
+                std::hint::black_box(work.value());
+            });
+            recorder.finish();
+            recorder.lost()
+        });
+    }
+    let lost = crew::run(
+        &Member::on_each(&params.cpus, "iw-work"),
+        bodies,
+        halt,
+        calibration,
+        sink,
+        |pair, sink| pass_all(&feeds, pair, sink),
+    )?;
+    Ok(lost.into_iter().sum())
+}

@@ -1,0 +1,88 @@
+//! Who exchanges which face with whom.
+
+use super::Halo;
+use idlewave_run::Decomposition;
+use idlewave_units::{Bytes, Rank};
+
+/// Bytes after the cells of a message: the number of the last step, as far as the sender knows it.
+pub const TRAILER: usize = 8;
+
+/// A face of a rank's block and the neighbour beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Face {
+    /// The neighbour.
+    pub rank: Rank,
+    /// Across which dimension of the block it lies, 0 to 2.
+    pub dimension: usize,
+    /// Whether it lies upwards.
+    pub upwards: bool,
+    /// Of the message, each way, in every step.
+    pub bytes: Bytes,
+}
+
+impl Halo {
+    /// Ranks along each dimension of the block.
+    pub fn sides(&self, ranks: u32) -> [u32; 3] {
+        let grid = Decomposition::balanced(ranks, self.dims);
+        std::array::from_fn(|d| grid.sides().get(d).copied().unwrap_or(1))
+    }
+
+    /// Cells of a face across a dimension.
+    pub(super) fn face_cells(&self, dimension: usize) -> usize {
+        let all: usize = self.cells.iter().map(|&c| c as usize).product();
+        all / self.cells[dimension] as usize
+    }
+
+    /// The place of a rank in the grid, the last dimension varying fastest.
+    pub(super) fn place(&self, ranks: u32, rank: u32) -> [u32; 3] {
+        let [_, b, c] = self.sides(ranks);
+        [rank / c / b, rank / c % b, rank % c]
+    }
+
+    /// The faces that a rank exchanges in every step, in the order in which it starts to: with all
+    /// neighbours it sends and receives one message for each. A dimension of one rank has none. One
+    /// of two ranks has both faces with the same rank where it is periodic.
+    pub fn faces(&self, ranks: u32, rank: Rank) -> Vec<Face> {
+        let sides = self.sides(ranks);
+        let grid = Decomposition::of_sides(&sides, ranks);
+        let links = grid.map(|grid| grid.links(rank.get())).unwrap_or_default();
+        let place = self.place(ranks, rank.get());
+        let mut faces = Vec::with_capacity(links.len());
+        for link in links {
+            let (dimension, upwards) = ((link.direction / 2) as usize, link.direction % 2 == 1);
+            let border = match upwards {
+                true => sides[dimension] - 1,
+                false => 0,
+            };
+            if self.periodic || place[dimension] != border {
+                faces.push(Face {
+                    rank: Rank::new(link.rank),
+                    dimension,
+                    upwards,
+                    bytes: Bytes::new((8 * self.face_cells(dimension) + TRAILER) as u64),
+                });
+            }
+        }
+        faces
+    }
+
+    /// Exchanges that news need at most from rank 0 to another.
+    pub(super) fn diameter(&self, ranks: u32) -> u32 {
+        let far = |side: u32| if self.periodic { side / 2 } else { side - 1 };
+        self.sides(ranks).into_iter().map(far).sum()
+    }
+
+    /// Memory that a rank needs at most: two fields with a border of one cell, and a message each
+    /// way for every face.
+    pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
+        let field: u64 = self.cells.iter().map(|&c| u64::from(c) + 2).product();
+        let sides = self.sides(ranks.max(1));
+        // Both faces of a dimension, if there is anybody beyond them.
+        let message = |d: usize| (8 * self.face_cells(d) + TRAILER) as u64;
+        let faces: u64 = (0..3)
+            .filter(|&d| sides[d] > 1)
+            .map(|d| 2 * message(d))
+            .sum();
+        Bytes::new(2 * 8 * field + 2 * faces)
+    }
+}

@@ -1,0 +1,143 @@
+//! IS, the integer sort of the NAS Parallel Benchmarks: ranks of keys by a bucket sort, between any
+//! number of ranks.
+//!
+//! Written after the specification (Bailey et al., RNR-94-007, section 2.3.2 and 2.3.3) and the
+//! description of NPB 3: keys are sums of four random numbers; every iteration modifies two keys
+//! and ranks all of them. Each rank counts its keys by bucket, all sum the counts (allreduce),
+//! buckets are given to ranks in order, every rank tells every other how many keys it will get
+//! (all-to-all) and sends them (all-to-all of blocks of any lengths), and counts the keys that came
+//! by value. One iteration is not timed, ten are.
+//!
+//! It verifies itself. In every timed iteration the ranks of five keys must be the published ones
+//! (partial verification); after the last one all keys are put in order and compared with their
+//! neighbours, across ranks too (full verification).
+//!
+//! NPB wants a power of two of ranks; here any number will do, as long as there is a bucket for
+//! each (512 in class S, else 1024). In the timed part there is no point-to-point operation: the
+//! only ones are of the full verification.
+
+mod class;
+mod shares;
+mod sort;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use crate::stopwatch::{Parts, Stopwatch};
+use crate::{Verified, WorkloadError};
+use idlewave_fabric::{Fabric, Reduction, Waits};
+use idlewave_units::Bytes;
+use shares::Room;
+use sort::{Checks, Sort};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use class::{BEFORE, Class, ITERATIONS, ParseClassError, TESTS, Test};
+pub use traffic::{BytesPerPair, Operation, Traffic, Work, traffic};
+
+/// Memory that a rank needs at most: keys, buffers, and what the exchange may copy. What an MPI
+/// library needs comes on top.
+pub fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
+    let ranks = ranks.max(1);
+    Room::of(class, ranks).bytes(class, ranks)
+}
+
+/// Sorts on all ranks of the fabric; `progress` gets the share that is done, 0 to 1. Where `halt`
+/// is set on any rank, all end after the same iteration, and what was done until then is verified.
+///
+/// # Errors
+/// There are more ranks than buckets, the result is wrong (on all ranks alike), or another rank
+/// failed.
+pub fn run<F: Fabric>(
+    fabric: &mut F,
+    class: Class,
+    halt: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Verified, WorkloadError> {
+    let ranks = fabric.size();
+    check_ranks(class, ranks)?;
+    let mut sort = Sort::new(class, fabric.rank().get(), ranks);
+    // The library's own calls, as the benchmark makes them.
+    fabric.set_waits(Waits::Blocking);
+    let done = verified(fabric, &mut sort, halt, progress);
+    fabric.set_waits(Waits::Watched);
+    done
+}
+
+/// Whether there is a bucket for each rank.
+fn check_ranks(class: Class, ranks: u32) -> Result<(), WorkloadError> {
+    let most = class.buckets();
+    match ranks > most {
+        true => Err(WorkloadError::TooManyRanks {
+            benchmark: format!("is:{class}"),
+            ranks,
+            most,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// The iterations, if their result is right.
+fn verified<F: Fabric>(
+    fabric: &mut F,
+    sort: &mut Sort,
+    halt: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Verified, WorkloadError> {
+    let class = sort.class();
+    let (iterations, checks, parts, verification) = timed(fabric, sort, halt, progress)?;
+    let wrong = |what: String| WorkloadError::NotVerified {
+        benchmark: format!("is:{class}"),
+        what,
+    };
+    let due = u64::from(iterations) * TESTS as u64;
+    if checks.passed != due || checks.failed != 0 {
+        let passed = checks.passed;
+        let text = format!("{passed} of {due} test keys have their published rank");
+        return Err(wrong(text));
+    }
+    if checks.keys != class.keys() {
+        let text = format!("{} keys became {}", class.keys(), checks.keys);
+        return Err(wrong(text));
+    }
+    if checks.unordered > 0 {
+        let text = format!("the keys of {} ranks are not in order", checks.unordered);
+        return Err(wrong(text));
+    }
+    Ok(Verified {
+        parts,
+        verification,
+        iterations: u64::from(iterations),
+        operations: u64::from(iterations) * class.keys(),
+        checksum: None,
+    })
+}
+
+/// Timed iterations, the verdict on them, and the times of both.
+fn timed<F: Fabric>(
+    fabric: &mut F,
+    sort: &mut Sort,
+    halt: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(u32, Checks, Parts, Parts), WorkloadError> {
+    let mut watch = Stopwatch::start(fabric);
+    let stop = || halt.load(Ordering::Relaxed);
+    let mut stopped = false;
+    for _ in 0..BEFORE {
+        stopped |= sort.iterate(&mut watch, 1, stop())?;
+    }
+    sort.checks = Checks::default();
+    watch.collective(|fabric| fabric.barrier(&mut || ()))?;
+    watch.restart();
+    let mut iterations = 0;
+    while iterations < ITERATIONS && !stopped {
+        iterations += 1;
+        stopped = sort.iterate(&mut watch, iterations, stop())?;
+        progress(f64::from(iterations) / f64::from(ITERATIONS));
+    }
+    let parts = watch.parts();
+    watch.restart();
+    sort.check_order(&mut watch)?;
+    let mut verdict = sort.checks.values();
+    watch.collective(|fabric| fabric.allreduce(&mut verdict, Reduction::Sum, &mut || ()))?;
+    Ok((iterations, Checks::of_values(verdict), parts, watch.parts()))
+}

@@ -1,0 +1,323 @@
+//! The sort of one rank.
+
+use super::class::{Class, TESTS};
+use super::shares::{KEY_BYTES, Room, ends_of, part, values};
+use crate::WorkloadError;
+use crate::randlc::Randlc;
+use crate::stopwatch::Stopwatch;
+use idlewave_fabric::{Fabric, Reduction, Tag};
+use idlewave_units::Rank;
+use std::ops::Range;
+
+const SEED: u64 = 314_159_265;
+/// Random numbers of a key.
+const NUMBERS: u64 = 4;
+/// The key with this distance from the first modified one is modified too.
+const APART: u64 = 10;
+const LARGEST: Tag = Tag(400);
+/// Values of the verdict: checks passed and failed, keys, ranks whose keys are not in order.
+pub const VERDICT: usize = 4;
+
+/// The keys of a part of the sequence.
+pub fn keys_of(class: Class, part: Range<u64>) -> impl Iterator<Item = i32> {
+    let mut random = Randlc::new(SEED).skip(NUMBERS * part.start);
+    // A quarter of the largest key times the sum of four numbers; numbers have 46 bits behind the
+    // point.
+    let point = 46 - (class.key_bits() - 2);
+    part.map(move |_| ((0..NUMBERS).map(|_| random.next_raw()).sum::<u64>() >> point) as i32)
+}
+
+/// What was found right and wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Test keys with their published rank.
+    pub passed: u64,
+    /// Test keys with another one.
+    pub failed: u64,
+    /// Keys after the sort.
+    pub keys: u64,
+    /// Ranks whose keys are not in order, or not above those of the rank before.
+    pub unordered: u64,
+}
+
+impl Checks {
+    /// As numbers that can be summed over the ranks.
+    pub fn values(&self) -> [f64; VERDICT] {
+        [self.passed, self.failed, self.keys, self.unordered].map(|n| n as f64)
+    }
+
+    pub fn of_values(values: [f64; VERDICT]) -> Self {
+        let [passed, failed, keys, unordered] = values.map(|value| value as u64);
+        Self {
+            passed,
+            failed,
+            keys,
+            unordered,
+        }
+    }
+}
+
+/// Keys and buffers of one rank.
+#[derive(Debug)]
+pub struct Sort {
+    class: Class,
+    rank: u32,
+    ranks: u32,
+    part: Range<u64>,
+    room: Room,
+    pub(super) keys: Vec<i32>,
+    /// Own keys by bucket; in the end the sorted ones.
+    by_bucket: Vec<i32>,
+    /// Keys of the own buckets, from all ranks.
+    incoming: Vec<i32>,
+    /// For each value from `least` on: keys of the own buckets up to this value.
+    counts: Vec<u32>,
+    /// The least value of the own buckets.
+    least: usize,
+    /// Keys in buckets of the ranks before.
+    before: u64,
+    places: Vec<usize>,
+    sums: Vec<f64>,
+    pub(super) checks: Checks,
+}
+
+impl Sort {
+    pub fn new(class: Class, rank: u32, ranks: u32) -> Self {
+        let part = part(class, rank, ranks);
+        let room = Room::of(class, ranks);
+        let mut keys = Vec::with_capacity(room.part);
+        keys.extend(keys_of(class, part.clone()));
+        Self {
+            class,
+            rank,
+            ranks,
+            part,
+            room,
+            keys,
+            by_bucket: vec![0; room.sorted],
+            incoming: Vec::with_capacity(room.sorted),
+            counts: Vec::with_capacity(room.values),
+            least: 0,
+            before: 0,
+            places: vec![0; class.buckets() as usize],
+            sums: vec![0.0; values(class) as usize],
+            checks: Checks::default(),
+        }
+    }
+
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// The own key at a place in the sequence, if it is in the own part.
+    fn key_at(&mut self, index: u64) -> Option<&mut i32> {
+        let place = index.checked_sub(self.part.start)?;
+        self.keys.get_mut(place as usize)
+    }
+
+    /// One ranking of all keys. Whether any rank wants to stop.
+    pub fn iterate<F: Fabric>(
+        &mut self,
+        watch: &mut Stopwatch<'_, F>,
+        iteration: u32,
+        stop: bool,
+    ) -> Result<bool, WorkloadError> {
+        let index = u64::from(iteration);
+        if let Some(key) = self.key_at(index) {
+            *key = iteration as i32;
+        }
+        let largest = 1 << self.class.key_bits();
+        if let Some(key) = self.key_at(index + APART) {
+            *key = largest - iteration as i32;
+        }
+        self.divide();
+        let buckets = self.class.buckets() as usize;
+        for (i, test) in self.class.tests().iter().enumerate() {
+            let key = self.key_at(test.index).map_or(0, |key| *key);
+            self.sums[buckets + i] = f64::from(key);
+        }
+        self.sums[buckets + TESTS] = f64::from(u8::from(stop));
+        // What is sent to whom is known from the own sizes, which the sums replace.
+        let own: Vec<u32> = self.sums[..buckets].iter().map(|&n| n as u32).collect();
+        let sums = &mut self.sums;
+        watch.collective(|fabric| fabric.allreduce(sums, Reduction::Sum, &mut || ()))?;
+        let ends = ends_of(&self.sums[..buckets], self.ranks);
+        self.exchange(watch, &own, &ends)?;
+        self.rank_keys(&ends);
+        self.check_ranks(iteration);
+        Ok(self.sums[buckets + TESTS] > 0.0)
+    }
+
+    /// Counts the own keys by bucket and puts them in order of the buckets.
+    fn divide(&mut self) {
+        let shift = self.class.shift();
+        self.places.fill(0);
+        for key in &self.keys {
+            self.places[(*key >> shift) as usize] += 1;
+        }
+        let mut begin = 0;
+        for (place, sum) in self.places.iter_mut().zip(&mut self.sums) {
+            *sum = *place as f64;
+            begin += std::mem::replace(place, begin);
+        }
+        for key in &self.keys {
+            let place = &mut self.places[(*key >> shift) as usize];
+            self.by_bucket[*place] = *key;
+            *place += 1;
+        }
+    }
+
+    /// Gives every key to the rank of its bucket.
+    fn exchange<F: Fabric>(
+        &mut self,
+        watch: &mut Stopwatch<'_, F>,
+        own: &[u32],
+        ends: &[usize],
+    ) -> Result<(), WorkloadError> {
+        let mut begin = 0;
+        let mut send: Vec<u32> = Vec::with_capacity(ends.len());
+        for &end in ends {
+            send.push(own[begin..end].iter().sum());
+            begin = end;
+        }
+        let mut receive = vec![0_u32; ends.len()];
+        let from = bytemuck::cast_slice(&send);
+        let to = bytemuck::cast_slice_mut(&mut receive);
+        watch.collective(|fabric| fabric.alltoall(from, to, &mut || ()))?;
+        let bytes = |counts: &[u32]| -> Vec<usize> {
+            let of_keys = counts
+                .iter()
+                .map(|&keys| keys as usize * KEY_BYTES as usize);
+            of_keys.collect()
+        };
+        let (send, receive) = (bytes(&send), bytes(&receive));
+        let keys = receive.iter().sum::<usize>() / KEY_BYTES as usize;
+        self.incoming.resize(keys, 0);
+        let from = bytemuck::cast_slice(&self.by_bucket[..self.keys.len()]);
+        let to = bytemuck::cast_slice_mut(&mut self.incoming);
+        watch.collective(|fabric| fabric.alltoallv(from, &send, to, &receive, &mut || ()))?;
+        Ok(())
+    }
+
+    /// Counts the keys that came by value, and adds up: the rank of a key is the number of those
+    /// below it.
+    fn rank_keys(&mut self, ends: &[usize]) {
+        let own = self.rank as usize;
+        let begin = own.checked_sub(1).map_or(0, |before| ends[before]);
+        let shift = self.class.shift();
+        self.least = begin << shift;
+        self.before = self.sums[..begin].iter().sum::<f64>() as u64;
+        self.counts.clear();
+        self.counts.resize((ends[own] - begin) << shift, 0);
+        for key in &self.incoming {
+            self.counts[*key as usize - self.least] += 1;
+        }
+        let mut sum = 0;
+        for count in &mut self.counts {
+            sum += *count;
+            *count = sum;
+        }
+    }
+
+    /// Compares the ranks of the test keys in the own buckets with the published ones.
+    fn check_ranks(&mut self, iteration: u32) {
+        let buckets = self.class.buckets() as usize;
+        for (test, key) in self.class.tests().iter().zip(&self.sums[buckets..]) {
+            let Some(place) = (*key as usize).checked_sub(self.least) else {
+                continue;
+            };
+            if place >= self.counts.len() {
+                continue;
+            }
+            let below = place.checked_sub(1).map_or(0, |last| self.counts[last]);
+            let rank = self.before + u64::from(below);
+            match rank as i64 == test.rank_in(iteration) {
+                true => self.checks.passed += 1,
+                false => self.checks.failed += 1,
+            }
+        }
+    }
+
+    /// Puts the keys in order by their ranks, and compares each with the one before it, the first
+    /// one with the largest of the rank before.
+    pub fn check_order<F: Fabric>(
+        &mut self,
+        watch: &mut Stopwatch<'_, F>,
+    ) -> Result<(), WorkloadError> {
+        // There is room beforehand but for a wrong exchange, which is found below.
+        self.by_bucket
+            .resize(self.room.sorted.max(self.incoming.len()), 0);
+        for key in &self.incoming {
+            let place = &mut self.counts[*key as usize - self.least];
+            *place -= 1;
+            self.by_bucket[*place as usize] = *key;
+        }
+        let sorted = &self.by_bucket[..self.incoming.len()];
+        let mut unordered = sorted.windows(2).any(|pair| pair[0] > pair[1]);
+        // A rank without keys passes on what it gets, and must wait for it.
+        let mut largest = sorted.last().copied();
+        let next = (self.rank + 1 < self.ranks).then(|| Rank::new(self.rank + 1));
+        let previous = self.rank.checked_sub(1).map(Rank::new);
+        let mut sending = None;
+        let start = |watch: &mut Stopwatch<'_, F>, largest: Option<i32>| match (next, largest) {
+            (Some(next), Some(key)) => {
+                let data = key.to_le_bytes().to_vec();
+                let sending = watch.point_to_point(|f| f.start_send(next, LARGEST, data))?;
+                Ok::<_, WorkloadError>(Some(sending))
+            }
+            _ => Ok(None),
+        };
+        if largest.is_some() {
+            sending = start(watch, largest)?;
+        }
+        if let Some(previous) = previous {
+            let data = watch.point_to_point(|fabric| {
+                let room = KEY_BYTES as usize;
+                let receiving = fabric.start_receive(Some(previous), LARGEST, room, Vec::new())?;
+                Ok(fabric.finish_receive(receiving, &mut || ())?.data)
+            })?;
+            let below = <[u8; 4]>::try_from(data.as_slice())
+                .map(i32::from_le_bytes)
+                .ok();
+            match sorted.first() {
+                Some(first) => unordered |= below.is_none_or(|below| below > *first),
+                None => {
+                    largest = below;
+                    sending = start(watch, largest)?;
+                }
+            }
+        }
+        if let Some(sending) = sending {
+            watch.point_to_point(|fabric| fabric.finish_send(sending, &mut || ()))?;
+        }
+        self.checks.keys = sorted.len() as u64;
+        self.checks.unordered = u64::from(unordered);
+        Ok(())
+    }
+
+    /// Adds to the keys that came.
+    #[cfg(test)]
+    pub fn raise(&mut self, by: i32) {
+        self.least = self.least.saturating_add_signed(by as isize);
+        let least = self.least as i32;
+        let old = self.incoming.iter().min().copied().unwrap_or(least);
+        let by = by.max(least - old);
+        self.incoming.iter_mut().for_each(|key| *key += by);
+    }
+
+    /// Drops the keys that came.
+    #[cfg(test)]
+    pub fn forget(&mut self) {
+        self.incoming.clear();
+    }
+
+    /// Memory that is taken now, without what an exchange copies.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        4 * (self.keys.capacity()
+            + self.by_bucket.capacity()
+            + self.incoming.capacity()
+            + self.counts.capacity())
+            + 8 * (self.places.capacity() + self.sums.capacity())
+    }
+}

@@ -1,0 +1,36 @@
+//! What measuring threads run: detour loop, fixed work quantum, lockstep iterations.
+//!
+//! Every workload runs one pinned thread per CPU or rank. These threads only compute, read a
+//! counter and fill preallocated chunks; the caller's thread hands the chunks to a [`Sink`] a few
+//! times per second. [`Rows`] makes rows of them when nothing is measured any more.
+//!
+//! A [`Benchmark`] is a program of its own size, whose ranks say how long they took and in which
+//! operations: integer sort ([`is`]) and halo exchange ([`halo`]).
+
+mod affinity;
+mod benchmark;
+mod crew;
+pub mod detour;
+mod error;
+pub mod fibonacci;
+pub mod fixed_work;
+pub mod halo;
+pub mod is;
+pub mod lockstep;
+pub mod md;
+mod randlc;
+mod recorder;
+mod rows;
+mod stopwatch;
+#[cfg(test)]
+mod testing;
+pub mod triad;
+mod verified;
+
+pub use affinity::{Settled, pin};
+pub use benchmark::{Benchmark, ParseBenchmarkError};
+pub use crew::{Member, Sink};
+pub use error::WorkloadError;
+pub use rows::Rows;
+pub use stopwatch::{Parts, Stopwatch};
+pub use verified::Verified;

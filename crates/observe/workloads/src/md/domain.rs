@@ -1,0 +1,215 @@
+//! One rank's part of the fluid, and the parts of a step.
+
+use super::cells::Cells;
+use super::force::{self, CUTOFF, Pairs};
+use super::grid::Grid;
+use super::halo::Halo;
+use super::lattice::{self, CELL};
+use super::particles::{Particles, Vector};
+use crate::WorkloadError;
+use idlewave_fabric::{Fabric, Reduction};
+
+/// Length of a time step in units of tau.
+pub const STEP: f64 = 0.001;
+/// How far beyond the cut-off pairs are listed. The list is good until a particle has moved half of
+/// it.
+pub const SKIN: f64 = 0.3;
+/// Temperature of the initial velocities, in units of epsilon / k.
+pub const TEMPERATURE: f64 = 1.0;
+/// Boxes must not be narrower: ghosts come from the next box only.
+pub const REACH: f64 = CUTOFF + SKIN;
+
+/// Energy of all ranks together, in units of epsilon.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Energy {
+    /// Of motion.
+    pub kinetic: f64,
+    /// Of all pairs.
+    pub potential: f64,
+}
+
+impl Energy {
+    /// Both together: what is conserved.
+    pub fn total(self) -> f64 {
+        self.kinetic + self.potential
+    }
+}
+
+/// The particles of one rank and what it knows of the others.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    pub particles: Particles,
+    pub pairs: Pairs,
+    halo: Halo,
+    cells: Cells,
+    /// Where the own particles were when the list was made.
+    listed: Vec<Vector>,
+    /// Particles of all ranks.
+    total: u64,
+}
+
+impl Domain {
+    /// The own part of a lattice of `cells` cells on a grid of `shape` boxes; all ranks together
+    /// are at rest.
+    ///
+    /// # Errors
+    /// A box is narrower than [`REACH`], or another rank failed.
+    pub fn new<F: Fabric>(
+        fabric: &mut F,
+        shape: [u32; 3],
+        cells: [u32; 3],
+        seed: u64,
+    ) -> Result<Self, WorkloadError> {
+        let grid = Grid::new(shape, fabric.rank());
+        let mut particles = Particles::default();
+        lattice::fill(&grid, cells, seed, TEMPERATURE, |p| particles.push(p));
+        let mut domain = Self::of_particles(grid, cells.map(|n| f64::from(n) * CELL), particles)?;
+        let mut sums = [0.0; 4];
+        for v in &domain.particles.velocities {
+            for d in 0..3 {
+                sums[d] += v[d];
+            }
+        }
+        sums[3] = domain.particles.own() as f64;
+        fabric.allreduce(&mut sums, Reduction::Sum, &mut || ())?;
+        domain.total = sums[3] as u64;
+        for v in &mut domain.particles.velocities {
+            for d in 0..3 {
+                v[d] -= sums[d] / sums[3];
+            }
+        }
+        domain.rebuild(fabric)?;
+        domain.forces();
+        Ok(domain)
+    }
+
+    pub fn of_particles(
+        grid: Grid,
+        length: Vector,
+        particles: Particles,
+    ) -> Result<Self, WorkloadError> {
+        let halo = Halo::new(grid, length);
+        for d in 0..3 {
+            let width = halo.high[d] - halo.low[d];
+            if width < REACH {
+                return Err(WorkloadError::NarrowBox {
+                    width,
+                    least: REACH,
+                });
+            }
+        }
+        Ok(Self {
+            cells: Cells::new(halo.low, halo.high, REACH),
+            total: particles.own() as u64,
+            particles,
+            pairs: Pairs::default(),
+            halo,
+            listed: Vec::new(),
+        })
+    }
+
+    /// Particles of all ranks.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Second half of the velocity's step, by the forces of now.
+    pub fn kick(&mut self) {
+        let Particles {
+            velocities, forces, ..
+        } = &mut self.particles;
+        for (v, f) in velocities.iter_mut().zip(forces) {
+            for d in 0..3 {
+                v[d] += 0.5 * STEP * f[d];
+            }
+        }
+    }
+
+    /// Moves the own particles by one step of their velocities.
+    pub fn drift(&mut self) {
+        let Particles {
+            positions,
+            velocities,
+            ..
+        } = &mut self.particles;
+        for (x, v) in positions.iter_mut().zip(velocities) {
+            for d in 0..3 {
+                x[d] += STEP * v[d];
+            }
+        }
+    }
+
+    /// Square of the largest distance that an own particle has gone since the list was made.
+    pub fn moved_squared(&self) -> f64 {
+        let moved = self.particles.positions.iter().zip(&self.listed);
+        moved
+            .map(|(a, b)| {
+                let d = [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+                d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+            })
+            // A coordinate that is not a number shall be seen: the exchange that follows refuses
+            // it.
+            .map(|m| if m.is_nan() { f64::INFINITY } else { m })
+            .fold(0.0, f64::max)
+    }
+
+    /// Whether a list is still good when the particle that moved most moved by the root of
+    /// `squared`.
+    pub fn list_holds(squared: f64) -> bool {
+        4.0 * squared <= SKIN * SKIN
+    }
+
+    /// Brings the ghosts up to date.
+    pub fn refresh<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
+        self.halo.refresh(fabric, &mut self.particles.positions)
+    }
+
+    /// Gives particles to the ranks whose boxes they are in and makes new ghosts.
+    /// [`list`](Self::list) must follow.
+    pub fn migrate<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
+        self.particles.drop_ghosts();
+        self.halo.migrate(fabric, &mut self.particles)?;
+        let order = self.cells.order(&self.particles.positions);
+        self.particles.reorder(&order);
+        self.listed.clone_from(&self.particles.positions);
+        self.halo
+            .build(fabric, &mut self.particles.positions, REACH)
+    }
+
+    /// Lists close pairs anew.
+    pub fn list(&mut self) {
+        let own = self.particles.own();
+        self.cells
+            .pairs(&self.particles.positions, own, REACH, &mut self.pairs);
+    }
+
+    fn rebuild<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
+        self.migrate(fabric)?;
+        self.list();
+        Ok(())
+    }
+
+    /// Computes the forces on all own particles. No communication.
+    pub fn forces(&mut self) {
+        let own = self.particles.own();
+        let Particles {
+            positions, forces, ..
+        } = &mut self.particles;
+        force::forces(positions, own, &self.pairs, forces);
+    }
+
+    /// Energy of all ranks; velocities, positions and list must be of the same moment.
+    pub fn energy<F: Fabric>(&self, fabric: &mut F) -> Result<Energy, WorkloadError> {
+        let squares = self.particles.velocities.iter().flatten().map(|v| v * v);
+        let own = self.particles.own();
+        let mut sums = [
+            0.5 * squares.sum::<f64>(),
+            force::energy(&self.particles.positions, own, &self.pairs),
+        ];
+        fabric.allreduce(&mut sums, Reduction::Sum, &mut || ())?;
+        Ok(Energy {
+            kinetic: sums[0],
+            potential: sums[1],
+        })
+    }
+}

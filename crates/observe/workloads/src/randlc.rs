@@ -1,0 +1,83 @@
+//! The random numbers of the NAS Parallel Benchmarks (RNR-94-007, section 2.3): x' = 5^13 x mod
+//! 2^46, a number from 0 to 1 being x / 2^46.
+//!
+//! The specification computes with halves of 23 bits in floating point, which is exact. So are
+//! integers of 64 bits: 2^46 divides 2^64, so that their products may overflow.
+
+const MASK: u64 = (1 << 46) - 1;
+/// 5^13.
+const MULTIPLIER: u64 = 1_220_703_125;
+
+/// The sequence from some place on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Randlc(u64);
+
+impl Randlc {
+    /// With this seed, of which the lower 46 bits count.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed & MASK)
+    }
+
+    /// The next number, times 2^46.
+    pub const fn next_raw(&mut self) -> u64 {
+        self.0 = MULTIPLIER.wrapping_mul(self.0) & MASK;
+        self.0
+    }
+
+    /// The sequence without its next `numbers`, in time that grows with their logarithm.
+    #[must_use]
+    pub const fn skip(self, mut numbers: u64) -> Self {
+        let (mut power, mut factor) = (MULTIPLIER, 1_u64);
+        while numbers > 0 {
+            if numbers & 1 == 1 {
+                factor = factor.wrapping_mul(power);
+            }
+            power = power.wrapping_mul(power);
+            numbers >>= 1;
+        }
+        Self(factor.wrapping_mul(self.0) & MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn skipping_is_taking_that_many(seed in 0_u64..1 << 46, numbers in 0_u64..2_000) {
+            let mut taken = Randlc::new(seed);
+            (0..numbers).for_each(|_| { taken.next_raw(); });
+            prop_assert_eq!(Randlc::new(seed).skip(numbers), taken);
+        }
+    }
+
+    /// The sums that the benchmark EP has to find in class S: 2^24 pairs of its sequence, as
+    /// Gaussian deviates.
+    #[test]
+    fn the_sums_of_gaussian_deviates_are_the_published_ones_of_ep_class_s() {
+        let mut random = Randlc::new(271_828_183);
+        let (mut sums, mut accepted) = ([0.0; 2], 0_u32);
+        for _ in 0..1 << 24 {
+            let mut next = || random.next_raw() as f64 / (MASK + 1) as f64;
+            let (x, y) = (2.0 * next() - 1.0, 2.0 * next() - 1.0);
+            let t = x * x + y * y;
+            if t <= 1.0 {
+                let scale = (-2.0 * t.ln() / t).sqrt();
+                sums = [sums[0] + scale * x, sums[1] + scale * y];
+                accepted += 1;
+            }
+        }
+        for (sum, published) in sums
+            .into_iter()
+            .zip([-3.247_834_652_034_74e3, -6.958_407_078_382_297e3])
+        {
+            assert!(
+                (sum / published - 1.0_f64).abs() < 1e-8,
+                "{sum} is not {published}"
+            );
+        }
+        assert_eq!(accepted, 13_176_389);
+    }
+}

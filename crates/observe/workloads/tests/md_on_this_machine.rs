@@ -1,0 +1,157 @@
+//! Molecular dynamics on the real CPUs of this machine: what it records is consistent. No assertion
+//! is about speed.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_clock::{Calibration, Counter};
+use idlewave_run::spill::Block;
+use idlewave_run::tables::{Regions, Table, region_kind};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Phase, PhaseKind, RunError};
+use idlewave_units::{Pid, Rank};
+use idlewave_workloads::md::{self, Outcome, Params, particles_in};
+use idlewave_workloads::{Member, Rows, Sink, WorkloadError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Keeps all records, and halts the run after a time.
+struct Kept<'a> {
+    threads: usize,
+    blocks: Vec<(Block, Vec<u64>)>,
+    halt: &'a AtomicBool,
+    halt_at: Duration,
+}
+
+impl Sink for Kept<'_> {
+    fn ready(&mut self, _: &[Member], threads: &[Pid]) -> Result<(), RunError> {
+        self.threads = threads.len();
+        Ok(())
+    }
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        self.blocks.push((*block, words.to_vec()));
+        Ok(())
+    }
+    fn tick(&mut self, elapsed: Duration) {
+        if elapsed >= self.halt_at {
+            self.halt.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn params(ranks: usize, cells: u32, steps: u64) -> Params {
+    let cpu = idlewave_sys::affinity::current();
+    Params {
+        // All ranks share a CPU: any machine has one.
+        cpus: vec![cpu; ranks],
+        cells,
+        steps,
+        duration: Duration::from_secs(600),
+        energy_every: 50,
+        seed: 1,
+        phase: 0,
+    }
+}
+
+fn run(params: &Params) -> (Result<Outcome, WorkloadError>, Regions, usize) {
+    run_until(params, Duration::MAX)
+}
+
+fn run_until(
+    params: &Params,
+    halt_at: Duration,
+) -> (Result<Outcome, WorkloadError>, Regions, usize) {
+    let mut calibration = Calibration::begin(Counter::choose(Path::new("/")));
+    let halt = AtomicBool::new(false);
+    let mut kept = Kept {
+        threads: 0,
+        blocks: Vec::new(),
+        halt: &halt,
+        halt_at,
+    };
+    let outcome = md::run(params, &mut calibration, &halt, &mut kept);
+    let mut manifest = empty_manifest();
+    manifest.phases.push(Phase {
+        kind: PhaseKind::MolecularDynamics {
+            particles_per_rank: particles_in(params.cells),
+            steps: params.steps,
+            rebuilds: 0,
+            pairs: 0,
+            energy_drift: None,
+        },
+        begin_ns: 0,
+        end_ns: u64::MAX,
+    });
+    let mut rows = Rows::default();
+    for (block, words) in &kept.blocks {
+        assert_eq!(rows.add(block, words, &manifest, &calibration), 0);
+    }
+    (outcome, rows.regions, kept.threads)
+}
+
+#[test]
+fn the_regions_of_a_rank_follow_each_other_through_every_step() {
+    let (outcome, regions, threads) = run(&params(2, 3, 300));
+    let outcome = outcome.unwrap();
+    let done = outcome.done;
+    assert_eq!((threads, done.steps, outcome.lost_steps), (2, 300, 0));
+    assert_eq!(done.particles, 2 * particles_in(3));
+    let drift = done.energy.unwrap();
+    assert!(drift.largest < 1e-3 * drift.first.kinetic, "{drift:?}");
+    for rank in [Rank::new(0), Rank::new(1)] {
+        let own: Vec<_> = regions.rows().filter(|r| r.rank == rank).collect();
+        let count = |kind| own.iter().filter(|r| r.kind == kind).count() as u64;
+        for kind in [
+            region_kind::UPDATE,
+            region_kind::EXCHANGE,
+            region_kind::FORCE,
+        ] {
+            assert_eq!(count(kind), 300);
+        }
+        // One whose begin and end are the same count is no row; none is that short.
+        assert_eq!(count(region_kind::REBUILD), done.rebuilds);
+        assert!(done.rebuilds > 2);
+        for pair in own.windows(2) {
+            assert_eq!(pair[0].end_ns, pair[1].begin_ns);
+            assert!(pair[0].begin_ns <= pair[0].end_ns);
+            let next = pair[0].kind == region_kind::FORCE;
+            assert_eq!(pair[1].iteration, pair[0].iteration + u64::from(next));
+        }
+        assert!(own[0].begin_ns <= outcome.begin_ns);
+        assert!(own[own.len() - 1].end_ns >= outcome.end_ns);
+    }
+}
+
+#[test]
+fn a_run_that_is_over_in_time_keeps_the_steps_that_it_did() {
+    let mut params = params(2, 2, u64::MAX);
+    params.duration = Duration::from_millis(300);
+    let (outcome, regions, _) = run(&params);
+    let done = outcome.unwrap().done;
+    assert!(done.steps > 0);
+    let forces = |rank| {
+        regions
+            .rows()
+            .filter(|r| r.kind == region_kind::FORCE && r.rank == Rank::new(rank))
+            .count() as u64
+    };
+    assert_eq!((forces(0), forces(1)), (done.steps, done.steps));
+}
+
+#[test]
+fn boxes_that_are_too_narrow_are_an_error_that_says_what_to_do() {
+    let (outcome, ..) = run(&params(2, 1, 10));
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("give more particles per rank"), "{text}");
+    let (none, ..) = run(&Params {
+        cpus: Vec::new(),
+        ..params(1, 2, 1)
+    });
+    assert!(matches!(none, Err(WorkloadError::NoRanks)), "{none:?}");
+}
+
+#[test]
+fn a_run_that_is_halted_ends() {
+    let (outcome, ..) = run_until(&params(2, 2, u64::MAX), Duration::from_millis(200));
+    assert!(outcome.unwrap().done.steps > 0);
+}

@@ -1,0 +1,278 @@
+//! The workloads on the real CPUs of this machine: what they record is consistent. No assertion is
+//! about speed.
+
+use idlewave_clock::{Calibration, Counter};
+use idlewave_run::spill::Block;
+use idlewave_run::tables::{Table, region_kind};
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Coupling, Phase, PhaseKind, RunError};
+use idlewave_units::{Cpu, Nanos, Pid};
+use idlewave_workloads::{Member, Rows, Sink, detour, fixed_work, lockstep};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[derive(Default)]
+struct Kept {
+    threads: Vec<Pid>,
+    blocks: Vec<(Block, Vec<u64>)>,
+}
+
+impl Sink for Kept {
+    fn ready(&mut self, _: &[Member], threads: &[Pid]) -> Result<(), RunError> {
+        self.threads = threads.to_vec();
+        Ok(())
+    }
+    fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError> {
+        self.blocks.push((*block, words.to_vec()));
+        Ok(())
+    }
+    fn tick(&mut self, _: Duration) {}
+}
+
+impl Kept {
+    /// The rows of a run whose phases are all of this kind.
+    fn rows(&self, kind: &PhaseKind, calibration: &Calibration) -> Rows {
+        let mut manifest = empty_manifest();
+        let phase = Phase {
+            kind: kind.clone(),
+            begin_ns: 0,
+            end_ns: u64::MAX,
+        };
+        manifest.phases = vec![phase; 4];
+        let mut rows = Rows::default();
+        for (block, words) in &self.blocks {
+            assert_eq!(rows.add(block, words, &manifest, calibration), 0);
+        }
+        // A block that belongs to no phase gives no rows.
+        manifest.phases.clear();
+        let mut none = Rows::default();
+        for (block, words) in &self.blocks {
+            let records = (words.len() / block.kind.words()) as u64;
+            assert_eq!(none.add(block, words, &manifest, calibration), records);
+        }
+        assert!(none.detours.is_empty() && none.quanta.is_empty() && none.regions.is_empty());
+        rows
+    }
+}
+
+/// One CPU that this process may use.
+fn allowed_cpu() -> Cpu {
+    idlewave_sys::affinity::current()
+}
+
+fn clock() -> (Calibration, idlewave_clock::Readings) {
+    let counter = Counter::choose(Path::new("/"));
+    (
+        Calibration::begin(counter),
+        counter.measure().expect("a running clock"),
+    )
+}
+
+#[test]
+fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
+    let (mut calibration, readings) = clock();
+    let mut kept = Kept::default();
+    let params = detour::Params {
+        cpus: vec![allowed_cpu()],
+        duration: Duration::from_millis(500),
+        threshold: Nanos::from_micros(1),
+        phase: 3,
+    };
+    let halt = AtomicBool::new(false);
+    let outcome =
+        detour::run(&params, readings, &mut calibration, &halt, &mut kept).expect("a detour loop");
+    let kind = PhaseKind::Detour {
+        threshold: outcome.threshold,
+        floor: outcome.floor,
+        loops: Vec::new(),
+    };
+    let kept = kept.rows(&kind, &calibration);
+    let seen = &outcome.loops[0];
+    assert!(outcome.threshold >= outcome.floor);
+    assert!(seen.end_ns - seen.begin_ns >= 490_000_000 && seen.turns > 1_000);
+    assert!(
+        kept.detours
+            .rows()
+            .all(|d| d.phase == 3 && d.rank.is_none())
+    );
+    assert!(
+        kept.detours
+            .rows()
+            .all(|d| d.begin_ns >= seen.begin_ns && d.begin_ns <= seen.end_ns)
+    );
+    let sum: u64 = kept.detours.length.iter().map(|l| l.get()).sum();
+    assert_eq!(seen.not_kept, 0);
+    // Rounding: each detour to a nanosecond, and the rate moves with every calibration.
+    let slack = kept.detours.len() as u64 + seen.stolen.get() / 1_000 + 10;
+    assert!(
+        sum.abs_diff(seen.stolen.get()) <= slack,
+        "{sum} and {}",
+        seen.stolen
+    );
+}
+
+#[test]
+fn quanta_follow_each_other_without_overlap() {
+    let (mut calibration, _) = clock();
+    let mut kept = Kept::default();
+    let params = fixed_work::Params {
+        cpus: vec![allowed_cpu()],
+        duration: Duration::from_millis(300),
+        work_steps: 20_000,
+        expected: Duration::from_micros(5),
+        phase: 0,
+    };
+    let lost = fixed_work::run(
+        &params,
+        &mut calibration,
+        &AtomicBool::new(false),
+        &mut kept,
+    )
+    .expect("quanta");
+    assert_eq!(lost, 0);
+    let kept = kept.rows(&PhaseKind::FixedWork { work_steps: 20_000 }, &calibration);
+    assert!(kept.quanta.len() > 10);
+    let rows: Vec<_> = kept.quanta.rows().collect();
+    assert!(
+        rows.windows(2)
+            .all(|w| w[0].begin_ns + w[0].duration.get() <= w[1].begin_ns)
+    );
+}
+
+fn lockstep_rows(kept: &Kept, params: &lockstep::Params, calibration: &Calibration) -> Rows {
+    let kind = PhaseKind::Lockstep {
+        coupling: params.pattern.coupling,
+        work_steps: params.work_steps,
+        work_target: params.work,
+        message_bytes: 0,
+        sides: Vec::new(),
+        neighbourhood: Default::default(),
+        variant: idlewave_run::ExchangeVariant::NonBlocking,
+        ranks: None,
+        iterations: 0,
+        threshold: params.threshold,
+    };
+    kept.rows(&kind, calibration)
+}
+
+fn lockstep(ranks: usize, coupling: Coupling, max_iterations: u64) -> (Rows, lockstep::Outcome) {
+    let (mut calibration, _) = clock();
+    let mut kept = Kept::default();
+    let params = lockstep::Params {
+        cpus: vec![allowed_cpu(); ranks],
+        pattern: lockstep::Pattern::of(coupling),
+        duration: Duration::from_millis(400),
+        work_steps: 20_000,
+        work: Nanos::from_micros(10),
+        threshold: Nanos::from_micros(1),
+        max_iterations,
+        phase: 1,
+    };
+    let outcome = lockstep::run(
+        &params,
+        &mut calibration,
+        &AtomicBool::new(false),
+        &mut kept,
+    )
+    .expect("a lockstep run");
+    assert_eq!(kept.threads.len(), ranks);
+    (lockstep_rows(&kept, &params, &calibration), outcome)
+}
+
+fn check(kept: &Rows, outcome: lockstep::Outcome, ranks: u32) {
+    let first = kept
+        .regions
+        .rows()
+        .filter(|r| r.iteration == 0 && r.kind == region_kind::COMPUTE);
+    assert_eq!(first.map(|r| r.begin_ns).max(), Some(outcome.begin_ns));
+    let last = kept
+        .regions
+        .rows()
+        .filter(|r| r.iteration + 1 == outcome.iterations && r.kind != region_kind::COMPUTE);
+    let end = last.map(|r| r.end_ns).min().expect("an iteration");
+    assert_eq!(outcome.end_ns, end.max(outcome.begin_ns));
+    assert_eq!(outcome.lost_iterations, 0);
+    assert!(outcome.iterations > 0);
+    for rank in 0..ranks {
+        let rows: Vec<_> = kept
+            .regions
+            .rows()
+            .filter(|r| r.rank.get() == rank)
+            .collect();
+        assert_eq!(
+            rows.len() as u64,
+            2 * outcome.iterations,
+            "all ranks end after the same iteration"
+        );
+        for (k, pair) in rows.chunks(2).enumerate() {
+            assert_eq!((pair[0].iteration, pair[1].iteration), (k as u64, k as u64));
+            assert_eq!(pair[0].kind, region_kind::COMPUTE);
+            assert!(pair[0].begin_ns <= pair[0].end_ns && pair[0].end_ns == pair[1].begin_ns);
+        }
+        assert!(
+            rows.windows(2).all(|w| w[0].end_ns == w[1].begin_ns),
+            "regions leave no gap"
+        );
+    }
+}
+
+#[test]
+fn ranks_that_share_a_cpu_stay_in_step_with_their_neighbours() {
+    for ranks in [1, 2, 5] {
+        let (kept, outcome) = lockstep(ranks, Coupling::Neighbours, u64::MAX);
+        check(&kept, outcome, ranks as u32);
+    }
+}
+
+#[test]
+fn ranks_that_share_a_cpu_stay_in_step_at_barriers() {
+    for ranks in [1, 2, 5] {
+        let (kept, outcome) = lockstep(ranks, Coupling::Barrier, u64::MAX);
+        check(&kept, outcome, ranks as u32);
+        let last_arrival = |k: u64| {
+            let all = kept
+                .regions
+                .rows()
+                .filter(move |r| r.iteration == k && r.kind == region_kind::COMPUTE);
+            all.map(|r| r.end_ns).max()
+        };
+        let first_end = |k: u64| {
+            let all = kept
+                .regions
+                .rows()
+                .filter(move |r| r.iteration == k && r.kind == region_kind::BARRIER);
+            all.map(|r| r.end_ns).min()
+        };
+        // Readings of different CPUs may differ a little; here all are on one.
+        assert!((0..outcome.iterations.min(100)).all(|k| last_arrival(k) <= first_end(k)));
+    }
+}
+
+#[test]
+fn a_lockstep_run_ends_after_the_most_iterations_asked_for() {
+    let (kept, outcome) = lockstep(2, Coupling::Barrier, 17);
+    assert_eq!(outcome.iterations, 17);
+    check(&kept, outcome, 2);
+}
+
+#[test]
+fn a_halted_run_ends_in_order() {
+    let (mut calibration, _) = clock();
+    let mut kept = Kept::default();
+    let halt = AtomicBool::new(true);
+    let params = lockstep::Params {
+        cpus: vec![allowed_cpu(); 2],
+        pattern: lockstep::Pattern::of(Coupling::Neighbours),
+        duration: Duration::from_secs(3_600),
+        work_steps: 20_000,
+        work: Nanos::from_micros(10),
+        threshold: Nanos::from_micros(1),
+        max_iterations: u64::MAX,
+        phase: 0,
+    };
+    let outcome = lockstep::run(&params, &mut calibration, &halt, &mut kept).expect("a short run");
+    assert!(halt.load(Ordering::Relaxed) && outcome.iterations < 100);
+    let kept = lockstep_rows(&kept, &params, &calibration);
+    check(&kept, outcome, 2);
+}

@@ -1,0 +1,50 @@
+//! What can go wrong.
+
+use idlewave_explain::ExplainError;
+use idlewave_noise::ModelProblem;
+use idlewave_run::RunError;
+use idlewave_simulate::bulk::BulkError;
+use idlewave_simulate::goal::{BuildError, GoalError};
+use std::path::PathBuf;
+
+/// Why a run is not played again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The bundle cannot be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its program cannot be understood.
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
+    /// No MPI program.
+    #[error("replay {0}: it has no calls of a recorded MPI program")]
+    NoProgram(PathBuf),
+    /// Nothing from which the cost of a message can be told.
+    #[error(
+        "estimate the cost of a message: no rank waited for a message, or in a collective, before it was sent; give the \
+         parameters"
+    )]
+    NoCosts,
+    /// Too many operations for a schedule.
+    #[error("write the schedule of rank {rank}: {error}")]
+    Build {
+        /// The rank.
+        rank: u32,
+        /// What the schedule refused.
+        error: BuildError,
+    },
+    /// The schedule has no end.
+    #[error("play the schedule: {0}")]
+    Play(#[from] GoalError),
+    /// The extrapolated program cannot be.
+    #[error("play the program on {ranks} ranks: {error}")]
+    Bulk {
+        /// Its number of ranks.
+        ranks: u32,
+        /// What the engine refused.
+        error: BulkError,
+    },
+    /// A noise model that contradicts itself.
+    #[error(transparent)]
+    Noise(#[from] ModelProblem),
+}

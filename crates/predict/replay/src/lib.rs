@@ -1,0 +1,40 @@
+//! Recorded MPI programs, played again: as schedules at their own scale, and by their pattern on
+//! other numbers of ranks.
+//!
+//! The way through this crate: [`script`] has what every rank did between its calls and in them;
+//! [`schedule`] writes it as operations, with collectives resolved by
+//! [`idlewave_simulate::collectives`]; [`costs`] finds out what messages cost; [`like`](mod@like)
+//! plays it and compares with what was measured; [`phases`] and [`looped`] find the loop of every
+//! rank, [`find_pattern`] the [`pattern`] that it has in common with those of all others, and
+//! [`extrapolate`](mod@extrapolate) makes a program for any number of ranks of it.
+//!
+//! Place in the flow: after the matching of messages ([`idlewave_explain::program`]), with a noise
+//! model if there is one. docs/simulate.md has the assumptions.
+
+mod costs;
+mod error;
+mod extrapolate;
+mod find_pattern;
+mod lengths;
+mod like;
+mod line;
+mod lockstep;
+mod looped;
+mod neighbours;
+mod pattern;
+mod phases;
+mod schedule;
+mod script;
+
+pub use costs::{Cost, MessageCosts, message_costs};
+pub use error::ReplayError;
+pub use extrapolate::{Extrapolated, Extrapolation};
+pub use find_pattern::pattern_of;
+pub use idlewave_simulate::collectives::Algorithms;
+pub use lengths::Scaling;
+pub use like::{AtScale, Like, LikeOptions, NoiseOfRun, Predicted, Scaled, like, scaling};
+pub use lockstep::LikeLockstep;
+pub use looped::Times;
+pub use pattern::{NoPattern, PatternOfRun, PhaseKindOfRun, PhaseOfRun};
+pub use schedule::{Replay, ReplayOptions, schedule_of};
+pub use script::Taken;

@@ -1,0 +1,283 @@
+//! A run predicted by what is known of it, beside what was measured.
+
+use crate::ReplayError;
+use crate::costs::{MessageCosts, of_script as costs_of};
+use crate::extrapolate::Extrapolation;
+use crate::find_pattern::of_script as pattern_of;
+use crate::lengths::Scaling;
+use crate::pattern::{NoPattern, PatternOfRun};
+use crate::schedule::{Replay, write};
+use crate::script::{Script, Taken};
+use idlewave_explain::Crowd;
+use idlewave_noise::{Noise, NoiseModel, Quiet, Timelines};
+use idlewave_run::{Ledger, RunReader};
+use idlewave_simulate::collectives::Algorithms;
+use idlewave_simulate::goal::{Parameters, Schedule, simulate_with};
+
+/// An error of what was recorded, in percent, beyond which the schedule is taken to be wrong.
+const WRONG_PERCENT: f64 = 5.0;
+
+/// The noise under which a run is predicted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseOfRun {
+    /// What disturbs; its `cpus_per_node` says how ranks fill the nodes.
+    pub model: NoiseModel,
+    /// Seed of the first repetition.
+    pub seed: u64,
+    /// Repetitions, which differ in their random numbers; at least one is played.
+    pub repetitions: u32,
+    /// What is left out, one after the other: numbers of sources of the model.
+    pub without: Vec<Vec<usize>>,
+}
+
+/// How a run is predicted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LikeOptions {
+    /// What messages cost; `None` estimates it from the run.
+    pub costs: Option<Parameters>,
+    /// How collectives are resolved.
+    pub algorithms: Algorithms,
+    /// Noise that is put back where others took time in the run; `None` predicts without noise
+    /// only.
+    pub noise: Option<NoiseOfRun>,
+    /// Numbers of ranks to which the pattern is extrapolated.
+    pub ranks: Vec<u32>,
+    /// What happens to the work there.
+    pub scaling: Scaling,
+}
+
+/// When ranks end, predicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Of each rank, in nanoseconds from time zero of the run.
+    pub finish_ns: Vec<u64>,
+}
+
+impl Predicted {
+    /// When the last rank ends, in nanoseconds.
+    pub fn makespan_ns(&self) -> u64 {
+        self.finish_ns.iter().copied().max().unwrap_or(0)
+    }
+
+    /// How far the makespan is from the measured one, in percent of that; positive if it is
+    /// predicted too long. `None` of a run of no time.
+    pub fn error_percent(&self, measured_ns: &[u64]) -> Option<f64> {
+        error_percent(self.makespan_ns(), measured_ns.iter().copied().max()?)
+    }
+
+    /// The same of the rank whose end is predicted worst, with the rank.
+    pub fn worst_rank(&self, measured_ns: &[u64]) -> Option<(u32, f64)> {
+        let both = self.finish_ns.iter().zip(measured_ns).zip(0..);
+        both.filter_map(|((&p, &m), rank)| Some((rank, error_percent(p, m)?)))
+            .max_by(|a, b| (a.1.abs()).total_cmp(&b.1.abs()).then(b.0.cmp(&a.0)))
+    }
+}
+
+fn error_percent(predicted: u64, measured: u64) -> Option<f64> {
+    (measured > 0).then(|| (predicted as f64 / measured as f64 - 1.0) * 100.0)
+}
+
+/// A run beside its predictions.
+#[derive(Clone, Debug)]
+pub struct Like {
+    /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init.
+    pub measured_ns: Vec<u64>,
+    /// What messages cost.
+    pub costs: Parameters,
+    /// How that was estimated; `None` where it was given.
+    pub estimated: Option<MessageCosts>,
+    /// With all computation as it was, and with what calls took longer than messages cost: the run
+    /// itself, if the schedule is right about who waits for whom.
+    pub as_recorded: Predicted,
+    /// With all computation as it was, what others took included, and calls as long as messages
+    /// cost.
+    pub kept: Predicted,
+    /// The same with what others took from the ranks outside of calls removed.
+    pub quiet: Predicted,
+    /// The same with the noise that was given, once per repetition; empty if none was.
+    pub noisy: Vec<Predicted>,
+    /// The same without each of the sources that were to be left out, under the same random
+    /// numbers.
+    pub without: Vec<Vec<Predicted>>,
+    /// The schedule of `quiet`; [`Schedule::write_text`] writes it in GOAL.
+    pub schedule: Schedule,
+    /// What was taken from each rank while it computed, in nanoseconds.
+    pub taken_ns: Vec<u64>,
+    /// What is in the run and not in the schedule.
+    pub left_out: Ledger,
+    /// The loop of all ranks, or why there is none.
+    pub pattern: Result<PatternOfRun, NoPattern>,
+    /// The pattern on other numbers of ranks, in the order asked for. Empty without a pattern.
+    pub extrapolated: Vec<AtScale>,
+    /// Why the predictions are not to be trusted as they stand, one sentence each; to be told
+    /// first.
+    pub warnings: Vec<String>,
+}
+
+/// The pattern of a run on another number of ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtScale {
+    /// Without noise.
+    pub quiet: Extrapolation,
+    /// With each repetition of the noise; empty if none was given.
+    pub noisy: Vec<Extrapolation>,
+    /// What had to be assumed, for people.
+    pub assumptions: Vec<String>,
+}
+
+/// Predicts a run, and what its pattern takes on other numbers of ranks.
+///
+/// # Errors
+/// Runs that cannot be read or have no recorded program; no costs given and none to be found; a
+/// noise model that contradicts itself; a schedule that cannot end.
+pub fn like(run: &RunReader, options: &LikeOptions) -> Result<Like, ReplayError> {
+    let mut script = Script::read(run, Taken::Kept)?;
+    let (costs, estimated) = match options.costs {
+        Some(given) => (given, None),
+        None => {
+            let found = costs_of(&script)?;
+            (found.parameters, Some(found))
+        }
+    };
+    let noises = noises(options)?;
+    script.excess_over = Some((costs, options.algorithms.clone()));
+    let as_recorded = play(&write(&script, &options.algorithms)?, &costs, None)?;
+    script.excess_over = None;
+    let kept = play(&write(&script, &options.algorithms)?, &costs, None)?;
+    script.taken = Taken::Removed;
+    let replay = write(&script, &options.algorithms)?;
+    let quiet = play(&replay, &costs, None)?;
+    let under = |noises: &[Noise]| -> Result<Vec<Predicted>, ReplayError> {
+        let played = noises
+            .iter()
+            .map(|noise| play(&replay, &costs, Some(noise)));
+        played.collect()
+    };
+    let noisy = under(&noises)?;
+    let mut without = Vec::new();
+    for left_out in options.noise.iter().flat_map(|n| &n.without) {
+        without.push(under(&noises_without(options, left_out)?)?);
+    }
+    let pattern = pattern_of(&script);
+    let mut extrapolated = Vec::new();
+    if let Ok(pattern) = &pattern {
+        let silent = Noise::new(&NoiseModel::default(), 0, 0, |_| true)?;
+        for &ranks in &options.ranks {
+            let on = pattern.extrapolate(ranks, options.scaling, costs, &options.algorithms);
+            let disturbed = noises.iter().map(|noise| on.play(noise));
+            extrapolated.push(AtScale {
+                quiet: on.play(&silent)?,
+                noisy: disturbed.collect::<Result<_, _>>()?,
+                assumptions: on.assumptions,
+            });
+        }
+    }
+    let shared = |crowd: &Crowd| {
+        format!(
+            "{crowd}. This is not noise, and every prediction gives each rank a CPU of its own: record the program on as many CPUs as it has ranks \
+             (of Open MPI: mpirun --bind-to core)"
+        )
+    };
+    let mut warnings: Vec<String> = script.crowds.iter().map(shared).collect();
+    let crawls = options.noise.as_ref().and_then(|n| n.model.crawls());
+    warnings.extend(crawls.map(|crawls| {
+        format!(
+            "{crawls}. Record the program where others leave the CPUs alone, or give other noise with --noise"
+        )
+    }));
+    let error = as_recorded.error_percent(&replay.measured_ns);
+    if let Some(error) = error.filter(|e| e.abs() > WRONG_PERCENT) {
+        warnings.push(format!(
+            "`as recorded` is {error:+.1} % off, though calls are as long in it as they were: messages cost less or more than is assumed, or \
+             the schedule lacks something. Predictions that follow from it are no better. Say what messages cost (--latency, \
+             --overhead, --gap-per-byte; `idlewave measure pingpong` measures it) and look at what is left out"
+        ));
+    }
+    Ok(Like {
+        measured_ns: replay.measured_ns,
+        costs,
+        estimated,
+        as_recorded,
+        kept,
+        quiet,
+        noisy,
+        without,
+        schedule: replay.schedule,
+        taken_ns: replay.taken_ns,
+        left_out: replay.left_out,
+        pattern,
+        extrapolated,
+        warnings,
+    })
+}
+
+fn noises(options: &LikeOptions) -> Result<Vec<Noise>, ReplayError> {
+    noises_without(options, &[])
+}
+
+fn noises_without(options: &LikeOptions, left_out: &[usize]) -> Result<Vec<Noise>, ReplayError> {
+    let Some(noise) = &options.noise else {
+        return Ok(Vec::new());
+    };
+    let keep = |source: usize| !left_out.contains(&source);
+    let repetitions = 0..noise.repetitions.max(1);
+    let made = repetitions.map(|n| Noise::new(&noise.model, noise.seed, n, keep));
+    Ok(made.collect::<Result<_, _>>()?)
+}
+
+fn play(
+    replay: &Replay,
+    costs: &Parameters,
+    noise: Option<&Noise>,
+) -> Result<Predicted, ReplayError> {
+    let outcome = match noise {
+        None => simulate_with(&replay.schedule, costs, Quiet)?,
+        Some(noise) => {
+            let cpus = replay.cpus_per_rank.min(256) as u16;
+            let timelines = Timelines::new(noise, replay.schedule.ranks(), cpus);
+            simulate_with(&replay.schedule, costs, timelines)?
+        }
+    };
+    Ok(Predicted {
+        finish_ns: outcome.finish_ns,
+    })
+}
+
+/// The loop of a run of a series, and what the pattern of the run with the fewest ranks says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaled {
+    /// How long the loop took in the run, in nanoseconds.
+    pub measured_ns: u64,
+    /// As many steps on as many ranks, without noise.
+    pub quiet: Extrapolation,
+    /// The same with each repetition of the noise; empty if none was given.
+    pub noisy: Vec<Extrapolation>,
+}
+
+/// Predicts the loops of all runs by the pattern and the costs of the one with the fewest ranks
+/// (the first of several), under the noise of `options`. Answers are in the order of `runs`; `None`
+/// where that run, or the one with the fewest ranks, has no pattern.
+///
+/// # Errors
+/// A noise model that contradicts itself, times beyond 64-bit nanoseconds.
+pub fn scaling(runs: &[Like], options: &LikeOptions) -> Result<Vec<Option<Scaled>>, ReplayError> {
+    let smallest = runs.iter().min_by_key(|l| l.schedule.ranks());
+    let from = smallest.and_then(|l| Some((l.pattern.as_ref().ok()?, l.costs)));
+    let noises = noises(options)?;
+    let silent = Noise::new(&NoiseModel::default(), 0, 0, |_| true)?;
+    let scaled = |like: &Like| {
+        let (Some((pattern, costs)), Ok(own)) = (from, &like.pattern) else {
+            return Ok(None);
+        };
+        let ranks = like.schedule.ranks();
+        let mut on = pattern.extrapolate(ranks, options.scaling, costs, &options.algorithms);
+        on.steps = own.steps;
+        let noisy = noises.iter().map(|noise| on.play(noise));
+        Ok(Some(Scaled {
+            measured_ns: own.span_ns,
+            quiet: on.play(&silent)?,
+            noisy: noisy.collect::<Result<_, _>>()?,
+        }))
+    };
+    runs.iter().map(scaled).collect()
+}

@@ -1,0 +1,223 @@
+//! Lockstep runs as programs of the simulation: what was measured undisturbed, coupled as it was.
+
+use idlewave_run::findings::{Estimate, Findings, LockstepFindings};
+use idlewave_run::{Coupling, ExchangeVariant, Manifest, Neighbourhood, PhaseKind};
+use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
+use idlewave_simulate::goal::Parameters;
+use idlewave_simulate::{Shape, Stencil, Work};
+
+/// A lockstep run that was measured, and how to simulate one like it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LikeLockstep {
+    /// Index of its phase in the manifest.
+    pub phase: u32,
+    /// What it is called in the findings.
+    pub name: String,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Steps that were measured.
+    pub steps: u64,
+    /// Mean step that was measured, in nanoseconds.
+    pub step_ns: Estimate,
+    /// Undisturbed computation of each rank.
+    compute: Vec<u64>,
+    /// Undisturbed step beyond the longest computation.
+    comm: u64,
+    coupling: Coupling,
+    /// `None` of more than three dimensions.
+    shape: Option<Shape>,
+    neighbourhood: Neighbourhood,
+    variant: ExchangeVariant,
+}
+
+impl LikeLockstep {
+    /// The lockstep runs of a bundle that have steps.
+    pub fn all(manifest: &Manifest, findings: &Findings) -> Vec<LikeLockstep> {
+        let like = |found: &LockstepFindings| {
+            let phase = manifest.phases.get(found.phase as usize)?;
+            let PhaseKind::Lockstep {
+                coupling,
+                sides,
+                neighbourhood,
+                variant,
+                ..
+            } = &phase.kind
+            else {
+                return None;
+            };
+            let compute: Vec<u64> = found.compute.iter().map(|c| c.get()).collect();
+            let longest = compute.iter().copied().max()?;
+            let step = found.step.as_f64();
+            let of = |slowdown: f64| step * (1.0 + slowdown);
+            (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
+                phase: found.phase,
+                name: found.name.clone(),
+                ranks: found.ranks,
+                steps: found.iterations,
+                step_ns: Estimate {
+                    value: of(found.slowdown.value),
+                    low: of(found.slowdown.low),
+                    high: of(found.slowdown.high),
+                    n: found.slowdown.n,
+                    method: found.slowdown.method.clone(),
+                },
+                compute,
+                comm: found.step.get().saturating_sub(longest),
+                coupling: *coupling,
+                shape: Shape::of_sides(sides),
+                neighbourhood: *neighbourhood,
+                variant: *variant,
+            })
+        };
+        findings.lockstep.iter().filter_map(like).collect()
+    }
+
+    /// Undisturbed computation of the rank that computes longest, in nanoseconds.
+    pub fn longest_ns(&self) -> u64 {
+        self.compute.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The program with this number of ranks, those beyond the measured ones computing as long as
+    /// the measured ones in turn.
+    ///
+    /// Communication is a time without CPU after the wait, as measured in undisturbed steps, at
+    /// every number of ranks.
+    pub fn program(&self, ranks: u32) -> Program {
+        let each: Vec<u64> = (0..ranks as usize)
+            .map(|r| self.compute[r % self.compute.len()])
+            .collect();
+        let work = |share: fn(u64) -> u64| Work::Each(each.iter().map(|&ns| share(ns)).collect());
+        let exchange = |wait| Phase::Exchange {
+            stencil: self.stencil(ranks),
+            bytes: 1,
+            wait,
+        };
+        let all = |operation, algorithm| Phase::Collective {
+            operation,
+            algorithm,
+            bytes: 1,
+        };
+        let mut phases = match (self.coupling, self.variant) {
+            (Coupling::Neighbours, ExchangeVariant::NonBlocking) => {
+                vec![Phase::Compute(work(|ns| ns)), exchange(Wait::All)]
+            }
+            (Coupling::Neighbours, ExchangeVariant::Blocking) => {
+                vec![Phase::Compute(work(|ns| ns)), exchange(Wait::Blocking)]
+            }
+            (Coupling::Neighbours, ExchangeVariant::Overlapped) => vec![
+                Phase::Compute(work(|ns| ns - ns / 2)),
+                exchange(Wait::Overlapped(work(|ns| ns / 2))),
+            ],
+            (Coupling::Reduce, _) => vec![
+                Phase::Compute(work(|ns| ns)),
+                all(Collective::Reduce, Algorithm::Binomial),
+            ],
+            (Coupling::Barrier | Coupling::Allreduce | Coupling::Alltoall, _) => vec![
+                Phase::Compute(work(|ns| ns)),
+                all(Collective::Barrier, Algorithm::Dissemination),
+            ],
+        };
+        phases.push(Phase::Pause(self.comm));
+        Program {
+            ranks,
+            phases,
+            costs: Parameters::FREE,
+        }
+    }
+
+    /// The decomposition of the run at its own size; at another one the nearest to a cube of as
+    /// many dimensions.
+    fn stencil(&self, ranks: u32) -> Stencil {
+        let n = ranks as usize;
+        let dimensions = |shape: Shape| shape.sides().len();
+        let shape = match self.shape {
+            Some(own) if own.ranks() == n => own,
+            Some(own) if dimensions(own) == 2 => Shape::plane(n),
+            Some(own) if dimensions(own) == 3 => Shape::cuboid(n),
+            _ => Shape::line(n),
+        };
+        Stencil::within(shape, self.neighbourhood)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_noise::{Noise, NoiseModel};
+    use idlewave_run::WaitsFor;
+    use idlewave_simulate::bulk::Engine;
+
+    fn like(coupling: Coupling, variant: ExchangeVariant, sides: &[u32]) -> LikeLockstep {
+        LikeLockstep {
+            phase: 0,
+            name: "x".into(),
+            ranks: 4,
+            steps: 10,
+            step_ns: Estimate {
+                value: 1_200.0,
+                low: 1_100.0,
+                high: 1_300.0,
+                n: 10,
+                method: String::new(),
+            },
+            compute: vec![1_000, 900],
+            comm: 50,
+            coupling,
+            shape: Shape::of_sides(sides),
+            neighbourhood: Neighbourhood::default(),
+            variant,
+        }
+    }
+
+    /// Neighbours are those of the run, whose sides are counted the other way round.
+    #[test]
+    fn ranks_wait_for_those_for_whom_they_waited() {
+        let sides = [2, 3];
+        let like = LikeLockstep {
+            neighbourhood: Neighbourhood {
+                one_sided: true,
+                ..Neighbourhood::default()
+            },
+            ..like(Coupling::Neighbours, ExchangeVariant::NonBlocking, &sides)
+        };
+        let waits = WaitsFor::within(like.coupling, &sides, like.neighbourhood, 6);
+        let stencil = like.stencil(6);
+        for rank in 0..6 {
+            let mut own: Vec<usize> = stencil.sources(rank).chain([rank]).collect();
+            own.sort_unstable();
+            own.dedup();
+            let mut there: Vec<usize> = waits.of(rank).chain([rank]).collect();
+            there.sort_unstable();
+            there.dedup();
+            assert_eq!(own, there, "rank {rank}");
+        }
+        assert_eq!(like.stencil(16).shape, Shape { x: 4, y: 4, z: 1 });
+        assert_eq!(like.stencil(16).neighbourhood(), like.neighbourhood);
+    }
+
+    /// Without noise a step is the longest computation and the communication, whatever the
+    /// coupling.
+    #[test]
+    fn an_undisturbed_step_is_as_long_as_it_was_measured() {
+        let noise = Noise::new(&NoiseModel::default(), 0, 0, |_| true).unwrap();
+        use ExchangeVariant::*;
+        for (coupling, variant, sides) in [
+            (Coupling::Neighbours, NonBlocking, &[][..]),
+            (Coupling::Neighbours, Blocking, &[2, 2]),
+            (Coupling::Neighbours, Overlapped, &[4]),
+            (Coupling::Barrier, NonBlocking, &[]),
+            (Coupling::Alltoall, NonBlocking, &[]),
+            (Coupling::Reduce, NonBlocking, &[]),
+        ] {
+            for ranks in [4, 6] {
+                let program = like(coupling, variant, sides).program(ranks);
+                let mut engine = Engine::new(&program, &noise, &[]).unwrap();
+                for _ in 0..20 {
+                    engine.step().unwrap();
+                }
+                let last = engine.times().iter().max().copied();
+                assert_eq!(last, Some(20 * 1_050), "{coupling:?} {variant:?}");
+            }
+        }
+    }
+}

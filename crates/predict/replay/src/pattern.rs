@@ -1,0 +1,76 @@
+//! What all ranks have in common: one loop, with peers that follow from the rank.
+
+use crate::looped::Times;
+use idlewave_simulate::Stencil;
+use idlewave_simulate::bulk::Collective;
+use std::fmt;
+
+/// The loop that all ranks of a run go through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PatternOfRun {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Iterations that all ranks did.
+    pub steps: u64,
+    /// One iteration.
+    pub phases: Vec<PhaseOfRun>,
+    /// How long the loop took the slowest rank in the run, from the start of its first call to the
+    /// end of its last, in nanoseconds.
+    pub span_ns: u64,
+    /// What was taken to be alike though it was not quite, and what else would fit, for people.
+    pub notes: Vec<String>,
+}
+
+/// A phase of the loop with the computation before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseOfRun {
+    /// What all ranks do together.
+    pub kind: PhaseKindOfRun,
+    /// What each rank computes before it.
+    pub work: Vec<Times>,
+    /// What each rank computes while messages are under way.
+    pub meanwhile: Vec<Times>,
+}
+
+/// What all ranks do together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PhaseKindOfRun {
+    /// Messages between neighbours.
+    Exchange {
+        /// Who is a neighbour.
+        stencil: Stencil,
+        /// The longest message.
+        bytes: u64,
+        /// Whether one direction is waited for before the next one begins.
+        blocking: bool,
+        /// Whether ranks compute while messages are under way.
+        overlapped: bool,
+    },
+    /// A collective of all ranks.
+    Collective {
+        /// What is done.
+        operation: Collective,
+        /// Bytes of each rank.
+        bytes: u64,
+    },
+}
+
+/// Why a run has no pattern: the first rank that is not like the others, and its call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPattern {
+    /// The rank.
+    pub rank: u32,
+    /// Row of the table `calls`, where it is one call.
+    pub call: Option<u32>,
+    /// What is the matter.
+    pub reason: String,
+}
+
+impl fmt::Display for NoPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.call {
+            Some(row) => write!(f, "rank {}, row {row} of calls: {}", self.rank, self.reason),
+            None => write!(f, "rank {}: {}", self.rank, self.reason),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The points of a prediction, each as an answer to a question.
+
+use crate::QuietStep;
+use crate::budget::{Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in};
+use crate::bulk::Program;
+use crate::question::{Answer, Approach, Effort, Question, QuestionError, answer};
+use idlewave_noise::NoiseModel;
+use idlewave_run::SourceKind;
+use idlewave_run::findings::Topology;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// Replications of a point, and of one whose ranks are so many that each of them says much.
+const REPLICATIONS: u32 = 8;
+const REPLICATIONS_OF_MANY: u32 = 4;
+const MANY: u64 = 4096;
+/// Steps from which the mean step in the beginning of a run is seen.
+const GLANCE: u64 = 16;
+/// The coarsest granularity of the curves over it, in nanoseconds.
+const COARSEST_NS: f64 = 1e8;
+
+/// What was simulated of a number of ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    /// The ranks that are asked about.
+    pub ranks: u64,
+    /// Ranks that were simulated.
+    pub simulated: u64,
+    /// Steps of each replication that were averaged.
+    pub steps: u64,
+    /// What came out.
+    pub answer: Answer,
+}
+
+/// What all points have in common.
+pub(crate) struct Curves<'a> {
+    pub model: &'a NoiseModel,
+    pub removed: &'a [(SourceKind, String, Vec<usize>)],
+    pub seed: u64,
+    pub budget: Budget,
+    pub stop: &'a AtomicBool,
+    /// Jobs that are done, for the eye.
+    pub done: &'a AtomicU64,
+}
+
+impl Curves<'_> {
+    /// Slow-down against ranks, up to the most that the budget affords.
+    pub fn curve(&self, topology: Topology, step: &QuietStep) -> Result<Vec<Point>, QuestionError> {
+        let mut points: Vec<Point> = Vec::new();
+        let per_ns = events_per_ns(self.model);
+        // A step takes its work at least.
+        let work_ns = step.work.as_f64();
+        let runs = replications(RANKS[0]);
+        let least = self
+            .budget
+            .point(topology, RANKS[0], runs, per_ns * work_ns);
+        if least.is_none() {
+            return Ok(points);
+        }
+        let mut step_ns = self.glance(&step.program(topology, RANKS[0]))?;
+        for ranks in RANKS {
+            let simulated = stand_in(topology, ranks);
+            if let Some(same) = points.last().filter(|p| p.simulated == simulated) {
+                let again = same.clone();
+                points.push(Point { ranks, ..again });
+                continue;
+            }
+            // More ranks never wait less: the step of the smaller number is the least that this one's takes.
+            let events = per_ns * step_ns;
+            let runs = replications(simulated);
+            let afford = |variants: usize| {
+                let runs = runs * variants as u32;
+                self.budget.point(topology, simulated, runs, events)
+            };
+            let wanted = RANKS_WITHOUT.contains(&ranks) || simulated < ranks;
+            let with_all = wanted.then(|| afford(1 + self.removed.len())).flatten();
+            let Some(steps) = with_all.or_else(|| afford(1)) else {
+                break;
+            };
+            let program = step.program(topology, simulated);
+            let answer = self.ask(&program, steps, runs, with_all.is_some())?;
+            step_ns = answer.step_ns.mean;
+            points.push(Point {
+                ranks,
+                simulated,
+                steps,
+                answer,
+            });
+        }
+        Ok(points)
+    }
+
+    /// One point of a curve over granularity; `None` if it cannot be afforded.
+    pub fn grain(
+        &self,
+        topology: Topology,
+        step: &QuietStep,
+    ) -> Result<Option<Point>, QuestionError> {
+        let per_ns = events_per_ns(self.model);
+        let afford = |ranks: u64, step_ns: f64| {
+            let runs = REPLICATIONS_OF_MANY;
+            self.budget.grain(topology, ranks, runs, per_ns * step_ns)
+        };
+        let ranks = GRAIN_RANKS
+            .into_iter()
+            .find(|&ranks| afford(ranks, COARSEST_NS).is_some())
+            .unwrap_or(RANKS[0]);
+        if afford(ranks, step.work.as_f64()).is_none() {
+            return Ok(None);
+        }
+        let program = step.program(topology, ranks);
+        let Some(steps) = afford(ranks, self.glance(&program)?) else {
+            return Ok(None);
+        };
+        let answer = self.ask(&program, steps, REPLICATIONS_OF_MANY, false)?;
+        Ok(Some(Point {
+            ranks,
+            simulated: ranks,
+            steps,
+            answer,
+        }))
+    }
+
+    /// A program that was measured.
+    pub fn check(&self, program: &Program) -> Result<Point, QuestionError> {
+        let ranks = u64::from(program.ranks);
+        let events = events_per_ns(self.model) * self.glance(program)?;
+        let steps = self
+            .budget
+            .point(Topology::Barrier, ranks, REPLICATIONS, events);
+        let steps = steps.unwrap_or(GLANCE);
+        let answer = self.ask(program, steps, REPLICATIONS, false)?;
+        Ok(Point {
+            ranks,
+            simulated: ranks,
+            steps,
+            answer,
+        })
+    }
+
+    /// Mean step in nanoseconds, roughly.
+    fn glance(&self, program: &Program) -> Result<f64, QuestionError> {
+        Ok(self.ask(program, GLANCE, 2, false)?.step_ns.mean)
+    }
+
+    fn ask(
+        &self,
+        program: &Program,
+        steps: u64,
+        runs: u32,
+        without: bool,
+    ) -> Result<Answer, QuestionError> {
+        let without: Vec<(String, Vec<usize>)> = match without {
+            true => {
+                let named = self.removed.iter();
+                named
+                    .map(|(_, name, n)| (name.clone(), n.clone()))
+                    .collect()
+            }
+            false => Vec::new(),
+        };
+        let approach = Approach::of(program);
+        let warm_up = steps / 16;
+        let question = Question {
+            program,
+            model: self.model,
+            steps: steps - warm_up,
+            warm_up,
+            delays: &[],
+            without: &without,
+            approach,
+        };
+        let effort = Effort {
+            seed: self.seed,
+            least: runs,
+            most: runs,
+            precision: 1.0,
+        };
+        answer(&question, &effort, self.stop, &|_, _| {})
+    }
+}
+
+fn replications(ranks: u64) -> u32 {
+    match ranks < MANY {
+        true => REPLICATIONS,
+        false => REPLICATIONS_OF_MANY,
+    }
+}

@@ -1,0 +1,28 @@
+//! Ranks in lockstep on the wall clock: compute, wait for the neighbours, step after step, millions of ranks at a time.
+//!
+//! Place in the flow: a [`Noise`](idlewave_noise::Noise) and a [`Stencil`](crate::Stencil) go in, the moments at which every rank is done
+//! with every step come out. Model: in step k rank i computes from t(i, k) on, disturbed by the events that its CPU meets on the wall
+//! clock, so that what strikes while it waits costs it nothing; and
+//! t(i, k+1) = max over itself and its neighbours j of the end of j's computation, plus the time of communication.
+//!
+//! Exact in nanoseconds and the same for any number of threads, any width of vectors and any tiling: events are drawn by
+//! counter, and each rank meets its own in their order.
+
+mod columns;
+mod engine;
+mod error;
+mod kernel;
+mod layout;
+mod portable;
+mod rate;
+mod settle;
+mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
+pub use engine::{InjectedDelay, Lockstep, LockstepConfig};
+pub use error::LockstepError;
+pub use rate::StepTime;
+
+#[cfg(test)]
+mod tests;

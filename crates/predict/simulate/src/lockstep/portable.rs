@@ -1,0 +1,48 @@
+//! The inner loop of a sweep as the compiler makes it for any machine of its kind.
+
+/// What follows a wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum After<'a> {
+    /// The same time for all ranks: communication and work in nanoseconds.
+    Same(i64),
+    /// Communication, and the work of the ranks of the row.
+    Each(i64, &'a [i64]),
+}
+
+/// The arrays that one sweep writes and compares with, all as long as the swept range.
+pub(super) struct Swept<'a> {
+    /// Ends of the next computations, if nothing disturbs them.
+    pub ends: &'a mut [i64],
+    /// Until when each rank is left in peace.
+    pub quiet: &'a [i64],
+    /// Added to a place in the range to get the number that is noted.
+    pub first: u32,
+    /// Those that are not, in rising order.
+    pub disturbed: &'a mut Vec<u32>,
+}
+
+/// The latest of the ranks at the same place of several stretches, each as long as the output, from `begins` on.
+pub(super) fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out: Swept<'_>) {
+    let Some((&own, others)) = begins.split_first() else {
+        return;
+    };
+    let count = out.ends.len();
+    out.ends.copy_from_slice(&ends[own..own + count]);
+    for &other in others {
+        for (latest, &end) in out.ends.iter_mut().zip(&ends[other..other + count]) {
+            *latest = end.max(*latest);
+        }
+    }
+    match after {
+        After::Same(ns) => out.ends.iter_mut().for_each(|end| *end += ns),
+        After::Each(ns, work) => {
+            let both = out.ends.iter_mut().zip(work);
+            both.for_each(|(end, work)| *end += ns + work);
+        }
+    }
+    for (place, (end, until)) in (out.first..).zip(out.ends.iter().zip(out.quiet)) {
+        if end > until {
+            out.disturbed.push(place);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Why a question has no answer.
+
+use crate::bulk::BulkError;
+use crate::lockstep::LockstepError;
+use idlewave_noise::ModelProblem;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum QuestionError {
+    /// The program cannot be run.
+    #[error(transparent)]
+    Program(#[from] BulkError),
+    /// It takes too long.
+    #[error(transparent)]
+    Lockstep(#[from] LockstepError),
+    /// The noise cannot be.
+    #[error(transparent)]
+    Noise(#[from] ModelProblem),
+    /// The program takes no time, so that nothing can be longer than it.
+    #[error("the program takes no time")]
+    NoTime,
+    /// `stop` became true.
+    #[error("stopped before the end")]
+    Stopped,
+}

@@ -1,0 +1,280 @@
+//! Plays the program of a question until it is done or somebody wants it to stop.
+//!
+//! The program of most questions, computation and an exchange whose messages cost all ranks the same, is played on the engine that
+//! takes a thousand million rank-steps per second; computation and a barrier of no cost in one go; all others on the general engine. All agree on
+//! every rank.
+
+use super::closed::Closed;
+use super::error::QuestionError;
+use crate::bulk::{Engine, OneOff, Phase, Program, Wait};
+use crate::lockstep::{Lockstep, LockstepConfig};
+use idlewave_noise::Noise;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The engine that fits a program.
+pub(super) enum Runner<'a> {
+    Fast(Box<Lockstep<'a>>),
+    Closed(Closed<'a>),
+    General(Box<Engine<'a>>),
+}
+
+/// Steps between two looks at whether to stop.
+const STRIDE: u64 = 64;
+
+impl<'a> Runner<'a> {
+    pub fn new(
+        program: &Program,
+        noise: &'a Noise,
+        delays: &[OneOff],
+    ) -> Result<Self, QuestionError> {
+        if delays.is_empty() {
+            if let Some(closed) = Closed::of(program, noise) {
+                return Ok(Runner::Closed(closed));
+            }
+        }
+        let fast = match delays.is_empty() {
+            true => as_lockstep(program),
+            false => None,
+        };
+        // What the fast one refuses, the other one can do or say better why it cannot.
+        if let Some(Ok(engine)) = fast.map(|config| Lockstep::new(config, noise)) {
+            return Ok(Runner::Fast(Box::new(engine)));
+        }
+        let engine = Engine::new(program, noise, delays)?;
+        Ok(Runner::General(Box::new(engine)))
+    }
+
+    pub fn advance(&mut self, steps: u64, stop: &AtomicBool) -> Result<(), QuestionError> {
+        let engine = match self {
+            Runner::Fast(engine) => engine,
+            Runner::Closed(closed) => {
+                for _ in 0..steps {
+                    closed.step()?;
+                    check(stop)?;
+                }
+                return Ok(());
+            }
+            Runner::General(engine) => return advance(engine, steps, stop),
+        };
+        let mut left = steps;
+        while left > 0 {
+            let stride = left.min(STRIDE);
+            engine.advance(stride)?;
+            left -= stride;
+            check(stop)?;
+        }
+        Ok(())
+    }
+
+    /// The sum of the times of all ranks, in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        let sum = |times: &[u64]| times.iter().map(|&t| u128::from(t)).sum();
+        match self {
+            Runner::Fast(engine) => sum(&engine.times()),
+            Runner::Closed(closed) => closed.sum(),
+            Runner::General(engine) => sum(engine.times()),
+        }
+    }
+}
+
+/// Plays so many steps on the general engine.
+pub(super) fn advance(
+    engine: &mut Engine<'_>,
+    steps: u64,
+    stop: &AtomicBool,
+) -> Result<(), QuestionError> {
+    for _ in 0..steps {
+        engine.step()?;
+        check(stop)?;
+    }
+    Ok(())
+}
+
+/// Whether to go on.
+fn check(stop: &AtomicBool) -> Result<(), QuestionError> {
+    // Relaxed: it only has to be seen some time.
+    match stop.load(Ordering::Relaxed) {
+        true => Err(QuestionError::Stopped),
+        false => Ok(()),
+    }
+}
+
+/// The program for the fast engine; `None` if it is of another form.
+pub(super) fn as_lockstep(program: &Program) -> Option<LockstepConfig> {
+    let (work, exchange, pause) = match &program.phases[..] {
+        [Phase::Compute(work), exchange] => (work, exchange, 0),
+        [Phase::Compute(work), exchange, Phase::Pause(pause)] => (work, exchange, *pause),
+        _ => return None,
+    };
+    let Phase::Exchange {
+        stencil,
+        bytes,
+        wait: Wait::All,
+    } = exchange
+    else {
+        return None;
+    };
+    program.sends_for_free(*bytes).then(|| LockstepConfig {
+        work: work.clone(),
+        ..LockstepConfig::new(*stencil, 0, pause)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goal::{Parameters, PerByte};
+    use crate::{Shape, Stencil, Work};
+    use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
+    use idlewave_run::SourceKind;
+    use idlewave_units::{Bytes, Nanos};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Rank by rank and nanosecond by nanosecond.
+        #[test]
+        fn both_engines_agree_on_programs_that_both_can_express(
+            sides in (1_usize..9, 1_usize..5, 1_usize..4), reach in 1_u32..4, periodic: bool, one_sided: bool,
+            works in proptest::collection::vec(0_u64..20_000, 160), same: bool, pause in 0_u64..500,
+            rates in proptest::collection::vec((1e2..9e4_f64, 0_u64..5_000), 0..3), regular: bool, seed: u64,
+        ) {
+            let shape = Shape { x: sides.0, y: sides.1, z: sides.2 };
+            let ranks = shape.ranks();
+            let work = match same {
+                true => Work::Same(works[0]),
+                false => Work::Each(works[..ranks].to_vec()),
+            };
+            let source = |&(rate, ns): &(f64, u64)| Source {
+                kind: SourceKind::Task,
+                name: "x".into(),
+                strikes: Scope::EachCpu,
+                together: Together::Alone,
+                cpus: None,
+                keeps: 0.0,
+                arrivals: match regular {
+                    true => Arrivals::Periodic { period_ns: (1e9 / rate) as u64, jitter_ns: 0, phase_ns: None },
+                    false => Arrivals::Poisson { rate_per_s: rate },
+                },
+                length: Some(Lengths::Fixed { ns }),
+                fit: None,
+            };
+            let model = NoiseModel { sources: rates.iter().map(source).collect(), ..NoiseModel::default() };
+            let noise = Noise::new(&model, seed, 0, |_| true).unwrap();
+            let stencil = Stencil { shape, reach, periodic, one_sided };
+            let program = Program {
+                ranks: ranks as u32,
+                phases: vec![
+                    Phase::Compute(work),
+                    Phase::Exchange { stencil, bytes: 8, wait: Wait::All },
+                    Phase::Pause(pause),
+                ],
+                costs: Parameters {
+                    latency: Nanos::ZERO,
+                    overhead: Nanos::ZERO,
+                    gap: Nanos::ZERO,
+                    gap_per_byte: PerByte::ZERO,
+                    overhead_per_byte: PerByte::ZERO,
+                    rendezvous: Bytes::new(8),
+                },
+            };
+            let mut fast = Lockstep::new(as_lockstep(&program).unwrap(), &noise).unwrap();
+            let mut general = Engine::new(&program, &noise, &[]).unwrap();
+            for _ in 0..7 {
+                general.step().unwrap();
+                fast.advance(1).unwrap();
+                prop_assert_eq!(&fast.times()[..], general.times());
+            }
+        }
+    }
+
+    proptest! {
+        /// Under noise that strikes ranks of a node together, too, and leaves part of the speed, by both clocks.
+        #[test]
+        fn a_barrier_of_no_cost_in_one_go_is_that_of_the_general_engine(
+            ranks in 1_u32..40, works in proptest::collection::vec(0_u64..20_000, 40), same: bool, pause in 0_u64..500,
+            rates in proptest::collection::vec((1e2..5e4_f64, 0_u64..9_000, any::<bool>(), 0_u8..2), 0..3), exposure: bool, seed: u64,
+        ) {
+            let source = |&(rate_per_s, ns, node, part): &(f64, u64, bool, u8)| Source {
+                together: if node { Together::Node } else { Together::Alone },
+                keeps: 0.5 * f64::from(part),
+                ..Source::task("x", Arrivals::Poisson { rate_per_s }, Lengths::Fixed { ns })
+            };
+            let model = NoiseModel {
+                cpus_per_node: 3,
+                clock: if exposure { idlewave_noise::Clock::Work } else { idlewave_noise::Clock::Wall },
+                sources: rates.iter().map(source).filter(|s| s.stolen(3).is_some_and(|t| t < 0.3)).collect(),
+                ..NoiseModel::default()
+            };
+            let noise = Noise::new(&model, seed, 0, |_| true).unwrap();
+            let barrier = Phase::Collective {
+                operation: crate::bulk::Collective::Barrier,
+                algorithm: crate::bulk::Algorithm::Dissemination,
+                bytes: 1,
+            };
+            let work = match same {
+                true => Work::Same(works[0]),
+                false => Work::Each(works[..ranks as usize].to_vec()),
+            };
+            let program = Program {
+                ranks,
+                phases: vec![Phase::Compute(work), barrier, Phase::Pause(pause)],
+                costs: Parameters::FREE,
+            };
+            let mut closed = Closed::of(&program, &noise).unwrap();
+            let mut general = Engine::new(&program, &noise, &[]).unwrap();
+            for _ in 0..9 {
+                general.step().unwrap();
+                closed.step().unwrap();
+                prop_assert_eq!(closed.sum(), general.times().iter().map(|&t| u128::from(t)).sum::<u128>());
+            }
+        }
+    }
+
+    #[test]
+    fn programs_of_other_costs_are_not_for_the_fast_engine() {
+        let shape = Shape { x: 4, y: 1, z: 1 };
+        let free = Parameters {
+            latency: Nanos::ZERO,
+            overhead: Nanos::ZERO,
+            gap: Nanos::ZERO,
+            gap_per_byte: PerByte::ZERO,
+            ..Parameters::default()
+        };
+        let program = |wait, costs| Program {
+            ranks: 4,
+            phases: vec![
+                Phase::Compute(Work::Same(1)),
+                Phase::Exchange {
+                    stencil: Stencil::nearest(shape),
+                    bytes: 8,
+                    wait,
+                },
+            ],
+            costs,
+        };
+        assert!(as_lockstep(&program(Wait::All, free)).is_some());
+        assert!(as_lockstep(&program(Wait::Blocking, free)).is_none());
+        let one = Nanos::from_nanos(1);
+        for costs in [
+            Parameters {
+                latency: one,
+                ..free
+            },
+            Parameters {
+                overhead: one,
+                ..free
+            },
+            Parameters { gap: one, ..free },
+            Parameters {
+                gap_per_byte: PerByte::from_nanos(1),
+                ..free
+            },
+            Parameters {
+                rendezvous: Bytes::new(7),
+                ..free
+            },
+        ] {
+            assert!(as_lockstep(&program(Wait::All, costs)).is_none());
+        }
+    }
+}
