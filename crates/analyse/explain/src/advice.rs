@@ -13,7 +13,7 @@ mod gain;
 pub use evidence::{Evidence, Gaps};
 
 use cause::{Cause, RAISE_LIMIT, insight};
-use gain::{end_of, points};
+use gain::{at, end_of, points};
 use idlewave_run::findings::{Advice, CpuNoise, Estimate, Findings, Gain, GainOf, Topology};
 use idlewave_run::{HostSheet, Manifest, SourceKind};
 use idlewave_units::show::{self, percent};
@@ -212,10 +212,11 @@ fn synchronisation(findings: &Findings, out: &mut Vec<Advice>) {
     let Some(prediction) = &findings.prediction else {
         return;
     };
-    let at_end = |wanted| end_of(&prediction.curves, wanted);
-    let (Some((ranks, barrier)), Some((_, neighbours))) =
-        (at_end(Topology::Barrier), at_end(Topology::Torus3d))
-    else {
+    let curves = &prediction.curves;
+    let Some((ranks, barrier)) = end_of(curves, Topology::Barrier) else {
+        return;
+    };
+    let Some(neighbours) = at(curves, Topology::Torus3d, ranks) else {
         return;
     };
     if barrier.value > TOLERABLE && barrier.value > 1.5 * neighbours.value {

@@ -3,7 +3,7 @@
 use crate::number::plain;
 use idlewave_run::findings::{
     Advice, Curve, CurvePoint, Estimate, Findings, Gain, GainOf, LockstepFindings, Prediction,
-    SourceFinding, Topology,
+    SourceFinding, Topology, WhatIf,
 };
 use idlewave_run::{Ledger, Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
@@ -189,19 +189,33 @@ pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
         topology.label(),
         prediction.granularity,
     );
-    let without = |w: &idlewave_run::findings::WhatIf| -> Option<f64> {
-        Some(curve(&w.curves, topology)?.points.last()?.slowdown.value)
-    };
-    let best = prediction
-        .without
-        .iter()
-        .filter_map(|w| Some((w, without(w)?)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .filter(|(_, v)| *v < point.slowdown.value);
-    if let Some((removed, value)) = best {
+    // A curve with a source removed may end at fewer ranks.
+    let main = curve(&prediction.curves, topology)?;
+    let both = main.points.iter().rev().find_map(|with| {
+        let without = |w: &'_ WhatIf| -> Option<f64> {
+            let mut points = curve(&w.curves, topology)?.points.iter();
+            Some(points.find(|p| p.ranks == with.ranks)?.slowdown.value)
+        };
+        let values = prediction.without.iter().map(|w| Some((w, without(w)?)));
+        let best = values.flatten().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((with, best))
+    });
+    if let Some((with, (removed, value))) =
+        both.filter(|(with, (_, value))| *value < with.slowdown.value)
+    {
+        if with.ranks == point.ranks {
+            text.push_str(", ");
+        } else {
+            text.push_str(&format!(
+                "; at {} {} {}, ",
+                grouped(with.ranks),
+                named(with.ranks, "rank"),
+                slowdown(&with.slowdown)
+            ));
+        }
         text.push_str(&format!(
-            ", {} without {}",
-            show::slowdown_beside(point.slowdown.value, value),
+            "{} without {}",
+            show::slowdown_beside(with.slowdown.value, value),
             source_name(removed.kind, &removed.name)
         ));
     }
@@ -290,4 +304,60 @@ pub(crate) fn early_end(manifest: &Manifest) -> Option<String> {
     Some(format!(
         "This run ended early ({why}): everything below is about the part recorded until then."
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_units::Nanos;
+
+    fn points(slowdowns: &[(u64, f64)]) -> Vec<Curve> {
+        let point = |&(ranks, value): &(u64, f64)| CurvePoint {
+            ranks,
+            slowdown: Estimate {
+                value,
+                low: value,
+                high: value,
+                n: 10,
+                method: String::new(),
+            },
+        };
+        vec![Curve {
+            topology: Topology::Barrier,
+            points: slowdowns.iter().map(point).collect(),
+        }]
+    }
+
+    fn sentence(with: &[(u64, f64)], without: &[(u64, f64)]) -> String {
+        let mut findings = crate::testing::bare_findings();
+        findings.prediction = Some(Prediction {
+            granularity: Nanos::from_micros(20),
+            method: String::new(),
+            caveats: Vec::new(),
+            curves: points(with),
+            without: vec![WhatIf {
+                kind: SourceKind::Task,
+                name: "spoiler".to_owned(),
+                curves: points(without),
+                saved: Vec::new(),
+            }],
+            by_granularity: Vec::new(),
+            checks: Vec::new(),
+        });
+        scale_sentence(&findings).unwrap()
+    }
+
+    #[test]
+    fn a_source_is_removed_at_the_number_of_ranks_that_is_named() {
+        let with = [(64, 0.2), (1024, 0.5), (4096, 0.8)];
+        assert!(sentence(&with, &[(64, 0.1), (4096, 0.3)]).ends_with(
+            "80.0 % slower (barrier, 20.0 us of computation per step), 30.0 % without spoiler (task)."
+        ));
+        assert!(
+            sentence(&with, &[(64, 0.1), (1024, 0.2)])
+                .ends_with("; at 1,024 ranks 50.0 %, 20.0 % without spoiler (task).")
+        );
+        // Nothing is said where removing it saves nothing.
+        assert!(!sentence(&with, &[(4096, 0.8)]).contains("without"));
+    }
 }

@@ -615,6 +615,10 @@ fn nodes_below_different_leaves_share_the_uplink() {
     assert_eq!(lines[2], "SwitchName=spine Switches=leaf1,leaf2");
 }
 
+/// Bytes per second of the slow link, and the bytes that it lets through at once.
+const LINK: f64 = 12.5e6;
+const BUCKET: f64 = 6400.0;
+
 /// A calibration of a few seconds tells that pairs share their nodes' links, writes its files, and
 /// fits its samples again.
 #[test]
@@ -630,19 +634,40 @@ fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
     assert_eq!(out.status.code(), Some(0));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let parameters = &found["calibration"]["parameters"];
-    // 12.5 MB/s less headers, of one pair as of two. On a busy machine latencies may hide it, which
-    // is said.
-    let adapter = &parameters["adapter"]["out"];
-    let value = adapter["value"].as_f64().unwrap();
-    let outside = &parameters["outside"]["bandwidth"]["value"];
-    let one = outside.as_f64().unwrap();
-    match adapter["origin"].as_str().unwrap() {
-        "measured" => assert!(
-            (0.0..12.5e6).contains(&value) && (0.0..12.5e6).contains(&one),
-            "{value} {one}"
-        ),
-        // What fits into the link's bucket is faster than the link.
-        origin => assert_eq!(origin, "assumed"),
+    // No sample moved more than the link lets through, less what its bucket held.
+    let points = found["samples"]["points"].as_array().unwrap();
+    let streams = points.iter().filter(|p| {
+        let probe = &p["probe"];
+        (&probe["kind"], &probe["way"], &probe["both_ways"])
+            == (&"stream".into(), &"outside".into(), &false.into())
+    });
+    let mut samples = 0;
+    for stream in streams {
+        let of = |name: &str| stream["probe"][name].as_f64().unwrap();
+        let moved = of("pairs") * of("bytes") * of("messages");
+        for seconds in stream["seconds"].as_array().unwrap() {
+            let seconds = seconds.as_f64().unwrap();
+            assert!(moved - BUCKET < LINK * seconds, "{stream}");
+            samples += 1;
+        }
+    }
+    assert!(samples > 0);
+    // What is fitted to them may be off on a busy machine, which is said then.
+    let warnings = found["calibration"]["warnings"].as_array().unwrap();
+    let misfit = |w: &serde_json::Value| {
+        w.as_str()
+            .unwrap()
+            .starts_with("the model does not explain")
+    };
+    if !warnings.iter().any(misfit) {
+        for fitted in [
+            &parameters["adapter"]["out"],
+            &parameters["outside"]["bandwidth"],
+        ] {
+            // What fits into the bucket is faster than the link.
+            let known = fitted["origin"] != "assumed";
+            assert!(!known || fitted["low"].as_f64().unwrap() < LINK, "{fitted}");
+        }
     }
     assert!(found["samples"]["nodes"].as_array().unwrap().len() == 2);
     for file in ["net.toml", "net.html"] {

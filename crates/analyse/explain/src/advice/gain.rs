@@ -1,9 +1,7 @@
 //! The possible saving, with its interval.
 
 use super::evidence::Evidence;
-use idlewave_run::findings::{
-    Curve, CurvePoint, Estimate, Findings, Gain, GainOf, SourceFinding, Topology,
-};
+use idlewave_run::findings::{Curve, Estimate, Findings, Gain, GainOf, SourceFinding, Topology};
 use idlewave_stats::distributions::chi2_quantile;
 
 /// Gains at scale are given for this topology.
@@ -27,6 +25,13 @@ pub(super) fn end_of(curves: &[Curve], topology: Topology) -> Option<(u64, &Esti
     curve.points.last().map(|p| (p.ranks, &p.slowdown))
 }
 
+/// The slow-down at exactly that many ranks: curves may end at different numbers.
+pub(super) fn at(curves: &[Curve], topology: Topology, ranks: u64) -> Option<&Estimate> {
+    let curve = curves.iter().find(|c| c.topology == topology)?;
+    let point = curve.points.iter().find(|p| p.ranks == ranks)?;
+    Some(&point.slowdown)
+}
+
 /// What removing a source saves at the largest number of ranks predicted; `None` if the prediction
 /// did not remove it.
 pub(super) fn at_scale(findings: &Findings, source: &SourceFinding) -> Option<Gain> {
@@ -34,12 +39,9 @@ pub(super) fn at_scale(findings: &Findings, source: &SourceFinding) -> Option<Ga
     let is_it = |kind, name: &str| (kind, name) == (source.kind, source.name.as_str());
     let without = prediction.without.iter().find(|w| is_it(w.kind, &w.name))?;
     let (ranks, now) = end_of(&prediction.curves, TOLD)?;
-    let paired = without.saved.iter().find(|c| c.topology == TOLD);
-    let point = |p: &&CurvePoint| p.ranks == ranks;
-    let paired = paired.and_then(|c| c.points.iter().find(point));
-    let saved = match paired {
-        Some(point) => point.slowdown.clone(),
-        None => points(now, end_of(&without.curves, TOLD)?.1),
+    let saved = match at(&without.saved, TOLD, ranks) {
+        Some(saved) => saved.clone(),
+        None => points(now, at(&without.curves, TOLD, ranks)?),
     };
     Some(Gain {
         of: GainOf::PredictedSlowdown,

@@ -502,3 +502,40 @@ fn a_name_stays_one_word_of_the_command_that_is_advised() {
         assert!(command.contains(word), "{command}");
     }
 }
+
+#[test]
+fn gains_compare_equal_numbers_of_ranks() {
+    let curve_of = |topology, values: &[(u64, f64)]| Curve {
+        topology,
+        points: values
+            .iter()
+            .map(|&(ranks, value)| CurvePoint {
+                ranks,
+                slowdown: estimate(value, 0.01),
+            })
+            .collect(),
+    };
+    let mut found = findings(vec![source(SourceKind::Task, "spoiler", 90)]);
+    predicted(&mut found, &[]);
+    let prediction = found.prediction.as_mut().unwrap();
+    prediction.curves = vec![
+        curve_of(Topology::Torus3d, &[(65_536, 1.0), (1_000_000, 2.0)]),
+        // It ends earlier, as long steps do.
+        curve_of(Topology::Barrier, &[(65_536, 8.0)]),
+    ];
+    prediction.without = vec![WhatIf {
+        kind: SourceKind::Task,
+        name: "spoiler".to_owned(),
+        curves: vec![curve_of(Topology::Torus3d, &[(65_536, 0.5)])],
+        saved: Vec::new(),
+    }];
+    let barrier = advised(&found)
+        .into_iter()
+        .find(|a| a.action.starts_with("replace a global barrier"))
+        .unwrap();
+    let gain = barrier.gain.unwrap();
+    assert_eq!((gain.ranks, gain.now), (Some(65_536), 8.0));
+    assert!((gain.saved.value - 7.0).abs() < 1e-12, "{gain:?}");
+    // Nothing is known of the source at a million ranks.
+    assert_eq!(gain::at_scale(&found, &found.sources[0]), None);
+}
