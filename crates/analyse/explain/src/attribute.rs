@@ -11,16 +11,15 @@ pub struct Part {
     pub ns: u64,
 }
 
-/// Splits `lateness` nanoseconds: first what was `taken` from the rank in the step, then up to
-/// `slow_by` nanoseconds for the slow speed level; the rest is unexplained. See [`apportion`].
+/// Splits `lateness` nanoseconds: first what was `taken` from the rank in the step, then what was
+/// `slow`, each up to its nanoseconds; the rest is unexplained. See [`apportion`].
 pub fn split(
     lateness: u64,
     taken: &[(SourceId, u64)],
-    slow_by: u64,
-    slow_level: SourceId,
+    slow: &[(SourceId, u64)],
     unexplained: SourceId,
 ) -> Vec<Part> {
-    apportion(lateness, taken, &[(slow_level, slow_by)], unexplained)
+    apportion(lateness, taken, slow, unexplained)
         .into_iter()
         .map(|(source, ns)| Part { source, ns })
         .collect()
@@ -107,13 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_comes_first_then_the_slow_level_then_unexplained() {
+    fn what_was_taken_comes_first_then_what_was_slow_then_unexplained() {
         let id = ids();
         let parts = split(
             100,
             &[(id[0], 30), (id[1], 10), (id[0], 20)],
-            25,
-            id[3],
+            &[(id[3], 25)],
             id[4],
         );
         let named: Vec<_> = parts.iter().map(|p| (p.source, p.ns)).collect();
@@ -123,7 +121,7 @@ mod tests {
     #[test]
     fn a_step_less_late_than_what_was_taken_scales_the_parts() {
         let id = ids();
-        let parts = split(50, &[(id[0], 75), (id[1], 25)], 10, id[3], id[4]);
+        let parts = split(50, &[(id[0], 75), (id[1], 25)], &[(id[3], 10)], id[4]);
         let named: Vec<_> = parts.iter().map(|p| (p.source, p.ns)).collect();
         // 37.5 and 12.5: the remainders are equal, the earlier source gets the nanosecond.
         assert_eq!(named, [(id[0], 38), (id[1], 12)]);
@@ -138,7 +136,7 @@ mod tests {
         ) {
             let id = ids();
             let taken: Vec<_> = taken.into_iter().map(|(s, ns)| (id[s], ns)).collect();
-            let parts = split(lateness, &taken, slow, id[3], id[4]);
+            let parts = split(lateness, &taken, &[(id[2], slow), (id[3], slow)], id[4]);
             prop_assert_eq!(parts.iter().map(|p| p.ns).sum::<u64>(), lateness);
             prop_assert!(parts.iter().all(|p| p.ns > 0));
             prop_assert!(parts.windows(2).all(|w| w[0].ns >= w[1].ns));

@@ -81,6 +81,19 @@ pub struct LockstepPhase<'a> {
     pub clock_error: Nanos,
 }
 
+impl LockstepPhase<'_> {
+    /// The class charged for messages that take longer than usual: there is no network between
+    /// ranks of one node.
+    fn transfer(&self) -> SourceKind {
+        let mut nodes = self.watches.iter().map(|w| w.node);
+        let first = nodes.next();
+        match nodes.all(|node| Some(node) == first) {
+            true => SourceKind::SharedMemory,
+            false => SourceKind::Network,
+        }
+    }
+}
+
 /// Start and arrival of every iteration of every rank, cut to the iterations that all completed.
 pub fn read_series(
     run: &RunReader,
@@ -155,11 +168,11 @@ pub fn analyse(
         .zip(&series)
         .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
         .collect();
-    let compute: Vec<u64> = series
+    let computations: Vec<Reference> = series
         .iter()
         .map(|s| {
             let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
-            Reference::of(&s.arrival, &durations).fast
+            Reference::of(&s.arrival, &durations)
         })
         .collect();
     drop(local);
@@ -168,10 +181,12 @@ pub fn analyse(
 
     let limit = late_from(&references).max(phase.clock_error.get());
     let slow_level = charger.catalog.class(SourceKind::SlowLevel);
+    let transfer = charger.catalog.class(phase.transfer());
     // Numbered before the sources of the steps.
     charger.unexplained(None);
     let mut late = Vec::new();
     let mut small_variation: i64 = 0;
+    let mut slow_messages = 0;
     let mut taker = Taker {
         phase,
         charger,
@@ -182,6 +197,10 @@ pub fn analyse(
         let reference = &references[step.rank.index()];
         let duration = step.end - step.begin;
         let excess = duration as i64 - reference.fast as i64;
+        // The level of the step less that of its computation is what messages took longer.
+        let slow_by = reference.slow_by(step.end);
+        let slow_work = computations[step.rank.index()].slow_by(step.end).min(slow_by);
+        slow_messages += slow_by - slow_work;
         if excess < limit as i64 {
             small_variation += excess;
             continue;
@@ -193,11 +212,11 @@ pub fn analyse(
         if let Some(sender) = held_back(&mut taker, &step, &series, limit, &mut taken) {
             step.rank = sender;
         }
-        let slow_by = reference.slow_by(step.end);
+        let slow = [(slow_level, slow_work), (transfer, slow_by - slow_work)];
         let disturbed = phase.watches.get(step.rank.index());
         let unexplained = taker.charger.unexplained(disturbed);
         let sums: Vec<(SourceId, u64)> = taken.iter().map(|t| (t.source, t.ns)).collect();
-        let parts = split(lateness, &sums, slow_by, slow_level, unexplained);
+        let parts = split(lateness, &sums, &slow, unexplained);
         late.push(Late {
             step,
             lateness,
@@ -221,7 +240,7 @@ pub fn analyse(
     let mut step_refs: Vec<u64> = references.iter().map(|r| r.fast).collect();
     step_refs.sort_unstable();
     let step_ref = step_refs[step_refs.len() / 2];
-    let compute_ref = compute.iter().copied().max().unwrap_or(0);
+    let compute_ref = computations.iter().map(|r| r.fast).max().unwrap_or(0);
     let mut last_counts = vec![0u64; phase.ranks];
     let mut runs = Vec::new();
     for (k, &rank) in last.iter().enumerate() {
@@ -238,7 +257,10 @@ pub fn analyse(
         name: phase.coupling.name().to_owned(),
         ranks: phase.ranks as u32,
         iterations: iterations as u64,
-        compute: compute.iter().map(|&ns| Nanos::from_nanos(ns)).collect(),
+        compute: computations
+            .iter()
+            .map(|r| Nanos::from_nanos(r.fast))
+            .collect(),
         step: Nanos::from_nanos(step_ref),
         total: Nanos::from_nanos(total),
         slowdown_not_known: slowdown.not_known_slowdown(),
@@ -247,6 +269,7 @@ pub fn analyse(
         lateness: Nanos::from_nanos(late.iter().map(|l| l.lateness).sum()),
         small_variation_ns: small_variation,
         late_from: Nanos::from_nanos(limit),
+        slow_messages: Nanos::from_nanos(slow_messages),
         slow_ranks: tests::slow_ranks(&last_counts)
             .into_iter()
             .map(Rank::new)

@@ -125,7 +125,11 @@ fn finding(
     let over = |part: u64| (sums.stolen > 0).then(|| part as f64 / sums.stolen as f64);
     let has_events = !matches!(
         kind,
-        SourceKind::SlowLevel | SourceKind::Unexplained | SourceKind::Tracing
+        SourceKind::SlowLevel
+            | SourceKind::Network
+            | SourceKind::SharedMemory
+            | SourceKind::Unexplained
+            | SourceKind::Tracing
     ) || sums.events > 0;
     SourceFinding {
         kind,
@@ -203,6 +207,9 @@ fn detail(catalog: &Catalog, id: SourceId) -> Option<String> {
         SourceKind::SlowLevel => {
             "the same work took longer for milliseconds at a time: frequency, a busy hardware thread \
              on the same core, memory, or the host"
+        }
+        SourceKind::Network | SourceKind::SharedMemory => {
+            "messages took longer than usual although the ranks had arrived"
         }
         SourceKind::Recorder => "idlewave's own recorder",
         SourceKind::Tracing => "writing of trace events, at the measured cost of one event",

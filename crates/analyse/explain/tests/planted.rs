@@ -29,6 +29,8 @@ enum Point {
     Sending,
     /// After its message is out.
     Waiting,
+    /// On the message's way: nobody loses a CPU.
+    Underway,
 }
 
 /// In place of a task: the rank sees that time is missing, and the kernel recorded nothing.
@@ -68,13 +70,16 @@ fn made(ranks: usize, iterations: usize, coupling: Coupling, strikes: &[Strike])
                 let mut all = strikes.iter();
                 let hit = all.find(|s| s.iteration == k && s.rank == r && s.point == point);
                 hit.map_or(0, |s| {
-                    made.taken[r].push((at, at + s.length, s.by));
+                    if point != Point::Underway {
+                        made.taken[r].push((at, at + s.length, s.by));
+                    }
                     s.length
                 })
             };
             arrival[r] = begin[r] + WORK + strike(Point::Computing, begin[r] + WORK / 2);
             sent[r] = arrival[r] + SEND + strike(Point::Sending, arrival[r] + SEND / 2);
             free[r] = sent[r] + strike(Point::Waiting, sent[r] + 10);
+            sent[r] += strike(Point::Underway, sent[r]);
         }
         for r in 0..ranks {
             let others = match coupling {
@@ -481,4 +486,31 @@ fn an_undisturbed_run_has_no_late_step() {
     let shorter = (SEND + LATENCY) as f64 / (step * steps);
     let slowdown = findings.lockstep[0].slowdown.value;
     assert!((slowdown + shorter).abs() < 1e-12, "{slowdown}");
+}
+
+#[test]
+fn messages_that_are_slow_for_a_while_are_no_slow_cpu() {
+    const SLOWER: u64 = 1_500;
+    const SLOW: std::ops::Range<usize> = 1_000..1_600;
+    let slow = SLOW.flat_map(|iteration| {
+        (0..2).map(move |rank| Strike {
+            iteration,
+            rank,
+            point: Point::Underway,
+            length: SLOWER,
+            by: 0,
+        })
+    });
+    let slow: Vec<Strike> = slow.collect();
+    for coupling in [Coupling::Neighbours, Coupling::Barrier] {
+        let (findings, _) = explained(2, 3_000, coupling, &slow);
+        let charged = |kind| {
+            let of_kind = findings.sources.iter().filter(|s| s.kind == kind);
+            of_kind.map(|s| s.lateness.get()).sum::<u64>()
+        };
+        let all = SLOWER * SLOW.len() as u64;
+        assert_eq!(findings.lockstep[0].slow_messages.get(), all);
+        assert_eq!(charged(SourceKind::SharedMemory), all);
+        assert_eq!(findings.lateness.get(), all);
+    }
 }

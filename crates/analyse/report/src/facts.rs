@@ -101,6 +101,21 @@ fn of(n: u64, what: &str) -> String {
     format!("{} {}", count(n), named(n, what))
 }
 
+/// That messages were slower than at their fastest, as a sentence; `None` where that cost less than
+/// a hundredth of the steps.
+pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
+    let each = run.slow_messages.as_f64() / run.iterations.max(1) as f64;
+    let share = each / run.step.as_f64().max(1.0);
+    (share >= 0.01).then(|| {
+        format!(
+            "{}: messages took {} longer than at their fastest, {} of a step",
+            plain(&run.name),
+            show::time(each),
+            percent(share)
+        )
+    })
+}
+
 /// Who is to blame, as a sentence.
 pub(crate) fn blame_sentence(findings: &Findings) -> String {
     let Some(share) = named_share(findings) else {
@@ -155,16 +170,16 @@ pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
         ));
     }
     for (kind, what) in [
-        (SourceKind::Unexplained, "unexplained"),
-        (SourceKind::SlowLevel, "a slow level of the CPUs"),
+        (SourceKind::Unexplained, "unexplained, which the model leaves out"),
+        (
+            SourceKind::SlowLevel,
+            "a slow level of the CPUs, which the model knows from the fixed work alone",
+        ),
     ] {
         let of_kind = findings.sources.iter().filter(|s| s.kind == kind);
         let share = of_kind.map(|s| s.lateness.as_f64()).sum::<f64>() / late;
         if share > WORTH_A_WORD {
-            reasons.push(format!(
-                "{} of the lateness is {what}, which the model leaves out",
-                percent(share)
-            ));
+            reasons.push(format!("{} of the lateness is {what}", percent(share)));
         }
     }
     for reason in &reasons {

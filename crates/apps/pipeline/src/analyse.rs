@@ -187,6 +187,7 @@ fn prediction(
         Some(MeasuredRun {
             name: like.name.clone(),
             program: like.program(like.ranks),
+            step: Nanos::from_nanos(like.quiet_ns),
             slowdown: found.slowdown.clone(),
         })
     });

@@ -177,6 +177,10 @@ pub struct LockstepFindings {
     pub small_variation_ns: i64,
     /// Least excess of a late step.
     pub late_from: Nanos,
+    /// Time by which messages were slower than at their fastest level, summed over all steps of the
+    /// last ranks, late or not: on one node, CPUs farther apart or memory in use.
+    #[serde(default)]
+    pub slow_messages: Nanos,
     /// How often each rank was last.
     pub last_counts: Vec<u64>,
     /// Ranks that were last significantly more often than chance allows.

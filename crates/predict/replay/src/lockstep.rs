@@ -21,7 +21,9 @@ pub struct LikeLockstep {
     pub step_ns: Estimate,
     /// Undisturbed computation of each rank.
     compute: Vec<u64>,
-    /// Undisturbed step beyond the longest computation.
+    /// Step at which nothing is slow, in nanoseconds.
+    pub quiet_ns: u64,
+    /// Mean communication of a step beyond the longest computation.
     comm: u64,
     coupling: Coupling,
     /// `None` of more than three dimensions.
@@ -48,6 +50,7 @@ impl LikeLockstep {
             let compute: Vec<u64> = found.compute.iter().map(|c| c.get()).collect();
             let longest = compute.iter().copied().max()?;
             let step = found.step.as_f64();
+            let slow_messages = found.slow_messages.get() / found.iterations.max(1);
             let of = |slowdown: f64| step * (1.0 + slowdown);
             (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
                 phase: found.phase,
@@ -62,7 +65,8 @@ impl LikeLockstep {
                     method: found.slowdown.method.clone(),
                 },
                 compute,
-                comm: found.step.get().saturating_sub(longest),
+                quiet_ns: found.step.get().max(longest),
+                comm: found.step.get().saturating_sub(longest) + slow_messages,
                 coupling: *coupling,
                 shape: Shape::of_sides(sides),
                 neighbourhood: *neighbourhood,
@@ -80,8 +84,8 @@ impl LikeLockstep {
     /// The program with this number of ranks, those beyond the measured ones computing as long as
     /// the measured ones in turn.
     ///
-    /// Communication is a time without CPU after the wait, as measured in undisturbed steps, at
-    /// every number of ranks.
+    /// Communication is a time without CPU after the wait, as long as it was on average where no
+    /// noise struck, at every number of ranks.
     pub fn program(&self, ranks: u32) -> Program {
         let each: Vec<u64> = (0..ranks as usize)
             .map(|r| self.compute[r % self.compute.len()])

@@ -37,8 +37,10 @@ pub struct PredictConfig {
 pub struct MeasuredRun {
     /// What it is called in the findings.
     pub name: String,
-    /// What its ranks did in a step.
+    /// What its ranks did in a step, with messages as slow as they were.
     pub program: Program,
+    /// Its undisturbed step with messages as fast as they ever were, above 0.
+    pub step: Nanos,
     /// Measured slow-down: mean step over undisturbed step, less 1.
     pub slowdown: Estimate,
 }
@@ -125,7 +127,7 @@ pub fn predict(
                 name: config.measured[i].name.clone(),
                 ranks: config.measured[i].program.ranks,
                 measured: config.measured[i].slowdown.value,
-                predicted: estimate(&point.answer.slowdown, &point),
+                predicted: estimate(&slower_than(config.measured[i].step, &point), &point),
             }),
         }
     }
@@ -270,6 +272,17 @@ fn curve(topology: Topology, points: &[Point], of: impl Fn(&Answer) -> Option<&I
     Curve {
         topology,
         points: points.collect(),
+    }
+}
+
+/// Mean step over an undisturbed one, less 1.
+fn slower_than(step: Nanos, point: &Point) -> Interval {
+    let of = |ns: f64| ns / step.as_f64() - 1.0;
+    let ns = &point.answer.step_ns;
+    Interval {
+        mean: of(ns.mean),
+        low: of(ns.low),
+        high: of(ns.high),
     }
 }
 

@@ -63,6 +63,7 @@ fn measured(name: &str, ranks: u32, then: Phase) -> MeasuredRun {
             phases: vec![Phase::Compute(Work::Same(10_000_000)), then],
             costs: Parameters::FREE,
         },
+        step: Nanos::from_millis(10),
         slowdown: Estimate {
             value: 0.1,
             low: 0.0,

@@ -149,6 +149,15 @@ impl Cause<'_> {
             }
             SourceKind::Hypervisor => self.gaps(),
             SourceKind::SlowLevel => self.slow_level(),
+            SourceKind::SharedMemory if self.findings.program.is_none() => {
+                let virtual_cpus = self.host().is_some_and(|h| h.hypervisor.is_some());
+                match virtual_cpus {
+                    true => Remedy::new("ask the operator of the host to pin the virtual CPUs to cores that share a cache"),
+                    false => Remedy::new("put ranks that exchange messages on cores that share a cache"),
+                }
+                .of("slow messages between the CPUs of this machine")
+                .inferred("that messages were slower for milliseconds at a time is measured, why they were is not")
+            }
             SourceKind::PageFault => {
                 Remedy::new("touch all memory before the main loop, or use huge pages")
             }

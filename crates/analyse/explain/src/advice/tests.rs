@@ -98,6 +98,7 @@ fn lockstep() -> LockstepFindings {
         late_steps: 7,
         lateness: Nanos::from_millis(10),
         small_variation_ns: 0,
+        slow_messages: Nanos::ZERO,
         late_from: Nanos::from_micros(1),
         last_counts: vec![5, 5],
         slow_ranks: Vec::new(),

@@ -25,6 +25,7 @@ fn lockstep(ranks: u32) -> LockstepFindings {
         late_steps: 0,
         lateness: Nanos::ZERO,
         small_variation_ns: 0,
+        slow_messages: Nanos::ZERO,
         late_from: Nanos::ZERO,
         slow_ranks: Vec::<Rank>::new(),
         last_counts: Vec::new(),

@@ -51,6 +51,9 @@ pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
             screen.wrap(Style::Plain, "  ", &text);
         }
     }
+    for text in findings.lockstep.iter().filter_map(facts::slow_messages_sentence) {
+        screen.wrap(Style::Plain, "  ", &text);
+    }
     screen.wrap(Style::Plain, "  ", &facts::blame_sentence(findings));
     for run in findings
         .lockstep
