@@ -62,7 +62,7 @@ fn slurm_conf_is_changed_by_one_command_and_put_back_by_another() {
     assert!(what.contains("slurm.conf"), "{what}");
     let ended = slurm(&["uninstall"]);
     ended.succeeded();
-    assert!(ended.stdout.contains("is as it was"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("is restored"), "{}", ended.stdout);
     assert_eq!(fs::read_to_string(&conf).unwrap(), CONF);
     assert!(dir.path().join("idlewave-prolog").exists());
     slurm(&["uninstall", "--scripts"]).succeeded();

@@ -93,7 +93,7 @@ fn without_kill_the_job_goes_on_until_its_time_is_over() {
             let timeout = format!("{time}s");
             let done = watch(mpi, &["--timeout", &timeout], program, &["mismatch"]);
             assert_eq!(done.code, Some(124), "{}: {done:?}", mpi.name);
-            let ended = format!("the job is ended after {time}");
+            let ended = format!("ending the job after {time}");
             assert!(done.stderr.contains(&ended), "{done:?}");
             match done.stderr.matches(words).count() {
                 0 => continue,

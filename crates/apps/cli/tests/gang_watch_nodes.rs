@@ -138,11 +138,11 @@ fn nodes_without_idlewave_are_not_watched_and_that_is_said() {
         };
         let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
         assert_eq!(done.code, Some(0), "{all}");
-        let words = "nothing is known: 2 of 4 ranks are on nodes that were not heard of";
+        let words = "nothing is known: 2 of 4 ranks are on nodes that sent nothing";
         assert!(done.stderr.contains(words), "{all}");
         assert!(
             done.stderr
-                .contains("the same idlewave is there as /tmp/iw\n"),
+                .contains("the same idlewave is installed there as /tmp/iw\n"),
             "{all}"
         );
     });
@@ -165,7 +165,7 @@ fn another_idlewave_on_a_node_does_not_keep_the_program_from_running() {
         assert!(!done.stdout.contains("unknown"), "{all}");
         assert!(
             done.stderr
-                .contains("2 of 4 ranks are on nodes that were not heard of"),
+                .contains("2 of 4 ranks are on nodes that sent nothing"),
             "{all}"
         );
     });

@@ -353,7 +353,7 @@ fn a_thousand_nodes_are_placed() {
     // Of so many messages those that end shortly after each other end together, which is said.
     let assumed = answer["assumed"].to_string();
     assert!(
-        assumed.contains("less than 1 % left end early with others"),
+        assumed.contains("less than 1 % left end early, together with others"),
         "{assumed}"
     );
 }
