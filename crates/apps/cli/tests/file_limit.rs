@@ -89,11 +89,7 @@ fn a_recorded_program_goes_on_and_what_was_recorded_until_then_is_kept() {
     let program = [marks.to_str().unwrap(), spill.to_str().unwrap(), &full];
     let ended = record(KIB, &path, &program);
     assert_eq!(ended.code, Some(7), "{ended:?}");
-    for words in [
-        "the recording is not complete",
-        "File too large",
-        "ulimit -f",
-    ] {
+    for words in ["the recording is incomplete", "File too large", "ulimit -f"] {
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
     }
     let open = RunReader::open(&path).unwrap();

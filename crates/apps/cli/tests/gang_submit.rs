@@ -281,7 +281,7 @@ fn a_service_makes_no_directory_for_a_socket_that_is_named() {
     let done = run(start.arg(absent.join("socket")));
     let [what, next] = done.failed(2);
     assert!(what.contains("there is no directory"), "{what}");
-    assert!(next.starts_with("make it"), "{next}");
+    assert!(next.starts_with("create it"), "{next}");
     assert!(!absent.exists());
 }
 

@@ -269,13 +269,13 @@ fn what_cannot_be_is_refused_with_what_can() {
                 "never",
             ],
             "noise by exposure",
-            "leave out -o",
+            "omit -o",
         ),
-        (&["stencil", "--cosched"], "not there", "--noise"),
+        (&["stencil", "--cosched"], "none was given", "--noise"),
         (
             &["stencil", "--ranks", "1e4", "-o", "never"],
             "too many for a run bundle",
-            "leave out -o",
+            "omit -o",
         ),
         (
             &["stencil", "--ranks", "100", "--delay", "100,0,1ms"],
@@ -409,7 +409,7 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
     let text = simulate(&["like", &many, &few]);
     text.succeeded();
     for line in [
-        "SCALING, by the work",
+        "SCALING, from the work",
         "many: NEIGHBOUR EXCHANGE, 24 RANKS\n",
         "few: neighbour",
     ] {

@@ -172,7 +172,7 @@ fn files_are_those_of_the_answer() {
     assert_eq!(hosts, at);
     // Nobody gave the names of the nodes; which form has comments is in the manuals of their
     // readers.
-    let remark = "# nodes are called n1 to n9: put the names of yours in their place";
+    let remark = "# nodes are called n1 to n9: replace them with your node names";
     for (name, line) in [
         ("rankfile", 0),
         ("hostfile", 0),
@@ -261,7 +261,7 @@ fn a_schedule_is_placed_where_its_messages_stay_on_nodes() {
         "{what}"
     );
     let [what, _] = place(&dir, "--goal pairs.goal -n 4 --nodes 2 --cores 2").failed(2);
-    assert!(what.contains("its own number"), "{what}");
+    assert!(what.contains("a fixed number"), "{what}");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn nonsense_is_refused_with_the_next_step() {
         assert!(next.contains("[[load]]"), "{next}");
     }
     for (name, samples, expected) in [
-        ("list", "[]".to_owned(), "no samples of a calibration"),
+        ("list", "[]".to_owned(), "no calibration samples"),
         ("empty", samples(""), "no two ranks exchanged"),
         (
             "negative",
@@ -430,7 +430,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "--pattern bcast -n 4 --nodes 4 --cores 4 --dims 2",
             2,
             "only halo",
-            "leave out --dims",
+            "omit --dims",
         ),
         (
             "--pattern halo -n 4 --nodes 4 --cores 4 --network words",
@@ -460,7 +460,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "topology tree.toml --name moon",
             2,
             "--name moon",
-            "leave out --name",
+            "omit --name",
         ),
         ("", 2, "no program", "--pattern"),
         ("--pattern halo -n 4", 2, "no network", "--topology"),
@@ -473,7 +473,7 @@ fn nonsense_is_refused_with_the_next_step() {
         (
             "--pattern halo -n 4 --nodes 4",
             2,
-            "how many cores",
+            "number of cores",
             "--cores",
         ),
         (
@@ -509,7 +509,7 @@ fn nonsense_is_refused_with_the_next_step() {
         (
             "--pattern halo -n 4 --nodes 4 --cores 4 --html x -o x",
             2,
-            "one place",
+            "the same path",
             "different",
         ),
         (
@@ -582,7 +582,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "--pattern halo -n 2 --topology parts.toml",
             2,
             "2 disconnected parts",
-            "switches that join",
+            "switches that connect",
         ),
         (
             "--pattern halo -n 4 --topology tree.toml --goal text",
@@ -678,7 +678,7 @@ fn ranks_go_to_nodes_of_the_batch_system_and_to_those_that_are_asked_for() {
     assert_eq!(nodes, "node01,node03");
     let (nodes, said) = used("--topology nodes --per-node 4 --only node03");
     assert_eq!(nodes, "node03");
-    assert!(said.contains("--only takes 1 node"), "{said}");
+    assert!(said.contains("--only uses 1 node"), "{said}");
     let ended = place(
         &dir,
         "--pattern halo -n 4 --topology fabric --cores 4 --exclude logni01",

@@ -129,7 +129,7 @@ fn what_is_no_order_of_ranks_is_told_in_one_line() {
         let [failure, next] = run(&mut with_fake(&dir, what, &[])).failed(3);
         assert!(failure.contains(said), "{what}: {failure}");
         assert!(failure.contains("programs/gmap"), "{what}: {failure}");
-        assert!(next.contains("leave out --scotch"), "{what}: {next}");
+        assert!(next.contains("omit --scotch"), "{what}: {next}");
         nothing_left(&dir);
     }
 }

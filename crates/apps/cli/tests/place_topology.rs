@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
     assert!(what.contains("n[001-007],login1"), "{what}");
     assert!(next.contains("of one cluster"), "{next}");
     let [what, _] = place(&dir, &other, &["-o", "-", "--json"]).failed(2);
-    assert!(what.contains("at a time"), "{what}");
+    assert!(what.contains("both the topology"), "{what}");
     let directory = [dir.path().to_owned()];
     place(&dir, &directory, &[]).failed(4);
 }

@@ -679,7 +679,7 @@ fn a_disk_that_fills_up_does_not_disturb_the_program() {
     done.succeeded();
     assert_eq!(done.stdout.matches("out of rank").count(), 2, "{done:?}");
     assert!(
-        done.stderr.contains("the recording is not complete"),
+        done.stderr.contains("the recording is incomplete"),
         "{done:?}"
     );
     assert!(done.stderr.contains("No space left"), "{done:?}");
