@@ -165,7 +165,7 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     let text = like(&[]);
     for line in [
         "2 recorded programs",
-        "SCALING: the loop of each run by the pattern and the costs of",
+        "SCALING: the loop of each run, from the pattern and the costs of",
     ] {
         assert!(text.contains(line), "{text}");
     }

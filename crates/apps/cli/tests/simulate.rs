@@ -176,7 +176,7 @@ fn files_that_cannot_be_read_are_named() {
             what.starts_with(&format!("read {}: ", file.display())),
             "{what}"
         );
-        assert!(next.contains("name of the file"), "{next}");
+        assert!(next.contains("file's name"), "{next}");
     }
 }
 
