@@ -298,8 +298,8 @@ impl Words {
                     some => format!("{some} of {} looks saw all ranks", seen.looks),
                 };
                 format!(
-                    "{known}: {missing} of {size} ranks are on nodes that sent nothing\n  this requires that the launcher passes IDLEWAVE_LOOKOUT on, \
-                     UDP reaches this node,\n  and the same idlewave is installed there as {}",
+                    "{known}: {missing} of {size} ranks are on nodes that sent nothing\n  to see them, pass IDLEWAVE_LOOKOUT on, \
+                     let UDP reach this node,\n  and install the same idlewave there as {}",
                     std::env::current_exe().unwrap_or_default().display()
                 )
             }
