@@ -1,5 +1,5 @@
-//! Who used the machine beside a measurement: by the kernel's trace also programs that live for an
-//! instant, which no sample of /proc meets.
+//! Identifies who used the machine during a measurement; with a kernel trace, also programs that
+//! live for an instant, which no sample of /proc sees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ struct Gnawing {
 impl Gnawing {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // A process is called as the file that it executes.
+        // A process is named after the file that it executes.
         fs::copy("/bin/sh", directory.path().join("gnaw")).unwrap();
         let script =
             "while :; do ./gnaw -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
@@ -37,7 +37,7 @@ impl Gnawing {
 
 impl Drop for Gnawing {
     fn drop(&mut self) {
-        // Our child leads it, and was not waited for.
+        // Our child leads this process group and has not been waited for.
         let _ = rustix::process::kill_process_group(
             rustix::process::Pid::from_child(&self.shell),
             Signal::KILL,

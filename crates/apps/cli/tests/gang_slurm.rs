@@ -1,4 +1,4 @@
-//! Jobs that Slurm admits and idlewave switches, and the change of slurm.conf for it.
+//! Jobs that Slurm admits and idlewave switches, and the change of slurm.conf that this needs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -113,7 +113,7 @@ fn no_job_fails_or_waits_long_for_a_service_that_is_not_there_or_silent() {
         );
         let (words, after) = call(word, &silent, &job);
         assert!(words.contains("within 2 s"), "{words}");
-        // It was waited for; how long a busy machine took besides is not its doing.
+        // The test waited for it; delays of a busy machine are not its fault.
         assert!(after >= Duration::from_secs(2));
         let (words, _) = call(word, &none, &[]);
         assert!(
