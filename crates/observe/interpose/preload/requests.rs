@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum What {
     /// Sends or receives, with its record as posted.
     Transfer { comm: Arc<Comm>, transfer: Transfer },
-    /// A collective, and what the library needs for it.
+    /// A collective, with the arrays that the library needs for it.
     Collective(#[allow(dead_code)] Kept),
     /// Makes a communicator.
     Communicator {
