@@ -4,9 +4,9 @@
 //! are their output, abridged. The commands `$ idlewave ...`, with or without `sudo`, and
 //! `$ cargo run --release -- ...` are run, all in one directory, README first, with a short
 //! duration, few steps or ranks, and on CPUs that this process may use. No command is run twice, so
-//! two that write the same run must be the same. All other commands must be in `NOT_RUN`. `./app`
-//! is
-//! a small MPI program; `app.goal` and `ring.iw` come from docs/examples, which is there too.
+//! two that write the same run must be the same. All other commands must be in `NOT_RUN`.
+//! `./app` is a small MPI program; `app.goal` and `ring.iw` come from docs/examples, which is there
+//! too.
 
 #![allow(clippy::unwrap_used)]
 
