@@ -316,7 +316,7 @@ fn note(note: &Note) -> String {
         Note::Aborted(why) => format!("a switch was aborted: {why}"),
         Note::Missing(nodes) => {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-            format!("not heard of: node {}", nodes.join(", "))
+            format!("no message from: node {}", nodes.join(", "))
         }
         Note::Superseded => "another controller has taken over; this one ends".to_owned(),
         Note::Trouble(why) => format!("failed to {why}"),

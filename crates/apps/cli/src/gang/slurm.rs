@@ -232,7 +232,7 @@ fn told(place: &Place, request: &Request) -> Result<(), String> {
     match control.ask(request) {
         Ok(Reply::Failed(why)) => Err(why),
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("hear from the gang service: {error}")),
+        Err(error) => Err(format!("get an answer from the gang service: {error}")),
     }
 }
 
