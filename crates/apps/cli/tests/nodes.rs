@@ -631,8 +631,8 @@ fn pairs_of_two_nodes_get_their_share_of_a_slow_link() {
     assert_eq!(out.status.code(), Some(0));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let parameters = &found["calibration"]["parameters"];
-    // 12.5 MB/s less headers, for one pair as for two. On a busy machine latencies may hide it, which
-    // the output says.
+    // 12.5 MB/s less headers, for one pair as for two. On a busy machine latencies may hide it, as
+    // the output then says.
     let adapter = &parameters["adapter"]["out"];
     let value = adapter["value"].as_f64().unwrap();
     let outside = &parameters["outside"]["bandwidth"]["value"];

@@ -459,8 +459,8 @@ fn the_sources_of_the_critical_path_are_left_out_and_not_those_that_take_most() 
 
 #[test]
 fn ranks_are_averaged_once_they_are_as_disturbed_as_they_will_be() {
-    // The slow rank first has to delay all 1,000 ranks, half of them on each side. From then on only
-    // its own noise counts: 0.5 %, not that of all ranks.
+    // The slow rank first has to delay all 1,000 ranks, half of them on each side. From then on
+    // only its own noise counts: 0.5 %, not that of all ranks.
     let options = [
         "stencil",
         "--noise",
