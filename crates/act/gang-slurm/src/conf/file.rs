@@ -22,9 +22,10 @@ pub struct Setup {
     pub epilog: PathBuf,
 }
 
-/// What was done to slurm.conf. Slurm follows after slurmctld was started anew, and `scontrol
-/// reconfigure` on every machine that has the file: reconfigured alone, Slurm 22.05 lets jobs share
-/// CPUs and does not slice them, but calls no program that it did not know when it started.
+/// What was done to slurm.conf. It takes effect after slurmctld is restarted and `scontrol
+/// reconfigure` has run on every machine that has the file. With `reconfigure` alone, Slurm 22.05
+/// lets jobs share CPUs and does not slice them, but calls no program that it did not know when it
+/// started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// What the file now says.
