@@ -1,8 +1,7 @@
-//! Compiles the preloaded library, so that it can be part of the program that is installed.
+//! Compiles the preloaded library so that it can be embedded in the installed program.
 //!
-//! `cargo install` installs programs only, never a library; so the library is compiled here with
-//! rustc alone, from sources that use the standard library only, and embedded into the crate as
-//! bytes.
+//! `cargo install` installs programs, never libraries. So the library is compiled here with rustc
+//! alone, from sources that use only the standard library, and embedded in the crate as bytes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,8 +62,7 @@ fn write(path: &Path, text: &str) {
     }
 }
 
-/// Names and classes in the order of their numbers: all rows of the table, then their large-count
-/// variants.
+/// Names and classes in numerical order: all rows of the table, then their large-count variants.
 fn functions() -> String {
     let plain = TABLE
         .iter()
@@ -79,7 +77,7 @@ fn functions() -> String {
     text + "];\n"
 }
 
-/// A function of the name and number of arguments of each one in each of its forms.
+/// For each function and each of its forms, a wrapper with its name and number of arguments.
 fn wrappers() -> String {
     let mut text = String::new();
     let mut number = 0;
@@ -143,7 +141,7 @@ fn wrappers() -> String {
     text
 }
 
-/// With the error code, and the lengths of up to two strings that Fortran appends.
+/// Arguments including the error code and the lengths of up to two strings, which Fortran appends.
 fn fortran_arguments(row: &table::Row) -> usize {
     let arguments = usize::from(row.arguments);
     match row.how {
@@ -168,7 +166,7 @@ fn wrapper(
     let typed: Vec<String> = list.iter().map(|a| format!("{a}: usize")).collect();
     let names: Vec<String> = real.iter().map(|name| format!("c\"{name}\"")).collect();
     let how = format!("{how:?}").replace('(', "(Shape::");
-    // Only the shapes of collectives are enums; switches and positions are plain.
+    // Only the shapes of collectives are enums; flags and positions are plain values.
     let how = if how.contains("ollective") {
         how
     } else {

@@ -1,17 +1,18 @@
-//! Which job and step a process belongs to, by `/proc/PID/cgroup` (cgroups(7)).
+//! The job and step of a process, from `/proc/PID/cgroup` (cgroups(7)).
 //!
-//! cgroup v1 (`cgroup/v1` of Slurm 21.08 on, `task/cgroup` and `proctrack/cgroup` before):
-//! `/slurm/uid_U/job_J/step_S/task_T`, with `slurm_NODE` in builds for several slurmd on a host, as
-//! Debian's is; no `task_T` in the freezer's hierarchy, where slurmstepd itself is in `job_J`.
-//! cgroup v2 (Slurm 22.05 on): `/system.slice/slurmstepd.scope/job_J/step_S/user/task_T`, with
-//! `NODE_slurmstepd.scope` in such builds, `task_special` for what is of no task, and slurmstepd in
-//! `step_S/slurm`. In a container other directories may be above. Source: the page cgroup_v2 of
+//! cgroup v1 (`cgroup/v1` since Slurm 21.08, `task/cgroup` and `proctrack/cgroup` before):
+//! `/slurm/uid_U/job_J/step_S/task_T`; in builds that allow several slurmd per host, as Debian's
+//! does, `slurm_NODE`. The freezer's hierarchy has no `task_T`, and slurmstepd itself is in
+//! `job_J` there. cgroup v2 (since Slurm 22.05):
+//! `/system.slice/slurmstepd.scope/job_J/step_S/user/task_T`, with `NODE_slurmstepd.scope` in such
+//! builds, `task_special` for processes that belong to no task, and slurmstepd in `step_S/slurm`.
+//! In a container, other directories may precede these. Source: the page cgroup_v2 of
 //! slurm.schedmd.com, and pam_slurm_adopt(8) for v1.
 
 use crate::ids::{JobId, Step, digits};
 use idlewave_sys::Uid;
 
-/// On whose side of a step a process is.
+/// Which side of a step a process is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A process of the user.
@@ -20,31 +21,31 @@ pub enum Side {
     Slurm,
 }
 
-/// What a control group says of the processes in it.
+/// What a control group says about the processes in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Of which job.
+    /// The job.
     pub job: JobId,
-    /// Of which step; `None` in the job's own group, where slurmstepd is with cgroup v1.
+    /// The step; `None` in the job's own group, where slurmstepd runs with cgroup v1.
     pub step: Option<Step>,
-    /// Whether it is the user's.
+    /// Whether it is a process of the user or of Slurm.
     pub side: Side,
-    /// Whose the job is; only cgroup v1 says it.
+    /// The user of the job; only cgroup v1 gives it.
     pub user: Option<Uid>,
-    /// The number of the task in its step over all nodes, as SLURM_PROCID; `None` where Slurm makes
-    /// no groups of tasks, and for `task_special`. That it is this number, and not one on the node,
-    /// was seen with Slurm 22.05 and cgroup v1.
+    /// The number of the task in its step over all nodes, as in SLURM_PROCID; `None` if Slurm
+    /// makes no groups for tasks, and for `task_special`. That it is this number, not the one on
+    /// the node, was observed with Slurm 22.05 and cgroup v1.
     pub task: Option<u32>,
-    /// The group that holds all processes of the user in this step and nothing of Slurm's, as a
-    /// path within its hierarchy; Slurm itself suspends by it with cgroup v2. `None` on Slurm's
-    /// side.
+    /// The group that holds all of the user's processes in this step and none of Slurm's, as a
+    /// path within its hierarchy; with cgroup v2, Slurm itself uses it to suspend. `None` on
+    /// Slurm's side.
     pub step_group: Option<String>,
 }
 
 impl Membership {
-    /// Reads a `cgroup` file. `None` if the process is of no job. Where hierarchies differ, that of
-    /// the freezer counts, by which Slurm tracks processes with cgroup v1; it has no groups of
-    /// tasks, so that their numbers come from the others.
+    /// Reads a `cgroup` file. `None` if the process belongs to no job. If hierarchies differ, the
+    /// freezer's counts, by which Slurm tracks processes with cgroup v1; it has no groups for
+    /// tasks, so task numbers come from the others.
     pub fn parse(text: &str) -> Option<Self> {
         let found: Vec<(bool, Self)> = text.lines().filter_map(Self::of_line).collect();
         let freezer = found.iter().find(|(freezer, _)| *freezer);
@@ -58,7 +59,7 @@ impl Membership {
         })
     }
 
-    /// What a line says, and whether its hierarchy has the freezer of cgroup v1.
+    /// What a line says, and whether its hierarchy is the freezer of cgroup v1.
     fn of_line(line: &str) -> Option<(bool, Self)> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -196,12 +197,12 @@ mod tests {
                 "9:cpu,cpuacct:/slurm_n7/uid_0/job_1/step_batch/task_0\n".to_owned(),
                 "1 batch User 0 0 /slurm_n7/uid_0/job_1/step_batch".to_owned(),
             ),
-            // The freezer's word counts: this is slurmstepd.
+            // The freezer decides: this is slurmstepd.
             (
                 "9:memory:/slurm/uid_5/job_42/step_0/task_0\n4:freezer:/slurm/uid_5/job_42\n0::/\n".to_owned(),
                 "42 - Slurm 5 - -".to_owned(),
             ),
-            // Seen with Slurm 22.05.8 of Debian.
+            // Observed with Debian's Slurm 22.05.8.
             (
                 "6:freezer:/slurm_n2/uid_0/job_1/step_1\n5:devices:/\n4:memory:/slurm_n2/uid_0/job_1/step_1/task_3\n\
                  2:cpuacct:/slurm_n2/uid_0/job_1/step_1/task_3\n0::/\n"
@@ -228,7 +229,7 @@ mod tests {
             "0::/system.slice/slurmstepd.scope/job_x/step_0/user\n",
             "0::/user.slice/slurmstepd.scope/job_1/step_0/user\n",
             "0::/system.slice/xslurmstepd.scope/job_1/step_0/user\n",
-            // The layout of one version in the hierarchy of the other.
+            // The layout of one cgroup version in the hierarchy of the other.
             "0::/slurm/uid_1/job_2/step_0\n",
             "4:freezer:/system.slice/slurmstepd.scope/job_1/step_0/user\n",
             "4:freezer:/slurm/job_2/step_0\n",

@@ -1,68 +1,68 @@
-//! What can go wrong with jobs of Slurm.
+//! Errors in dealing with jobs of Slurm.
 
 use crate::ids::{JobId, NoJobId};
 use idlewave_topology::HostlistError;
 use std::path::{Path, PathBuf};
 
-/// Why something of Slurm could not be read or changed. Fits "failed to ...".
+/// Why something of Slurm's could not be read or changed. Fits "failed to ...".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlurmError {
-    /// A file or a directory.
+    /// A file or directory operation failed.
     #[error("{doing} {path}: {source}")]
     File {
         /// `read`, `write`, `replace` ...
         doing: &'static str,
-        /// Which one.
+        /// The file or directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// No number of a job.
+    /// Not a valid job number.
     #[error(transparent)]
     JobId(#[from] NoJobId),
-    /// A prolog or an epilog is called by Slurm, which sets these.
+    /// A variable that Slurm sets when it calls a prolog or epilog is missing.
     #[error(
         "read the job: {0} is not set; Slurm must call this as PrologSlurmctld or EpilogSlurmctld of slurm.conf"
     )]
     Unset(&'static str),
-    /// One that is set says nothing of use.
+    /// A variable is set to a value that cannot be used.
     #[error("read the job: {name} is {value:?}, expected a {wanted}")]
     Variable {
-        /// Which one.
+        /// The variable.
         name: &'static str,
-        /// What it holds, cut.
+        /// Its value, truncated.
         value: String,
         /// What was expected.
         wanted: &'static str,
     },
-    /// The list of the job's nodes.
+    /// The job's list of nodes is invalid.
     #[error("read the nodes of the job: {0}")]
     Nodes(#[source] HostlistError),
-    /// scontrol cannot be run, or failed.
+    /// scontrol could not be run, or failed.
     #[error("ask scontrol for the processes of job {job}: {why}")]
     Scontrol {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Its words, cut, or the system's.
+        /// scontrol's message, truncated, or the system's.
         why: String,
     },
-    /// A line of `scontrol listpids` that is none.
+    /// A line of `scontrol listpids` that does not name a process.
     #[error(
         "read line {line} of the output of scontrol: {text:?} does not name a process with its job and step"
     )]
     Listed {
-        /// From 1 on.
+        /// Counted from 1.
         line: usize,
-        /// The line, cut.
+        /// The line, truncated.
         text: String,
     },
-    /// The text of slurm.conf.
+    /// The text of slurm.conf cannot be changed.
     #[error("change {path}: {source}")]
     Conf {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is in the way.
+        /// What prevents the change.
         source: crate::conf::ConfError,
     },
 }

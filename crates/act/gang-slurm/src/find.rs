@@ -1,9 +1,9 @@
 //! The processes of a job on this node.
 //!
-//! A process is known by what is hardest to lose first: its control group, which only root changes;
-//! the variables that it was started with; its parent. So a step that is tracked by control groups
-//! is found whatever it does to its environment, and one that is tracked by parents
-//! (`proctrack/linuxproc`) as long as its processes keep parent or environment.
+//! A process is identified first by what is hardest for it to lose: its control group, which only
+//! root can change; then the variables it was started with; then its parent. So a process of a
+//! step tracked by control groups is found whatever it does to its environment, and one of a step
+//! tracked by parents (`proctrack/linuxproc`) as long as it keeps its parent or environment.
 
 use crate::cgroup::Side;
 use crate::ids::digits;
@@ -15,64 +15,65 @@ use idlewave_units::{Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// By what a process was known to be of the job.
+/// How a process was found to belong to the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
     /// Its control group.
     Group,
-    /// SLURM_JOB_ID of its environment.
+    /// SLURM_JOB_ID in its environment.
     Environment,
     /// Its parent.
     Parent,
 }
 
-/// A process of the job, to be stopped with it.
+/// A process that is stopped together with the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Clock ticks from boot to its start: with the number, who it is, as numbers are used again.
+    /// Clock ticks from boot to its start; with the number it identifies the process, since
+    /// numbers are reused.
     pub start: u64,
-    /// The step; `None` for what runs beside the steps, as below mpirun of a salloc, and for the
-    /// script of sbatch where no group tells of it.
+    /// The step; `None` for processes outside the steps, such as those below the mpirun of a
+    /// salloc, and for the script of sbatch if no group identifies it.
     pub step: Option<Step>,
-    /// SLURM_PROCID, or the number of the task's group: the number of the task in its step over all
-    /// nodes. It is the rank of MPI where srun started the program itself; below mpirun all ranks
-    /// of a node have that of the daemon. `None` where neither is told.
+    /// SLURM_PROCID, or the number of the task's group: the number of the task in its step over
+    /// all nodes. It is the MPI rank if srun started the program itself; below mpirun all ranks of
+    /// a node have the daemon's number. `None` if neither is given.
     pub task: Option<Rank>,
     /// SLURM_LOCALID, the number of the task among those on this node.
     pub local: Option<u32>,
-    /// SLURMD_NODENAME, the node of the step. It differs from this node's name only where several
-    /// slurmd share a host; `None` for what no step started.
+    /// SLURMD_NODENAME, the node of the step. It differs from this node's name only if several
+    /// slurmd share a host; `None` for processes that no step started.
     pub node: Option<String>,
-    /// By what it was found.
+    /// How it was found.
     pub how: How,
 }
 
-/// A process of the job that goes on when the job is stopped.
+/// A process of the job that keeps running when the job is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
-    /// What it calls itself.
+    /// Its own name for itself.
     pub name: String,
 }
 
-/// What belongs to a job on this node.
+/// The processes of a job on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What is to be stopped with the job.
+    /// Those to be stopped with the job.
     pub processes: BTreeMap<Pid, Process>,
-    /// What must not be: exempt them before their children are stopped.
+    /// Those that must not be stopped: exempt them before stopping their children.
     pub launchers: BTreeMap<Pid, Launcher>,
-    /// Processes in the job's control groups that are not wholly of its user, slurmstepd above all:
-    /// left alone.
+    /// Processes in the job's control groups that are not entirely the user's, above all
+    /// slurmstepd; they are left alone.
     pub others: BTreeSet<Pid>,
-    /// The groups that hold all of the user's processes of one step and nothing of Slurm's, as
-    /// paths within their hierarchy.
+    /// The groups that hold all of the user's processes of one step and none of Slurm's, as paths
+    /// within their hierarchy.
     pub step_groups: BTreeSet<String>,
-    /// Processes of the user whose environment could not be read, and which no group tells of: they
-    /// may be of the job.
+    /// Processes of the user that no group identifies and whose environment could not be read;
+    /// they may belong to the job.
     pub unknown: BTreeSet<Pid>,
 }
 
-/// All processes of a machine at one moment, to look for several jobs in.
+/// All processes of a machine at one moment, for finding several jobs.
 #[derive(Debug)]
 pub struct Table {
     root: PathBuf,
@@ -83,7 +84,7 @@ impl Table {
     /// Reads a directory like `/proc`.
     ///
     /// # Errors
-    /// A directory that cannot be read.
+    /// The directory cannot be read.
     pub fn read(root: &Path) -> Result<Self, SlurmError> {
         Ok(Table {
             root: root.to_owned(),
@@ -91,20 +92,20 @@ impl Table {
         })
     }
 
-    /// The processes of a job, as [`find`] gives them. The variables of the user's processes are
+    /// The processes of a job, as [`find`] returns them. The variables of the user's processes are
     /// read now.
     pub fn find(&self, job: JobId, user: Uid) -> Found {
         find_in(&self.all, &self.root, job, user)
     }
 }
 
-/// The processes of a job of that user below a directory like `/proc`. Both numbers are the
-/// controller's word, as a user can write any SLURM_JOB_ID into an environment: so a process is the
-/// job's only if it is wholly that user's, by its real, effective and saved number. Processes begin
-/// and end meanwhile: it is a snapshot, to be taken again.
+/// The processes of that user's job, from a directory like `/proc`. Job and user come from the
+/// controller, since any user can write any SLURM_JOB_ID into an environment. So a process belongs
+/// to the job only if its real, effective and saved user are all that user. Processes start and
+/// end meanwhile: the result is a snapshot, to be taken again.
 ///
 /// # Errors
-/// A directory that cannot be read.
+/// The directory cannot be read.
 pub fn find(root: &Path, job: JobId, user: Uid) -> Result<Found, SlurmError> {
     Ok(Table::read(root)?.find(job, user))
 }
@@ -191,8 +192,8 @@ fn whose(seen: &Seen, job: JobId, variables: Option<&[u8]>) -> Whose {
     if whose != job {
         return Whose::Another;
     }
-    // The variables of another job, which an srun from within it may carry, say nothing of this
-    // one's tasks.
+    // Variables of another job, which an srun inside that job may carry, say nothing about the
+    // tasks of this one.
     let same = of_environment == Some(job);
     let told = number("SLURM_PROCID").filter(|_| same);
     let task = told.or_else(|| seen.group.as_ref().and_then(|group| group.task));
@@ -206,8 +207,8 @@ fn whose(seen: &Seen, job: JobId, variables: Option<&[u8]>) -> Whose {
     })
 }
 
-/// Settles a process of the user that is not known by itself by its nearest ancestor that is,
-/// through processes of the user only.
+/// Decides for a process of the user that cannot be identified directly, by its nearest ancestor
+/// that can, passing through processes of the user only.
 fn inherit(
     pid: Pid,
     all: &BTreeMap<Pid, Seen>,
@@ -221,7 +222,7 @@ fn inherit(
             break of.clone();
         }
         let Some(seen) = all.get(&at) else { return };
-        // The parents that are read may come from different moments, and go in a circle then.
+        // Parents may have been read at different moments, and may then form a cycle.
         if seen.users.iter().any(|u| *u != user) || path.contains(&at) {
             return;
         }

@@ -1,19 +1,19 @@
-//! What a prolog or an epilog is told of a job.
+//! What Slurm passes to a prolog or an epilog about a job.
 //!
-//! Source: slurm.conf(5), PROLOG AND EPILOG SCRIPTS. The list of nodes is told to PrologSlurmctld
-//! and EpilogSlurmctld only.
+//! Source: slurm.conf(5), PROLOG AND EPILOG SCRIPTS. Only PrologSlurmctld and EpilogSlurmctld
+//! receive the list of nodes.
 
 use crate::{JobId, SlurmError};
 use idlewave_sys::Uid;
 use idlewave_topology::expand_hostlist;
 use idlewave_units::foreign::cut;
 
-/// Which program of slurm.conf was called, by SLURM_SCRIPT_CONTEXT.
+/// Which program of slurm.conf was called, from SLURM_SCRIPT_CONTEXT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// PrologSlurmctld: once per job, before it starts, on the machine of slurmctld.
+    /// PrologSlurmctld: once per job, before it starts, on the machine that runs slurmctld.
     PrologController,
-    /// EpilogSlurmctld: once per job, after its end, there too.
+    /// EpilogSlurmctld: once per job, after it ends, on the same machine.
     EpilogController,
     /// Prolog, on a node.
     PrologNode,
@@ -38,13 +38,13 @@ impl Moment {
 pub struct Job {
     /// Its number.
     pub id: JobId,
-    /// Whose processes its steps are.
+    /// The user whose processes its steps are.
     pub user: Uid,
-    /// Its nodes in Slurm's order; `None` where Slurm does not tell them: in Prolog and Epilog.
+    /// Its nodes in Slurm's order; `None` in Prolog and Epilog, which do not receive them.
     pub nodes: Option<Vec<String>>,
-    /// The partition, where it is told.
+    /// The partition, if given.
     pub partition: Option<String>,
-    /// Which program was called; `None` where it is not told, or none of these.
+    /// Which program was called; `None` if not given, or none of these.
     pub moment: Option<Moment>,
 }
 
@@ -53,7 +53,7 @@ impl Job {
     /// std::env::var(name).ok())`.
     ///
     /// # Errors
-    /// SLURM_JOB_ID or SLURM_JOB_UID not set or no number, or a list of nodes that is none.
+    /// SLURM_JOB_ID or SLURM_JOB_UID is not set or not a number, or the list of nodes is invalid.
     pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Self, SlurmError> {
         let needed = |name| get(name).ok_or(SlurmError::Unset(name));
         let uid = needed("SLURM_JOB_UID")?;

@@ -1,19 +1,19 @@
-//! Numbers that Slurm gives to jobs and steps.
+//! The numbers that Slurm gives to jobs and steps.
 
 use idlewave_units::foreign::cut;
 use std::fmt;
 use std::str::FromStr;
 
-/// A job by its Slurm number, from 1. Each task of an array has one of its own.
+/// A job by its Slurm number, which is at least 1. Each task of an array has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u32);
 
 impl JobId {
-    /// Largest number of a job: `MAX_JOB_ID` of slurm.h; what is above marks other things.
+    /// Largest job number: `MAX_JOB_ID` of slurm.h; larger values have other meanings.
     const MOST: u32 = 0x03ff_ffff;
 
-    /// Wraps a number of Slurm; `None` for what is none: 0, and those that slurm.h keeps for
-    /// itself.
+    /// Wraps a number from Slurm; `None` if it is not a job number: 0, and values that slurm.h
+    /// reserves.
     pub const fn new(number: u32) -> Option<Self> {
         match number {
             1..=Self::MOST => Some(JobId(number)),
@@ -46,7 +46,7 @@ impl FromStr for JobId {
     }
 }
 
-/// Decimal digits only: a sign, as the standard library takes it, is none of Slurm's.
+/// Decimal digits only: the standard library accepts a sign, Slurm does not.
 pub(crate) fn digits(text: &str) -> Option<u32> {
     match text.bytes().all(|b| b.is_ascii_digit()) {
         true => text.parse().ok(),
@@ -54,24 +54,24 @@ pub(crate) fn digits(text: &str) -> Option<u32> {
     }
 }
 
-/// A step of a job: what one srun started, or one of those that Slurm makes itself.
+/// A step of a job: what one srun started, or one of the steps that Slurm makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// Step of an srun, from 0.
+    /// The step of an srun, from 0.
     Number(u32),
     /// One component of a heterogeneous step: written `0+1`.
     Component(u32, u32),
     /// The script of sbatch.
     Batch,
-    /// What comes in from outside, by ssh through pam_slurm_adopt.
+    /// Processes that enter from outside, by ssh through pam_slurm_adopt.
     Extern,
     /// The shell of salloc with `use_interactive_step`.
     Interactive,
 }
 
 impl Step {
-    /// As it is written in a control group and by scontrol: `0`, `0+1`, `batch`. `None` for what is
-    /// no step.
+    /// Parses the form used by control groups and scontrol: `0`, `0+1`, `batch`. `None` if it is
+    /// not a step.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "batch" => Some(Step::Batch),
@@ -84,8 +84,8 @@ impl Step {
         }
     }
 
-    /// As SLURM_STEP_ID has it: the steps that Slurm makes itself have numbers from the end
-    /// (slurm.h). `None` for what is no step, and for one that is not made yet.
+    /// Converts SLURM_STEP_ID: the steps that Slurm makes itself have numbers at the upper end
+    /// (slurm.h). `None` if it is not a step, or one that does not exist yet.
     pub fn from_variable(text: &str) -> Option<Self> {
         match digits(text)? {
             0xffff_fffa => Some(Step::Interactive),
@@ -96,7 +96,7 @@ impl Step {
     }
 }
 
-/// The number of a step of srun: what is above is kept (`SLURM_MAX_NORMAL_STEP_ID` of slurm.h).
+/// The number of an srun step: larger ones are reserved (`SLURM_MAX_NORMAL_STEP_ID` of slurm.h).
 fn number(text: &str) -> Option<u32> {
     digits(text).filter(|n| *n <= 0xffff_fff0)
 }

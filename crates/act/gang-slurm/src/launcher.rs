@@ -1,15 +1,15 @@
-//! Programs that start ranks or carry their words: of Slurm, Open MPI 4 and 5, MPICH and Intel MPI,
-//! and ssh's. Stopped, they would be missed: by slurmctld, by the other nodes, by the terminal. So
+//! Programs that start ranks or carry their output: those of Slurm, Open MPI 4 and 5, MPICH and
+//! Intel MPI, and of ssh. If one stopped, slurmctld, other nodes or the terminal would miss it, so
 //! they are never stopped.
 //!
-//! What a process calls itself (`PR_SET_NAME` of prctl(2)) says nothing: any rank can call itself
-//! `srun`. It is told by the file that it executes, by what its environment says of it, by its
-//! children, and by whether it has loaded an MPI library, which launchers have no use for.
+//! The name that a process gives itself (`PR_SET_NAME` of prctl(2)) proves nothing: any rank can
+//! call itself `srun`. A launcher is recognised by the file that it executes, by its environment,
+//! by its children, and by whether it has loaded an MPI library, which launchers do not need.
 
 use std::fs;
 use std::path::Path;
 
-/// Names of their files.
+/// Names of launcher executables.
 pub const LAUNCHERS: [&str; 24] = [
     "slurmstepd",
     "slurmstepd-wlm",
@@ -37,16 +37,16 @@ pub const LAUNCHERS: [&str; 24] = [
     "sshd-session",
 ];
 
-/// What executes scripts: mpirun of Intel MPI is one.
+/// What executes scripts: Intel MPI's mpirun is one.
 const INTERPRETERS: [&str; 5] = ["sh", "bash", "dash", "ksh", "perl"];
-/// Variables by which launchers tell a program its rank.
+/// Variables by which launchers give a program its rank.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-/// How the files of MPI libraries are called.
+/// File names of MPI libraries.
 const LIBRARIES: [&str; 3] = ["/libmpi.so", "/libmpich.so", "/libmpi_abi.so"];
 
-/// Whether a process is a launcher. `directory` is its own below /proc, `name` what it calls
-/// itself; whether it has a `rank` of MPI, and whether it `serves`: has children that belong to its
-/// job, is asked only if needed.
+/// Whether a process is a launcher. `directory` is its directory below /proc, `name` its own name
+/// for itself. `rank` (whether its environment gives it an MPI rank) and `serves` (whether it has
+/// children that belong to its job) are evaluated only if needed.
 pub fn is_launcher(
     directory: &Path,
     name: &str,
@@ -54,7 +54,7 @@ pub fn is_launcher(
     serves: impl FnOnce() -> bool,
 ) -> bool {
     let file = fs::read_link(directory.join("exe")).ok();
-    // A file that was replaced while it runs, as by an update, is `FILE (deleted)`.
+    // A file that was replaced while running, as by an update, reads `FILE (deleted)`.
     let file = file.as_deref().and_then(|path| path.file_name()?.to_str());
     let file = file.map(|file| file.strip_suffix(" (deleted)").unwrap_or(file));
     match file {
@@ -66,7 +66,7 @@ pub fn is_launcher(
             LAUNCHERS.contains(&name) && !rank()
         }
         Some(_) => false,
-        // Whoever may not read it has nothing but the name, which the kernel cuts.
+        // Without permission to read it, only the name is left, which the kernel truncates.
         None => {
             let cut = |file: &&str| file.get(..15).unwrap_or(file) == name;
             LAUNCHERS.iter().any(cut) && !rank()
@@ -74,7 +74,7 @@ pub fn is_launcher(
     }
 }
 
-/// Whether an environment (strings, each ended by a zero byte) gives a rank of MPI.
+/// Whether an environment (strings, each terminated by a zero byte) gives an MPI rank.
 pub(crate) fn has_rank(environment: &[u8]) -> bool {
     let variable = |name| crate::proc::variable(environment, name);
     RANKS.iter().any(|name| variable(name).is_some())
@@ -116,14 +116,14 @@ mod tests {
                 false,
                 true,
             ),
-            // Daemons that srun has started have a rank, and ranks below them.
+            // Daemons started by srun have a rank, and ranks below them.
             (Some("/usr/bin/orted"), "orted", true, true, true),
-            // Ranks that call themselves so, or whose file is called so.
+            // Ranks that give themselves such a name, or whose file has one.
             (Some("/home/u/app"), "srun", true, false, false),
             (Some("/home/u/app"), "srun", false, true, false),
             (Some("/home/u/srun"), "srun", true, false, false),
             (Some("/usr/bin/python3.11"), "srun", true, false, false),
-            // A script, and what cannot be read.
+            // A script, and a process that cannot be read.
             (Some("/bin/bash"), "mpirun", false, true, true),
             (Some("/bin/bash"), "bash", false, true, false),
             (None, "mpirun", false, false, true),

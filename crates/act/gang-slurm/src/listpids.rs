@@ -1,5 +1,5 @@
 //! Slurm's own list of the processes of a job on this node (`scontrol listpids`, scontrol(1)): a
-//! check of [`crate::find`].
+//! cross-check for [`crate::find`].
 
 use crate::ids::digits;
 use crate::{Found, JobId, SlurmError, Step};
@@ -12,31 +12,31 @@ use std::process::{Command, Stdio};
 /// One process, as Slurm lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Of which job.
+    /// The job.
     pub job: JobId,
-    /// Of which step; `None` for one that is not known here.
+    /// The step; `None` if this crate does not know it.
     pub step: Option<Step>,
-    /// The task among those of the node, for the first process of a task only.
+    /// Number of the task on this node, for the first process of a task only.
     pub local: Option<u32>,
-    /// The task in its step over all nodes, for the first process of a task only.
+    /// Number of the task in its step over all nodes, for the first process of a task only.
     pub task: Option<Rank>,
 }
 
-/// A list of processes by scontrol. With `proctrack/linuxproc` it holds what descends from
-/// slurmstepd: not what mpirun starts in a salloc on this node, and not slurmstepd itself.
+/// A list of processes from scontrol. With `proctrack/linuxproc` it holds the descendants of
+/// slurmstepd: neither what mpirun starts in a salloc on this node, nor slurmstepd itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPids {
-    /// By their numbers.
+    /// By process number.
     pub processes: BTreeMap<Pid, Listed>,
 }
 
 impl ListPids {
-    /// Asks this program, `scontrol` or where it is, for the processes of a job. `node` is needed
-    /// only where several slurmd run on one host.
+    /// Asks this program, `scontrol` by name or path, for the processes of a job. `node` is needed
+    /// only if several slurmd run on one host.
     ///
     /// # Errors
-    /// A program that cannot be run or fails: it needs slurmd, and the rights of root or of the
-    /// job's user.
+    /// The program cannot be run or fails: it needs slurmd, and the rights of root or of the job's
+    /// user.
     pub fn ask(scontrol: &OsStr, job: JobId, node: Option<&str>) -> Result<Self, SlurmError> {
         let failed = |why: String| SlurmError::Scontrol { job, why };
         let out = Command::new(scontrol)
@@ -55,11 +55,11 @@ impl ListPids {
         Self::parse(&String::from_utf8_lossy(&out.stdout))
     }
 
-    /// Reads what scontrol printed: a head, and per process its number, job, step, and task on the
-    /// node and in the step or `-`.
+    /// Reads the output of scontrol: a header, and for each process its number, job, step, and its
+    /// task on the node and in the step, or `-`.
     ///
     /// # Errors
-    /// A line that is no process.
+    /// A line does not name a process.
     pub fn parse(text: &str) -> Result<Self, SlurmError> {
         let mut list = ListPids::default();
         for (number, line) in text.lines().enumerate() {
@@ -75,8 +75,8 @@ impl ListPids {
         Ok(list)
     }
 
-    /// What Slurm lists and [`crate::find`] knows nothing of. A process that ended between the two
-    /// is among them, so what is missing twice is missing.
+    /// The processes that Slurm lists and [`crate::find`] does not. A process that ended in
+    /// between is among them, so only one that is missing twice is really missing.
     pub fn missing_from(&self, found: &Found) -> BTreeSet<Pid> {
         let known = |pid: &Pid| {
             found.processes.contains_key(pid)

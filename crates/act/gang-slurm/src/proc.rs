@@ -1,4 +1,4 @@
-//! What is read of processes in a directory of the form of /proc (proc(5)).
+//! What is read about processes from a directory in the form of /proc (proc(5)).
 
 use crate::SlurmError;
 use crate::cgroup::Membership;
@@ -8,21 +8,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// One process, as it was when it was looked at.
+/// One process as it was when read.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) parent: Pid,
     /// Clock ticks since boot.
     pub(crate) start: u64,
-    /// The name of the program, cut by the kernel to 15 bytes.
+    /// The name of the program, truncated by the kernel to 15 bytes.
     pub(crate) name: String,
     /// Real, effective and saved user.
     pub(crate) users: [Uid; 3],
     pub(crate) group: Option<Membership>,
 }
 
-/// All processes there are now. One that ends meanwhile is left out, and so is a dead one that its
-/// parent has not asked for.
+/// All current processes. A process that ends meanwhile is left out, as is a zombie.
 pub(crate) fn all(root: &Path) -> Result<BTreeMap<Pid, Seen>, SlurmError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root).map_err(SlurmError::file("read", root))? {
@@ -36,7 +35,7 @@ pub(crate) fn all(root: &Path) -> Result<BTreeMap<Pid, Seen>, SlurmError> {
 }
 
 fn look(directory: &Path) -> Option<Seen> {
-    // Names of programs are foreign bytes.
+    // Names of programs need not be UTF-8.
     let read = |file: &str| {
         let bytes = fs::read(directory.join(file)).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -52,7 +51,7 @@ fn look(directory: &Path) -> Option<Seen> {
     })
 }
 
-/// Name, parent and start of a living process. The name may hold blanks and brackets.
+/// Name, parent and start of a living process. The name may contain blanks and brackets.
 fn stat(line: &str) -> Option<(String, Pid, u64)> {
     let (_, rest) = line.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
@@ -60,7 +59,7 @@ fn stat(line: &str) -> Option<(String, Pid, u64)> {
     if matches!(*fields.first()?, "Z" | "X" | "x") {
         return None;
     }
-    // The third of the line is the first here.
+    // The third field of the line is the first here.
     let parent = fields.get(4 - 3)?.parse().ok()?;
     let start = fields.get(22 - 3)?.parse().ok()?;
     Some((name.to_owned(), Pid::new(parent), start))
@@ -73,13 +72,13 @@ fn users(status: &str) -> Option<[Uid; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// The variables that a process was started with; `None` where they cannot be read, as those of
-/// others without rights.
+/// The variables that a process was started with; `None` if they cannot be read, as for another
+/// user's process without the right to do so.
 pub(crate) fn environment(root: &Path, pid: Pid) -> Option<Vec<u8>> {
     fs::read(root.join(pid.to_string()).join("environ")).ok()
 }
 
-/// The value of a variable; the first one counts, as for getenv(3).
+/// The value of a variable; the first occurrence counts, as for getenv(3).
 pub(crate) fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
     environment.split(|b| *b == 0).find_map(|entry| {
         let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;

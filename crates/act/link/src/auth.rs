@@ -1,13 +1,13 @@
-//! How two ends know each other.
+//! How two ends authenticate each other.
 
 use crate::session::{Secret, Secrets};
 use crate::{Key, LinkError, Munge, Reason};
 use idlewave_units::Nanos;
 
-/// How the ends of a link prove who they are; the same at both.
+/// How the ends of a link prove their identity; the same at both ends.
 ///
-/// Whoever knows a shared key, or runs as the same user, can speak as any peer: both tell the
-/// controller and its agents from everybody else, not from each other.
+/// Anyone who knows the shared key, or runs as the same user, can speak as any peer: both methods
+/// tell the controller and its agents apart from everyone else, not from each other.
 #[derive(Debug)]
 pub enum Auth {
     /// All know one key.

@@ -1,21 +1,21 @@
-//! A bounded rate: a token bucket by a clock that is handed in.
+//! Rate limiting: a token bucket whose clock is passed in.
 
 use idlewave_units::Nanos;
 
-/// So many at once, and one more after each interval.
+/// A burst of so many, and one more after each interval.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// How many it holds at most.
+    /// Capacity.
     most: u64,
-    /// After how long there is one more.
+    /// Time after which one more is added.
     interval: Nanos,
     left: u64,
-    /// Up to when intervals were counted; `None`: nothing was taken yet.
+    /// Time up to which intervals were counted; `None` if nothing has been taken yet.
     counted: Option<Nanos>,
 }
 
 impl Bucket {
-    /// A full one. `interval` is not zero.
+    /// A full bucket. `interval` is not zero.
     pub(crate) const fn new(most: u64, interval: Nanos) -> Self {
         Bucket {
             most,
@@ -56,7 +56,7 @@ mod tests {
             [500, 500, 500, 500].map(&mut taken),
             [true, true, true, false]
         );
-        // A clock that falls gives nothing, and takes nothing away.
+        // A clock that goes backwards neither adds nor removes anything.
         assert_eq!([0, 510].map(&mut taken), [false, true]);
     }
 }

@@ -8,19 +8,18 @@ use std::fmt;
 pub const TAG: usize = 16;
 
 /// Makes and checks codes of messages under one key: HMAC-SHA256 (RFC 2104, FIPS 180-4), truncated
-/// to its first 16 bytes. They prove that somebody with the key said it, not when, how often and to
-/// whom. Printed without its key.
+/// to its first 16 bytes. A code proves that a holder of the key sent the message, not when, how
+/// often or to whom. Debug output omits the key.
 #[derive(Clone)]
 pub struct Coder(Hmac<Sha256>);
 
 impl Coder {
-    /// With a key of 64 bytes, the length of a block of SHA-256; shorter ones are filled up with
-    /// zeros, as HMAC says.
+    /// From a key of 64 bytes, the block length of SHA-256; HMAC pads shorter keys with zeros.
     pub(crate) fn keyed(key: [u8; 64]) -> Self {
         Coder(Hmac::new(&key.into()))
     }
 
-    /// Under this key, which has no other use.
+    /// From a key used for nothing else.
     pub fn new(key: &[u8; 32]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
@@ -33,12 +32,12 @@ impl Coder {
         code
     }
 
-    /// All 32 bytes.
+    /// The code with all 32 bytes.
     pub(crate) fn whole(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.over(parts).finalize().into_bytes().into()
     }
 
-    /// The first bytes.
+    /// The code with its first bytes only.
     pub(crate) fn first<const N: usize>(&self, parts: &[&[u8]]) -> [u8; N] {
         let whole = self.whole(parts);
         std::array::from_fn(|k| whole[k])

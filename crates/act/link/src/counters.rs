@@ -1,42 +1,44 @@
-//! What happened on a link, for metrics.
+//! Counts of what happened on a link, for metrics.
 
 use std::fmt;
 
 /// Why a datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Too short for what it says it is, or no frame at all.
+    /// Shorter than its contents require, or no frame at all.
     Malformed,
     /// Longer than any frame.
     Long,
     /// Of another version of the format.
     Version,
-    /// Meant for somebody else.
+    /// Addressed to another end.
     Receiver,
-    /// From nobody who can be a peer here: reflected, or its sender is this end itself.
+    /// Its sender cannot be a peer here: the datagram was reflected, or names this end as the
+    /// sender.
     Sender,
-    /// Of a session that is not, or no longer, known.
+    /// Belongs to a session that is not, or no longer, known.
     Session,
     /// Its code is wrong: changed on the way, or made without the key.
     Forged,
-    /// It was given before.
+    /// It was received before.
     Replayed,
-    /// Too late to know whether it was given before.
+    /// Too old to tell whether it was received before.
     Late,
-    /// An answer to a question that was not asked, or is over.
+    /// An answer to a question that was not asked or is no longer open.
     Unasked,
     /// More handshakes than are answered in this time.
     Rate,
-    /// Its credential is not valid, was used before, or is of another user.
+    /// Its credential is invalid, was used before, or belongs to another user.
     Credential,
     /// The answer would have been longer than the question.
     Amplifies,
-    /// This end could not make its part of the handshake, as its credential daemon did not answer.
+    /// This end could not do its part of the handshake because its credential daemon did not
+    /// answer.
     Unable,
 }
 
 impl Reason {
-    /// All of them, in the order of their declaration.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Reason; 14] = [
         Reason::Malformed,
         Reason::Long,
@@ -84,11 +86,11 @@ impl fmt::Display for Reason {
 /// What happened on a link since it was bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that were handed to the kernel, those of handshakes included.
+    /// Datagrams handed to the kernel, including those of handshakes.
     pub sent: u64,
-    /// Datagrams that the kernel did not take: the peer is not there, or its queue is full.
+    /// Datagrams that the kernel rejected: the peer is not there, or its queue is full.
     pub unsent: u64,
-    /// Payloads that were given to the caller.
+    /// Payloads passed to the caller.
     pub given: u64,
     /// Sessions that began.
     pub sessions: u64,
@@ -96,12 +98,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Datagrams that were refused for this reason.
+    /// Datagrams refused for this reason.
     pub fn refused(&self, reason: Reason) -> u64 {
         self.refused.get(reason as usize).copied().unwrap_or(0)
     }
 
-    /// All datagrams that were refused.
+    /// All refused datagrams.
     pub fn all_refused(&self) -> u64 {
         self.refused.iter().sum()
     }

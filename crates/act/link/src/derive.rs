@@ -1,17 +1,17 @@
-//! Keys that are made of secrets and nonces. All are HMAC-SHA256, told apart by labels.
+//! Keys derived from secrets and nonces. All use HMAC-SHA256 and differ by their labels.
 
 use crate::coder::Coder;
 use crate::peer::Peer;
 use crate::seal::Sealer;
 use std::fmt;
 
-/// Chosen anew by an end for each session.
+/// A number that an end chooses afresh for each session.
 pub(crate) type Nonce = [u8; 16];
 
-/// Names a session; both ends derive the same.
+/// Identifies a session; both ends derive the same value.
 pub(crate) type SessionId = [u8; 8];
 
-/// What only those know who may speak. Printed without its bytes.
+/// What only authorised ends know. Debug output omits the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; 32]);
 
@@ -33,24 +33,24 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// For HELLO: proves that its sender knows `secret`, not that it is fresh.
+/// For HELLO: proves that its sender knows `secret`, but not that the message is fresh.
 pub(crate) fn hello_coder(secret: &Secret) -> Coder {
     Coder::new(&Coder::new(secret.bytes()).whole(&[b"idlewave link 1 hello"]))
 }
 
-/// What one end adds to a session.
+/// What one end contributes to a session.
 pub(crate) struct Share<'a> {
     pub(crate) peer: Peer,
     pub(crate) nonce: &'a Nonce,
     pub(crate) secret: &'a Secret,
 }
 
-/// The secret of a session: of both ends' secrets, nonces and names.
+/// The secret of a session, derived from both ends' secrets, nonces and names.
 #[derive(Debug)]
 pub(crate) struct Pair(Coder);
 
 impl Pair {
-    /// Whoever comes first: both ends get the same.
+    /// In either order: both ends derive the same secret.
     pub(crate) fn new(one: Share<'_>, other: Share<'_>) -> Self {
         let (low, high) = if one.peer <= other.peer {
             (one, other)

@@ -1,9 +1,9 @@
 //! The bytes of a datagram.
 //!
-//! All begin with version, kind, sender and receiver, and end with a code of 16 bytes over
-//! everything before it: of greetings HMAC-SHA256, of frames of a session the tag of
-//! ChaCha20-Poly1305, which also encrypts the payload ([`crate::seal`]). Numbers are lowest byte
-//! first.
+//! Every datagram starts with version, kind, sender and receiver, and ends with a code of 16 bytes
+//! over everything before it: in greetings HMAC-SHA256, in frames of a session the tag of
+//! ChaCha20-Poly1305, which also encrypts the payload ([`crate::seal`]). Numbers are
+//! little-endian.
 //!
 //! | kind | between them |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | 3 payload, 4 note | session (8), counter (8), encrypted payload |
 //! | 5 payload, 6 note, of one who does not know yet that the other end has the session | session (8), counter (8), nonce of the sender (16), encrypted payload |
 //!
-//! A note has no payload: it says that its sender is there, in this session.
+//! A note has no payload: it tells the receiver that its sender is alive in this session.
 
 use crate::Reason;
 use crate::coder::{Coder, TAG};
@@ -26,8 +26,7 @@ pub const LONGEST: usize = 60_000;
 /// The longest datagram: a payload with everything around it.
 pub(crate) const LONGEST_FRAME: usize = HEAD + 8 + 8 + 16 + LONGEST + TAG;
 
-/// A credential is longer than this by no site that is known: munge writes some 250 bytes for a
-/// payload of 32.
+/// No known site has longer credentials: munge writes some 250 bytes for a payload of 32.
 pub(crate) const LONGEST_CREDENTIAL: usize = 2_048;
 
 const VERSION: u8 = 2;
@@ -64,9 +63,9 @@ pub(crate) struct Greeting<'a> {
 pub(crate) struct Speech<'a> {
     pub(crate) id: SessionId,
     pub(crate) counter: u64,
-    /// Of the sender, who does not know yet that the receiver has the session.
+    /// The nonce of a sender that does not know yet that the receiver has the session.
     pub(crate) opening: Option<Nonce>,
-    /// Encrypted where it was read from a datagram, plain where it is to be said; `None`: a note.
+    /// Encrypted if read from a datagram, plain if it is to be sent; `None` for a note.
     pub(crate) payload: Option<&'a [u8]>,
 }
 
@@ -78,7 +77,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Reason> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a datagram; nothing in it is to be believed yet.
+    /// Parses a datagram; nothing in it can be trusted yet.
     pub(crate) fn parse(datagram: &'a [u8]) -> Result<Self, Reason> {
         if datagram.len() > LONGEST_FRAME {
             return Err(Reason::Long);
@@ -113,13 +112,13 @@ impl<'a> Frame<'a> {
         self.signed.len() + TAG
     }
 
-    /// Whether the code of a greeting is of this key.
+    /// Whether the code of a greeting was made with this key.
     pub(crate) fn is_of(&self, coder: &Coder) -> bool {
         coder.accepts(self.signed, &self.tag)
     }
 
-    /// The payload of a frame of a session, empty in a note; `None`: it is not of this key, or not
-    /// as it was said.
+    /// The payload of a frame of a session, empty for a note; `None` if the frame was not made
+    /// with this key or was changed.
     pub(crate) fn open(&self, speech: &Speech<'_>, sealer: &Sealer) -> Option<Vec<u8>> {
         let body = speech.payload.unwrap_or_default();
         let head = self.signed.strip_suffix(body)?;
@@ -175,8 +174,8 @@ fn finish(mut bytes: Vec<u8>, coder: &Coder) -> Vec<u8> {
     bytes
 }
 
-/// HELLO. It is long enough that the answer is not longer, whichever credential is in it: with one,
-/// it is filled up to a multiple of 512 bytes with 128 bytes to spare.
+/// HELLO. It is long enough that the answer is never longer, whichever credential that holds: with
+/// a credential, it is padded to a multiple of 512 bytes with 128 bytes to spare.
 pub(crate) fn hello(
     coder: &Coder,
     from: Peer,

@@ -10,21 +10,22 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// As long as a code of SHA-256: less would be the weaker part (RFC 2104, section 3).
+/// As long as a code of SHA-256: a shorter key would be the weaker part (RFC 2104, section 3).
 const SHORTEST: usize = 32;
-/// What is longer is no key, but another file.
+/// A longer file is not a key.
 const LONGEST: u64 = 4_096;
 
-/// The secret that all ends share. Printed without its bytes.
+/// The secret that all ends share. Debug output omits the bytes.
 #[derive(Clone)]
 pub struct Key(Secret);
 
 impl Key {
-    /// Reads a key. All bytes of the file count, a line feed at its end too: copy it as it is.
+    /// Reads a key. All bytes of the file count, including a line feed at its end: copy it
+    /// unchanged.
     ///
     /// # Errors
-    /// It is not a regular file (or a link to one) of at least 32 and at most 4,096 bytes, that the
-    /// caller or root owns and nobody else can read (mode 0600 or stricter).
+    /// The file is not a regular one (or a link to one) of at least 32 and at most 4,096 bytes,
+    /// owned by the caller or root and readable by no other user (mode 0600 or stricter).
     pub fn load(path: &Path) -> Result<Self, LinkError> {
         let failed = |source| LinkError::KeyFile {
             doing: "read",
@@ -36,7 +37,7 @@ impl Key {
             path: path.to_owned(),
             why,
         };
-        // Without O_NONBLOCK a pipe would hold the caller.
+        // Without O_NONBLOCK, opening a pipe would block the caller.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NONBLOCK)
@@ -62,8 +63,8 @@ impl Key {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Makes a key of 32 random bytes that only the caller can read (mode 0600). What is there is
-    /// never overwritten.
+    /// Makes a key of 32 random bytes that only the caller can read (mode 0600). An existing file
+    /// is never overwritten.
     ///
     /// # Errors
     /// Something of that name exists, or cannot be written.
@@ -81,14 +82,14 @@ impl Key {
         let mut file = files::create_with(path, 0o600).map_err(failed)?;
         let written = file.write_all(&bytes).and_then(|()| File::sync_all(&file));
         if let Err(source) = written {
-            // Half a key would be in the way of the next attempt.
+            // An incomplete key would obstruct the next attempt.
             let _ = std::fs::remove_file(path);
             return Err(failed(source));
         }
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// 32 random bytes in hexadecimal digits: a key that lives in the memory of those who share it,
+    /// 32 random bytes in hexadecimal digits: a key kept only in the memory of those who share it,
     /// for [`Key::from_text`].
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl Key {
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The key of a [text](Key::random_text); `None`: it is another one.
+    /// The key of such a [text](Key::random_text); `None` if the text is not one.
     pub fn from_text(text: &str) -> Option<Self> {
         let digits = text.len() == 2 * SHORTEST && text.bytes().all(|b| b.is_ascii_hexdigit());
         digits.then(|| Self::from_bytes(text.as_bytes()))

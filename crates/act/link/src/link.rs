@@ -9,13 +9,13 @@ use idlewave_units::Nanos;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// So many datagrams that give nothing are read in one call of [`Link::receive`].
+/// The most datagrams without a message that one call of [`Link::receive`] reads.
 const FRUITLESS: usize = 64;
 
 /// One end of the links to many peers.
 ///
-/// `now` is of one clock that never falls, such as `CLOCK_MONOTONIC`; the ends need not have the
-/// same.
+/// `now` always comes from the same clock, which never goes backwards, such as `CLOCK_MONOTONIC`;
+/// the two ends need not share it.
 #[derive(Debug)]
 pub struct Link {
     me: Peer,
@@ -25,17 +25,17 @@ pub struct Link {
     addresses: BTreeMap<Peer, Address>,
     sessions: BTreeMap<Peer, Session>,
     counters: Counters,
-    /// When a session has something to say again; it may have changed its mind.
+    /// When a session may next have to repeat something; possibly out of date.
     due: Option<Nanos>,
     buffer: Vec<u8>,
 }
 
 impl Link {
-    /// Listens at `address` and knows nobody yet. A unix socket is a file of mode 0600, that
-    /// replaces one whose process has ended, and is removed with the link.
+    /// Listens at `address`, with no peers known. A unix socket is a file of mode 0600, which
+    /// replaces that of a process that has ended and is removed together with the link.
     ///
     /// # Errors
-    /// The address cannot be had, or somebody listens there.
+    /// The address is not available, or another process listens there.
     pub fn bind(me: Peer, auth: Auth, address: &Address) -> Result<Link, LinkError> {
         let (socket, address) = Socket::bind(address)?;
         Ok(Link {
@@ -47,40 +47,41 @@ impl Link {
             sessions: BTreeMap::new(),
             counters: Counters::default(),
             due: None,
-            // One more than any frame has: what is cut off is seen to be too long.
+            // One byte more than any frame has, so that a truncated datagram is seen to be too
+            // long.
             buffer: vec![0; LONGEST_FRAME + 1],
         })
     }
 
-    /// Where this end listens, with the port that the kernel gave.
+    /// The address of this end, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Where to find a peer, until it is heard from elsewhere.
+    /// Sets the address of a peer, valid until the peer is heard from another one.
     pub fn know(&mut self, peer: Peer, address: Address) {
         self.addresses.insert(peer, address);
     }
 
-    /// Where a peer is: where its last session began, or as [`Link::know`] said since. `None`:
-    /// nobody said.
+    /// The address of a peer: where its last session began, or as set since by [`Link::know`].
+    /// `None` if unknown.
     pub fn address_of(&self, peer: Peer) -> Option<&Address> {
         self.addresses.get(&peer)
     }
 
-    /// Whether there is a session with a peer. The peer may have ended since.
+    /// Whether there is a session with a peer. The peer may have ended meanwhile.
     pub fn is_open(&self, peer: Peer) -> bool {
         self.sessions.get(&peer).is_some_and(Session::is_open)
     }
 
-    /// Sends a message of up to [`LONGEST`] bytes. It may be lost. Where there is no session, one
-    /// is asked for, and the last [`WAITING`](crate::session::WAITING) payloads wait for it for
+    /// Sends a message of up to [`LONGEST`] bytes, which may be lost. Without a session, one is
+    /// requested, and the last [`WAITING`](crate::session::WAITING) payloads wait for it for up to
     /// [`KEPT`](crate::session::KEPT).
     ///
     /// # Errors
-    /// The payload is too long, or it is to this end itself; nobody knows where the peer is; no
-    /// credential can be made; the kernel refuses the datagram for another reason than that the
-    /// peer is not there.
+    /// The payload is too long, or addressed to this end itself; the address of the peer is
+    /// unknown; no credential can be made; the kernel refuses the datagram for another reason than
+    /// a missing peer.
     pub fn send(&mut self, now: Nanos, to: Peer, payload: &[u8]) -> Result<(), LinkError> {
         if to == self.me {
             return Err(LinkError::Myself(to));
@@ -105,11 +106,11 @@ impl Link {
         said
     }
 
-    /// The next message, and who said it. `None`: there is none now, or so much came that was
-    /// refused that the caller should look after other things before it calls again.
+    /// The next message and its sender. `None` if there is none now, or if so many datagrams were
+    /// refused that the caller should attend to other work before it calls again.
     ///
     /// # Errors
-    /// The socket fails, or HELLO is to be said again and no credential can be made.
+    /// The socket fails, or HELLO must be repeated and no credential can be made.
     pub fn receive(&mut self, now: Nanos) -> Result<Option<(Peer, Vec<u8>)>, LinkError> {
         self.repeat(now)?;
         for _ in 0..FRUITLESS {
@@ -141,8 +142,8 @@ impl Link {
         Ok(None)
     }
 
-    /// When [`Link::receive`] is to be called even if nothing came, as HELLO may have been lost;
-    /// `None`: not before something comes or is sent.
+    /// When to call [`Link::receive`] even if nothing has arrived, since HELLO may have been lost;
+    /// `None`: not before something arrives or is sent.
     pub fn due(&self) -> Option<Nanos> {
         self.due
     }
@@ -152,7 +153,7 @@ impl Link {
         self.counters.clone()
     }
 
-    /// Says HELLO again where it is due.
+    /// Repeats HELLO where due.
     fn repeat(&mut self, now: Nanos) -> Result<(), LinkError> {
         if self.due.is_none_or(|due| due > now) {
             return Ok(());
@@ -174,7 +175,7 @@ impl Link {
         failed
     }
 
-    /// What a datagram gives.
+    /// Handles one datagram.
     fn handle(
         &mut self,
         now: Nanos,
@@ -189,7 +190,7 @@ impl Link {
         let session = match self.sessions.get_mut(&peer) {
             Some(session) => session,
             None => {
-                // Nothing is kept for who has not proven to be a peer.
+                // Nothing is stored for a sender that has not proven to be a peer.
                 let Content::Hello(hello) = &frame.content else {
                     return Err(Reason::Session);
                 };
@@ -210,7 +211,7 @@ impl Link {
         }
         if let Some(to) = from.or(self.addresses.get(&peer)) {
             for answer in &handled.answers {
-                // An answer that cannot be sent is lost; there is nobody here to tell.
+                // An answer that cannot be sent is lost; there is no caller here to report it to.
                 let _ = transmit(&self.socket, &mut self.counters, answer, to);
             }
         }

@@ -1,7 +1,7 @@
 //! Credentials of munge (<https://dun.github.io/munge/>): what a site with Slurm has anyway.
 //!
-//! The interface is that of `munge.h`, from the version 0.5 of 2007 on. The library is opened when
-//! it is needed, so that nothing of it need be there to build or to use a shared key.
+//! The interface is that of `munge.h`, since version 0.5 of 2007. The library is opened only when
+//! needed, so neither building nor using a shared key requires it.
 
 use crate::bucket::Bucket;
 use crate::session::{Secret, Secrets};
@@ -25,7 +25,7 @@ const OPTION_CIPHER: c_int = 0;
 const OPTION_TTL: c_int = 4;
 const OPTION_SOCKET: c_int = 8;
 const OPTION_UID: c_int = 9;
-/// A site may have set its daemon to encrypt nothing; the payload is a secret.
+/// A site may have configured its daemon not to encrypt; the payload is a secret.
 const AES128: c_int = 4;
 /// In seconds: the usual default. Credentials are renewed long before.
 const LIFETIME: c_int = 300;
@@ -57,11 +57,11 @@ struct Functions {
     decode: Decode,
 }
 
-/// Proves by the credential daemon of the site that both ends run as the same user.
+/// Proves through the site's credential daemon that both ends run as the same user.
 ///
-/// A credential is restricted to the user of this end, and one of another user is refused, but for
-/// root's. Each call asks the daemon and waits for it, some 0.03 ms where it has nothing else to
-/// do: twice per session and end.
+/// A credential is restricted to the user of this end; one made by another user is refused, except
+/// root's. Each call asks the daemon and waits for it, some 0.03 ms if it is otherwise idle: twice
+/// per session and end.
 #[derive(Debug)]
 pub struct Munge {
     functions: Functions,
@@ -69,7 +69,7 @@ pub struct Munge {
     _library: Library,
     socket: Option<CString>,
     uid: Uid,
-    /// Credentials, with what was in them.
+    /// Decoded credentials, with their contents.
     opened: VecDeque<(Vec<u8>, Secret)>,
     /// Anybody can make the daemon work by sending what is no credential: 200 times a second, after
     /// those of a thousand agents that start at once.
@@ -223,7 +223,7 @@ impl Munge {
                 ptr::null_mut(),
             )
         };
-        // A payload may be given with an error, too.
+        // A payload may come even with an error.
         let given = Given(payload);
         if code != SUCCESS {
             return Err(code);

@@ -55,7 +55,7 @@ impl Socket {
         }
     }
 
-    /// Whether the kernel took the datagram; it may be lost even so.
+    /// Whether the kernel accepted the datagram; it may still be lost.
     pub(crate) fn send(&self, datagram: &[u8], to: &Address) -> io::Result<bool> {
         let sent = match (self, to) {
             (Socket::Udp(socket), Address::Udp(to)) => socket.send_to(datagram, to),
@@ -74,8 +74,8 @@ impl Socket {
         }
     }
 
-    /// The length of a datagram, and where it came from if one can answer there; `None`: there is
-    /// none now.
+    /// The length of a datagram, and its origin if that can be answered; `None` if there is none
+    /// now.
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
@@ -92,14 +92,14 @@ impl Socket {
         match received {
             Ok(received) => Ok(Some(received)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            // What became of a datagram that was sent before says nothing of those that come.
+            // An error about a datagram sent earlier says nothing about those that arrive.
             Err(error) if is_loss(&error) => Ok(Some((0, None))),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The peer is not there, or too slow, or the way to it is cut: all that is said again later.
+/// The peer is missing or too slow, or the path to it is cut: whatever was lost is repeated later.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -127,7 +127,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Removes its file, unless another one has taken its place.
+/// Removes its file, unless another has taken its place.
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Socket::Unix { path, file, .. } = self {

@@ -1,30 +1,30 @@
-//! Which counters of a session were seen: the window of RFC 4303, section 3.4.3.
+//! Which counters of a session have been seen: the window of RFC 4303, section 3.4.3.
 
-/// How many counters below the highest one are told apart.
+/// How many counters below the highest one are tracked.
 pub(crate) const WIDTH: u64 = 128;
 
 /// The counters that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// The highest one that was seen; `None`: none was.
+    /// The highest counter seen; `None` if none was.
     highest: Option<u64>,
     /// Bit `k`: `highest - k` was seen.
     seen: u128,
 }
 
-/// What a window says of a counter.
+/// What a window knows about a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Not seen before.
     New,
     /// Seen before.
     Seen,
-    /// Too far below the highest one to know.
+    /// Too far below the highest one to tell.
     Unknown,
 }
 
 impl Window {
-    /// Notes a counter whose frame is genuine, and says what it was before.
+    /// Records the counter of an authentic frame and returns its previous state.
     pub(crate) fn note(&mut self, counter: u64) -> Verdict {
         let Some(highest) = self.highest else {
             *self = Window {

@@ -199,7 +199,9 @@ pub fn analyse(
         let excess = duration as i64 - reference.fast as i64;
         // The level of the step less that of its computation is what messages took longer.
         let slow_by = reference.slow_by(step.end);
-        let slow_work = computations[step.rank.index()].slow_by(step.end).min(slow_by);
+        let slow_work = computations[step.rank.index()]
+            .slow_by(step.end)
+            .min(slow_by);
         slow_messages += slow_by - slow_work;
         if excess < limit as i64 {
             small_variation += excess;

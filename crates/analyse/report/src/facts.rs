@@ -170,7 +170,10 @@ pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
         ));
     }
     for (kind, what) in [
-        (SourceKind::Unexplained, "unexplained, which the model leaves out"),
+        (
+            SourceKind::Unexplained,
+            "unexplained, which the model leaves out",
+        ),
         (
             SourceKind::SlowLevel,
             "a slow level of the CPUs, which the model knows from the fixed work alone",

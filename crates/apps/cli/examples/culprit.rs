@@ -17,7 +17,7 @@ const USAGE: &str =
     "usage: culprit NAME LENGTH PERIOD DURATION CPUS, as in: knave 500us 50ms 20s 0";
 /// Longest name the kernel keeps for a thread, without the closing zero (`TASK_COMM_LEN`).
 const NAME_BYTES: usize = 15;
-/// It ends by itself, whoever forgets it.
+/// It exits after this time even if it is forgotten.
 const LONGEST: Nanos = Nanos::from_secs(600);
 
 /// What to do.

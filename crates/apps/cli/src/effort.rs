@@ -1,12 +1,12 @@
-//! The effort that a prediction is worth.
+//! How much effort to spend on predictions.
 
 use idlewave_pipeline::Effort;
 
-/// Environment variable with the share of the usual effort to spend on a prediction, 0..=1: for
-/// tests of everything else.
+/// Environment variable with the share of the usual effort to spend on a prediction, 0..=1. Tests
+/// of everything else set it to run faster.
 const EFFORT: &str = "IDLEWAVE_EFFORT";
 
-/// The effort asked for; the usual one if none is, or nonsense.
+/// The effort from the environment; the usual one if the variable is unset or invalid.
 pub fn effort() -> Effort {
     let asked = std::env::var(EFFORT)
         .ok()

@@ -1,4 +1,4 @@
-//! Exit codes and what is said with them. The codes are documented in docs/exit-codes.md.
+//! Exit codes and failure messages. docs/exit-codes.md documents the codes.
 
 use idlewave_pipeline::PipelineError;
 use idlewave_run::RunError;
@@ -21,24 +21,24 @@ pub enum Exit {
     NotPossible,
     /// Reading or writing failed: disk full, directory not writable.
     Io,
-    /// What was to be read is no bundle or no schedule, is damaged, or is of a newer schema.
+    /// An input is no bundle or schedule, is damaged, or has a newer schema.
     Bundle,
-    /// A job was ended because its ranks waited for each other.
+    /// A deadlocked job was ended.
     Deadlock,
-    /// A part of what was asked for could not be told; the rest was printed and written.
+    /// A part of the answer is missing; the rest was printed and written.
     Partly,
-    /// A job was ended because its time was over: 124, as of timeout(1).
+    /// A job was ended at its time limit: 124, as timeout(1) does.
     TimeOut,
-    /// The command to be recorded may not be executed: 126, as in shells.
+    /// The command to be recorded is not executable: 126, as in shells.
     NotExecutable,
     /// The command to be recorded does not exist: 127, as in shells.
     NotFound,
-    /// Ended by this signal, in order: 128 plus its number, as shells do.
+    /// Ended cleanly on this signal: 128 plus its number, as in shells.
     Signal(i32),
 }
 
 impl Exit {
-    /// Its number.
+    /// The number passed to the system.
     pub fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
@@ -85,8 +85,8 @@ impl Failure {
         self.next = Some(next.into());
         self
     }
-    /// One line: what was not done and why; a second one: what to do next. Foreign names in them
-    /// may hold anything.
+    /// One line with what failed and why, and a second one with the next step. Names from outside
+    /// may contain any character, so both lines are escaped.
     pub fn text(&self, lead: &str) -> String {
         let mut text = format!("{lead} {}\n", one_line(&self.what));
         if let Some(next) = &self.next {
@@ -96,13 +96,13 @@ impl Failure {
     }
 }
 
-/// Says it; the exit code still tells where standard error takes nothing.
+/// Prints the failure. The exit code reports it even if standard error cannot be written.
 pub fn report_failure(failure: &Failure) -> ExitCode {
     say(&failure.text("idlewave: failed to"));
     failure.exit.into()
 }
 
-/// What a failure with the bundle amounts to, and what to do next.
+/// The exit code and the next step for a failure to read or write a bundle.
 fn judge(error: &RunError) -> (Exit, &'static str) {
     const COPY: &str = "copy the bundle again from where it was recorded, or record again";
     match error {
@@ -110,7 +110,7 @@ fn judge(error: &RunError) -> (Exit, &'static str) {
             ("read", ErrorKind::PermissionDenied) => {
                 (Exit::Io, "read it as the user who recorded it")
             }
-            // A file that the manifest names is not there, or is not text.
+            // A file that the manifest names is missing or is not text.
             ("read", ErrorKind::NotFound | ErrorKind::InvalidData) => (Exit::Bundle, COPY),
             ("read", _) => (Exit::Io, COPY),
             ("create", ErrorKind::NotFound) => (

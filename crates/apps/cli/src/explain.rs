@@ -1,4 +1,4 @@
-//! `idlewave explain`: a run from its bundle alone.
+//! `idlewave explain`: rebuilds the analysis of a run from its bundle alone.
 
 use crate::effort::effort;
 use crate::exit::Failure;
@@ -42,7 +42,7 @@ pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     print_findings(&analysis, args.json)
 }
 
-/// What was found, for people or as JSON.
+/// Prints the findings, as text or as JSON.
 pub fn print_findings(analysis: &Analysis, json: bool) -> Result<(), Failure> {
     if json {
         return of_bundle(json::print(&analysis.findings));

@@ -1,4 +1,4 @@
-//! Runs that are read and files that are written.
+//! Opening runs and reading and writing files.
 
 use crate::exit::{Exit, Failure};
 use crate::progress::Bars;
@@ -10,13 +10,12 @@ use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Opens a run with everything that can be made of what it recorded, which is made now where it was
-/// not before.
+/// Opens a run, first completing whatever its recording left unfinished.
 pub fn open_complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
     let bars = Bars::new(true);
     let open = || {
         idlewave_record::join_left(path, &stop.flag, &bars)?;
-        // A path that is no bundle is said to be none rather than one that cannot be locked.
+        // Report a path that is no bundle as such, not as one that cannot be locked.
         RunReader::open(path).map_err(SessionError::from)?;
         let _lock = Lock::take(path)?;
         Ok(open_run(path, &stop.flag, &bars)?)
@@ -26,9 +25,10 @@ pub fn open_complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
     opened
 }
 
-/// The bytes of a file of text, or of standard input if the path is `-`: not more than `most`,
-/// piece by piece, so that one that never ends is seen to be none, and is left at a signal. `stop`
-/// is `None` where signals end the process at once; `next` says what to give instead.
+/// Reads a text file, or standard input if the path is `-`, of at most `most` bytes. It reads in
+/// pieces, so that an endless or binary input is refused early and a signal stops the reading.
+/// `stop` is `None` where signals end the process at once; `next` is the next step to print on
+/// failure.
 pub fn read_bytes(
     path: &Path,
     most: usize,
@@ -79,7 +79,7 @@ pub fn read_text(
     })
 }
 
-/// What a path that may be `-` is in messages.
+/// How messages name a path that may be `-`.
 pub fn name(path: &Path) -> String {
     match path.as_os_str() == "-" {
         true => "standard input".to_owned(),
@@ -87,7 +87,8 @@ pub fn name(path: &Path) -> String {
     }
 }
 
-/// A file that is there already is somebody's; a pipe or a device is not. `option` names the file.
+/// Refuses to overwrite an existing file or directory; a pipe or a device is accepted. `option` is
+/// the option that named it.
 pub fn refuse_existing(target: &Path, option: &str) -> Result<(), Failure> {
     match fs::metadata(target) {
         Ok(there) if there.is_file() || there.is_dir() => Err(exists(target, option)),
@@ -95,20 +96,20 @@ pub fn refuse_existing(target: &Path, option: &str) -> Result<(), Failure> {
     }
 }
 
-/// What is there already, and places to which nothing can be written: better said before much work
-/// than after it.
+/// Refuses an existing target and a place that cannot be written: better before the work than after
+/// it.
 pub fn refuse_place(target: &Path, option: &str) -> Result<(), Failure> {
-    // Where it stands for standard output, that was seen before.
+    // Where `-` means standard output, the caller has handled it.
     if target.as_os_str() == "-" {
         let what = format!("write {option} to standard output");
-        let next = format!("give the name of something new with {option}");
+        let next = format!("give a new file name with {option}");
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     refuse_existing(target, option)?;
     if fs::metadata(target).is_ok() {
         return Ok(());
     }
-    // It is made to see whether it can be, and removed.
+    // Create the file to see whether that works, and remove it.
     let made = files::Replacement::begin(target).map(drop);
     made.map_err(|error| not_written(target, option, &error))
 }
@@ -139,8 +140,8 @@ fn not_written(target: &Path, option: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Io, what).with_next(next)
 }
 
-/// Writes a file, whole or not at all, and over no other one; what is no regular file, such as a
-/// pipe or a device, is written into.
+/// Writes a new file, either completely or not at all, and overwrites none. A target that is no
+/// regular file, such as a pipe or a device, is written to directly.
 pub fn write_new(
     target: &Path,
     option: &str,
@@ -158,7 +159,8 @@ pub fn write_new(
     }
     let mut new = files::Replacement::begin(target).map_err(failed)?;
     into(new.file()).map_err(failed)?;
-    // A link to the whole file, as a rename would replace what came in between.
+    // Link the complete file instead of renaming it: a rename would overwrite a file created
+    // meanwhile.
     match fs::hard_link(new.path(), target) {
         Err(error) if no_links(&error) => {
             refuse_existing(target, option)?;
@@ -169,7 +171,7 @@ pub fn write_new(
     .map_err(failed)
 }
 
-/// Whether a file system cannot link files.
+/// Whether the file system does not support hard links.
 fn no_links(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! `idlewave fit`: a run or the detours of another tool to a model of the noise.
+//! `idlewave fit`: fits a noise model to a run or to the detours of another tool.
 
 use crate::exit::{Exit, Failure};
 use crate::files::{open_complete, read_bytes, refuse_place, write_new};
@@ -43,7 +43,7 @@ pub struct FitArgs {
 pub fn run_fit(args: &FitArgs, stop: &Stop) -> Result<(), Failure> {
     let to_stdout = args.output.as_os_str() == "-";
     if to_stdout && args.json {
-        let what = "write the model and the JSON to standard output at a time";
+        let what = "write both the model and the JSON to standard output";
         return Err(Failure::new(Exit::Usage, what).with_next("give a file with -o"));
     }
     if !to_stdout {
@@ -73,13 +73,13 @@ fn fitted(args: &FitArgs, stop: &Stop) -> Result<Fitted, Failure> {
     }
 }
 
-/// A model of the noise of a run.
+/// Fits a noise model to a run.
 pub fn of_run(path: &Path, seed: u64, stop: &Stop) -> Result<Fitted, Failure> {
     let run = open_complete(path, stop)?;
     fit_complete(path, &run, NoiseOf::Machine, seed, stop)
 }
 
-/// A model of the noise of a run that is open and complete.
+/// Fits a noise model to a run that is open and complete.
 pub fn fit_complete(
     path: &Path,
     run: &RunReader,
@@ -101,7 +101,7 @@ pub fn fit_complete(
     fitted
 }
 
-/// What makes the noise of a run doubtful, to standard error, where only its model is wanted.
+/// Prints the fit's warnings to standard error, where only the model goes to standard output.
 pub fn warn(path: &Path, fitted: &Fitted) {
     for warning in &fitted.report.warnings {
         let line = one_line(&format!("warning: noise of {}: {warning}", path.display()));
@@ -124,7 +124,7 @@ fn of_files(files: &[PathBuf], seed: u64, stop: &Stop) -> Result<Fitted, Failure
         let bytes = read_bytes(file, MOST_BYTES, next, Some(stop))?;
         let read = Selfish::read(&bytes).map_err(|error| {
             let what = format!("read {}: {error}", file.display());
-            let next = "correct that line; docs/noise-model.md has the form of such files";
+            let next = "correct that line; docs/noise-model.md describes the format";
             Failure::new(Exit::Bundle, what).with_next(next)
         })?;
         measured.push(read);
@@ -134,7 +134,7 @@ fn of_files(files: &[PathBuf], seed: u64, stop: &Stop) -> Result<Fitted, Failure
     fit_selfish(&measured, names.join(", "), seed).map_err(|error| not_fitted(first, error))
 }
 
-/// Most bytes of a file of detours: some ten million of them.
+/// The largest file of detours, in bytes: about ten million detours.
 const MOST_BYTES: usize = 1 << 30;
 
 fn not_fitted(path: &Path, error: FitError) -> Failure {
@@ -142,12 +142,13 @@ fn not_fitted(path: &Path, error: FitError) -> Failure {
         FitError::Explain(error) => PipelineError::from(error).into(),
         FitError::Model(ModelProblem::Overload { .. }) => {
             let what = format!("use {}: {error}", path.display());
-            let next = "measure where other programs leave the CPUs alone, or give other noise with --noise";
+            let next =
+                "measure while no other programs use the CPUs, or give other noise with --noise";
             Failure::new(Exit::Bundle, what).with_next(next)
         }
         other => {
             let what = format!("use {}: {other}", path.display());
-            let next = "measure again: `idlewave study` measures all that is wanted here";
+            let next = "measure again: `idlewave study` measures everything that a fit needs";
             Failure::new(Exit::Bundle, what).with_next(next)
         }
     }

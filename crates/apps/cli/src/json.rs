@@ -1,5 +1,5 @@
-//! The one way out for JSON: every document of `--json` begins with what wrote it and what it is
-//! about.
+//! All JSON output passes through here: every document of `--json` begins with a header that says
+//! what wrote it and what it is about.
 
 use crate::exit::Failure;
 use crate::output::printed;
@@ -17,16 +17,16 @@ struct Document<T> {
     content: T,
 }
 
-/// When this command began to measure.
+/// The time at which this command began to measure.
 pub struct Begun(String);
 
 impl Begun {
-    /// Now.
+    /// The current time.
     pub fn now() -> Self {
         Self(Utc::now().rfc3339())
     }
 
-    /// The header of what was measured on these hosts since then.
+    /// The header of a measurement on these hosts that began then.
     pub fn header(self, hosts: Vec<String>, interrupted: bool) -> Header {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         Header::of(Some(Origin {
@@ -51,8 +51,8 @@ pub fn print_below(header: Header, content: impl Serialize) -> Result<(), Failur
     print(&Document { header, content })
 }
 
-/// Prints a document that has its header. It is written piece by piece: of a million nodes its text
-/// is larger than everything that it is made from.
+/// Prints a document that already has its header. It is written in pieces: with a million nodes,
+/// its text is larger than all the data behind it.
 pub fn print(document: &impl Serialize) -> Result<(), Failure> {
     let mut out = terminal::pieces();
     let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Err(failure) => return report_failure(&failure),
     };
     let command = match cli.command {
-        // Signals are the program's own there, or end it at once.
+        // These handle signals themselves, pass them to the program, or end at once.
         Command::Record(args) => return record::run_record(args),
         Command::Simulate(args) => return simulate::run_simulate(&args),
         Command::Place(args) => return place::run_place(args),
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Command::NodeSend(args) => return record::run_node_send(&args),
         Command::NodeRecord(args) => return record::run_node_record(&args),
         Command::Study(args) => {
-            // Before there is any thread: the run is to be of the user who called sudo.
+            // Before any thread starts: the run must belong to the user who called sudo.
             if let Err(failure) = record::as_user(None) {
                 return report_failure(&failure);
             }

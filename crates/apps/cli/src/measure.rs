@@ -1,4 +1,4 @@
-//! `idlewave measure`: options to a measurement, and its outcome to the terminal.
+//! `idlewave measure`: turns options into a measurement and prints its outcome.
 
 use crate::exit::{Exit, Failure};
 use crate::json::Begun;
@@ -205,7 +205,7 @@ struct HaloArgs {
     ranks: RanksArgs,
 }
 
-/// The cells alone; the rest has options of its own.
+/// Parses only the cells; the rest of a halo benchmark has its own options.
 fn cells(text: &str) -> Result<Halo, String> {
     match text.contains(',') {
         true => Err("give one number, or three as in 64x32x16".to_owned()),
@@ -217,7 +217,7 @@ fn cells(text: &str) -> Result<Halo, String> {
 struct DetourArgs {
     #[command(flatten)]
     common: CommonArgs,
-    /// Not of this measurement: refused with a word on which one has it
+    /// Not an option of this measurement: refused, with a hint at the one that has it
     #[arg(long, hide = true, value_name = "TIME")]
     work: Option<String>,
 }
@@ -372,8 +372,8 @@ impl Measurement {
             Self::Detour(DetourArgs { work: Some(_), .. }) => {
                 let error = MeasureError::option(
                     "--work",
-                    "the detour loop only reads the clock, and has no work to be given",
-                    "leave it out, or measure a fixed work quantum: idlewave measure fwq --work TIME",
+                    "the detour loop only reads the clock, and does no work",
+                    "omit it, or measure a fixed work quantum: idlewave measure fwq --work TIME",
                 );
                 return Err(failure(error));
             }
@@ -392,7 +392,7 @@ impl LocalArgs {
     }
 }
 
-/// Runs the command. Of a job, rank 0 prints; a failure that all ranks share is told by one of
+/// Runs the command. In a job, rank 0 prints; a failure that all ranks share is printed by one of
 /// them.
 pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
     let (options, json) = args.what.options()?;
@@ -413,14 +413,14 @@ pub fn run_measure(args: MeasureArgs, stop: &Stop) -> Result<(), Failure> {
 
 /// The rank of this process in its job; 0 if it is alone.
 pub fn rank_of_this_process() -> u32 {
-    // What is wrong with the environment is told where it is used.
+    // Errors in the environment are reported where it is used.
     let of_gang = Attachment::of_this_process().ok().flatten();
     let of_gang = of_gang.map(|attachment| attachment.rank);
     of_gang.unwrap_or_else(|| Launch::of_this_process().map_or(0, |launch| launch.rank))
 }
 
-/// What a rank of a job got. A failure that all ranks share is told by the first: the others end at
-/// once with its code.
+/// The result on one rank of a job. A failure that all ranks share is printed by the first; the
+/// others exit at once with its code.
 pub fn of_job<T>(done: Result<T, MeasureError>, launched: u32) -> Result<T, Failure> {
     done.map_err(|error| {
         let silent = launched > 0 && is_shared(&error);

@@ -1,4 +1,4 @@
-//! What a command prints on standard output.
+//! Printing to standard output.
 
 use crate::exit::{Exit, Failure};
 use idlewave_sys::terminal::Stream;
@@ -9,8 +9,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     printed(Stream::Output.write(text))
 }
 
-/// What it means that standard output took something. A reader that closes the pipe early has what
-/// it wanted.
+/// Converts the result of a write to standard output. A reader that closes the pipe early has what
+/// it wanted, so that is no failure.
 pub fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
@@ -21,12 +21,12 @@ pub fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard output what a bundle has too.
+/// Writes to standard output something that is also in a bundle.
 pub fn print_of_bundle(text: &str) -> Result<(), Failure> {
     of_bundle(print(text))
 }
 
-/// The next step where output cannot be written that a bundle has too.
+/// Adds the next step for output that could not be written but is also in a bundle.
 pub fn of_bundle(printed: Result<(), Failure>) -> Result<(), Failure> {
     let next = "send the output elsewhere; the bundle is not affected";
     printed.map_err(|failure| failure.with_next(next))

@@ -6,11 +6,11 @@ use idlewave_units::foreign::one_line;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 
-/// Steps of a bar: enough for a smooth one, few enough to cost nothing.
+/// Steps of a bar: enough to look smooth, few enough to cost nothing.
 const STEPS: u64 = 1_000;
 
-/// The bar of the part that is under way. Nothing is drawn where standard error is no terminal that
-/// can be redrawn.
+/// The bar of the part in progress. Nothing is drawn unless standard error is a terminal that can
+/// be redrawn.
 pub struct Bars {
     visible: bool,
     current: RefCell<Option<ProgressBar>>,
@@ -32,7 +32,7 @@ impl Bars {
     }
 }
 
-/// An error ends the work in the middle of a part.
+/// Removes the bar also when an error ends the work within a part.
 impl Drop for Bars {
     fn drop(&mut self) {
         self.finish();
@@ -45,7 +45,7 @@ impl Progress for Bars {
             return;
         }
         self.finish();
-        // Without a bar notes are said all the same.
+        // Notes are printed even without a bar.
         if !Stream::Error.redraws() {
             return;
         }

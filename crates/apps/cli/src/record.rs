@@ -1,4 +1,4 @@
-//! `idlewave record`, and what it starts on other nodes.
+//! `idlewave record`, and the hidden commands that it starts on other nodes.
 
 use crate::effort::effort;
 use crate::exit::{Exit, Failure, report_failure};
@@ -80,9 +80,10 @@ pub struct NodeRecordArgs {
     bundle: PathBuf,
 }
 
-/// Records a command. Standard output is the program's own, so all our words go to standard error.
+/// Records a command. Standard output belongs to the program, so all our messages go to standard
+/// error.
 pub fn run_record(args: RecordArgs) -> ExitCode {
-    // Before there is any thread.
+    // Before any thread starts.
     if let Err(failure) = as_user(args.user.as_deref()) {
         return report_failure(&failure);
     }
@@ -100,17 +101,17 @@ pub fn run_record(args: RecordArgs) -> ExitCode {
         Ok(recorded) => {
             tell(&recorded);
             if let Some(trouble) = recorded.trouble {
-                let lead = "idlewave: the recording is not complete: failed to";
+                let lead = "idlewave: the recording is incomplete: failed to";
                 say(&Failure::from(trouble).text(lead));
             }
-            // Exit codes are bytes: what is above has no meaning for a shell either.
+            // Exit codes are bytes: a shell ignores higher bits too.
             ExitCode::from(recorded.exit_code as u8)
         }
         Err(error) => report_failure(&error.into()),
     }
 }
 
-/// Goes on as this user, or as the one who called sudo, with the rights that this process has.
+/// Continues as this user, or as the one who called sudo, with this process's capabilities.
 pub fn as_user(given: Option<&str>) -> Result<(), Failure> {
     let go = || {
         let user = match given {
@@ -121,12 +122,12 @@ pub fn as_user(given: Option<&str>) -> Result<(), Failure> {
     };
     go().map_err(|error: RunAsError| {
         Failure::new(Exit::Usage, error.to_string()).with_next(
-            "leave --user out, or give a user of this machine as root, as in sudo idlewave record --user NAME -- ./app",
+            "omit --user, or give a user of this machine as root, as in sudo idlewave record --user NAME -- ./app",
         )
     })
 }
 
-/// Errors are ignored.
+/// Prints the result; errors are ignored.
 fn tell(recorded: &Recorded) {
     let Some(analysis) = &recorded.analysis else {
         return say(&unexplained(recorded));
@@ -145,7 +146,7 @@ fn unexplained(recorded: &Recorded) -> String {
     if recorded.never_started {
         return format!(
             "idlewave: nothing was recorded, and {path} was not kept: the launcher ended with exit code {} before it started the program\n\
-             next step: see what the launcher says above, and give the same command again when that is mended\n",
+             next step: read the launcher's messages above, fix the cause and run the same command again\n",
             recorded.exit_code
         );
     }
@@ -165,7 +166,7 @@ fn unexplained(recorded: &Recorded) -> String {
     )
 }
 
-/// A process of a recorded program on some node.
+/// Becomes a process of a recorded program on some node.
 pub fn run_node(args: &NodeRunArgs) -> ExitCode {
     ExitCode::from(idlewave_record::node_run(&args.token, &args.program) as u8)
 }
@@ -189,8 +190,8 @@ impl From<RecordError> for Failure {
                 Failure::new(Exit::NotFound, what).with_next("check the command's name and PATH")
             }
             RecordError::NotStarted { .. } => Failure::new(Exit::NotExecutable, what)
-                .with_next("check that the file may be executed, as with ls -l"),
-            // It says itself what to do.
+                .with_next("check that the file is executable, as with ls -l"),
+            // The error itself says what to do.
             RecordError::Launch(_) => Failure::new(Exit::Usage, what),
             _ => Failure::new(Exit::Usage, what)
                 .with_next("give the command behind --, as in idlewave record -- ./app"),

@@ -1,4 +1,4 @@
-//! `idlewave report`: the page of a run from its bundle alone.
+//! `idlewave report`: rebuilds the HTML report of a run from its bundle alone.
 
 use crate::effort::effort;
 use crate::exit::Failure;

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP end the work in order; the second one ends it at once. Work that
+//! SIGINT, SIGTERM and SIGHUP end the work cleanly; a second signal ends it at once. Work that
 //! leaves nothing behind ends at the first.
 
 use crate::exit::{Exit, Failure, report_failure};
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// What the first signal does: it ends the process at once, but for what is done in order.
+/// Lets the first signal end the process at once, except during work that needs a clean end.
 pub struct Ending {
     at_once: Arc<AtomicBool>,
     stop: Stop,
 }
 
 impl Ending {
-    /// Does what would leave something behind if a signal ended it at once: during it the first one
-    /// asks it to stop.
+    /// Runs work that would leave something behind if a signal ended it at once: during it, the
+    /// first signal only requests a stop.
     ///
     /// # Errors
-    /// What the work fails with; with a signal's exit code where one came.
+    /// The failure of the work; with a signal's exit code if one came.
     pub fn in_order<T>(
         &self,
         work: impl FnOnce(&Stop) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // The handlers run on any thread and order nothing by it.
+        // The handlers run on any thread; no other memory depends on this flag.
         self.at_once.store(false, Ordering::SeqCst);
         let done = work(&self.stop);
         self.at_once.store(true, Ordering::SeqCst);
@@ -41,8 +41,8 @@ impl Ending {
     }
 }
 
-/// The first signal ends the process at once, with 128 and its number: for work that leaves nothing
-/// behind.
+/// Makes the first signal end the process at once, with 128 plus its number: for work that leaves
+/// nothing behind.
 fn end_on_signals() -> Result<Ending, Failure> {
     let at_once = Arc::new(AtomicBool::new(true));
     for signal in SIGNALS {
@@ -58,8 +58,8 @@ fn stop_on_signals() -> Result<Stop, Failure> {
     let stop = Stop::default();
     for signal in SIGNALS {
         let number = usize::try_from(signal).unwrap_or(0);
-        // Registered first, so that it acts on the second signal only: the flag is still false at
-        // the first.
+        // Registered first, so that it acts only on the second signal: at the first the flag is
+        // still false.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.flag.clone())
             .and_then(|_| signal_hook::flag::register_usize(signal, stop.signal.clone(), number))
             .and_then(|_| signal_hook::flag::register(signal, stop.flag.clone()))
@@ -68,7 +68,7 @@ fn stop_on_signals() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Runs what ends in order when a signal tells it to.
+/// Runs work that ends cleanly when a signal requests it.
 pub fn until_stopped(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode {
     let stop = match stop_on_signals() {
         Ok(stop) => stop,
@@ -79,7 +79,7 @@ pub fn until_stopped(run: impl FnOnce(&Stop) -> Result<(), Failure>) -> ExitCode
         .map_or(code, |signal| Exit::Signal(signal).into())
 }
 
-/// Runs what a signal may end at any moment, but for what is done in order.
+/// Runs work that a signal may end at any moment, except while it asks for a clean end.
 pub fn until_killed(run: impl FnOnce(&Ending) -> Result<(), Failure>) -> ExitCode {
     let done = end_on_signals().and_then(|ending| run(&ending));
     done.map_or_else(|failure| report_failure(&failure), |()| Exit::Done.into())

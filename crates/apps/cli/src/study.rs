@@ -1,4 +1,4 @@
-//! `idlewave study`: this machine measured, explained and reported.
+//! `idlewave study`: measures, explains and reports the noise of this machine.
 
 use crate::effort::effort;
 use crate::exit::Failure;

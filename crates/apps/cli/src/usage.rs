@@ -1,11 +1,11 @@
-//! Reading the command line: what is wrong with it is said like every other failure.
+//! Parses the command line; its errors are printed like every other failure.
 
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error, Parser};
 
-/// Reads the command line. Ends the process where it asks for help or for the version.
+/// Reads the command line. Exits the process if it asks for help or the version.
 pub fn parse() -> Result<Cli, Failure> {
     Cli::try_parse().map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp
@@ -17,7 +17,7 @@ pub fn parse() -> Result<Cli, Failure> {
 
 fn failure(error: &Error) -> Failure {
     let rendered = error.to_string();
-    // The first paragraph says what is wrong; tips and usage follow.
+    // The first paragraph is the error; tips and usage follow.
     let words: Vec<&str> = rendered
         .lines()
         .take_while(|line| !line.trim().is_empty())
@@ -40,7 +40,7 @@ fn failure(error: &Error) -> Failure {
     Failure::new(Exit::Usage, format!("read the command line: {text}")).with_next(next)
 }
 
-/// The same command line with the `--` that stands before a command to be run, where there is none.
+/// The same command line with the `--` that must precede the command to run, if it is missing.
 fn behind_dashes(error: &Error) -> Option<String> {
     let mut cli = Cli::command();
     cli.build();
@@ -55,7 +55,7 @@ fn behind_dashes(error: &Error) -> Option<String> {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(word)))
             if !word.starts_with('-') =>
         {
-            // The last one of that name: it may be the name of the subcommand as well.
+            // The last occurrence: the subcommand may have the same name.
             given.iter().rposition(|of| of == word)?
         }
         (ErrorKind::MissingRequiredArgument, _) => {
@@ -70,7 +70,7 @@ fn behind_dashes(error: &Error) -> Option<String> {
     ))
 }
 
-/// Which of the options that do not go together may stay.
+/// Which of the conflicting options may stay.
 fn conflict(error: &Error) -> Option<String> {
     if error.kind() != ErrorKind::ArgumentConflict {
         return None;
@@ -94,7 +94,7 @@ fn conflict(error: &Error) -> Option<String> {
     })
 }
 
-/// What the help says of the option whose value does not fit.
+/// The help of the option whose value is invalid.
 fn option_help(error: &Error) -> Option<String> {
     let Some(ContextValue::String(wanted)) = error.get(ContextKind::InvalidArg) else {
         return None;
@@ -108,7 +108,7 @@ fn option_help(error: &Error) -> Option<String> {
     Some(format!("{wanted}: {}", option.get_help()?))
 }
 
-/// The command, of a command, that the arguments name.
+/// The subcommand that the arguments name.
 fn asked(cli: &Command) -> &Command {
     let mut command = cli;
     for argument in std::env::args().skip(1) {

@@ -1,4 +1,5 @@
-//! The same bundle gives the same bytes: twice, with any number of threads, elsewhere, read-only.
+//! The same bundle gives the same bytes: on a second run, with any number of threads, in another
+//! directory, read-only.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,14 +10,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names of the files that differ, or are in one of the two directories only.
+/// Names of the files that differ or exist in only one of the two directories.
 fn differing(a: &Path, b: &Path) -> BTreeSet<PathBuf> {
     let (a, b) = (files(a), files(b));
     let names = a.keys().chain(b.keys());
     names.filter(|&n| a.get(n) != b.get(n)).cloned().collect()
 }
 
-/// A copy of the recorded bundle without anything that an analysis made.
+/// A copy of the recorded bundle without the results of any analysis.
 fn unexplained(to: &Path) {
     copy(bundle(), to);
     let made = [
@@ -28,7 +29,7 @@ fn unexplained(to: &Path) {
     for name in made {
         fs::remove_file(to.join(name)).unwrap();
     }
-    // The manifest names the late tables; the kernel's view stays decoded.
+    // The manifest names the late tables; the kernel trace stays decoded.
     let manifest = to.join("run.json");
     let text = fs::read_to_string(&manifest).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -58,7 +59,7 @@ fn explaining_a_copy_without_findings_gives_them_again() {
     let dir = tempfile::tempdir().unwrap();
     let other = dir.path().join("copied");
     unexplained(&other);
-    // A report of a run that has not been explained explains it.
+    // `report` explains a run that has not been explained.
     again("report", &other).succeeded();
     assert_eq!(differing(bundle(), &other), BTreeSet::new());
 }

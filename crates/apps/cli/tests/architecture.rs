@@ -1,4 +1,4 @@
-//! One way through the house: a crate imports only crates of its own folder and of those before it,
+//! The dependencies go one way: a crate imports only crates of its own folder and of earlier ones,
 //! and no modules use each other in circles.
 
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The packages of the workspace, as `cargo metadata` tells them.
+/// The packages of the workspace, as listed by `cargo metadata`.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -39,7 +39,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// The folder of a package below `crates`, such as `base`; `None` of one elsewhere.
+/// The folder of a package below `crates`, such as `base`; `None` for a package elsewhere.
 fn folder(package: &Value) -> Option<String> {
     let manifest = PathBuf::from(text(&package["manifest_path"]));
     let crates = root().canonicalize().unwrap().join("crates");
@@ -48,7 +48,7 @@ fn folder(package: &Value) -> Option<String> {
     Some(first.to_str()?.to_owned())
 }
 
-/// Folders in the order of the flow, as the members of the workspace stand in its manifest.
+/// Folders in the order of the flow, as the workspace manifest lists its members.
 fn folders() -> Vec<String> {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let members = manifest.lines().filter_map(|line| {
@@ -185,7 +185,7 @@ fn has_example(source: &str) -> bool {
     fences.step_by(2).any(|language| language != "text")
 }
 
-/// Looking for examples takes a second for each crate, so it is left out where there are none.
+/// Searching for examples takes a second per crate, so it is skipped for crates without any.
 #[test]
 fn examples_in_comments_are_run() {
     assert!(has_example(
@@ -211,8 +211,8 @@ fn examples_in_comments_are_run() {
     assert!(run >= 1 && libraries >= 30, "{run} of {libraries}");
 }
 
-/// Ways of the standard library to make, change or open a file that follow a link that somebody
-/// else has put there.
+/// Functions of the standard library that create, change or open a file and follow a link that
+/// somebody else may have put there.
 const FOLLOW: [&str; 6] = [
     "File::create",
     "File::options",
@@ -285,7 +285,7 @@ const READ_RUNS: [&str; 10] = [
     "apps/pipeline/",
 ];
 
-/// Sources of those that read files which are in no run, and why.
+/// Sources in them that read files outside runs, and why.
 const MAY_WAIT: [(&str, &str); 3] = [
     (
         "observe/session/src/program/drain.rs",
@@ -303,7 +303,7 @@ fn product(source: &str) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// Files are made and opened in `idlewave_sys::files`, which no link of a sender leads astray.
+/// Files are created and opened in `idlewave_sys::files`, so that no planted link redirects them.
 #[test]
 fn files_are_made_and_opened_in_one_place() {
     let crates = &root().join("crates");
@@ -354,7 +354,7 @@ const FOR_PROGRAMS: [&str; 3] = [
     "apps/record/src/node_send.rs",
 ];
 
-/// What writes to a standard stream, or asks what it is.
+/// Code that writes to a standard stream, or asks what it is.
 const STREAMS: [&str; 6] = [
     "print!(",
     "println!(",
@@ -390,8 +390,7 @@ fn all_text_goes_one_way_to_the_terminal_and_one_function_decides_on_colour() {
             .collect();
         let allowed = match name {
             "base/sys/src/terminal.rs" => true,
-            // The colours, which `Screen` alone puts around text whose hidden characters are
-            // written out.
+            // Colours: only `Screen` puts them around text, after escaping its hidden characters.
             "analyse/report/src/screen.rs" => hits.iter().all(|hit| hit.contains("\\x1b[")),
             _ if FOR_PROGRAMS.contains(&name) => hits.len() == 1,
             _ => hits.is_empty(),

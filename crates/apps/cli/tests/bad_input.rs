@@ -1,5 +1,5 @@
-//! What cannot be carried out ends with one clear line, a next step and the documented exit code
-//! (docs/exit-codes.md), and leaves nothing that could be taken for a run.
+//! Requests that cannot be carried out end with one clear line, a next step and the documented exit
+//! code (docs/exit-codes.md), and leave nothing that could be taken for a run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs `study` with these options in a directory of its own, where it leaves nothing.
+/// Runs `study` with these options in its own directory, where it leaves nothing.
 #[track_caller]
 fn refused(options: &[&str], code: i32) -> [String; 2] {
     let dir = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn refused(options: &[&str], code: i32) -> [String; 2] {
     ended.failed(code)
 }
 
-/// Asserts that the line names the option and the next step has this in it.
+/// Asserts that the line names the option and the next step contains this.
 #[track_caller]
 fn refused_option(options: &[&str], next_step: &str) {
     let [what, next] = refused(options, 2);
@@ -339,7 +339,7 @@ fn output_that_goes_nowhere_is_a_failure() {
     assert_eq!(status.code(), Some(5));
 }
 
-/// A study, or an analysis, on a file system of `size` of its own.
+/// A study, or an analysis, on a file system of its own with this `size`.
 fn on_small_disk(size: &str, work: impl FnOnce(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let options = format!("size={size}");
@@ -380,7 +380,7 @@ fn a_disk_that_fills_up_while_recording_leaves_what_was_recorded() {
             assert!(!bundle.join("findings.json").exists());
             assert_eq!(instances_of(ended.pid), Vec::<PathBuf>::new());
 
-            // Elsewhere there is room, as there is here once something has been removed.
+            // There is space elsewhere, and here once something has been removed.
             let dir = tempfile::tempdir().unwrap();
             let saved = dir.path().join("saved");
             copy(&bundle, &saved);
@@ -413,7 +413,7 @@ fn a_disk_that_is_full_when_explaining_again_leaves_the_bundle_as_it_was() {
     });
 }
 
-/// Whatever the disk has room for: there is a run only if it holds something that was measured.
+/// However full the disk is, a run remains only if it holds measurements.
 #[test]
 fn a_study_that_fails_before_anything_was_measured_leaves_no_run() {
     let mut none = 0;
@@ -445,7 +445,7 @@ fn a_study_that_fails_before_anything_was_measured_leaves_no_run() {
     println!("{none} studies left no run");
 }
 
-/// Takes the last byte of a file system.
+/// Fills a file system to the last byte.
 fn fill(disk: &Path) {
     use std::io::Write;
     let mut file = fs::File::create(disk.join("filler")).unwrap();

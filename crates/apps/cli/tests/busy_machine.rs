@@ -1,5 +1,5 @@
-//! Who used the machine beside a measurement: by the kernel's trace also programs that live for an
-//! instant, which no sample of /proc meets.
+//! Identifies who used the machine during a measurement; with a kernel trace, also programs that
+//! live for an instant, which no sample of /proc sees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ struct Gnawing {
 impl Gnawing {
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // A process is called as the file that it executes.
+        // A process is named after the file that it executes.
         fs::copy("/bin/sh", directory.path().join("gnaw")).unwrap();
         let script =
             "while :; do ./gnaw -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; done";
@@ -37,7 +37,7 @@ impl Gnawing {
 
 impl Drop for Gnawing {
     fn drop(&mut self) {
-        // Our child leads it, and was not waited for.
+        // Our child leads this process group and has not been waited for.
         let _ = rustix::process::kill_process_group(
             rustix::process::Pid::from_child(&self.shell),
             Signal::KILL,
@@ -64,7 +64,8 @@ fn programs_that_live_for_an_instant_are_named_with_all_that_they_used() {
     let used = reader.findings().unwrap().unwrap().contamination.top_tasks;
     let gnaw = used.iter().position(|(name, _)| name == "gnaw");
     let place = gnaw.unwrap_or_else(|| panic!("{used:?}"));
-    // It has at least a quarter of a CPU beside the ranks of two seconds, and less beside a load; what lives at one moment has far less.
+    // It has at least a quarter of a CPU next to the ranks of two seconds, and less under other load;
+    // the processes alive at any one moment have far less.
     assert!(used[place].1 > 20_000_000, "{used:?}");
     if place < 3 {
         let banner = said.split("BUSY MACHINE").nth(1).unwrap();

@@ -2,14 +2,14 @@
 //! runs of a study, and the study must name it.
 //!
 //! Which iterations a culprit hit is taken from the culprit's own record of when it ran, not from
-//! the kernel's trace that the explanation rests on. What counts are the iterations that no other
-//! program hit as well, by the kernel's record of who ran: those of a compiler next door are late
-//! by the compiler. The table shows the share over all of them too.
+//! the kernel trace behind the explanation. Only iterations that no other program hit count, by the
+//! kernel's record of who ran: iterations hit by a concurrent compiler are late because of the
+//! compiler. The table also shows the share over all of them.
 //!
-//! The share is of the time that the culprit itself says it ran in those steps. Of their whole
-//! lateness it would be a matter of luck: a host may pause a CPU for some milliseconds, which no
-//! account of the machine shows and which rightly stays unexplained. The table shows that share
-//! too.
+//! The share is of the time that the culprit itself reports to have run in those steps. A share of
+//! their whole lateness would be a matter of luck: a host may pause a CPU for some milliseconds,
+//! which no account of the machine shows and which rightly stays unexplained. The table shows that
+//! share too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,9 +31,9 @@ const STUDY_SECONDS: u32 = 12;
 const CULPRIT_SECONDS: u32 = 18;
 /// What a culprit takes beyond its own work: waking up, two switches, and its trace events.
 const SWITCH_NS: f64 = 10_000.0;
-/// Studies of a case, for machines that are busy with others.
+/// Studies per case, for busy machines.
 const ATTEMPTS: usize = 3;
-/// Fewer hit steps than this say nothing of the share. A quiet machine gives over a hundred.
+/// Fewer hit steps than this say nothing about the share. A quiet machine gives over a hundred.
 const STEPS_NEEDED: usize = 8;
 
 /// What is planted.
@@ -44,13 +44,13 @@ struct Planted {
     cpus: Vec<Cpu>,
 }
 
-/// What the study made of one culprit.
+/// The study's findings on one culprit.
 struct Verdict {
     line: String,
     misses: Vec<String>,
 }
 
-/// One case, repeated if it misses on a machine that is busy with others.
+/// One case, repeated if it fails on a busy machine.
 fn case(title: &str, planted: &[Planted]) {
     println!("{title}");
     for attempt in 1..=ATTEMPTS {
@@ -196,7 +196,7 @@ struct Charged {
 }
 
 impl Charged {
-    /// Of the steps that `counts` accepts; `place` is the culprit's row in the table of sources.
+    /// For the steps that `counts` accepts; `place` is the culprit's row in the table of sources.
     fn of(
         run: &RunReader,
         done: &Done,
@@ -239,7 +239,7 @@ impl Charged {
         self.charged as f64 / self.late.max(1) as f64
     }
 
-    /// What switches to the culprit and back took in all these steps, nanoseconds.
+    /// The time of switches to the culprit and back in all these steps, nanoseconds.
     fn switches_ns(&self) -> f64 {
         self.steps as f64 * SWITCH_NS
     }
@@ -279,7 +279,7 @@ fn strangers(run: &RunReader, culprit: &str) -> Strangers {
     Strangers(bursts)
 }
 
-/// Share of the CPUs used by others than the study and its culprits.
+/// Share of the CPUs used by processes other than the study and its culprits.
 fn busy_with_others(findings: &Findings, planted: &[Planted]) -> f64 {
     let cpus = f64::from(findings.contamination.cpus.max(1));
     let own: f64 = planted

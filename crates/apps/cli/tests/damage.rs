@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// Exit code of a bundle that cannot be read.
 const NO_RUN: i32 = 5;
 
-/// A place to damage a copy of the bundle in, again and again.
+/// A directory for repeatedly damaging a copy of the bundle.
 struct Patient {
     _dir: tempfile::TempDir,
     path: PathBuf,
@@ -42,7 +42,8 @@ impl Patient {
         fs::write(self.file("run.json"), manifest.to_string()).unwrap();
     }
 
-    /// Enters the size and the checksum that a table has now: damage from before it was written.
+    /// Enters the current size and checksum of a table: as if it had been damaged before it was
+    /// written.
     fn enter(&self, name: &str) {
         let bytes = fs::read(self.file(name)).unwrap();
         let mut manifest = self.manifest();
@@ -63,7 +64,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Asserts that the command refused the bundle by the name of the file, or succeeded.
+/// Asserts that the command refused the bundle and named the file, or succeeded.
 #[track_caller]
 fn refused_or_done(ended: &Ended, name: &str, what: &str) {
     if ended.code == Some(0) {
@@ -90,7 +91,7 @@ fn tables(bundle: &Path) -> Vec<String> {
     found.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Damages of a file of this length: where it is cut, and which of its bytes are flipped.
+/// Damage to a file of this length: where to cut it, and which bytes to flip.
 fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let length = bytes.len();
     let mut found = Vec::new();
@@ -108,8 +109,8 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// All of them take minutes over all tables: one in three, others for every `turn`, but where
-/// `IDLEWAVE_LONG` is set.
+/// All of them take minutes over all tables. Without `IDLEWAVE_LONG`, only one in three is used,
+/// others for every `turn`.
 fn some_damages(turn: usize, bytes: &[u8]) -> impl Iterator<Item = (String, Vec<u8>)> {
     let step = if long() { 1 } else { 3 };
     damages(bytes).into_iter().skip(turn % step).step_by(step)
@@ -124,10 +125,10 @@ fn every_damaged_table_is_refused_by_name() {
         let good = fs::read(&file).unwrap();
         for (what, bytes) in some_damages(turn, &good) {
             fs::write(&file, bytes).unwrap();
-            // Late tables are made by explain and read by report.
+            // Late tables are written by `explain` and read by `report`.
             let command = if late { "report" } else { "explain" };
             let ended = again(command, &patient.path);
-            // A table that the command has no use for may be anything.
+            // A table that the command does not use may contain anything.
             let what = format!("{name} {what}");
             refused_or_done(&ended, &name, &what);
             if ["regions.arrow", "detours.arrow", "quanta.arrow"].contains(&name.as_str()) {
@@ -180,7 +181,7 @@ fn a_kernel_trace_that_cannot_be_decoded_is_refused_by_file_and_line() {
     }
     let patient = Patient::of(bundle());
     let mut manifest = patient.manifest();
-    // As before the first analysis: nothing of the trace has been decoded.
+    // The state before the first analysis: nothing of the trace has been decoded.
     let decoded = [
         "bursts",
         "interrupts",
@@ -278,7 +279,7 @@ fn killed() -> &'static Path {
         let path = bundle().with_extension("killed");
         let manifest = || fs::read_to_string(path.join("run.json")).unwrap_or_default();
         let spilled = || fs::metadata(path.join("spill")).map_or(0, |spill| spill.len());
-        // On a busy machine one may be over before it is killed.
+        // On a busy machine, a study may end before it is killed.
         for _ in 0..20 {
             let _ = fs::remove_dir_all(&path);
             let mut child = study(&path).spawn().unwrap();
@@ -313,7 +314,7 @@ fn what_a_killed_writer_left_may_be_damaged_too() {
     assert_eq!(patient.manifest()["incomplete"], "killed");
 }
 
-/// What a sender may put into a run to reach other files, or to hold up whoever reads it.
+/// What a sender may put into a run to reach other files, or to block its reader.
 #[test]
 fn a_run_that_holds_links_or_fifos_is_refused_and_nothing_outside_it_changes() {
     let dir = tempfile::tempdir().unwrap();

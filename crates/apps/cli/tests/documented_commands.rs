@@ -1,11 +1,12 @@
-//! What README, docs and help texts tell a user to type is run here.
+//! Runs the commands that README, docs and help texts tell a user to type.
 //!
 //! Convention: in a block marked `console`, lines that begin with `$ ` are commands and the others
-//! what they print, abridged. `$ idlewave ...`, with or without `sudo`, and
+//! are their output, abridged. The commands `$ idlewave ...`, with or without `sudo`, and
 //! `$ cargo run --release -- ...` are run, all in one directory, README first, with a short
-//! duration, few steps or ranks and on CPUs that this process may use. No command is run twice, so two that write the same run
-//! must be the same. The others must be in `NOT_RUN`. `./app` is a small MPI program, `app.goal`
-//! and `ring.iw` are of docs/examples, which is there too.
+//! duration, few steps or ranks, and on CPUs that this process may use. No command is run twice, so
+//! two that write the same run must be the same. All other commands must be in `NOT_RUN`.
+//! `./app` is a small MPI program; `app.goal` and `ring.iw` come from docs/examples, which is there
+//! too.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,19 +16,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Commands that are not idlewave's: this very test may be a part of them.
+/// Commands of other programs: this very test may be a part of them.
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
-/// Launchers of idlewave itself: crates/apps/cli/tests/measure.rs runs these measurements under
-/// every one, nodes.rs the calibration, placement_measured.rs the study.
+/// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
+/// measurements under every launcher, nodes.rs the calibration, placement_measured.rs the study.
 const LAUNCHED: [&str; 4] = [
     "mpirun -n 4 idlewave measure ",
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",
     "mpirun -n 8 --map-by ppr:2:node idlewave place study",
     "mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
 ];
-/// The run of the pages that `study` records.
+/// The run on the pages that `study` records.
 const STUDIED: &str = "before";
-/// Instead of the duration that is documented.
+/// Replaces the documented duration.
 const DURATION: &str = "2s";
 
 fn root() -> PathBuf {
@@ -98,7 +99,7 @@ fn commands_of(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// Commands with the commands below them, as in `measure exchange`: their words.
+/// Commands with their subcommands, as in `measure exchange`: their words.
 fn all_commands() -> Vec<Vec<String>> {
     let mut all: Vec<Vec<String>> = subcommands().into_iter().map(|name| vec![name]).collect();
     for name in subcommands() {
@@ -108,14 +109,14 @@ fn all_commands() -> Vec<Vec<String>> {
     all
 }
 
-/// The command as it is run here, or `None` if it is not idlewave's.
+/// The command as it is run here; `None` if it is not idlewave's.
 fn runnable(command: &str, allowed: &str) -> Option<String> {
     let command = command.strip_prefix("sudo ").unwrap_or(command);
     let arguments = command
         .strip_prefix("idlewave ")
         .or_else(|| command.strip_prefix("cargo run --release -- "))?;
     let mut words: Vec<&str> = arguments.split_whitespace().collect();
-    // Beside other tests ranks get few turns, and a calibration wants several of each length.
+    // Next to other tests, ranks get few turns, and a calibration needs several of each length.
     let duration = match words.starts_with(&["place", "calibrate"]) {
         true => "4s",
         false => DURATION,
@@ -128,7 +129,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     let sized = ["is", "halo"];
     let place = match words[0] {
         "study" => Some(1),
-        // A benchmark takes as long as its size does.
+        // The size of a benchmark determines its duration.
         "measure" if words.get(1).is_some_and(|w| sized.contains(w)) => None,
         // After the name of the measurement.
         "measure" => Some(2),
@@ -151,7 +152,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
                 words.extend([option, value]);
             }
         }
-        // Ten thousand ranks under all sources of a study take long without optimisation.
+        // Ten thousand ranks under all sources of a study take long in unoptimised builds.
         if let Some(at) = words.iter().position(|w| w.contains("1e4")) {
             words[at] = "10..100";
         }
@@ -159,7 +160,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
     Some(format!("idlewave {}", words.join(" ")))
 }
 
-/// A service of this test's own, a view that ends, and a short study.
+/// A separate service for this test, a view that ends, and a short study.
 fn adapt_gang(words: &mut Vec<&str>) {
     words.retain(|word| *word != "--watch");
     let before = words.iter().position(|w| *w == "--").unwrap_or(words.len());
@@ -202,7 +203,7 @@ fn every_documented_command_works() {
         groups.push((words.join(" "), examples(&idlewave(&words))));
     }
 
-    // One directory and no command twice: what one page records another may explain.
+    // One directory, and no command twice: a run recorded by one page may be explained by another.
     let dir = tempfile::tempdir().unwrap();
     let schedules = root().join("docs/examples");
     fs::create_dir(dir.path().join("docs")).unwrap();
@@ -214,7 +215,7 @@ fn every_documented_command_works() {
     if let Some(mpi) = &mpi {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/known.c");
         mpi.compile_c(&source, &dir.path().join("app"));
-        // `mpirun` is one of its own, whatever else is installed.
+        // `mpirun` is a stub, whatever else is installed.
         std::os::unix::fs::symlink(&mpi.mpirun, dir.path().join("mpirun")).unwrap();
     }
     let path = std::env::join_paths(
@@ -253,7 +254,7 @@ fn every_documented_command_works() {
                 .args(["-c", &line])
                 .current_dir(dir.path())
                 .env("PATH", &path)
-                // The whole prediction is held to its results elsewhere.
+                // Other tests check the results of the full prediction.
                 .env("IDLEWAVE_EFFORT", "0.0001")
                 .output()
                 .unwrap();
@@ -275,9 +276,9 @@ fn every_documented_command_works() {
 #[test]
 fn commands_in_running_text_exist() {
     let mut known = subcommands();
-    // Those that idlewave starts itself are not in the help.
+    // Commands that idlewave starts itself are not in the help.
     known.extend(["node-run", "node-send", "node-record"].map(str::to_owned));
-    // Of the command, and of those below it.
+    // The examples of the command and of its subcommands.
     let help: Vec<String> = known
         .iter()
         .map(|name| {

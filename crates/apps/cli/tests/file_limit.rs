@@ -1,5 +1,5 @@
-//! A limit on the size of files (`ulimit -f`) is told like a full disk, and ends neither idlewave
-//! nor the program.
+//! A limit on the size of files (`ulimit -f`) is reported like a full disk, and ends neither
+//! idlewave nor the program.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command of idlewave under a limit, as a shell sets it: the kernel sends SIGXFSZ to whoever
-/// exceeds it.
+/// An idlewave command under a limit, as a shell sets it: the kernel sends SIGXFSZ to any process
+/// that exceeds it.
 fn limited(kib: u32, words: &[&str]) -> Command {
     let mut command = Command::new("sh");
     // In blocks of 512 bytes.
@@ -43,7 +43,7 @@ fn marks(directory: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Records the program, which makes marks until the spill of its run has so many bytes.
+/// Records the program, which makes marks until the spill of its run reaches this size.
 fn record(kib: u32, run_at: &Path, program: &[&str]) -> Ended {
     let words = ["record", "--no-report", "--no-trace", "-o"];
     let run_at = [run_at.to_str().unwrap(), "--"];
@@ -62,7 +62,7 @@ fn a_study_is_told_that_its_files_may_not_be_so_long() {
     let words = ["study", "--duration=2s", "--work=20us", "--no-trace", "-o"];
     let path = study.to_str().unwrap();
     let ended = run(&mut limited(48, &[&words[..], &[path]].concat()));
-    // Before it is measured, so that it is told however the study ends.
+    // Printed before the measurement, so it appears however the study ends.
     let told = ended.stderr.lines().next().unwrap();
     assert!(
         told.starts_with("the run takes up to ") && told.contains(" MiB per CPU and minute)"),
@@ -89,11 +89,7 @@ fn a_recorded_program_goes_on_and_what_was_recorded_until_then_is_kept() {
     let program = [marks.to_str().unwrap(), spill.to_str().unwrap(), &full];
     let ended = record(KIB, &path, &program);
     assert_eq!(ended.code, Some(7), "{ended:?}");
-    for words in [
-        "the recording is not complete",
-        "File too large",
-        "ulimit -f",
-    ] {
+    for words in ["the recording is incomplete", "File too large", "ulimit -f"] {
         assert!(ended.stderr.contains(words), "{words}: {ended:?}");
     }
     let open = RunReader::open(&path).unwrap();
@@ -123,7 +119,8 @@ fn a_recorded_program_goes_on_and_what_was_recorded_until_then_is_kept() {
     assert!(explained.stdout.contains("File too large"), "{explained:?}");
 }
 
-/// No ring is within the program's limit, so nothing of it is recorded, which is said; and it runs.
+/// No ring fits into the program's limit, so nothing of it is recorded, which is reported; and the
+/// program runs.
 #[test]
 fn a_program_whose_files_may_not_be_as_long_as_a_ring_runs_and_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Gangs with network contexts, end to end: their ranks speak over devices that the agent of their
-//! node drives, and are switched with everything: stop, drain, freeze, change of the context, thaw.
+//! Gangs with network contexts, end to end: their ranks communicate over devices that their node's
+//! agent drives, and go through complete switches: stop, drain, freeze, change of the context,
+//! thaw.
 
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used)]
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-/// Their ranks are to have the machine.
+/// The ranks need the machine to themselves.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PROGRAM: [&str; 8] = [
@@ -77,7 +78,7 @@ fn phase(status: &Status, name: &str) -> u64 {
     phases.find(|(of, _)| of == name).map_or(0, |(_, q)| q.n)
 }
 
-/// Sockets of a process that somebody on another machine could send to.
+/// Sockets of a process that can be reached from another machine.
 fn listens(process: u32) -> Vec<String> {
     let table = |name: &str| std::fs::read_to_string(format!("/proc/{process}/net/{name}"));
     let tables =
@@ -95,8 +96,8 @@ fn listens(process: u32) -> Vec<String> {
     names.iter().filter_map(inode).filter(of_network).collect()
 }
 
-/// Processes of the program that a service started are gone, and no control group of its agent is
-/// left.
+/// All processes of the program that a service started are gone, and its agent's control groups
+/// too.
 fn nothing_is_left(agent: u32) {
     until("devices and groups are gone", || {
         (left_of(agent).is_empty() && groups_of(&[agent]).is_empty()).then_some(())
@@ -168,7 +169,7 @@ fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
     kill(victims[1], 9);
     let out = first.wait_with_output().unwrap();
     assert!(!out.status.success());
-    // The other one goes on, and another takes the first one's place.
+    // The other one continues, and a new one takes the first one's place.
     let third = submit(&service, "c", long);
     switched(&service, 4);
     let (agent, _) = service.agent().unwrap();
@@ -187,8 +188,8 @@ fn a_killed_rank_ends_its_gang_and_a_killed_agent_all_with_nothing_left() {
     ended(submit(&service, "d", "300"));
 }
 
-/// The body of the ranks of the next test: each waits for a message of the other, after some that
-/// come.
+/// The body of the ranks of the next test: after some successful messages, each waits for a message
+/// of the other.
 #[test]
 fn a_rank_that_waits_for_the_other() {
     let Ok(Some(attachment)) = Attachment::of_this_process() else {
@@ -226,7 +227,7 @@ fn ranks_that_wait_for_each_other_are_seen_and_leave_their_turns_to_others() {
         all: true,
         polling: false,
     });
-    // Also while it is alone, and has no turns that end.
+    // Also while it is alone and its turns do not end.
     let seen = |s: &Status| of(s, "hangs").is_some_and(|gang| gang.observed == dead);
     let status = service.await_status("the deadlock is seen", seen);
     let gang = of(&status, "hangs").unwrap();

@@ -1,8 +1,8 @@
 //! Gangs with network contexts when processes of their service, or ranks, are killed at every phase
-//! of a switch: whoever has a network goes on and gets what was sent to it, whoever has lost it
-//! ends and says so, and nothing is left.
+//! of a switch: ranks that keep their network continue and get what was sent to them, ranks that
+//! lose it end and say so, and nothing is left behind.
 //!
-//! The table of more rounds, with two of them killed at once:
+//! A table of more rounds, with two processes killed at once:
 //!
 //!     IDLEWAVE_FAULT_ROUNDS=5 cargo test -p idlewave --test gang_contexts_faults table -- --nocapture --ignored
 
@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Their ranks are to have the machine.
+/// The ranks need the machine to themselves.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PHASES: [&str; 9] = [
@@ -42,7 +42,7 @@ struct Rig {
     _directory: tempfile::TempDir,
     service: Service,
     teams: Vec<Team>,
-    /// Gangs that were started.
+    /// The gangs started.
     started: u32,
     agents: BTreeSet<u32>,
 }
@@ -63,7 +63,7 @@ impl Rig {
         rig
     }
 
-    /// Starts what there is too little of two gangs, and waits until both are switched.
+    /// Starts gangs until there are two, and waits until both are switched.
     fn complete(&mut self, when: &str) {
         while self.teams.len() < 2 {
             self.started += 1;
@@ -107,7 +107,7 @@ impl Rig {
         let service = &mut self.service;
         let restart = who.contains(&Who::Controller);
         std::thread::scope(|scope| {
-            // Whoever looks after services starts this one again.
+            // The service manager restarts this one.
             let starter = restart.then(|| scope.spawn(|| service.again()));
             while ended.is_none() || watched.runs().is_none() {
                 watched.look(&when);
@@ -129,7 +129,7 @@ impl Rig {
             assert!(!status.success(), "{when}: {said}");
             for rank in 0..2 {
                 let killed = who.contains(&Who::Rank) && (t, rank) == (0, 0);
-                // By itself: nobody had to tell it. Why depends on who was first: a rank, or the
+                // It ends without being told. The reason depends on which was first: a rank, or the
                 // end of its node's network.
                 let word = format!("rank {rank}: failed to go on: ");
                 assert!(killed || said.contains(&word), "{when}: {status}: {said}");
@@ -159,7 +159,7 @@ impl Rig {
         }
     }
 
-    /// What was killed is there again, and nothing of it is left.
+    /// The killed processes have been replaced, and nothing of them is left.
     fn whole(&mut self, who: &[Who], phase: &str) {
         let (agent, _) = until("agent and watchdog are there", || self.service.agent());
         let new = self.agents.insert(agent);
@@ -187,7 +187,7 @@ fn rounds(cases: &[&[Who]], phases: &[&str], rounds: usize) {
     let mut came = Vec::new();
     for _ in 0..rounds {
         for (i, phase) in phases.iter().enumerate() {
-            // A service of its own: it does not start its agent again any number of times.
+            // A separate service: it does not restart its agent indefinitely.
             let mut rig = Rig::start(["all", "valid", "pointer"][i % 3]);
             for who in cases {
                 let begin = std::time::Instant::now();

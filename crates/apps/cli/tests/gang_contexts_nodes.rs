@@ -1,5 +1,5 @@
-//! Gangs with network contexts over two nodes, end to end: ranks that a launcher starts speak over
-//! UDP between the nodes' agents, and are switched with everything. The nodes are namespaces of
+//! Gangs with network contexts over two nodes, end to end: ranks that a launcher starts communicate
+//! by UDP between the nodes' agents, and go through complete switches. The nodes are namespaces of
 //! this machine (tests/nodes/README.md).
 
 #![allow(clippy::unwrap_used)]
@@ -14,8 +14,8 @@ use std::process::Command;
 
 const STEPS: &str = "200";
 
-/// The controller with an agent of its own, an agent on the other node, two gangs of two ranks on
-/// each, and what is left of them.
+/// The controller with its own agent, an agent on the other node, two gangs of two ranks on each,
+/// and what they leave behind.
 const SCRIPT: &str = r#"
 set -- $IDLEWAVE_NODES
 at=$(awk -v n="$1" '$2 == n { print $1 }' /etc/hosts):7431

@@ -1,5 +1,5 @@
-//! A gang with network contexts over two nodes of which one loses its agent: it ends on both, says
-//! why, and gangs of the other node go on. The nodes are namespaces of this machine
+//! A gang with network contexts over two nodes, one of which loses its agent: the gang ends on both
+//! and says why, and gangs of the other node continue. The nodes are namespaces of this machine
 //! (tests/nodes/README.md).
 //!
 //! At all phases of a switch:
@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The controller with an agent of its own, and an agent on the other node that is started again
-/// when it ends, unless it is held. Then whatever is asked for, until the end.
+/// The controller with its own agent, and an agent on the other node that is restarted when it
+/// ends, unless it is held. Then runs requested commands until the end.
 const SCRIPT: &str = r#"
 set -- $IDLEWAVE_NODES
 at=$(awk -v n="$1" '$2 == n { print $1 }' /etc/hosts):7431
@@ -107,8 +107,8 @@ impl<'a> Team<'a> {
 
     fn said(&self) -> String {
         let said = std::fs::read_to_string(self.of("said")).unwrap_or_default();
-        // Open MPI's launcher is sometimes too late to give its child a process group, and says so:
-        // the child has one by then.
+        // Open MPI's launcher is sometimes too late to give its child a process group, and prints
+        // that: the child has one by then.
         let ours = |line: &&str| !line.contains("plm:rsh: Warning: setpgid(");
         said.split_inclusive('\n').filter(ours).collect()
     }
@@ -118,7 +118,7 @@ impl<'a> Team<'a> {
         std::fs::read_to_string(self.of("go.code")).ok()
     }
 
-    /// Has it end in order.
+    /// Ends it cleanly.
     fn finish(self) {
         std::fs::write(self.of("stop"), "").unwrap();
         let code = until("the gang ends", || self.ended());
@@ -169,14 +169,14 @@ fn lose(dir: &Path, phase: &str, here: &[Team], comes_back: bool) {
     for rank in over.ranks.iter().chain(here.iter().flat_map(|t| &t.ranks)) {
         until("a rank runs", || (rank.count() > 0).then_some(()));
     }
-    // As that its ranks wait for each other forever.
+    // Such as that its ranks wait for each other forever.
     assert_eq!(over.said(), "", "{what}");
     if !comes_back {
         std::fs::write(dir.join("hold"), "").unwrap();
     }
     let agent = std::fs::read_to_string(dir.join("agent")).unwrap();
     let begin = arm(&dir.join("fault"), phase, &[agent.trim().parse().unwrap()]);
-    // A node that is not heard of for 10 s is given up; until then its gang has the network.
+    // A node that sends nothing for 10 s is given up; until then its gang holds the network.
     let bound = match comes_back {
         true => BOUND,
         false => BOUND * 2,
@@ -200,7 +200,7 @@ fn lose(dir: &Path, phase: &str, here: &[Team], comes_back: bool) {
         let word = format!("{rank}: failed to go on: ");
         assert!(said.contains(&word), "{what}: {said}");
     }
-    // The others are switched meanwhile.
+    // The others keep being switched.
     let before = status(dir).unwrap().switches.switched;
     await_status(dir, &what, |s| s.switches.switched > before + 4);
     watched.look(&what);
@@ -229,7 +229,7 @@ fn table() {
     rounds(all.as_flattened());
 }
 
-/// Loses the agent at each of these phases, one after the other.
+/// Kills the agent at each of these phases, one after the other.
 fn rounds(phases: &[(&str, bool)]) {
     if idlewave_sys::Uid::own() != idlewave_sys::Uid::ROOT {
         return skip("agents that freeze need root");
@@ -248,7 +248,7 @@ fn rounds(phases: &[(&str, bool)]) {
     ];
     std::thread::scope(|scope| {
         let rig = scope.spawn(|| rig::on_nodes("with_nodes --free 2", SCRIPT, &variables));
-        // Where nodes cannot be had the rig ends at once.
+        // If nodes are not available, the rig ends at once.
         while !dir.join("gang.sock").exists() {
             if rig.is_finished() {
                 assert!(rig.join().unwrap().is_none(), "the rig ended");
@@ -263,7 +263,7 @@ fn rounds(phases: &[(&str, bool)]) {
         for (phase, comes_back) in phases {
             lose(dir, phase, &here, *comes_back);
         }
-        // A gang over both nodes is as good as ever.
+        // A gang over both nodes works again.
         let over = Team::start(dir, "over", true);
         in_step(dir, "with a new gang", 3);
         over.finish();
@@ -276,7 +276,7 @@ fn rounds(phases: &[(&str, bool)]) {
     });
 }
 
-/// Tells the rig to end, also where a test fails.
+/// Tells the rig to end, even if a test fails.
 struct Ending<'a>(&'a Path);
 
 impl Drop for Ending<'_> {

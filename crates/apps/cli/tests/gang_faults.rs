@@ -1,7 +1,7 @@
-//! Gang switching when its processes are killed or stand still, at every phase of a switch: whoever
-//! survives runs again within a bounded time, and is switched again.
+//! Gang switching when its processes are killed or hang, at every phase of a switch: surviving
+//! ranks run again within a bounded time, and are switched again.
 //!
-//! The table of more rounds, with two of them killed at once:
+//! A table of more rounds, with two processes killed at once:
 //!
 //!     IDLEWAVE_FAULT_ROUNDS=5 cargo test -p idlewave --test gang_faults table -- --nocapture --ignored
 //!
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Their ranks are to have the machine.
+/// The ranks need the machine to themselves.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PHASES: [&str; 6] = ["prepared", "freeze", "frozen", "decided", "thaw", "thawed"];
@@ -50,7 +50,7 @@ impl Rig {
         rig
     }
 
-    /// Both gangs are switched, and go on being.
+    /// Both gangs are switched, and keep being switched.
     fn in_step(&self, when: &str) {
         let begin = self
             .service
@@ -88,7 +88,7 @@ impl Rig {
         let restart = who.contains(&Who::Controller);
         let when = format!("{who:?} at {phase}");
         std::thread::scope(|scope| {
-            // Whoever looks after services starts this one again.
+            // The service manager restarts this one.
             let (service, when) = (&mut self.service, &when);
             let stepper = scope.spawn(move || {
                 if restart {
@@ -106,7 +106,8 @@ impl Rig {
             while !stepping || watched.runs().is_none() {
                 watched.look(when);
                 stepping = stepper.is_finished();
-                // A watchdog is found out and killed, and nobody has to continue it.
+                // The watchdog is detected and killed; no other process has to continue the stopped
+                // ones.
                 if stopped && watched.runs().is_some() && !who.contains(&Who::WatchdogStill) {
                     still.iter().for_each(|pid| gang::kill(*pid, 18));
                     stopped = false;
@@ -121,7 +122,7 @@ impl Rig {
         })
     }
 
-    /// What was killed is there again, and nothing of it is left.
+    /// The killed processes have been replaced, and nothing of them is left.
     fn whole(&mut self, who: &[Who], phase: &str) {
         let (agent, _) = until("agent and watchdog are there", || self.service.agent());
         let dead: Vec<u32> = self
@@ -159,7 +160,7 @@ impl Rig {
     }
 }
 
-/// The state letter of a process, if it is there.
+/// The state letter of a process, if it exists.
 fn states(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after = stat.rsplit_once(") ").map(|(_, after)| after);
@@ -174,7 +175,7 @@ fn rounds(freezer: Option<&str>, cases: &[&[Who]], phases: &[&str], rounds: usiz
     let mut came = Vec::new();
     for _ in 0..rounds {
         for phase in phases {
-            // A service of its own: it does not start its agent again any number of times.
+            // A separate service: it does not restart its agent indefinitely.
             let mut rig = Rig::start(freezer);
             for who in cases {
                 let one = rig.fault(phase, who);
@@ -207,8 +208,7 @@ fn whatever_stands_still_or_is_killed_at_once_nobody_stays_stopped() {
     rounds(Some("signals"), &cases, &["frozen"], 1);
 }
 
-/// Nobody starts anything again: the commands that wait for the service continue what it left
-/// stopped.
+/// Nothing restarts the service: the commands that wait for it continue what it left stopped.
 #[test]
 fn of_a_service_that_is_killed_as_a_whole_submit_continues_the_ranks_that_signals_stopped() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -228,7 +228,8 @@ fn of_a_service_that_is_killed_as_a_whole_submit_continues_the_ranks_that_signal
     assert_eq!(journals_of(&[agent]), [""; 0]);
 }
 
-/// The agent of another node is nobody's child: it lives on, and greets whoever comes after.
+/// The agent of another node has no parent in the service: it survives, and connects to the next
+/// controller.
 #[test]
 fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -274,7 +275,7 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
     switched(&service, "at the start");
     gang::kill(service.controller(), 9);
     let begin = Instant::now();
-    // Its lease is over long before its controller is back: everything runs.
+    // Its lease expires long before its controller is back: everything runs.
     std::thread::sleep(Duration::from_millis(1500));
     let ranks = || jobs.iter().flat_map(|job| &job.ranks);
     let before: Vec<u64> = ranks().map(gang::Rank::count).collect();
@@ -287,7 +288,7 @@ fn an_agent_of_another_node_greets_the_controller_that_was_started_again() {
     assert!(agent.0.try_wait().unwrap().is_none());
     drop(jobs);
     drop(service);
-    // It was told farewell.
+    // The controller took leave of it.
     until("it ends in order", || agent.0.try_wait().unwrap());
 }
 

@@ -1,6 +1,6 @@
 //! Gang switching over several nodes, end to end: one controller, an agent on each node, jobs of
 //! Open MPI over all of them. The nodes are namespaces of this machine (tests/nodes/README.md), so
-//! that what their ranks saw of the clock can be compared.
+//! their ranks' clock readings can be compared.
 //!
 //! With more nodes, and for longer:
 //!
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// On the first node: the controller with an agent of its own. On the others: agents, which are
-/// started again when they end. Then two jobs.
+/// On the first node: the controller with its own agent. On the others: agents, which are restarted
+/// when they end. Then two jobs.
 const SCRIPT: &str = r#"
 set -- $IDLEWAVE_NODES
 at=$(awk -v n="$1" '$2 == n { print $1 }' /etc/hosts):7431
@@ -81,8 +81,8 @@ fn now() -> u64 {
     idlewave_freeze::clock::now().get()
 }
 
-/// When a rank ran, in ns, within a window. A stretch begins and ends with looks at the clock, so
-/// that it is never too long.
+/// When a rank ran, in ns, within a window. A stretch begins and ends with clock readings, so it is
+/// never too long.
 fn ran(directory: &Path, job: &str, rank: u32, within: (u64, u64)) -> Vec<(u64, u64)> {
     let text = std::fs::read_to_string(directory.join(format!("{job}.{rank}"))).unwrap();
     let stretches = text.lines().map(|line| {
@@ -93,7 +93,7 @@ fn ran(directory: &Path, job: &str, rank: u32, within: (u64, u64)) -> Vec<(u64, 
     stretches.filter(|(begin, end)| begin < end).collect()
 }
 
-/// Time in which both ran.
+/// The time in which both ran.
 fn overlap(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
     let pairs = one.iter().flat_map(|a| other.iter().map(move |b| (a, b)));
     pairs
@@ -117,7 +117,7 @@ fn number(variable: &str, usual: u32) -> u32 {
     std::env::var(variable).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Tells the rig to end, also where a test fails.
+/// Tells the rig to end, even if a test fails.
 struct Ending<'a>(&'a Path);
 
 impl Drop for Ending<'_> {
@@ -153,7 +153,7 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
             rig::on_nodes(&words, SCRIPT, &variables)
         });
         let ending = Ending(dir);
-        // Where nodes cannot be had the rig ends at once.
+        // If nodes are not available, the rig ends at once.
         while !dir.join("gang.sock").exists() {
             if rig.is_finished() {
                 assert!(rig.join().unwrap().is_none(), "the rig ended");
@@ -193,7 +193,7 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
             middle.switches.aborted, middle.switches.missing
         );
 
-        // The last node's agent dies. The others go on without it, and it comes back.
+        // The last node's agent dies. The others continue without it, and it comes back.
         let last = nodes - 1;
         let pid = std::fs::read_to_string(dir.join(format!("agent.{last}"))).unwrap();
         let killed = Instant::now();
@@ -237,8 +237,8 @@ fn gangs_over_several_nodes_are_switched_in_step_and_a_node_that_died_comes_back
             share(time[1]),
             both
         );
-        // Each gang runs, and where a runs on any node b runs on none: unless a node was given up,
-        // which the status tells.
+        // Each gang runs, and while a runs on any node, b runs on none, unless a node was given up,
+        // which the status shows.
         assert!(time.iter().all(|time| *time > 0));
         if middle.switches.missing == start.switches.missing {
             assert_eq!(both, 0);

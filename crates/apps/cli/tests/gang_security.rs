@@ -1,6 +1,5 @@
-//! Gang switching among people who wish it ill: forged and replayed datagrams, other users, and a
-//! control socket that is talked to in other languages. What they send changes nothing, and
-//! switching goes on.
+//! Gang switching under attack: forged and replayed datagrams, other users, and garbage sent to the
+//! control socket. None of it changes anything, and switching continues.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The user without rights.
+/// The unprivileged user.
 const NOBODY: u32 = 65534;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -37,10 +36,10 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// What was said: whether it went to the controller, and its bytes.
+/// A recorded datagram: whether it went to the controller, and its bytes.
 type Said = Vec<(bool, Vec<u8>)>;
 
-/// Stands between an agent and its controller, and keeps what they say.
+/// Sits between an agent and its controller, and keeps their datagrams.
 struct Relay {
     ends: [Arc<UdpSocket>; 2],
     agent: Arc<Mutex<Option<SocketAddr>>>,
@@ -98,7 +97,7 @@ impl Relay {
         self.said.lock().unwrap().clone()
     }
 
-    /// Says all of it again, from where it came.
+    /// Replays all of them, from the same places.
     fn replay(&self, said: &[(bool, Vec<u8>)]) {
         let agent = self.agent.lock().unwrap().unwrap();
         for (n, (up, bytes)) in said.iter().enumerate() {
@@ -113,7 +112,7 @@ impl Relay {
         }
     }
 
-    /// Says other things to both, as a stranger.
+    /// Sends other data to both, as a stranger.
     fn forge(&self, said: &[(bool, Vec<u8>)]) {
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let agent = self.agent.lock().unwrap().unwrap();
@@ -154,7 +153,7 @@ fn agent(controller: SocketAddr, key: &Path) -> Ended {
     Ended(command.spawn().unwrap())
 }
 
-/// Speaks as a peer with a key, for a while.
+/// Acts as a peer with a key, for a while.
 fn speak(me: Peer, to: Peer, at: SocketAddr, key: &Key, words: &[&str]) {
     let here = Address::Udp("127.0.0.1:0".parse().unwrap());
     let mut link = Link::bind(me, Auth::Key(key.clone()), &here).unwrap();
@@ -163,7 +162,7 @@ fn speak(me: Peer, to: Peer, at: SocketAddr, key: &Key, words: &[&str]) {
     while begin.elapsed() < Duration::from_millis(250) {
         let now = Nanos::from_nanos(begin.elapsed().as_nanos() as u64);
         for word in words {
-            // State is told from messages of the protocol by its first byte.
+            // State is distinguished from protocol messages by its first byte.
             link.send(now, to, &[b"\x01", word.as_bytes()].concat())
                 .unwrap();
         }
@@ -279,7 +278,7 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
     assert_eq!(after.nodes, before.nodes);
     assert_eq!(gangs(&after), gangs(&before));
 
-    // A farewell that was real once is none to those who come after.
+    // A farewell that was genuine once means nothing to later peers.
     assert_eq!(ask(&service, &Request::Stop), Reply::Done);
     until("the agent leaves", || first.0.try_wait().unwrap());
     let said = relay.said();
@@ -290,7 +289,7 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
     in_step(&service, "after the farewell of others");
     assert!(second.0.try_wait().unwrap().is_none());
 
-    // With the key, the same words are heard: it is not for another reason that they were not.
+    // With the key, the same messages are accepted: they were not refused for another reason.
     drop(jobs);
     service.await_status("all gangs are over", |s| s.gangs.is_empty());
     speak(
@@ -311,7 +310,7 @@ fn what_is_forged_or_recorded_and_said_again_changes_nothing() {
     until("the agent obeys", || second.0.try_wait().unwrap());
 }
 
-/// Says one line to the service as that user, and gives the answer.
+/// Sends one line to the service as that user, and returns the answer.
 fn said_by(user: u32, service: &Service, request: &Request) -> Reply {
     const ASK: &str = "import socket,sys
 s=socket.socket(socket.AF_UNIX)
@@ -363,7 +362,7 @@ fn is_held(pid: u32) -> bool {
     groups.contains("idlewave-freeze")
 }
 
-/// A rank that nobody submitted, with a mark.
+/// A rank that was not submitted, with a mark.
 fn stray(service: &Service, name: &str, token: &str, user: u32) -> Ended {
     let directory = service.socket.parent().unwrap();
     let file = directory.join(name);
@@ -405,8 +404,8 @@ fn a_user_has_no_say_over_the_gangs_and_processes_of_others() {
     refused(by(&submit(&"x".repeat(40_000), NOBODY)), "a mark must have");
     assert!(matches!(by(&Request::Status), Reply::Status(_)));
 
-    // Its mark is known to everybody who can read a command line. Who submits it again gets only
-    // what is theirs.
+    // Its mark is visible to everybody who can read a command line. Another user who submits it
+    // again gets only their own processes.
     let rank = jobs[0].ranks[0].pid();
     let token = variable(rank, "IDLEWAVE_GANG");
     let mut control = service.control();
@@ -417,7 +416,7 @@ fn a_user_has_no_say_over_the_gangs_and_processes_of_others() {
     let Reply::Submitted { gang: theirs } = by(&submit(&token, NOBODY)) else {
         panic!("their own gang was refused");
     };
-    // Theirs goes to their gang, the stray one of the owner to the owner's: it was looked for both.
+    // Their process joins their gang, and the owner's stray one the owner's: both were looked for.
     let stranger = stray(&service, "stranger", &token, NOBODY);
     let own = stray(&service, "own", &token, 0);
     until("the owner's is held", || is_held(own.0.id()).then_some(()));
@@ -434,7 +433,7 @@ fn a_user_has_no_say_over_the_gangs_and_processes_of_others() {
     assert!(Path::new(&format!("/proc/{rank}")).exists());
     drop(own);
 
-    // Without a gang of theirs the mark does nothing to their process.
+    // Without a gang of theirs, the mark has no effect on their process.
     service.await_status("theirs is over", |s| of(s, theirs).is_none());
     let stranger = stray(&service, "stranger", &token, NOBODY);
     let own = stray(&service, "own", &token, 0);
@@ -469,7 +468,7 @@ fn the_control_socket_outlives_garbage_and_a_thousand_connections() {
         .collect();
     println!("{} connections", held.len());
     assert!(held.len() > 300, "{}", held.len());
-    // Whoever comes too late is told why.
+    // A late client is told why.
     let mut last = held.last().unwrap();
     let limit = Some(Duration::from_secs(300));
     last.set_read_timeout(limit).unwrap();
@@ -479,8 +478,8 @@ fn the_control_socket_outlives_garbage_and_a_thousand_connections() {
     drop(held);
     in_step(&service, "after a thousand connections");
 
-    // Who asks without a pause is answered as fast as the service likes, all of it, and switching
-    // goes on.
+    // A client that asks without a pause gets all answers, as fast as the service chooses, and
+    // switching continues.
     let mut greedy = connect();
     greedy.set_write_timeout(limit).unwrap();
     let asked = 100;
@@ -500,7 +499,7 @@ fn the_control_socket_outlives_garbage_and_a_thousand_connections() {
     ));
 }
 
-/// What was prepared in place of a user's own directory, removed at the end.
+/// A prepared replacement of a user's own directory, removed at the end.
 struct Prepared(std::path::PathBuf);
 
 impl Drop for Prepared {
@@ -509,7 +508,7 @@ impl Drop for Prepared {
     }
 }
 
-/// Answers everybody at that socket in the name of the service, as that user.
+/// Answers every client at that socket in the name of the service, as that user.
 fn false_service(socket: &Path, user: u32) -> Ended {
     const ANSWER: &str = "import socket,sys,json
 s=socket.socket(socket.AF_UNIX)
@@ -584,7 +583,7 @@ fn a_place_or_a_socket_that_another_user_has_made_is_neither_used_nor_believed()
     assert!(said.contains("it belongs to user 65534"), "{said}");
     assert!(!said.contains("owned"), "{said}");
 
-    // In a place that is named, what is behind the socket counts.
+    // At a named path, the peer behind the socket counts.
     let named = home.path().join("socket");
     std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let _named = false_service(&named, NOBODY);

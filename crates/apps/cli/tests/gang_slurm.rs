@@ -1,4 +1,4 @@
-//! Jobs that Slurm admits and idlewave switches, and the change of slurm.conf for it.
+//! Jobs that Slurm admits and idlewave switches, and the change of slurm.conf that this needs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -62,7 +62,7 @@ fn slurm_conf_is_changed_by_one_command_and_put_back_by_another() {
     assert!(what.contains("slurm.conf"), "{what}");
     let ended = slurm(&["uninstall"]);
     ended.succeeded();
-    assert!(ended.stdout.contains("is as it was"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("is restored"), "{}", ended.stdout);
     assert_eq!(fs::read_to_string(&conf).unwrap(), CONF);
     assert!(dir.path().join("idlewave-prolog").exists());
     slurm(&["uninstall", "--scripts"]).succeeded();
@@ -113,7 +113,7 @@ fn no_job_fails_or_waits_long_for_a_service_that_is_not_there_or_silent() {
         );
         let (words, after) = call(word, &silent, &job);
         assert!(words.contains("within 2 s"), "{words}");
-        // It was waited for; how long a busy machine took besides is not its doing.
+        // The test waited for it; delays of a busy machine are not its fault.
         assert!(after >= Duration::from_secs(2));
         let (words, _) = call(word, &none, &[]);
         assert!(

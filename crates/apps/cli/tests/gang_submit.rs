@@ -1,5 +1,5 @@
-//! `idlewave gang submit`: what the ranks of gangs that take turns are seen to do, and what follows
-//! from it. Services that cannot be started, and a study that is ended.
+//! `idlewave gang submit`: what it observes of ranks that take turns, and what follows from it.
+//! Services that cannot be started, and an interrupted study.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far above what anything takes: no test passes or fails on a timing.
+/// Far above any expected duration: no test passes or fails on timing.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A service of the test's own. It ends with it.
+/// A separate service for the test; ends with it.
 struct Service {
     directory: tempfile::TempDir,
 }
@@ -40,11 +40,11 @@ impl Service {
         command
     }
 
-    /// A command of two ranks, with its outputs to be read.
+    /// A command with two ranks, whose outputs are read.
     fn submit(&self, mpi: &Installation, options: &[&str], program: &Path, what: &[&str]) -> Job {
         let mut command = self.ask("submit");
         mpi.prepare(&mut command);
-        // Ranks that yield their CPUs get none beside a load, and are taken for idle.
+        // Ranks that yield their CPUs get none next to other load, and seem idle.
         command.env("OMPI_MCA_mpi_yield_when_idle", "0");
         command.args(options).arg("--").arg(&mpi.mpirun);
         command.args(&mpi.options).args(["-n", "2"]);
@@ -60,7 +60,7 @@ impl Service {
         document["gangs"].as_array().unwrap().clone()
     }
 
-    /// The gang of that program when it is as wanted.
+    /// The gang of that program, once it is as wanted.
     #[track_caller]
     fn until(&self, program: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let begin = Instant::now();
@@ -77,7 +77,7 @@ impl Service {
 }
 
 impl Service {
-    /// Ends a gang that would go on, of which nothing else was said.
+    /// Ends a gang that would continue; nothing else was reported about it.
     fn end(&self, program: &str, job: Job) {
         let gang = self.until(program, switched)["gang"].to_string();
         run(self.ask("cancel").arg(gang)).succeeded();
@@ -86,7 +86,7 @@ impl Service {
     }
 }
 
-/// A command that was submitted; ended with a test that fails.
+/// A submitted command; ended if a test fails.
 struct Job(Option<Child>);
 
 impl Job {
@@ -140,7 +140,7 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
     };
     let service = Service::start();
     let (mut looks, mut rounds) = (0, 0);
-    // On a busy machine jobs are over after few looks.
+    // On a busy machine, jobs end after few looks.
     while looks <= 20 {
         rounds += 1;
         assert!(rounds < 50, "{looks}");
@@ -151,7 +151,7 @@ fn gangs_that_work_in_turns_are_never_seen_to_do_anything_else() {
                 looks += 1;
                 assert_eq!(gang["idle"], false, "{gang:#?}");
                 let observed = gang["observed"].as_str();
-                // One that was frozen from look to look seems to do nothing, which does not count.
+                // A rank that was frozen between two looks seems idle, which does not count.
                 assert!(
                     matches!(observed, Some("progressing" | "idle" | "terminated")),
                     "{gang:#?}"
@@ -281,7 +281,7 @@ fn a_service_makes_no_directory_for_a_socket_that_is_named() {
     let done = run(start.arg(absent.join("socket")));
     let [what, next] = done.failed(2);
     assert!(what.contains("there is no directory"), "{what}");
-    assert!(next.starts_with("make it"), "{next}");
+    assert!(next.starts_with("create it"), "{next}");
     assert!(!absent.exists());
 }
 
@@ -290,7 +290,7 @@ fn a_study_whose_processes_are_all_told_to_end_says_that_it_was_interrupted() {
     use std::os::unix::process::CommandExt as _;
     let mut study = idlewave();
     study.args(["gang", "study", "--slices", "20ms", "--repeats", "1"]);
-    // Short alone, and long where a service switches both.
+    // Short alone, long if a service switches both.
     let program =
         "test -e \"$TMPDIR\"/*/3/gang.sock || exec sleep 0.5; : >\"$BEGUN\"; exec sleep 600";
     study.args(["--", "sh", "-c", program]);

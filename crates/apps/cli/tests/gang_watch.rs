@@ -1,4 +1,4 @@
-//! `idlewave gang watch`: programs that hang, programs that end, and what is no MPI program.
+//! `idlewave gang watch`: programs that hang, programs that end, and programs without MPI.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ fn watch(mpi: &Installation, options: &[&str], program: &Path, what: &[&str]) ->
     run(command.arg(program).args(what))
 }
 
-/// Directories of state pages that are there now, of watches whose process is not.
+/// Existing directories of state pages whose watching process has ended.
 fn left() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/dev/shm")
         .into_iter()
@@ -88,12 +88,12 @@ fn a_rank_that_crashed_is_no_deadlock_while_its_launcher_ends_the_others() {
 fn without_kill_the_job_goes_on_until_its_time_is_over() {
     each(|mpi, program| {
         let words = "rank 1 waits in MPI_Barrier for rank 0";
-        // A busy machine may not have come to the hang by then.
+        // On a busy machine, the program may not hang by then.
         for time in ["4", "16", "64", "256"] {
             let timeout = format!("{time}s");
             let done = watch(mpi, &["--timeout", &timeout], program, &["mismatch"]);
             assert_eq!(done.code, Some(124), "{}: {done:?}", mpi.name);
-            let ended = format!("the job is ended after {time}");
+            let ended = format!("ending the job after {time}");
             assert!(done.stderr.contains(&ended), "{done:?}");
             match done.stderr.matches(words).count() {
                 0 => continue,
@@ -113,14 +113,14 @@ fn a_program_that_ends_has_no_deadlock_and_its_own_output() {
         assert!(done.stdout.starts_with("begin "), "{done:?}");
         assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
         assert!(done.stderr.contains("no deadlock was seen"), "{done:?}");
-        // One that fails: 2 is what the program says of a case that it does not know.
+        // A failing program: it exits with 2 for an unknown case.
         let done = watch(mpi, &[], program, &["unheard-of"]);
         assert_ne!(done.code, Some(0), "{}: {done:?}", mpi.name);
         assert_ne!(done.code, Some(6), "{}: {done:?}", mpi.name);
     });
 }
 
-/// Watches a program that polls until a file is there, which is made when a suspicion was told.
+/// Watches a program that polls for a file, which is created once a suspicion was reported.
 fn polls_for_a_file(mpi: &Installation, program: &Path, how: &str, options: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("go");
@@ -137,7 +137,7 @@ fn polls_for_a_file(mpi: &Installation, program: &Path, how: &str, options: &[&s
         let line = line.unwrap();
         said.push_str(&line);
         said.push('\n');
-        // Whatever is told ends the wait for it.
+        // Any report ends the wait for it.
         if line.contains("polling") || line.contains("deadlock") {
             std::fs::write(&file, "").unwrap();
         }

@@ -1,5 +1,5 @@
-//! Hangs over several nodes, which are namespaces of this machine (tests/nodes/README.md): host
-//! names, /dev/shm and /tmp of their own.
+//! Hangs over several nodes, which are namespaces of this machine (tests/nodes/README.md) with
+//! their own host names, /dev/shm and /tmp.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,8 +10,8 @@ use idlewave_mpi::testing::installation;
 use rig::{root, skip};
 use std::path::{Path, PathBuf};
 
-/// The program of the tests of `idlewave-hangs`, and the words that start four ranks of it on two
-/// nodes; by library.
+/// The program of the tests of `idlewave-hangs`, and the command that starts four of its ranks on
+/// two nodes, by library.
 fn each(check: impl Fn(&Path, &str)) {
     with(&["openmpi4", "mpich4"], check);
 }
@@ -55,7 +55,7 @@ fn run(script: &str, program: &Path) -> Option<Ended> {
     })
 }
 
-/// Waits until the second node has neither a lookout nor what it leaves.
+/// Waits until the second node has no lookout and none of its leftovers.
 const GONE: &str = r#"
 set -- $IDLEWAVE_NODES
 for i in $(seq 3000); do
@@ -100,7 +100,7 @@ fn a_deadlock_over_nodes_is_told_with_where_its_ranks_are_and_nothing_is_left() 
 #[test]
 fn a_program_over_nodes_that_ends_has_no_deadlock_and_its_own_environment() {
     each(|program, launch| {
-        // What is shown stands in the environment of the program itself, when it has begun.
+        // The output shows the environment of the program itself once it has started.
         let script = format!(
             "\"$IDLEWAVE\" gang watch --json -- {launch} sh -c \
              'echo \"lookout=$IDLEWAVE_LOOKOUT state=${{IDLEWAVE_STATE:+set}}\"; exec \"$0\" pingpong 2' $PROGRAM; code=$?\n{GONE}\nexit $code"
@@ -138,11 +138,10 @@ fn nodes_without_idlewave_are_not_watched_and_that_is_said() {
         };
         let all = format!("{launch}\n{}\n{}", done.stdout, done.stderr);
         assert_eq!(done.code, Some(0), "{all}");
-        let words = "nothing is known: 2 of 4 ranks are on nodes that were not heard of";
+        let words = "nothing is known: 2 of 4 ranks are on nodes that sent nothing";
         assert!(done.stderr.contains(words), "{all}");
         assert!(
-            done.stderr
-                .contains("the same idlewave is there as /tmp/iw\n"),
+            done.stderr.contains("the same idlewave there as /tmp/iw\n"),
             "{all}"
         );
     });
@@ -151,7 +150,7 @@ fn nodes_without_idlewave_are_not_watched_and_that_is_said() {
 #[test]
 fn another_idlewave_on_a_node_does_not_keep_the_program_from_running() {
     each(|program, launch| {
-        // It knows nothing of relays, as an older one.
+        // A version that does not know relays, as an older one.
         let script = format!(
             "set -- $IDLEWAVE_NODES\ncp \"$IDLEWAVE\" /tmp/iw\n\
              \"$AGENT\" $2 \"printf '#!/bin/sh\\necho unknown; exit 2\\n' >/tmp/iw; chmod +x /tmp/iw\"\n\
@@ -165,7 +164,7 @@ fn another_idlewave_on_a_node_does_not_keep_the_program_from_running() {
         assert!(!done.stdout.contains("unknown"), "{all}");
         assert!(
             done.stderr
-                .contains("2 of 4 ranks are on nodes that were not heard of"),
+                .contains("2 of 4 ranks are on nodes that sent nothing"),
             "{all}"
         );
     });
@@ -224,8 +223,8 @@ fn a_lookout_whose_watch_was_killed_ends_when_its_ranks_have() {
     });
 }
 
-/// On the first node the controller with an agent of its own, on the second an agent, and a gang of
-/// four ranks that hangs.
+/// On the first node the controller with its own agent, on the second an agent, and a hanging gang
+/// of four ranks.
 const GANG: &str = r#"
 set -- $IDLEWAVE_NODES
 DIR=$(mktemp -d)

@@ -1,5 +1,5 @@
-//! `idlewave record` of launchers that are scripts: what the program gets from them, and what is
-//! said when they fail.
+//! `idlewave record` with launchers that are scripts: what the program gets from them, and what is
+//! printed when they fail.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,10 +55,10 @@ fn a_launcher_that_starts_nothing_is_said_to_have_started_nothing() {
         ),
         "{done:?}"
     );
-    // Its own words come through, once: nobody is to read them again from the second start.
+    // Its output arrives once: the second start must not repeat it.
     assert_eq!(done.stderr.matches("no such host").count(), 1, "{done:?}");
     assert_eq!(starts(dir.path()), 2);
-    // The next try finds its place free.
+    // The next attempt finds its directory free.
     assert!(!path.exists());
     let starts_it = launcher(dir.path(), &format!("{STARTS_IT}exec \"$@\""));
     record(&starts_it, path.as_os_str(), "exit 0").succeeded();
@@ -82,7 +82,7 @@ fn a_program_that_is_not_there_is_recorded_nowhere() {
     assert!(!path.exists());
 }
 
-/// Waits for what a test has started; the limit is far above what it takes.
+/// Waits for processes started by a test; the limit is far above their usual time.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -103,7 +103,7 @@ fn piped(command: &mut Command) -> Child {
 fn a_launcher_that_never_answers_when_bundles_are_fetched_is_left_at_a_signal() {
     let dir = tempfile::tempdir().unwrap();
     let asked = dir.path().join("asked");
-    // It ignores the request to end, and so does what it has started, which keeps its output open.
+    // It ignores the request to end, and so do its children, which keep its output open.
     let script = format!(
         "case \"$*\" in *node-send*) trap '' TERM; touch '{}'; sleep 600; exit 0 ;; esac\nshift 2\nexec \"$@\"",
         asked.display()
@@ -123,7 +123,7 @@ fn a_launcher_that_never_answers_when_bundles_are_fetched_is_left_at_a_signal() 
 fn the_first_signal_reaches_all_of_a_script_and_the_second_one_kills_it() {
     let dir = tempfile::tempdir().unwrap();
     let run_at = dir.path().join("run");
-    // As of a launcher: it handles the signal that the script ignores.
+    // Like a launcher's child: it handles the signal that the script ignores.
     let step = "env --default-signal=TERM sh -c 'touch \"$0\"; exec sleep 600'";
     let script = format!("trap '' TERM; {step} \"$1\"; {step} \"$2\"");
     let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
@@ -134,7 +134,7 @@ fn the_first_signal_reaches_all_of_a_script_and_the_second_one_kills_it() {
     until("the first step", || first.exists());
     common::signal(&child, Signal::TERM);
     until("the second step", || second.exists());
-    // It says that it waits, and for what; the script has a word before.
+    // It reports that it waits, and for what; the script prints something before.
     let stderr = child.stderr.take().unwrap();
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     let waits = lines.find(|line| line.contains("a second signal kills it"));

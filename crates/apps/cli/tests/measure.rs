@@ -1,4 +1,4 @@
-//! `idlewave measure` under real launchers. No assertion is about speed.
+//! `idlewave measure` under real launchers. No assertion depends on speed.
 
 use idlewave_mpi::testing::{installations, long, skip, some_installations};
 use idlewave_sys::process::{Signal, send};
@@ -18,8 +18,7 @@ fn json(output: &Output) -> serde_json::Value {
 fn every_measurement_runs_under_every_launcher() {
     const ALL: &[&str] = &["exchange", "barrier", "allreduce", "reduce", "alltoall"];
     for mpi in installations() {
-        // Four ranks on two CPUs take long where the library does not let others run while it
-        // waits.
+        // Four ranks on two CPUs take long if the library does not yield while it waits.
         let jobs = match mpi.name {
             "openmpi4" if long() => [(2, ALL), (4, ALL)],
             "openmpi4" => [(2, &ALL[1..3]), (4, &ALL[..1])],
@@ -55,7 +54,7 @@ fn the_library_of_a_program_carries_the_messages() {
             skip(&format!("{} has no mpicc", mpi.name));
             continue;
         }
-        // Without a launcher, which would name its own library.
+        // Without a launcher, which would set its own library.
         let mut command = Command::new(IDLEWAVE);
         mpi.prepare(&mut command);
         let output = command
@@ -123,7 +122,7 @@ fn options_that_cannot_be_carried_out_are_told_with_the_next_step() {
     }
 }
 
-/// Explains and reports a bundle; its findings.
+/// Explains and reports a bundle; returns its findings.
 fn explained(run: &Path) -> serde_json::Value {
     for command in ["explain", "report"] {
         let output = Command::new(IDLEWAVE)
@@ -139,7 +138,7 @@ fn explained(run: &Path) -> serde_json::Value {
     serde_json::from_slice(&text).expect("findings")
 }
 
-/// Runs molecular dynamics with `command`, and holds what is printed against what the bundle says.
+/// Runs molecular dynamics with `command`, and compares the output with the bundle.
 fn molecular_dynamics(command: &mut Command, ranks: u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let run = directory.path().join("run");
@@ -176,7 +175,7 @@ fn molecular_dynamics_over_mpi_prints_what_its_bundle_explains() {
     }
 }
 
-/// Runs a benchmark of which the result must be right, on all ranks or on fewer.
+/// Runs a benchmark whose result must be correct, on all ranks or on fewer.
 fn benchmark(command: &mut Command, args: &str, ranks: usize) -> serde_json::Value {
     let output = command
         .arg("measure")
@@ -206,7 +205,7 @@ fn benchmarks_have_the_same_result_over_threads_and_under_every_launcher() {
     let sort = benchmark(&mut Command::new(IDLEWAVE), "is --class S --ranks 3", 3);
     assert_eq!(sort["operations"], 655_360);
     for mpi in some_installations("benchmark") {
-        // Ranks that share a CPU wait long where the library does not let others run.
+        // Ranks that share a CPU wait long if the library does not yield.
         let ranks = if mpi.name == "openmpi4" { 4 } else { 2 };
         let launched = |args: &str, used: usize| {
             let mut command = mpi.launch(ranks);
@@ -243,7 +242,8 @@ fn a_benchmark_too_large_for_the_memory_is_refused_beforehand() {
     }
 }
 
-/// What a command prints that gets SIGINT after some seconds: of more, where a busy machine has measured nothing by then.
+/// The output of a command that gets SIGINT after some seconds; after more if a busy machine has
+/// measured nothing by then.
 fn interrupted(mut command: impl FnMut() -> Command) -> serde_json::Value {
     let mut said = String::new();
     for seconds in [3, 12, 48, 192] {

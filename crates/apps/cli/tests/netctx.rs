@@ -1,4 +1,4 @@
-//! `idlewave measure` as ranks of a gang, on a network device that the environment names.
+//! `idlewave measure` as ranks of a gang, on a network device named by the environment.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// A node with a gang of two ranks that runs.
+/// A node with a running gang of two ranks.
 fn node(path: &Path) -> Device<Memory> {
     let memory = Memory::all(1).remove(0);
     let device = Device::new(&Setup::new(path.to_owned()), memory).unwrap();

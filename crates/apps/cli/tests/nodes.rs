@@ -20,7 +20,7 @@ const ITERATIONS: usize = 60;
 /// MPI_Init, MPI_Finalize, and two per iteration.
 const CALLS: usize = 2 + 2 * ITERATIONS;
 
-/// A directory that all nodes see, as they do not see /tmp.
+/// A directory that all nodes share, unlike /tmp.
 fn shared() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -39,7 +39,7 @@ fn compile(compiler: &str, to: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs `script` under `rig` with PROGRAM, DIR and N set too.
+/// Runs `script` under `rig` with PROGRAM, DIR and N set, too.
 fn on_nodes(rig: &str, script: &str, program: &Path, dir: &Path) -> Option<Output> {
     let iterations = ITERATIONS.to_string();
     let agent = root().join("tests/nodes/agent");
@@ -66,7 +66,7 @@ fn check_whole(run: &Path) {
     assert_ne!(manifest.nodes[0].host.name, manifest.nodes[1].host.name);
     let places: Vec<u32> = manifest.ranks.iter().map(|r| r.node.get()).collect();
     assert_eq!(places, [0, 0, 1, 1]);
-    // The nodes share a kernel: the messages between them say so too, or the ledger would tell.
+    // The nodes share a kernel: the messages between them must agree, or the ledger would say so.
     assert!(
         manifest.nodes.iter().all(|n| n.alignment.is_none()),
         "{:?}",
@@ -88,7 +88,7 @@ fn check_whole(run: &Path) {
     check_kernel(&run);
 }
 
-/// The kernel's view of both nodes, where this machine has one: every rank ran on its own node.
+/// The kernel trace of both nodes, if this machine has one: every rank ran on its own node.
 fn check_kernel(run: &RunReader) {
     let manifest = run.manifest();
     if manifest
@@ -135,8 +135,8 @@ fn record_whole(rig: &str, compiler: &str, launcher: &str, run: &str) {
     let Some(program) = compile(compiler, dir.path()) else {
         return;
     };
-    // Open MPI's own launcher kills the others when one rank ends with another code, maybe within
-    // MPI_Finalize.
+    // Open MPI's own launcher kills the others when one rank ends with another code, possibly
+    // within MPI_Finalize.
     let code = if launcher.contains("mpirun.openmpi") {
         0
     } else {
@@ -235,8 +235,8 @@ fn mpich_under_slurm_with_pmi2() {
     );
 }
 
-/// The second node's clock is 1000 s ahead: found by the messages within the bound that is stated,
-/// and taken away.
+/// The second node's clock is 1000 s ahead: the messages reveal that within the stated bound, and
+/// the times are corrected.
 fn record_apart(compiler: &str, launcher: &str) {
     let _turn = turn();
     let dir = shared();
@@ -253,7 +253,7 @@ fn record_apart(compiler: &str, launcher: &str) {
     let run = RunReader::open(&dir.path().join("run")).unwrap();
     assert_eq!(run.manifest().nodes[0].alignment, None);
     let alignment = run.manifest().nodes[1].alignment.clone().unwrap();
-    // Two, or the better one where the run was too short for the drift.
+    // Two, or the better one if the run was too short for the drift.
     assert!(!alignment.points.is_empty());
     for point in &alignment.points {
         let off = (point.offset_ns + 1_000_000_000_000).unsigned_abs();
@@ -262,7 +262,7 @@ fn record_apart(compiler: &str, launcher: &str) {
             "{off} ns off: {point:?}"
         );
     }
-    // Nobody leaves an allreduce before all have entered it.
+    // No rank leaves an allreduce before all have entered it.
     let calls: Calls = run.read().unwrap();
     for sequence in 0..ITERATIONS as u32 {
         let of = || {
@@ -290,8 +290,8 @@ fn clocks_that_are_far_apart_are_brought_together_under_mpich() {
     record_apart("mpicc.mpich", "mpirun.mpich -n 4");
 }
 
-/// `idlewave measure` on two nodes whose clocks are 1000 s apart: all ranks' iterations on one
-/// clock, and what they say.
+/// `idlewave measure` on two nodes whose clocks are 1000 s apart: all ranks' iterations are on one
+/// clock, and consistent.
 fn measure_apart(launcher: &str) {
     let _turn = turn();
     let dir = shared();
@@ -324,7 +324,7 @@ fn measure_apart(launcher: &str) {
             "{off} ns off: {point:?}"
         );
     }
-    // Only the first node's kernel is recorded, and nothing is said of the other one's.
+    // Only the first node's kernel is traced, and nothing is claimed about the other one's.
     assert_eq!(second.trace.mode, TraceMode::Off);
     assert!(second.trace.unavailable[0].why.contains("first node only"));
     let losses = manifest.losses.entries();
@@ -338,7 +338,7 @@ fn measure_apart(launcher: &str) {
     check_words(&dir.path().join("run"), &second.host.name);
 }
 
-/// Every iteration of every rank is there, and no rank of the ring goes on before its neighbours
+/// Every iteration of every rank is there, and no rank of the ring continues before its neighbours
 /// have arrived.
 fn check_exchange(run: &RunReader, error: u64) {
     let PhaseKind::Lockstep { iterations, .. } = run.manifest().phases[0].kind else {
@@ -370,7 +370,7 @@ fn check_exchange(run: &RunReader, error: u64) {
     }
 }
 
-/// `explain` and `report` read it, and charge nobody for what delayed ranks of the node that was
+/// `explain` and `report` read it, and charge no source for delays of ranks on the node that was
 /// not traced.
 fn check_words(run: &Path, untraced: &str) {
     for what in ["explain", "report"] {
@@ -386,7 +386,7 @@ fn check_words(run: &Path, untraced: &str) {
             "explain" => words.into_owned(),
             _ => std::fs::read_to_string(run.join("report.html")).unwrap(),
         };
-        // Lines end where they are full.
+        // Long lines wrap.
         let words: Vec<&str> = said.split_whitespace().collect();
         let lower = words.join(" ").to_lowercase();
         assert!(
@@ -403,7 +403,8 @@ fn check_words(run: &Path, untraced: &str) {
     for part in parts.rows() {
         let late = steps.rows().nth(part.step as usize).unwrap();
         let source = &findings.sources[part.finding as usize];
-        // A sender on the first node may have held back the step; then it is that rank's.
+        // A sender on the first node may have delayed the step; then the delay is charged to that
+        // rank.
         if late.rank.get() >= 2 {
             let unnamed = matches!(source.kind, SourceKind::Unexplained | SourceKind::SlowLevel);
             assert!(unnamed, "rank {}: {source:?}", late.rank);
@@ -421,8 +422,8 @@ fn a_measurement_on_nodes_whose_clocks_are_far_apart_is_explained_under_mpich() 
     measure_apart("mpirun.mpich -n 4");
 }
 
-/// At the half of the program kills the process of the second node of which $WHO tells the command
-/// line.
+/// Halfway through the program, kills the process of the second node whose command line contains
+/// $WHO.
 const KILL_AT_HALF: &str = r#"
 # The second node's processes of idlewave with this word.
 named() {
@@ -506,8 +507,8 @@ fn a_node_whose_shim_is_killed_ends_its_program_and_all_that_was_recorded_is_kep
     );
 }
 
-/// At the half of the program kills the front; the launcher goes on, and the second node hands its
-/// bundle over.
+/// Halfway through the program, kills the front; the launcher continues, and the second node hands
+/// over its bundle.
 const KILL_THE_FRONT: &str = r#"
 "$IDLEWAVE" record -o "$DIR/run" --no-report -- mpirun.openmpi -n 4 "$PROGRAM" $N 0 "$DIR" &
 front=$!

@@ -1,5 +1,5 @@
-//! `idlewave simulate stencil`, `collective` and `like`: what they say, what they refuse, and that
-//! it is the same everywhere.
+//! `idlewave simulate stencil`, `collective` and `like`: what they print, what they refuse, and
+//! that the result is the same everywhere.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,8 +21,8 @@ fn json(options: &[&str]) -> Value {
 
 #[test]
 fn rare_noise_of_a_large_ring_costs_what_the_law_says_with_an_interval_and_a_source() {
-    // Struck with probability 0.001 in a step, for a tenth of it: D sqrt(2 q), and a ring is not
-    // infinite.
+    // A strike has probability 0.001 per step and lasts a tenth of it: D sqrt(2 q), and the ring is
+    // finite.
     let options = [
         "stencil",
         "--noise",
@@ -41,7 +41,7 @@ fn rare_noise_of_a_large_ring_costs_what_the_law_says_with_an_interval_and_a_sou
     assert_eq!(point["undisturbed_step_ns"], 100_000.0);
     let amplification = point["amplification"].as_f64().unwrap();
     assert!((amplification - slowdown / 1e-4).abs() < 1e-6 * amplification);
-    // It is the only source: without it nothing is left.
+    // It is the only source: without it there is no noise.
     assert_eq!(point["without"][0]["slowdown"]["value"], 0.0);
     let path = &seen["critical_path"];
     let share = |of: &Value| of["value"].as_f64().unwrap();
@@ -113,8 +113,8 @@ fn the_text_fits_eighty_columns_and_says_what_to_do_next() {
 
 #[test]
 fn by_exposure_regular_noise_meets_computations_that_the_wall_clock_keeps_out_of_its_way() {
-    // At random moments every 2 ms: by the wall clock it meets one of two steps of 1 ms or the
-    // pause between them, on and on.
+    // At random times every 2 ms: by the wall clock it keeps hitting one of two steps of 1 ms, or
+    // the pause between them.
     let options = [
         "stencil",
         "--noise",
@@ -129,7 +129,7 @@ fn by_exposure_regular_noise_meets_computations_that_the_wall_clock_keeps_out_of
         let seen = json(&[&options[..], &steps[..], more].concat());
         seen["points"][0]["slowdown"]["value"].as_f64().unwrap()
     };
-    // 10 us in 2 ms of computation, which are 20 steps.
+    // 10 us in 2 ms of computation, that is 20 steps.
     let exposed = slowdown(&["--exposure"]);
     assert!((exposed - 0.01 / 20.0).abs() < 2e-5, "{exposed}");
     let wall = slowdown(&[]);
@@ -224,7 +224,7 @@ fn a_quiet_cpu_takes_the_daemons_and_leaves_the_tick() {
         .map(|w| w["source"].as_str().unwrap())
         .collect();
     assert_eq!(without[0], "task:*");
-    // What is wrong with a file is said with its line.
+    // Errors in a file are reported with their line.
     fs::write(file, text.replace("rate_per_s", "rate")).unwrap();
     let [what, next] = simulate(&["stencil", "--noise", file]).failed(5);
     assert!(what.contains(file) && what.contains("line 6"), "{what}");
@@ -269,13 +269,13 @@ fn what_cannot_be_is_refused_with_what_can() {
                 "never",
             ],
             "noise by exposure",
-            "leave out -o",
+            "omit -o",
         ),
-        (&["stencil", "--cosched"], "not there", "--noise"),
+        (&["stencil", "--cosched"], "none was given", "--noise"),
         (
             &["stencil", "--ranks", "1e4", "-o", "never"],
             "too many for a run bundle",
-            "leave out -o",
+            "omit -o",
         ),
         (
             &["stencil", "--ranks", "100", "--delay", "100,0,1ms"],
@@ -403,13 +403,13 @@ fn of_runs_on_several_numbers_of_ranks_the_one_with_the_fewest_predicts_the_othe
     assert_eq!(scaling[0]["of"], many.as_str());
     assert_eq!(scaling[0]["by"], few.as_str());
     assert_eq!(scaling[0]["measured_step_ns"], runs[0]["measured_step_ns"]);
-    // Both were made by the same noise, of which 1,500 steps on eight ranks show 250 ms.
+    // Both come from the same noise, of which 1,500 steps on eight ranks show 250 ms.
     let error = scaling[0]["error"].as_f64().unwrap();
     assert!(error.abs() < 0.03, "{error}");
     let text = simulate(&["like", &many, &few]);
     text.succeeded();
     for line in [
-        "SCALING, by the work",
+        "SCALING, from the work",
         "many: NEIGHBOUR EXCHANGE, 24 RANKS\n",
         "few: neighbour",
     ] {
@@ -459,8 +459,8 @@ fn the_sources_of_the_critical_path_are_left_out_and_not_those_that_take_most() 
 
 #[test]
 fn ranks_are_averaged_once_they_are_as_disturbed_as_they_will_be() {
-    // A slow rank has to slow down the other half of 1,000 before noise hits it alone: 0.5 % of it,
-    // and not of all.
+    // The slow rank first has to delay all 1,000 ranks, half of them on each side. From then on
+    // only its own noise counts: 0.5 %, not that of all ranks.
     let options = [
         "stencil",
         "--noise",
@@ -475,7 +475,7 @@ fn ranks_are_averaged_once_they_are_as_disturbed_as_they_will_be() {
     let slowdown = settled["slowdown"]["value"].as_f64().unwrap();
     assert!((0.0045..0.0065).contains(&slowdown), "{settled}");
     assert_eq!(settled["still_rises"], false, "{settled}");
-    // Who asks for less gets it, with a mark.
+    // A request for fewer replications is met, with a mark.
     let early = ["--warm-up", "0", "--steps", "400"];
     let rising = point(&early);
     assert_eq!(rising["warm_up"], 0);

@@ -1,5 +1,5 @@
-//! idlewave in a PID namespace, as in most containers: the kernel's trace numbers threads as the
-//! whole machine does, /proc and system calls as the namespace does.
+//! idlewave in a PID namespace, as in most containers: the kernel trace uses the machine's thread
+//! numbers, /proc and system calls those of the namespace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A command as the first process of a PID namespace with a /proc of its own; `None` with the
-/// reason printed.
+/// A command as the first process of a PID namespace with its own /proc; `None`, with the reason
+/// printed, if not possible.
 fn inside(command: &Command) -> Option<Command> {
     inside_with(&["--mount-proc"], command)
 }
@@ -52,7 +52,7 @@ fn inside_with(options: &[&str], command: &Command) -> Option<Command> {
     None
 }
 
-/// The bundle, if it has a trace of the kernel.
+/// The bundle, if it has a kernel trace.
 fn traced(run: &Path) -> Option<RunReader> {
     let reader = RunReader::open(run).unwrap();
     let mode = reader.manifest().nodes[0].trace.mode;
@@ -63,7 +63,7 @@ fn traced(run: &Path) -> Option<RunReader> {
     Some(reader)
 }
 
-/// Asserts that the threads of all ranks are those of the trace.
+/// Asserts that the threads of all ranks are those in the trace.
 #[track_caller]
 fn ranks_are_seen(reader: &RunReader) {
     let tasks = reader.read::<Tasks>().unwrap();
@@ -97,7 +97,7 @@ fn a_study_in_a_pid_namespace_names_who_took_the_cpu() {
     ranks_are_seen(&reader);
     let findings = reader.findings().unwrap().unwrap();
     let knave = findings.sources.iter().find(|s| s.name == "knave");
-    // One of its stretches at least.
+    // At least one of its stretches.
     let stolen = knave.map_or(0, |source| source.stolen.get());
     assert!(stolen > 10_000_000, "{stolen} ns of knave");
 }
@@ -116,7 +116,7 @@ fn compiled(source: &str, dir: &Path) -> Option<(Installation, PathBuf)> {
     }
 }
 
-/// `mpirun -n 2` with the words before the program.
+/// `mpirun -n 2` with these words before the program.
 fn launcher(mpi: &Installation, command: &mut Command) {
     mpi.prepare(command);
     command.env("OMPI_MCA_mpi_yield_when_idle", "1");
@@ -132,7 +132,7 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
     };
     let mut bare = Command::new("true");
     let Some(_) = inside(&bare) else { return };
-    // The recorder and the ranks in one.
+    // The recorder and the ranks in one namespace.
     let path = dir.path().join("inside");
     let mut command = idlewave();
     command
@@ -147,7 +147,7 @@ fn ranks_in_a_pid_namespace_are_those_of_the_trace_wherever_the_recorder_is() {
         assert_eq!(reader.manifest().ranks.len(), 2);
         ranks_are_seen(&reader);
     }
-    // The ranks alone.
+    // Only the ranks.
     let path = dir.path().join("outside");
     bare = idlewave();
     bare.args(["record", "--no-report", "-o"]).arg(&path);
@@ -196,8 +196,7 @@ fn a_deadlock_in_a_pid_namespace_is_seen_and_ended() {
     assert_eq!(done.code, Some(6), "{done:?}");
 }
 
-/// Commands that need to know the processes of the machine, each of which would leave something at
-/// `path`.
+/// Commands that need the machine's processes, each of which would leave something at `path`.
 fn all_that_look(path: &Path) -> Vec<Command> {
     let path = path.to_str().unwrap();
     let words = [
@@ -281,7 +280,7 @@ fn a_watch_in_a_pid_namespace_leaves_living_ones_elsewhere_alone() {
     assert!(!directory.exists());
 }
 
-/// A service and two gangs that need all CPUs each, all in one: they are switched.
+/// A service and two gangs that each need all CPUs, all in one namespace: they are switched.
 #[test]
 fn gangs_in_a_pid_namespace_are_switched() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `idlewave place`: table, JSON and files say the same, and what cannot be is refused with the
-//! next step.
+//! `idlewave place`: table, JSON and files agree, and impossible requests are refused with the next
+//! step.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// 27 ranks in a cube on 9 nodes of 8 cores: uneven, and with a better order than blocks.
+/// 27 ranks in a cube on 9 nodes of 8 cores: uneven, and better ordered otherwise than in blocks.
 const CUBE: &str = "--pattern halo -n 27 --nodes 9 --cores 8";
-/// Two leaves of four nodes below one switch, a gigabyte per second everywhere.
+/// Two leaf switches of four nodes each below one switch, a gigabyte per second everywhere.
 const TREE: &str = r#"
 kind = "fat-tree"
 nodes_per_leaf = 4
@@ -53,7 +53,7 @@ fn seconds(row: &Value) -> f64 {
     row["seconds"]["value"].as_f64().unwrap()
 }
 
-/// The node of each rank of the placement to take.
+/// The node of each rank in the recommended placement.
 fn nodes_of_ranks(answer: &Value) -> Vec<String> {
     let ranks = answer["ranks"].as_array().unwrap();
     let node = |rank: &Value| rank["node"].as_str().unwrap().to_owned();
@@ -65,7 +65,7 @@ fn entries(dir: &Path) -> BTreeSet<String> {
     names.map(|n| n.into_string().unwrap()).collect()
 }
 
-/// What every answer must be, whatever was asked.
+/// What holds for every answer.
 #[track_caller]
 fn sound(answer: &Value, ranks: usize) {
     let rows = answer["rows"].as_array().unwrap();
@@ -170,9 +170,8 @@ fn files_are_those_of_the_answer() {
     let at = nodes_of_ranks(&answer);
     let hosts: Vec<String> = read("slurm_hostfile").lines().map(str::to_owned).collect();
     assert_eq!(hosts, at);
-    // Nobody gave the names of the nodes; which form has comments is in the manuals of their
-    // readers.
-    let remark = "# nodes are called n1 to n9: put the names of yours in their place";
+    // The node names are invented; the manuals of their readers tell which formats have comments.
+    let remark = "# nodes are called n1 to n9: replace them with your node names";
     for (name, line) in [
         ("rankfile", 0),
         ("hostfile", 0),
@@ -201,7 +200,7 @@ fn files_are_those_of_the_answer() {
     assert_eq!(slots, 27);
     let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
     assert!(page.contains("27 ranks"));
-    // Nothing is written over, and nothing is left of what could not be.
+    // Nothing is overwritten, and a failed write leaves nothing behind.
     for options in ["-o placed", "--html page.html", "-o page.html"] {
         let [what, next] = place(&dir, &format!("{CUBE} {options}")).failed(4);
         assert!(what.ends_with("it already exists"), "{what}");
@@ -224,7 +223,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn a_schedule_is_placed_where_its_messages_stay_on_nodes() {
     let dir = directory();
-    // 0 and 2 talk, 1 and 3 talk.
+    // 0 and 2 communicate, and so do 1 and 3.
     let mut text = "num_ranks 4\n".to_owned();
     for (rank, peer) in [(0, 2), (1, 3)] {
         text += &format!("rank {rank} {{\nl1: send 100000000b to {peer} tag 1\n}}\n");
@@ -238,8 +237,8 @@ fn a_schedule_is_placed_where_its_messages_stay_on_nodes() {
     let at = nodes_of_ranks(&answer);
     assert_eq!((&at[0], &at[1]), (&at[2], &at[3]), "{at:?}");
     assert_ne!(at[0], at[1]);
-    // In the order of ranks all messages go through the adapters: two of 0.1 GB at 1.25 GB/s.
-    // Within a node each has 4 GB/s.
+    // In rank order all messages go through the adapters: two of 0.1 GB at 1.25 GB/s.
+    // Within a node each gets 4 GB/s.
     let times: Vec<f64> = answer["rows"]
         .as_array()
         .unwrap()
@@ -261,7 +260,7 @@ fn a_schedule_is_placed_where_its_messages_stay_on_nodes() {
         "{what}"
     );
     let [what, _] = place(&dir, "--goal pairs.goal -n 4 --nodes 2 --cores 2").failed(2);
-    assert!(what.contains("its own number"), "{what}");
+    assert!(what.contains("a fixed number"), "{what}");
 }
 
 #[test]
@@ -313,7 +312,7 @@ fn what_others_send_on_a_link_moves_the_job() {
 fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
     let dir = directory();
     written(&dir, "tree.toml", TREE);
-    // On one node everything would stay in its memory: the fastest.
+    // On one node everything would stay in its memory: the fastest placement.
     let options = "--topology tree.toml --pattern alltoall -n 4 --bytes 1MiB --work 1us";
     let all = json(&dir, options);
     let taken = |answer: &Value| {
@@ -333,7 +332,7 @@ fn ranks_that_do_not_fit_into_memory_are_marked_and_not_taken() {
     }
     let shown = place(&dir, &options).stdout;
     assert!(shown.contains("\n!   4 ") && shown.contains("! does not fit into memory"));
-    // What does not fit is no advice to save nodes, and no default.
+    // A placement that does not fit is neither advice to save nodes nor the default.
     assert!(!shown.contains("4 per node on 1 node"), "{shown}");
     let unknown = place(&dir, &format!("{CUBE} --memory-per-rank 1GiB")).stdout;
     assert!(
@@ -350,15 +349,16 @@ fn a_thousand_nodes_are_placed() {
     let options = "--pattern halo -n 2048 --nodes 1024 --cores 4 --per-node 2,4 --steps 1";
     let answer = json(&dir, options);
     sound(&answer, 2_048);
-    // Of so many messages those that end shortly after each other end together, which is said.
+    // With so many messages, those that end shortly after each other end together, which the output
+    // says.
     let assumed = answer["assumed"].to_string();
     assert!(
-        assumed.contains("less than 1 % left end early with others"),
+        assumed.contains("less than 1 % left end early, together with others"),
         "{assumed}"
     );
 }
 
-/// What a calibration would write that measured these points.
+/// What a calibration that measured these points would write.
 fn samples(points: &str) -> String {
     format!(
         r#"{{"idlewave": "0", "fabric": "test", "nodes": ["n1"], "ranks_per_node": 2, "cpus_per_node": 2,
@@ -406,7 +406,7 @@ fn nonsense_is_refused_with_the_next_step() {
         assert!(next.contains("[[load]]"), "{next}");
     }
     for (name, samples, expected) in [
-        ("list", "[]".to_owned(), "no samples of a calibration"),
+        ("list", "[]".to_owned(), "no calibration samples"),
         ("empty", samples(""), "no two ranks exchanged"),
         (
             "negative",
@@ -430,7 +430,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "--pattern bcast -n 4 --nodes 4 --cores 4 --dims 2",
             2,
             "only halo",
-            "leave out --dims",
+            "omit --dims",
         ),
         (
             "--pattern halo -n 4 --nodes 4 --cores 4 --network words",
@@ -460,7 +460,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "topology tree.toml --name moon",
             2,
             "--name moon",
-            "leave out --name",
+            "omit --name",
         ),
         ("", 2, "no program", "--pattern"),
         ("--pattern halo -n 4", 2, "no network", "--topology"),
@@ -473,7 +473,7 @@ fn nonsense_is_refused_with_the_next_step() {
         (
             "--pattern halo -n 4 --nodes 4",
             2,
-            "how many cores",
+            "number of cores",
             "--cores",
         ),
         (
@@ -509,7 +509,7 @@ fn nonsense_is_refused_with_the_next_step() {
         (
             "--pattern halo -n 4 --nodes 4 --cores 4 --html x -o x",
             2,
-            "one place",
+            "the same path",
             "different",
         ),
         (
@@ -582,7 +582,7 @@ fn nonsense_is_refused_with_the_next_step() {
             "--pattern halo -n 2 --topology parts.toml",
             2,
             "2 disconnected parts",
-            "switches that join",
+            "switches that connect",
         ),
         (
             "--pattern halo -n 4 --topology tree.toml --goal text",
@@ -668,7 +668,7 @@ fn ranks_go_to_nodes_of_the_batch_system_and_to_those_that_are_asked_for() {
         said.contains("missing from the list of nodes: login01"),
         "{said}"
     );
-    // The fabric alone does not say it.
+    // The fabric alone does not tell them apart.
     let (nodes, said) = used("--cores 4 --per-node 1");
     assert!(
         nodes.contains("login01") && said.contains("named differently"),
@@ -678,7 +678,7 @@ fn ranks_go_to_nodes_of_the_batch_system_and_to_those_that_are_asked_for() {
     assert_eq!(nodes, "node01,node03");
     let (nodes, said) = used("--topology nodes --per-node 4 --only node03");
     assert_eq!(nodes, "node03");
-    assert!(said.contains("--only takes 1 node"), "{said}");
+    assert!(said.contains("--only uses 1 node"), "{said}");
     let ended = place(
         &dir,
         "--pattern halo -n 4 --topology fabric --cores 4 --exclude logni01",
@@ -691,8 +691,7 @@ fn ranks_go_to_nodes_of_the_batch_system_and_to_those_that_are_asked_for() {
 #[test]
 fn a_given_mapping_is_predicted_beside_the_default_and_the_advice() {
     let dir = directory();
-    // Partners are far apart in the order of ranks: cyclic order keeps them on one node, blocks do
-    // not.
+    // Partners are far apart in rank order: cyclic order keeps them on one node, blocks do not.
     let goal: String = (0..4)
         .map(|r| {
             let other = (r + 2) % 4;
@@ -702,7 +701,7 @@ fn a_given_mapping_is_predicted_beside_the_default_and_the_advice() {
     let program = format!("num_ranks 4\n{goal}");
     written(&dir, "app.goal", &program);
     let options = "--goal app.goal --nodes 2 --cores 2 --per-node 2";
-    // What `-o` writes is evaluated as what was advised.
+    // The files of `-o` are evaluated like the advice.
     place(&dir, &format!("{options} -o placed")).succeeded();
     for (mapping, over_best, over_default) in [
         ("placed/rankfile", "same", "faster"),
@@ -782,7 +781,7 @@ fn memory_without_a_unit_is_refused_with_what_to_write() {
 fn many_loads_of_other_jobs_are_read_in_linear_time() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("load.toml");
-    // With a look from the first line on for each of them it would take hours.
+    // Searching from the first line for each of them would take hours.
     let loads = "[[load]]\nfrom = \"n1\"\nto = \"n2\"\nrate = \"1 MB/s\"\n".repeat(100_000);
     fs::write(&file, &loads).unwrap();
     let program = [

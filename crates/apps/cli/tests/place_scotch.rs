@@ -1,5 +1,5 @@
-//! `idlewave place --scotch`: what Scotch's gmap answers is judged as other orders are, and
-//! whatever it does instead is told in one line, with nothing left behind.
+//! `idlewave place --scotch`: orders from Scotch's gmap are judged like others, and any failure of
+//! it is reported in one line, with nothing left behind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,8 +33,7 @@ fn fake() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/gmap")
 }
 
-/// The command with the program that stands in for gmap, and with a directory for temporary files
-/// of its own.
+/// The command with the program that replaces gmap, and with its own directory for temporary files.
 fn with_fake(dir: &TempDir, what: &str, options: &[&str]) -> Command {
     let mut command = idlewave();
     let temporary = dir.path().join("tmp");
@@ -50,7 +49,7 @@ fn with_fake(dir: &TempDir, what: &str, options: &[&str]) -> Command {
     command
 }
 
-/// Lines that the stand-in wrote of itself: process, arguments, threads.
+/// Lines that the replacement wrote about itself: process, arguments, threads.
 fn log(dir: &TempDir) -> Vec<String> {
     let log = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
     log.lines().map(str::to_owned).collect()
@@ -63,7 +62,7 @@ fn nothing_left(dir: &TempDir) {
     assert!(left.is_empty(), "{left:?}");
     for line in log(dir) {
         let pid = line.split_whitespace().next().unwrap();
-        // A number may be another process's by now.
+        // The PID may be another process's by now.
         let own = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
         assert!(!own.contains(&*dir.path().to_string_lossy()), "{line}");
     }
@@ -91,7 +90,7 @@ fn orders_of_another_program_stand_beside_the_searchs_own() {
     for line in &log {
         assert!(line.contains(" /dev/null -b0 threads=1"), "{line}");
     }
-    // Where nodes are even it is the cyclic order, which the search has itself.
+    // On even nodes it is the cyclic order, which the search also has.
     assert_eq!(by_scotch(&answer).len(), 1, "{answer}");
     let plain = json(&run(idlewave().arg("place").args(CUBE)));
     let rows = |answer: &Value| answer["rows"].as_array().unwrap().len();
@@ -129,7 +128,7 @@ fn what_is_no_order_of_ranks_is_told_in_one_line() {
         let [failure, next] = run(&mut with_fake(&dir, what, &[])).failed(3);
         assert!(failure.contains(said), "{what}: {failure}");
         assert!(failure.contains("programs/gmap"), "{what}: {failure}");
-        assert!(next.contains("leave out --scotch"), "{what}: {next}");
+        assert!(next.contains("omit --scotch"), "{what}: {next}");
         nothing_left(&dir);
     }
 }
@@ -142,7 +141,7 @@ fn a_program_that_hangs_is_killed_after_the_limit() {
     let [failure, next] = ended.failed(3);
     assert!(failure.contains("it takes longer than 300"), "{failure}");
     assert!(next.contains("--scotch-limit"), "{next}");
-    // Far from the five minutes that it sleeps.
+    // Far below the five minutes that it sleeps.
     assert!(begin.elapsed() < Duration::from_secs(60));
     assert!(!log(&dir).is_empty());
     nothing_left(&dir);
@@ -183,7 +182,7 @@ fn a_program_that_is_not_there_is_told_with_its_package() {
         assert!(failure.contains("gmap"), "{failure}");
         assert!(next.contains("apt install scotch"), "{next}");
     }
-    // A file that is there and may not be executed is another matter, and not looked for by name.
+    // An existing file that is not executable is a different error: it is not searched for by name.
     let file = dir.path().join("gmap");
     fs::write(&file, "no program").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
@@ -192,7 +191,7 @@ fn a_program_that_is_not_there_is_told_with_its_package() {
     let [_, next] = place("--scotch").failed(3);
     assert!(next.contains("apt install scotch"), "{next}");
     place("--scotch-limit=1s").failed(2);
-    // Where no temporary file can be is told before anything runs.
+    // A missing directory for temporary files is reported before anything runs.
     let mut command = with_fake(&dir, "deal", &[]);
     let [failure, next] = run(command.env("TMPDIR", "/nowhere")).failed(4);
     assert!(
@@ -201,7 +200,7 @@ fn a_program_that_is_not_there_is_told_with_its_package() {
     );
 }
 
-/// 128 ranks, each with messages to four others that a fixed generator draws.
+/// 128 ranks, each with messages to four others drawn by a fixed generator.
 fn random_program() -> String {
     let mut state = 1_u64;
     let mut draw = || {
@@ -246,7 +245,7 @@ fn the_real_gmap_is_asked_and_answers_the_same_each_time() {
     let first = place(&["--json"]);
     let answer = json(&first);
     assert_eq!(first.stdout, place(&["--json"]).stdout);
-    // No other order of a random graph is the same as Scotch's.
+    // For a random graph, no other order equals Scotch's.
     let rows = by_scotch(&answer);
     let of: Vec<&Value> = rows.iter().map(|row| &row["ranks_per_node"]).collect();
     assert!(
@@ -256,7 +255,7 @@ fn the_real_gmap_is_asked_and_answers_the_same_each_time() {
     for row in rows {
         assert!(row["ranks_per_node"].as_u64() <= Some(11), "{row}");
     }
-    // Table, JSON and page say alike whose order is taken.
+    // Table, JSON and page agree on whose order is used.
     let best = &answer["rows"][answer["best"].as_u64().unwrap() as usize];
     let taken = by_scotch(&answer).contains(&best);
     let said = match taken {

@@ -30,7 +30,7 @@ fn directory() -> TempDir {
 #[track_caller]
 fn fits(text: &str) {
     for line in text.lines() {
-        // A path alone may be longer.
+        // Only a path may be longer.
         assert!(line.chars().count() <= 80 || line.contains('/'), "{line}");
     }
 }
@@ -72,13 +72,13 @@ fn a_network_becomes_slurms_tree_in_a_new_file() {
         text.contains("# ib-spine1 replaces ib-spine[1-2]\n"),
         "{text}"
     );
-    // What is there already is not written over.
+    // Existing files are not overwritten.
     let [what, next] = place(&dir, &files, &["--topology-conf"]).failed(4);
     assert_eq!(what, "write topology.conf: it already exists");
     assert!(next.contains("-o"), "{next}");
     let printed = place(&dir, &files, &["--topology-conf", "-o", "-"]);
     assert_eq!(printed.stdout, text);
-    // And it is read again.
+    // It can be read again.
     place(&dir, &[written], &[]).succeeded();
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
 }
@@ -169,7 +169,7 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
         what.ends_with("line 2: a is above b is above c is above a, which is a cycle"),
         "{what}"
     );
-    // Names of others may hold anything, and a terminal obeys some of it.
+    // Names from outside may contain anything, including terminal control characters.
     let odd = file("c", "SwitchName=a Switches=b\u{1b}c\n");
     let [what, _] = place(&dir, &[odd], &[]).failed(5);
     assert!(what.contains("the child b\\u001bc, which"), "{what}");
@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_named_with_the_next_step() {
     assert!(what.contains("n[001-007],login1"), "{what}");
     assert!(next.contains("of one cluster"), "{next}");
     let [what, _] = place(&dir, &other, &["-o", "-", "--json"]).failed(2);
-    assert!(what.contains("at a time"), "{what}");
+    assert!(what.contains("both the topology"), "{what}");
     let directory = [dir.path().to_owned()];
     place(&dir, &directory, &[]).failed(4);
 }

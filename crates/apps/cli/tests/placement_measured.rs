@@ -1,7 +1,7 @@
 //! The model of a shared network against nodes with slow links: the curve over simultaneous pairs,
 //! and the order of the numbers of ranks per node for a sort and for a halo exchange. The nodes are
-//! namespaces of this machine (tests/nodes/README.md), which takes turns with others: each claim
-//! has some attempts, and what each of them saw is told.
+//! namespaces of this machine (tests/nodes/README.md), which is shared with others: each claim gets
+//! several attempts, and each attempt's results are printed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,8 +15,8 @@ use std::process::Output;
 
 const ATTEMPTS: usize = 4;
 
-/// Runs `idlewave place` on all ranks of so many nodes; `None`, with the reason printed, where
-/// there can be none.
+/// Runs `idlewave place` on all ranks of this many nodes; `None`, with the reason printed, if they
+/// are not available.
 fn on_nodes(nodes: u32, slots: u32, arguments: &str) -> Option<Output> {
     let ranks = nodes * slots;
     let script = format!(
@@ -32,8 +32,8 @@ fn parsed(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Of all pairs together, one way between nodes, with the longest messages there are: number of
-/// pairs, measured bytes per second.
+/// For all pairs together, one way between nodes, with the longest messages: number of pairs,
+/// measured bytes per second.
 fn curve(found: &Value) -> Vec<(u64, f64)> {
     let points = found["calibration"]["points"].as_array().unwrap();
     let mut streams = Vec::new();
@@ -75,7 +75,7 @@ fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
         let curve = curve(&found);
         let pairs: Vec<u64> = curve.iter().map(|c| c.0).collect();
         assert_eq!(pairs, [1, 2, 3, 4]);
-        // One pair fills the link, so that each of k gets a kth: the model's total does not depend
+        // One pair fills the link, so each of k pairs gets a kth: the model's total does not depend
         // on k.
         let off: Vec<f64> = curve
             .iter()
@@ -85,8 +85,8 @@ fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
             "pairs: adapter {adapter:.0} B/s, totals off by {off:.3?}"
         ));
         if off.iter().all(|off| off.abs() < 0.1) {
-            // These nodes compute on the same CPUs, whatever the number of ranks on each: its
-            // slow-down is no matter of a node.
+            // These nodes compute on the same CPUs, whatever the number of ranks on each: the
+            // slow-down does not depend on the node.
             let text = std::fs::read_to_string(&file).unwrap();
             let (kept, _) = text.split_once("[[slow_down]]").unwrap_or((&text, ""));
             std::fs::write(&network, kept).unwrap();

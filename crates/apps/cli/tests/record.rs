@@ -1,5 +1,5 @@
-//! `idlewave record` of real programs: what is in the tables, and what remains when something goes
-//! wrong.
+//! `idlewave record` of real programs: what the tables contain, and what remains when something
+//! goes wrong.
 
 #![allow(clippy::unwrap_used)]
 
@@ -133,7 +133,7 @@ fn assert_clean(pid: u32) {
     assert_eq!(instances_of(pid), [] as [PathBuf; 0]);
 }
 
-/// Runs a recording; what it left behind is checked.
+/// Runs a recording; checks that nothing is left behind.
 fn ended(command: &mut Command) -> Ended {
     let child = command
         .stdin(Stdio::null())
@@ -303,7 +303,7 @@ fn a_fortran_program_is_recorded_as_one_in_c() {
 
 #[test]
 fn a_program_that_ends_badly_leaves_what_was_recorded_and_its_exit_code() {
-    // Mostly the launchers' own waiting, which two of different kinds do side by side.
+    // Mostly the launchers' own waiting, which two different launchers do concurrently.
     let (open, others): (Vec<_>, Vec<_>) = with_compilers()
         .into_iter()
         .partition(|mpi| mpi.name.starts_with("openmpi"));
@@ -340,7 +340,7 @@ fn ends_badly(mpi: &Installation, how: &str) {
         .args(["1", how]);
     let expected = run(&mut bare).code;
     let done = ended(&mut record(mpi, &path, &known(mpi), &["300", how]));
-    // Which of several failing ranks a launcher notices first is chance, and with it its code.
+    // Which of several failing ranks a launcher notices first is chance, and so is its exit code.
     match how {
         "code" => assert_eq!(done.code, expected, "{} {how}: {done:?}", mpi.name),
         _ => assert!(done.code > Some(0), "{} {how}: {done:?}", mpi.name),
@@ -452,7 +452,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Whether all ranks have done all but sleep.
+/// Whether all ranks have finished everything but sleeping.
 fn all_sleep(dir: &Path) -> bool {
     (0..RANKS).all(|rank| dir.join(format!("sleeps.{rank}")).exists())
 }
@@ -484,7 +484,7 @@ fn a_signal_is_passed_on_and_the_run_says_so() {
         signal(pid);
         let done = wait(child);
         assert_clean(pid);
-        // What a launcher makes of it is its own affair.
+        // The launcher's exit code is its own affair.
         let run = open(&path);
         assert_eq!(
             run.manifest().incomplete,
@@ -568,7 +568,7 @@ fn a_recorder_that_was_killed_leaves_a_run_that_is_made_whole() {
             );
         }
         assert!(!path.join("spill").exists() && !path.join("rings").exists());
-        // The kernel's trace goes with the next recording.
+        // The next recording removes the kernel trace.
         ended(
             idlewave()
                 .args(["record", "--no-report", "-o"])
@@ -637,9 +637,9 @@ fn a_ring_that_is_half_full_calls_the_recorder() {
     let program = dir.path().join("allreduce");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/bench/allreduce.c");
     mpi.compile_c(&source, &program).unwrap();
-    // A record per 100 us fills the ring in half the time that passes between two looks of the
-    // recorder: if it were not called, every run would lose records. A busy machine may keep it
-    // from its CPU for longer than half a ring lasts.
+    // A record per 100 us fills the ring in half the time between two looks of the recorder: if it
+    // were not called, every run would lose records. A busy machine may keep it from its CPU for
+    // longer than half a ring lasts.
     let lossless = (0..5).any(|n| {
         let path = dir.path().join(format!("run{n}"));
         let mut command = record(&mpi, &path, &program, &["8000", "100"]);
@@ -647,7 +647,7 @@ fn a_ring_that_is_half_full_calls_the_recorder() {
         let run = open(&path);
         let losses = words(&run.manifest().losses);
         println!("{losses}");
-        // 200 are of its warm-up.
+        // 200 belong to its warm-up.
         !losses.contains("no room") && of(&calls(&run), 0, "MPI_Allreduce") == 8_200
     });
     assert!(lossless);
@@ -679,7 +679,7 @@ fn a_disk_that_fills_up_does_not_disturb_the_program() {
     done.succeeded();
     assert_eq!(done.stdout.matches("out of rank").count(), 2, "{done:?}");
     assert!(
-        done.stderr.contains("the recording is not complete"),
+        done.stderr.contains("the recording is incomplete"),
         "{done:?}"
     );
     assert!(done.stderr.contains("No space left"), "{done:?}");
@@ -687,7 +687,7 @@ fn a_disk_that_fills_up_does_not_disturb_the_program() {
         done.stderr.contains("next step: free some space"),
         "{done:?}"
     );
-    // Elsewhere there is room. On a busy machine the recorder may find so much in the ring of one
+    // There is space elsewhere. On a busy machine the recorder may find so much in the ring of one
     // rank that it fills the disk.
     let explained = common::again("explain", &saved);
     explained.succeeded();

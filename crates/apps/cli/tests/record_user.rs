@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-/// The user without rights.
+/// The unprivileged user.
 const NOBODY: u32 = 65534;
 
 fn all_files(directory: &Path, found: &mut Vec<(std::path::PathBuf, u32)>) {
@@ -64,7 +64,7 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     assert!(said[4].ends_with("\t0000000000000000"), "{done:?}");
     let others: Vec<_> = found.iter().filter(|(_, user)| *user != NOBODY).collect();
     assert!(found.len() > 5 && others.is_empty(), "{others:?}");
-    // What root alone may see was seen.
+    // Data that only root may see was recorded.
     let manifest = fs::read_to_string(dir.path().join("own/run.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     let (reference, _) = record("root", true, &["--no-report"], &["true"]);
@@ -73,7 +73,7 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     let root: serde_json::Value = serde_json::from_str(&root).unwrap();
     let mode = |of: &serde_json::Value| of["nodes"][0]["trace"]["mode"].clone();
     assert_eq!(mode(&manifest), mode(&root));
-    // And its user can explain it again.
+    // The user can explain it again.
     let mut explain = idlewave();
     explain.arg("explain").arg(dir.path().join("own"));
     run(explain.uid(NOBODY).gid(NOBODY)).succeeded();
@@ -89,7 +89,8 @@ fn under_sudo_the_program_and_the_recording_are_the_users_and_the_kernel_is_trac
     let [what, _] = done.failed(2);
     assert!(what.contains("there is no such user"), "{what}");
     assert!(!dir.path().join("no").exists());
-    // Open MPI refuses root: the launcher and what stands before the ranks are the user's as well.
+    // Open MPI refuses to run as root: the launcher and everything before the ranks run as the user
+    // too.
     let Some(mpi) = installation("openmpi4") else {
         return;
     };

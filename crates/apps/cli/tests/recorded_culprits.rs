@@ -20,10 +20,10 @@ use std::process::{Command, Output};
 const CULPRIT: &str = "culprit-mpi";
 const PERIOD_US: u32 = 50_000;
 const CULPRIT_SECONDS: u32 = 6;
-/// By how much a rank must arrive after the others for its iteration to count as late by the
-/// culprit.
+/// How much later than the others a rank must arrive for its iteration to count as late because of
+/// the culprit.
 const LATE_NS: u64 = 500_000;
-/// A host may pause the machine in any of them.
+/// The host may pause the machine in any of them.
 const ATTEMPTS: usize = 3;
 const ITERATIONS_NEEDED: usize = 20;
 
@@ -41,37 +41,37 @@ fn account(prefix: &Path, rank: u32) -> Account {
         .collect()
 }
 
-/// What is run and where.
+/// What to run, and where.
 struct Case<'a> {
     title: String,
     /// CPU of every rank.
     cpus: &'a [Cpu],
-    /// Where the culprit is.
+    /// The culprit's CPU.
     struck: Cpu,
     length_us: u32,
     iterations: u32,
-    /// Runs `idlewave record` with these options (bundle, own accounts) to its end.
+    /// Runs `idlewave record` with these options (bundle, own accounts) to completion.
     run: &'a dyn Fn(&Path, &Path) -> Output,
 }
 
-/// What came of one recorded run.
+/// The results of one recorded run.
 #[derive(Default)]
 struct Outcome {
-    /// That were late because of the culprit.
+    /// Iterations that were late because of the culprit.
     iterations: usize,
-    /// Waits in them and the next ones, all ranks on other CPUs together.
+    /// Waits in them and the next ones, of all ranks on other CPUs together.
     waited: u64,
-    /// What of it is the culprit's doing by its own clock.
+    /// The part caused by the culprit, by its own clock.
     expected: u64,
-    /// Part of it charged to the culprit, on a rank that it struck.
+    /// The part of that charged to the culprit, on a rank that it struck.
     charged: u64,
-    /// Part of that which came through another rank.
+    /// The part of that which came through another rank.
     travelled: u64,
     /// Iterations in which it is charged with at least nine tenths of that.
     fully: usize,
 }
 
-/// Waits with what of each is charged to the culprit where it struck, by waiting rank.
+/// Waits by waiting rank, with the part of each that is charged to the culprit where it struck.
 struct Waiting(Vec<Vec<(u64, u64, u64, bool)>>);
 
 impl Waiting {
@@ -137,7 +137,7 @@ fn record(case: &Case<'_>, dir: &Path) -> Outcome {
         let ran = overlap(&done.runs, &(case.struck, begin, arrival));
         let (mut waited, mut charged, mut expected) = (0, 0, 0);
         for rank in on(false) {
-            // On a ring the delay reaches those who are not neighbours one iteration later.
+            // On a ring the delay reaches ranks that are not neighbours one iteration later.
             let (from, to) = (accounts[rank][i][1], accounts[rank][i + 1][2]);
             let own = waiting.0[rank].iter().filter(|w| w.0 < to && w.1 > from);
             let mut rank_waited = 0;
@@ -223,7 +223,7 @@ fn on_one_node(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     });
 }
 
-/// Ranks on two nodes, each node with a CPU of its own, the culprit on the second.
+/// Ranks on two nodes, each node with its own CPU, the culprit on the second.
 fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
     // Ranks of MPICH that share a CPU keep it until the kernel takes it away, for milliseconds.
     let per_node = match mpi.family {

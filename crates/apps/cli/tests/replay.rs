@@ -14,11 +14,11 @@ use idlewave_simulate::goal::Action;
 use std::path::{Path, PathBuf};
 
 const ITERATIONS: u64 = 50;
-/// Of the measured end of each rank, with every call as long as it was: what is left is how the
-/// schedule orders things.
+/// The error of each rank's end with every call as long as it was: what remains is how the schedule
+/// orders things.
 const TOLERANCE_PERCENT: f64 = 5.0;
 
-/// Records `ring` on so many ranks under an installation.
+/// Records `ring` on this many ranks under an installation.
 fn record(mpi: &Installation, directory: &Path, ranks: u32) -> PathBuf {
     let program = directory.join("ring");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ring.c");
@@ -49,7 +49,7 @@ fn assert_predicted(name: &str, found: &Like) {
         percent.abs() < TOLERANCE_PERCENT,
         "{name}: rank {rank} by {percent} %"
     );
-    // Work that others took is left out of it.
+    // Time that others took from the work is omitted.
     for (quiet, all) in found.quiet.finish_ns.iter().zip(&found.kept.finish_ns) {
         assert!(quiet <= all, "{name}");
     }
@@ -71,8 +71,8 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
         let found = like(&recorded, &options).unwrap();
         assert_predicted(mpi.name, &found);
 
-        // Messages of the ring are those that were matched; an allreduce of two ranks is one
-        // message each way.
+        // The ring's messages are those that were matched; an allreduce of two ranks is one message
+        // each way.
         let messages: Messages = recorded.read().unwrap();
         assert_eq!(messages.len() as u64, 2 * ITERATIONS, "{}", mpi.name);
         for rank in 0..2 {
@@ -104,9 +104,9 @@ fn a_recorded_ring_is_played_again_as_it_was_and_extrapolated() {
             "{}: {kinds:?}",
             mpi.name
         );
-        // An odd rank pauses for 3 ms at least, and all wait for it. Some kernels leave out
-        // switches: what seems to be taken from a pause then is removed from it, which is two of
-        // the fifty at most.
+        // An odd rank pauses for at least 3 ms, and all wait for it. Some kernels omit switches:
+        // what then seems to be taken from a pause is removed from it, which affects at most two of
+        // the fifty.
         for (extrapolated, ranks) in found.extrapolated.iter().zip([2, 8]) {
             assert_eq!(extrapolated.quiet.ranks, ranks);
             assert!(
@@ -149,8 +149,8 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
             (&path.to_str().unwrap().into(), &ranks.into())
         );
         let of = |key: &str| row[key].as_f64().unwrap();
-        // Pauses of 3 ms, however many ranks share a CPU; a machine under load adds to the measured
-        // ones what it likes.
+        // Pauses of 3 ms, however many ranks share a CPU; a loaded machine may lengthen the
+        // measured ones.
         assert!((2.88e6..3.6e6).contains(&of("quiet_step_ns")), "{row}");
         assert!(of("measured_step_ns") >= 2.99e6, "{row}");
         let noisy = &row["step_ns"];
@@ -165,12 +165,12 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     let text = like(&[]);
     for line in [
         "2 recorded programs",
-        "SCALING: the loop of each run by the pattern and the costs of",
+        "SCALING: the loop of each run, from the pattern and the costs of",
     ] {
         assert!(text.contains(line), "{text}");
     }
     assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    // The schedule that is written is the one that was played, with the costs that were said.
+    // The schedule written is the one that was simulated, with the given costs.
     let goal = directory.path().join("two.goal");
     let goal = goal.to_str().unwrap();
     let costs: Vec<&str> =
@@ -199,8 +199,8 @@ fn of_programs_recorded_on_several_numbers_of_ranks_the_smallest_predicts_the_ot
     again.succeeded();
     let again: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(played["quiet"]["finish_ns"], again["finish_ns"]);
-    // 50 exchanges and 50 allreduces, which around a ring of two are two rounds, each a latency at
-    // least.
+    // 50 exchanges and 50 allreduces, which on a ring of two are two rounds, each of at least one
+    // latency.
     let end = |of: &serde_json::Value| of["quiet"]["makespan_ns"].as_u64().unwrap();
     let seen: serde_json::Value = seen["runs"][1].clone();
     assert!(

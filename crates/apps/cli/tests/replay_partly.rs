@@ -1,5 +1,5 @@
-//! What `idlewave simulate like` says of recorded programs of which it cannot tell all that was
-//! asked, on made-up runs.
+//! What `idlewave simulate like` prints for recorded programs about which it cannot answer
+//! everything, on synthetic runs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use std::path::Path;
 
 const US: u64 = 1_000;
 
-/// Ranks that compute, exchange along a ring and meet, over and over.
+/// Ranks that repeatedly compute, exchange along a ring and meet.
 fn ring(ranks: u32) -> World {
     let mut world = World::new(ranks);
     for _ in 0..10 {
@@ -45,7 +45,7 @@ fn numbers_of_ranks_that_cannot_be_told_end_with_the_code_of_a_part() {
     let [what, next] = run(&mut like(&[lone.path()], &["--ranks", "16,64"])).failed(7);
     assert!(what.contains("on 16, 64 ranks: rank 0"), "{what}");
     assert!(next.contains("--ranks"), "{next}");
-    // What can be told is.
+    // The available answers are printed.
     let ended = run(&mut like(&[lone.path()], &["--ranks", "16,64", "--json"]));
     assert_eq!(ended.code, Some(7));
     let seen: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -55,7 +55,7 @@ fn numbers_of_ranks_that_cannot_be_told_end_with_the_code_of_a_part() {
     );
     run(&mut like(&[lone.path()], &[])).succeeded();
     run(&mut like(&[looped.path()], &["--ranks", "16,64"])).succeeded();
-    // Of a series one run is not compared with the others.
+    // One run of a series is not compared with the others.
     let [what, _] = run(&mut like(&[looped.path(), lone.path()], &[])).failed(7);
     assert!(what.contains(&*lone.path().to_string_lossy()), "{what}");
 }

@@ -1,5 +1,5 @@
-//! A study that is ended by a signal at any moment leaves no trace instance, no process, and a
-//! bundle that can be explained.
+//! A study that a signal ends at any moment leaves no trace instance, no process, and a bundle that
+//! can be explained.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Nothing that is waited for takes longer.
+/// No wait takes longer.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// When the signal is sent.
+/// When to send the signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
-    /// Before there is a bundle.
+    /// Before the bundle exists.
     Start,
     /// This long after this many phases have begun.
     Phase(usize, u64),
@@ -31,7 +31,7 @@ enum Moment {
 use Moment::{Analysis, Phase, Start};
 
 impl Moment {
-    /// Waits until it has come; false if the study, or its recording, was over before.
+    /// Waits until then; false if the study, or its recording, ended before.
     fn wait(self, child: &mut Child, bundle: &Path) -> bool {
         let begin = Instant::now();
         loop {
@@ -56,12 +56,12 @@ impl Moment {
             Phase(_, ms) => std::thread::sleep(Duration::from_millis(ms)),
             Analysis => return true,
         }
-        // A busy machine may have let this sleep until the recording was over.
+        // On a busy machine, this may have slept until the recording was over.
         manifest(bundle)["state"] != "complete"
     }
 }
 
-/// `run.json`, or null while there is none.
+/// `run.json`, or null if it does not exist yet.
 fn manifest(bundle: &Path) -> Value {
     let bytes = fs::read(bundle.join("run.json")).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
@@ -74,7 +74,8 @@ fn rows(manifest: &Value, table: &str) -> u64 {
     entry.map_or(0, |t| t["rows"].as_u64().unwrap())
 }
 
-/// Starts a study and sends it a signal; what it said, and whether the signal came before its end.
+/// Starts a study and sends it a signal; returns its output, and whether the signal came before its
+/// end.
 fn ended_by(signal: Signal, moment: Moment, bundle: &Path) -> (Ended, bool) {
     let mut command = study_with(&["--duration=2s", "--work=100us"], bundle);
     if moment == Analysis {
@@ -93,7 +94,7 @@ fn ended_by(signal: Signal, moment: Moment, bundle: &Path) -> (Ended, bool) {
     (common::wait(child), hit)
 }
 
-/// Processes that a process has started and that have outlived it.
+/// Processes that were started by a process and have outlived it.
 fn children_of(group: u32) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -116,7 +117,7 @@ const MOMENTS: [Moment; 6] = [
     Analysis,
 ];
 
-/// Every other one, beginning with this; all where `IDLEWAVE_LONG` is set.
+/// Every other one, starting with this; all of them if `IDLEWAVE_LONG` is set.
 fn moments(first: usize) -> Vec<Moment> {
     match long() {
         true => MOMENTS.to_vec(),
@@ -144,8 +145,8 @@ fn readable(bundle: &Path, moment: Moment, incomplete: &Value) {
     assert_eq!(&manifest["incomplete"], incomplete, "{moment:?}");
     let tables = ["detours", "quanta", "regions", "regions"];
     let phases = match moment {
-        // A kill loses the records that no thread had handed over yet: in a short phase, all of its
-        // own.
+        // SIGKILL loses the records that no thread had handed over yet: in a short phase, all of
+        // them.
         Phase(count, _) if incomplete == "killed" => count - 1,
         Phase(count, _) => count,
         Start | Analysis => 0,
@@ -167,7 +168,7 @@ fn ends_in_order(signal: Signal, moments: &[Moment]) {
         }
         assert_eq!(instances_of(ended.pid), Vec::<PathBuf>::new(), "{moment:?}");
         assert_eq!(children_of(ended.pid), Vec::<PathBuf>::new(), "{moment:?}");
-        // Before the handlers stand the signal ends the process as it ends any other.
+        // Before the handlers are installed, the signal ends the process like any other.
         if ended.code.is_none() {
             assert_eq!(moment, Start, "{ended:?}");
             assert!(!bundle.exists());

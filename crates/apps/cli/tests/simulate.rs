@@ -29,7 +29,7 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
-/// What is said of a file with this content: it is refused with code 5.
+/// The failure for a file with this content: it is refused with code 5.
 #[track_caller]
 fn refused(content: impl AsRef<[u8]>) -> [String; 2] {
     let dir = tempfile::tempdir().unwrap();
@@ -65,8 +65,8 @@ fn the_documented_example_has_the_documented_times() {
 
 #[test]
 fn every_option_reaches_the_model() {
-    // By hand for the ping-pong: rank 0 ends after 12500 of work, two messages and what they take;
-    // see crates/predict/simulate.
+    // Calculated by hand for the ping-pong: rank 0 ends after 12500 of work, two messages and their
+    // costs; see crates/predict/simulate.
     let finish = |options: &[&str]| {
         let mut all = vec!["--json"];
         all.extend(options);
@@ -77,17 +77,17 @@ fn every_option_reaches_the_model() {
     assert_eq!(finish(&["--latency", "500"]), 35_776 - 2 * 2_000);
     assert_eq!(finish(&["--latency=0.5us"]), 35_776 - 2 * 2_000);
     assert_eq!(finish(&["--overhead", "500"]), 35_776 - 4 * 1_000);
-    // Nobody sends twice: only a gap that lasts to the answer would be seen.
+    // No rank sends twice: only a gap that lasts until the answer would show.
     assert_eq!(finish(&["--gap", "5000"]), 35_776);
     // 1023 * 0.04 = 40.92
     assert_eq!(
         finish(&["--gap-per-byte", "0.04"]),
         35_776 - 2 * (6_138 - 41)
     );
-    // More than the bytes on the NIC: 1023 * 7 at the receiver; the sender's own is over when the
-    // answer comes.
+    // More than the bytes on the NIC: 1023 * 7 at the receiver; the sender's own part is over when
+    // the answer arrives.
     assert_eq!(finish(&["--overhead-per-byte", "7"]), 35_776 + 2 * 1_023);
-    // The answer's receive is posted when the message has been met, as before.
+    // The answer's receive is posted once the message has been met, as before.
     assert_eq!(finish(&["--rendezvous", "1023"]), 35_776);
     let seen = json(&simulated(
         &example(),
@@ -176,7 +176,7 @@ fn files_that_cannot_be_read_are_named() {
             what.starts_with(&format!("read {}: ", file.display())),
             "{what}"
         );
-        assert!(next.contains("name of the file"), "{next}");
+        assert!(next.contains("file's name"), "{next}");
     }
 }
 
@@ -248,7 +248,7 @@ fn ring() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples/ring.iw")
 }
 
-/// A program in a file of its own, and what is said of it with these options.
+/// Runs a program from a file with these options; returns the output.
 fn program(text: &str, options: &[&str]) -> Ended {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("p.iw");
@@ -313,7 +313,7 @@ fn a_program_is_written_as_the_schedule_that_it_stands_for() {
     // Of 3 operations in each step 1 is required by 2, and those by the next one.
     assert_eq!(again["schedule"]["dependencies"], 4 * 6);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-    // What is there already stays, its own source too; devices are written into.
+    // Existing files stay, even the source itself; devices are written to.
     let before = fs::read(&file).unwrap();
     for of in [&example(), &file] {
         let [what, next] = simulated(of, &["--write-goal", written]).failed(4);

@@ -1,5 +1,5 @@
-//! What reaches a terminal: text of others cannot control it, lines fit it, and colours are for
-//! those who want them.
+//! What reaches a terminal: text from outside cannot control it, lines fit its width, and colours
+//! are optional.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,12 +15,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Sets the title of a window, clears the screen, colours, forges a line and turns the order of
+/// Sets the window title, clears the screen, sets colours, forges a line and reverses the order of
 /// letters.
 const HOSTILE: &str =
     "x\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31m\u{9b}1m\r\n\tforged\u{202e}\u{2066}\u{2028}";
 
-/// Asserts that nothing said could control a terminal, and that the hostile text was in it, on one
+/// Asserts that no output could control a terminal, and that the hostile text was in it, on one
 /// line.
 #[track_caller]
 fn harmless(ended: &Ended) {
@@ -40,7 +40,7 @@ fn harmless(ended: &Ended) {
     );
 }
 
-/// A run in a place, and of a host, with a hostile name.
+/// A run in a directory and of a host with hostile names.
 fn hostile_run(dir: &Path) -> PathBuf {
     let path = dir.join(HOSTILE);
     copy(bundle(), &path);
@@ -53,7 +53,7 @@ fn hostile_run(dir: &Path) -> PathBuf {
 
 fn hostile_noise(dir: &Path) -> PathBuf {
     let file = dir.join("noise.toml");
-    // TOML writes such characters as JSON does.
+    // TOML escapes such characters like JSON.
     let name = Value::from(HOSTILE);
     let text = format!(
         "schema = 1\nabout = {name}\ncpus_per_node = 4\n[[source]]\nkind = \"task\"\nname = {name}\n\
@@ -114,7 +114,7 @@ fn json_with_hidden_characters_stays_json_with_the_same_meaning() {
         !ended.stdout.contains(|c| is_hidden(c) && c != '\n'),
         "{ended:?}"
     );
-    // The model itself, which is for programs, too.
+    // The model itself too, which is for programs.
     let ended = run(idlewave().arg("fit").arg(&path).args(["-o", "-"]));
     ended.succeeded();
     let model: toml::Value = toml::from_str(&ended.stdout).unwrap();
@@ -161,7 +161,7 @@ fn failures_and_notes_cannot_control_the_terminal() {
     assert!(recorded.exists());
 }
 
-/// Answers everybody at that socket with this.
+/// Sends this to every client of that socket.
 fn answers(socket: &Path, reply: Value) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
@@ -228,7 +228,7 @@ fn a_service_cannot_control_the_terminal_of_who_asks_it() {
     harmless(&run(idlewave().args(submit)));
 }
 
-/// What the command writes on a terminal of that many columns.
+/// The command's output on a terminal with this many columns.
 fn on_terminal(columns: u16, command: &mut Command) -> String {
     let size = libc::winsize {
         ws_row: 50,
@@ -255,7 +255,7 @@ fn on_terminal(columns: u16, command: &mut Command) -> String {
         .stderr(theirs)
         .spawn()
         .unwrap();
-    // The other end is open in the command alone once this end has forgotten it.
+    // Once this process has closed the other end, only the command has it open.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut bytes = Vec::new();
     // EIO is the end of a terminal.
@@ -264,7 +264,7 @@ fn on_terminal(columns: u16, command: &mut Command) -> String {
     String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
 }
 
-/// Of a run of its own: one that another test looks at is busy.
+/// Uses a separate run: one that another test reads is busy.
 fn explain(dir: &Path) -> Command {
     let run = dir.join("run");
     if !run.exists() {
@@ -278,7 +278,7 @@ fn explain(dir: &Path) -> Command {
     command
 }
 
-/// Columns of the widest line, and whether columns of tables are said to be missing.
+/// The width of the widest line, and whether the output says that columns of tables are missing.
 fn shown(text: &str) -> (usize, bool) {
     let widest = text.lines().map(|line| line.chars().count()).max();
     (widest.unwrap(), text.contains("left out at this width"))
@@ -288,7 +288,7 @@ fn shown(text: &str) -> (usize, bool) {
 fn the_summary_is_as_wide_as_the_terminal_and_says_what_it_leaves_out() {
     let dir = tempfile::tempdir().unwrap();
     for columns in [40, 60, 80, 100, 120, 200] {
-        // Without bars of progress, which are drawn and removed.
+        // Without progress bars, which are drawn and removed.
         let mut plain = explain(dir.path());
         plain.env("TERM", "dumb").env("COLUMNS", "70");
         let text = on_terminal(columns, &mut plain);
@@ -302,7 +302,7 @@ fn the_summary_is_as_wide_as_the_terminal_and_says_what_it_leaves_out() {
         assert!(columns > 40 || left_out, "{columns} columns:\n{text}");
         assert!(columns < 80 || !left_out, "{columns} columns:\n{text}");
     }
-    // Elsewhere the variable says it.
+    // Otherwise the variable sets it.
     for (variable, widths) in [
         (None, 70..=80),
         (Some("50"), 45..=50),
@@ -326,10 +326,10 @@ fn colours_are_for_terminals_that_know_them_and_for_those_who_want_them() {
     let forced = run(explain(dir.path()).env("CLICOLOR_FORCE", "1"));
     assert!(forced.stdout.contains(BOLD), "{forced:?}");
     assert!(!run(&mut explain(dir.path())).stdout.contains('\u{1b}'));
-    // What is no colour, such as the bars of progress, may still move the cursor where the terminal
-    // knows how.
+    // Other control sequences, such as those of progress bars, may still move the cursor if the
+    // terminal supports it.
     assert!(!on_terminal(80, explain(dir.path()).env("NO_COLOR", "1")).contains(BOLD));
-    // One that knows nothing gets nothing.
+    // A terminal without capabilities gets none.
     assert!(!on_terminal(80, explain(dir.path()).env("TERM", "dumb")).contains('\u{1b}'));
     let mut recorded = idlewave();
     recorded
@@ -340,7 +340,7 @@ fn colours_are_for_terminals_that_know_them_and_for_those_who_want_them() {
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
 
-/// What stands behind a 1 and is plural.
+/// Finds plural words after a 1.
 fn wrong_plurals(text: &str) -> Vec<String> {
     const PLURALS: [&str; 12] = [
         "ranks",
@@ -356,7 +356,7 @@ fn wrong_plurals(text: &str) -> Vec<String> {
         "operations",
         "neighbours",
     ];
-    // Of markup, its text.
+    // Only the text of markup.
     let text = text.replace(['<', '>', '\n'], " ");
     let words: Vec<&str> = text.split_whitespace().collect();
     let two = words

@@ -1,5 +1,5 @@
-//! A user without any rights gets a study all the same, and is told what is missing and what would
-//! allow it.
+//! An unprivileged user gets a study all the same, and is told what is missing and what would allow
+//! it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The user without rights.
+/// The unprivileged user.
 const NOBODY: &str = "65534";
 
 /// A directory that this user may write.
@@ -22,7 +22,7 @@ fn open_directory() -> tempfile::TempDir {
     dir
 }
 
-/// The command as that user; the reason where that is not possible.
+/// The command as that user; the reason if that is not possible.
 fn as_nobody() -> Result<Command, String> {
     if !is_root() {
         return Err("changing the user needs root".to_owned());
@@ -63,7 +63,7 @@ fn json(path: PathBuf) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Asserts that all that needs no rights is there.
+/// Asserts that everything that needs no privileges is there.
 fn complete(bundle: &Path) {
     let manifest = json(bundle.join("run.json"));
     assert_eq!(manifest["state"], "complete");
@@ -107,7 +107,7 @@ fn without_rights_the_study_says_exactly_what_is_missing_and_what_would_allow_it
         .any(|m| m["what"].as_str().unwrap().contains("off their CPU"));
     assert_eq!(refused, !switches, "{missing:?}");
 
-    // The summary, with its lines joined, says every word of it.
+    // The summary, with its lines joined, contains all of it.
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
     let summary = words.join(" ");
     for part in missing {
@@ -120,7 +120,7 @@ fn without_rights_the_study_says_exactly_what_is_missing_and_what_would_allow_it
     }
     assert!(summary.contains("NOT RECORDED"));
 
-    // Whoever recorded it may explain it again.
+    // The user who recorded it may explain it again.
     let before = common::files(&bundle);
     run(as_nobody().unwrap().arg("explain").arg(&bundle)).succeeded();
     run(as_nobody().unwrap().arg("report").arg(&bundle)).succeeded();

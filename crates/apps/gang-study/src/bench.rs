@@ -1,4 +1,4 @@
-//! Runs cases: starts the real service and the programs, and brings back what they saw.
+//! Runs cases: starts the real service and the programs, and collects their measurements.
 
 use crate::case::{Case, Program, Treatment};
 use crate::error::TrialError;
@@ -17,45 +17,45 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a service, or the ranks of a program, may take until they are there.
+/// How long a service or the ranks of a program may take to start.
 const COMING: Duration = Duration::from_secs(60);
-/// Between two looks at what is waited for.
+/// The time between two checks while waiting.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long ranks have to be there before they are switched: none of them is in MPI_Init, as all
-/// wait at the gate.
+/// How long ranks must exist before they are switched: none of them is in MPI_Init, since all wait
+/// at the gate.
 const SETTLE: &str = "200ms";
 
-/// How cases are run.
+/// How to run cases.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// This program.
+    /// The idlewave executable.
     pub idlewave: PathBuf,
-    /// What starts the ranks of a built-in program, with its options; `None`: they are threads of
+    /// The launcher of a built-in program's ranks, with its options; `None`: they are threads of
     /// one process.
     pub launcher: Option<Vec<OsString>>,
-    /// Ranks of a built-in program.
+    /// Number of ranks of a built-in program.
     pub ranks: u32,
-    /// Additions that take a microsecond.
+    /// The number of additions that take a microsecond.
     pub work_per_us: f64,
     /// Approximate run time of a built-in program alone.
     pub length: Nanos,
     /// The programs that were given.
     pub given: Vec<Vec<OsString>>,
-    /// Where files are put.
+    /// The directory for files.
     pub directory: PathBuf,
 }
 
-/// What a program of a case saw.
+/// The measurements of one program of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// When it began its work, ns of `CLOCK_MONOTONIC`.
     pub begin: u64,
-    /// When it had ended it.
+    /// When it ended its work.
     pub end: u64,
-    /// When its command had ended. A program that comes after it begins then, and one that takes
-    /// turns with it has the CPUs for itself.
+    /// When its command ended. A program that runs after it begins then, and one that takes turns
+    /// with it then has the CPUs to itself.
     pub over: u64,
-    /// What its ranks saw, if it is a built-in one.
+    /// The measurements of its ranks, if it is a built-in program.
     pub steps: Option<FixedSteps>,
 }
 
@@ -69,12 +69,12 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// From the first begin to the last end of work.
+    /// From the first beginning to the last end of work.
     pub fn makespan(&self) -> Nanos {
         self.since_begin(|program| program.end)
     }
 
-    /// From the first begin of work to the end of the last command.
+    /// From the first beginning of work to the end of the last command.
     pub fn until_over(&self) -> Nanos {
         self.since_begin(|program| program.over)
     }
@@ -85,14 +85,14 @@ impl Trial {
         Nanos::from_nanos(end.saturating_sub(begin))
     }
 
-    /// Of the first program, from the begin to the end of its work.
+    /// The work time of the first program.
     pub fn work_of_first(&self) -> Nanos {
         let first = self.programs.first();
         Nanos::from_nanos(first.map_or(0, |p| p.end.saturating_sub(p.begin)))
     }
 }
 
-/// A process of the study's own, ended when it is dropped.
+/// A process started by the study, ended when this is dropped.
 struct Owned(Child);
 
 impl Drop for Owned {
@@ -116,11 +116,11 @@ impl Bench {
     /// Runs a case once.
     ///
     /// # Errors
-    /// A program or the service cannot be started, fails, or is not there in time; interrupted.
+    /// A program or the service cannot be started, fails, or is not ready in time; interrupted.
     pub fn run(&self, case: &Case, number: u64, stop: &Stop) -> Result<Trial, TrialError> {
         let ran = self.run_whole(case, number, stop);
-        // Who stops the study by its process group stops its programs and its service as well: what
-        // they do then is no failure.
+        // A signal to the study's process group also stops its programs and its service: what they
+        // do then is no failure.
         ran.map_err(|error| match stop.is_requested() {
             true => TrialError::Interrupted,
             false => error,
@@ -171,12 +171,12 @@ impl Bench {
             None => None,
         };
         drop(service);
-        // What a failed one left is for people to read.
+        // The files of a failed run are kept for the user.
         let _ = fs::remove_dir_all(&directory);
         Ok(Trial { programs, switches })
     }
 
-    /// The words of a program.
+    /// The command line of a program.
     fn words(&self, program: &Program, gate: &Path, out: &Path) -> Vec<OsString> {
         let (work, values) = match program {
             Program::Given(i) => return self.given.get(*i).cloned().unwrap_or_default(),
@@ -214,12 +214,12 @@ impl Bench {
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(again);
-        // Ranks of several programs are more than CPUs, which launchers and libraries must not make
-        // less of.
+        // The programs together have more ranks than there are CPUs; launchers and libraries must
+        // not treat that specially.
         command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
         command.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         if self.given.is_empty() {
-            // The programs are our own, and do nothing that root should not do.
+            // The programs are our own, and safe to run as root.
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
             command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
@@ -264,7 +264,7 @@ impl Bench {
         Ok(service)
     }
 
-    /// Lets the programs begin when all are there, and switched if they are to be.
+    /// Lets the programs begin once all have started, and are switched if they should be.
     fn open_gate(
         &self,
         directory: &Path,
@@ -361,12 +361,12 @@ fn status(socket: &Path) -> Result<Status, TrialError> {
 
 fn failed(what: &str, log: &Path) -> TrialError {
     let text = fs::read_to_string(log).unwrap_or_default();
-    // Launchers frame what they say.
+    // Launchers frame their messages with lines of symbols.
     let says = |line: &&str| line.chars().any(char::is_alphabetic);
     let last = text.lines().rev().find(says);
     TrialError::Failed {
         what: what.to_owned(),
-        why: last.unwrap_or("it said nothing").to_owned(),
+        why: last.unwrap_or("it printed nothing").to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is compared: which programs run, and what is done to them.
+//! The cases to compare: which programs run, and how they are scheduled.
 
 use idlewave_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
-    /// An allreduce of 8 bytes after each so much computation.
+    /// An allreduce of 8 bytes after each stretch of computation of this length.
     Fine(Nanos),
     /// Computation alone.
     Compute,
-    /// The command that was given at this place.
+    /// The given command with this index.
     Given(usize),
 }
 
-/// What is done to the programs.
+/// How the programs are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
-    /// Nothing: one program has the machine.
+    /// One program has the machine to itself.
     Alone,
-    /// Gang switching at every slice, also of one program alone.
+    /// Gang switching at every slice, even of a single program.
     Switched(Nanos),
     /// Gang switching; turns that a gang does not use go to the other.
     Yielding(Nanos),
-    /// Nothing, with several programs: the kernel's scheduler shares the CPUs among their ranks.
+    /// Several programs, with no coscheduling: the kernel's scheduler shares the CPUs among their
+    /// ranks.
     Free,
-    /// As before, and ranks that wait give their CPU away.
+    /// The same, but waiting ranks yield their CPU.
     FreeYield,
 }
 
@@ -36,26 +37,26 @@ pub enum Treatment {
 pub struct Case {
     /// Programs that run together.
     pub programs: Vec<Program>,
-    /// What is done to them.
+    /// How they are scheduled.
     pub treatment: Treatment,
 }
 
-/// A table of a study: cases that are compared with what its programs take alone.
+/// A table of a study: cases that are compared with their programs alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// What its numbers say.
+    /// What its numbers compare.
     pub compares: Compares,
     /// Its cases.
     pub cases: Vec<Case>,
 }
 
-/// What the numbers of a table are.
+/// What the numbers of a table compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compares {
-    /// The time until the work of all has ended, over that of running one after the other: each
+    /// The time until the work of all has ended, over the time one after the other: each program
     /// until its command has ended, the last one until its work has.
     BackToBack,
     /// The time of the first program's work, over its time alone.
@@ -64,11 +65,11 @@ pub enum Compares {
 
 /// Computation between two allreduces of the programs of the pair.
 pub const PAIR: Nanos = Nanos::from_micros(100);
-/// The same of the fine-grained one of the unequal pair.
+/// The same for the fine-grained program of the unequal pair.
 pub const FINE: Nanos = Nanos::from_micros(20);
 
-/// The tables of the built-in study. Without a launcher whose library yields on request there is no
-/// case of yielding ranks.
+/// The tables of the built-in study. Cases with yielding ranks require a launcher whose library
+/// yields on request.
 pub fn built_in(slices: &[Nanos], yields: bool) -> Vec<Table> {
     let case = |programs: &[Program], treatment| Case {
         programs: programs.to_vec(),
@@ -138,7 +139,7 @@ pub fn given(slices: &[Nanos], yields: bool) -> Vec<Table> {
     }]
 }
 
-/// Each program of the tables alone, once: what everything is compared with.
+/// Each program of the tables alone, once: the baseline of all comparisons.
 pub fn baselines(tables: &[Table]) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for program in tables

@@ -1,6 +1,6 @@
-//! What a switch costs by what is done with network contexts: two gangs of two processes whose
-//! ranks speak all the time, on one device of this node, switched again and again by each policy
-//! and size of context.
+//! Measures the cost of a switch by its policy for network contexts: two gangs of two processes,
+//! whose ranks communicate all the time, on one device of this node, switched repeatedly with each
+//! policy and size of context.
 
 use crate::error::TrialError;
 use idlewave_clock::monotonic_ns;
@@ -14,32 +14,32 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Between two switches.
+/// The time between two switches.
 const TURN: Duration = Duration::from_millis(4);
-/// How long draining may take until a switch is given up.
+/// How long draining may take before the switch is abandoned.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Sizes of contexts: those at which copies were half of a switch in SC'98, and twice and four
-/// times as large.
+/// Sizes of contexts: the one at which copies were half of a switch in SC'98, and two and four
+/// times that.
 pub(crate) const SIZES: [usize; 3] = [1 << 20, 2 << 20, 4 << 20];
 
-/// Switches of one policy and size. Times in ns: median with its interval.
+/// The switches of one policy and size. Times in ns: median with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contexts {
     /// `whole`, `valid` or `resident`.
     pub policy: String,
     /// Bytes of a context.
     pub bytes: u64,
-    /// From the stop until nothing is under way.
+    /// From the stop until nothing is in flight.
     pub drain: Estimate,
-    /// Change of the context.
+    /// The change of the context.
     pub context: Estimate,
-    /// From the stop until the other gang may speak.
+    /// From the stop until the other gang may communicate.
     pub whole: Estimate,
-    /// The 0.99 quantile of the whole.
+    /// The 0.99 quantile of the whole switch.
     pub p99: f64,
 }
 
-/// A rank that is ended when this is dropped.
+/// A rank, killed when this is dropped.
 struct Rank(Child);
 
 impl Drop for Rank {
@@ -49,12 +49,12 @@ impl Drop for Rank {
     }
 }
 
-/// Measures `switches` switches of each policy and size. `program` are the words of a program that
-/// speaks for as long as it is let, as a rank of the gang that its environment names; `directory`
-/// takes the devices.
+/// Measures `switches` switches of each policy and size. `program` is the command line of a program
+/// that communicates until it is ended, as a rank of the gang that its environment names;
+/// `directory` holds the devices.
 ///
 /// # Errors
-/// A device cannot be made, a program not be started; interrupted.
+/// A device cannot be created or a program cannot be started; interrupted.
 pub fn contexts(
     program: &[std::ffi::OsString],
     directory: &Path,
@@ -120,8 +120,8 @@ fn measure(
                 },
                 rank,
                 size: 2,
-                // Ranks of the gang that does not run shall not displace the others: nothing
-                // freezes them here.
+                // Ranks of the inactive gang must not displace the others: nothing freezes them
+                // here.
                 idle: Idle::Sleep,
             };
             let (name, arguments) = program.split_first().ok_or(TrialError::NoProgram)?;
@@ -145,7 +145,7 @@ fn measure(
     device.resume(epoch).map_err(|e| failed(&e))?;
     let (mut drains, mut changes, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
     let mut active = 0;
-    // The first ones let the ranks come.
+    // The first switches only give the ranks time to start.
     let warm = 50;
     let mut done = 0;
     while done < warm + switches {

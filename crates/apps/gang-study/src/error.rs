@@ -1,19 +1,19 @@
-//! What can go wrong in a study.
+//! The errors of a study.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a study cannot be made. Fits "failed to ...".
+/// Why a study failed. Fits "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// A file.
+    /// A file operation failed.
     #[error("{doing} {path}: {source}")]
     Io {
         /// `create`, `write`, `open`, `read`.
         doing: &'static str,
         /// Which one.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// There is no command.
@@ -24,24 +24,24 @@ pub enum TrialError {
     Start {
         /// Which one.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Something that was started failed, or did not come.
+    /// Something that was started failed, or did not become ready.
     #[error("run {what}: {why}")]
     Failed {
-        /// What.
+        /// What failed.
         what: String,
-        /// Its last words.
+        /// The last line that it printed.
         why: String,
     },
     /// The service does not answer.
-    #[error("hear from the gang service: {source}")]
+    #[error("get an answer from the gang service: {source}")]
     Service {
         /// Why not.
         source: io::Error,
     },
-    /// Someone stopped it.
+    /// The study was interrupted.
     #[error("finish the study: interrupted")]
     Interrupted,
 }

@@ -1,9 +1,9 @@
-//! Studies of gang switching, as Hori, Tezuka and Ishikawa evaluated theirs (SC'98): programs
-//! alone, one after the other, together without anything, and in turns.
+//! Studies of gang switching, as in the evaluation of Hori, Tezuka and Ishikawa (SC'98): programs
+//! alone, one after the other, together without coscheduling, and in turns.
 //!
-//! Everything is the real thing: the service of `idlewave gang start`, programs over MPI (or
-//! threads where there is none), the kernel's scheduler. A case is run again in every repeat, and
-//! compared within it.
+//! Everything is real: the service of `idlewave gang start`, programs over MPI (or threads without
+//! MPI), the kernel's scheduler. Every repeat runs all cases once, and compares them with each
+//! other.
 
 mod bench;
 mod case;

@@ -1,15 +1,15 @@
-//! A study as the page of the report wants it.
+//! A study as data for the HTML page.
 
 use crate::case::{Compares, Treatment};
 use crate::contexts::Contexts;
 use crate::study::{Filled, Row, Spread, Study, program_words, slice, treatment_words};
 use idlewave_report::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 
-/// The sheet of a study, with the command line that asked for it.
+/// The sheet of a study, with its command line.
 pub fn sheet(study: &Study, command: Vec<String>, idlewave: &str) -> GangSheet {
     let (made, wanted) = study.repeats;
     let mut details = vec![format!(
-        "{made} of {wanted} repeats, the cases of each in turns"
+        "{made} of {wanted} repeats, each running all cases in turn"
     )];
     details.extend(
         study
@@ -81,7 +81,7 @@ fn table(filled: &Filled) -> GangTable {
 
 fn switches(table: &str, row: &Row) -> Option<GangSwitches> {
     let switches = row.switches.as_ref()?;
-    // Nothing was switched: that has no times.
+    // Nothing was switched, so there are no times.
     let cost = switches.cost.as_ref()?;
     let of = |name: &str, q: &idlewave_gang_agent::control::Quantiles| {
         (

@@ -1,5 +1,4 @@
-//! Runs all cases again and again, in turns, so that what drifts strikes them alike, and says what
-//! they took.
+//! Runs all cases repeatedly, in turn, so that drift affects them alike, and evaluates their times.
 
 use crate::bench::{Bench, Seen, Trial};
 use crate::case::{Case, Compares, Program, Table, Treatment, baselines};
@@ -26,12 +25,12 @@ pub struct Spread {
     pub least: f64,
     /// The most.
     pub most: f64,
-    /// Of how many.
+    /// The number of values.
     pub n: usize,
 }
 
 impl Spread {
-    /// Of some numbers; `None` of none.
+    /// The spread of some numbers; `None` without any.
     pub fn of(values: &[f64]) -> Option<Spread> {
         let median = quantiles::median_of(values)?;
         let least = values.iter().copied().min_by(f64::total_cmp)?;
@@ -46,61 +45,62 @@ impl Spread {
     }
 }
 
-/// What came of one case.
+/// The results of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The case.
     pub case: Case,
-    /// What is compared, over what it is compared with, of the same repeat: 1 is as long.
+    /// The compared time over its baseline in the same repeat; 1 means equally long.
     pub ratio: Spread,
-    /// What is compared, in seconds.
+    /// The compared time, in seconds.
     pub seconds: Spread,
-    /// Skew of the ranks' first steps after a thaw, ns, of all repeats: median with its interval,
-    /// and the 0.99 quantile.
+    /// Skew of the ranks' first steps after a thaw, in ns, over all repeats: median with its
+    /// interval, and the 0.99 quantile.
     pub skew: Option<(Estimate, Estimate)>,
-    /// Last-level cache misses of the ranks of what is compared, over those of the same programs
-    /// alone, of the same repeat; `None`: not counted, see [`Study::not_counted`].
+    /// Last-level cache misses of the compared programs' ranks, over those of the same programs
+    /// alone in the same repeat; `None`: not counted, see [`Study::not_counted`].
     pub cache_misses: Option<Spread>,
     /// What switches cost in the last repeat.
     pub switches: Option<SwitchStatus>,
-    /// Each repeat.
+    /// The trial of each repeat.
     pub trials: Vec<Trial>,
 }
 
 /// A table with its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filled {
-    /// What it is of.
+    /// The table.
     pub table: Table,
-    /// By case.
+    /// One row per case.
     pub rows: Vec<Row>,
 }
 
 /// A study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Study {
-    /// The machine, in words.
+    /// A description of the machine.
     pub machine: String,
-    /// What carried the messages of the programs.
+    /// The fabric of the programs.
     pub carrier: Option<String>,
-    /// Each program alone: seconds.
+    /// The time of each program alone, in seconds.
     pub alone: Vec<(Program, Spread)>,
-    /// Tables.
+    /// The tables with their numbers.
     pub tables: Vec<Filled>,
-    /// Repeats that were made of those that were wanted.
+    /// The number of repeats completed, and requested.
     pub repeats: (u32, u32),
-    /// Switches by what is done with network contexts; empty if they were not measured.
+    /// Switches by the policy for network contexts; empty if not measured.
     pub contexts: Vec<Contexts>,
-    /// Why cache misses were not counted; `None`: they were.
+    /// Why cache misses were not counted; `None` if they were.
     pub not_counted: Option<String>,
-    /// Results of all runs of a program were the same, whatever was done to it.
+    /// Whether all runs of a program gave the same result, however they were scheduled.
     pub same_results: bool,
 }
 
-/// Runs a study. Interrupted after a whole repeat, it says what it has.
+/// Runs a study. If interrupted after at least one complete repeat, it returns what it has.
 ///
 /// # Errors
-/// The first repeat is not whole: something cannot be started or fails, or it was interrupted.
+/// The first repeat is incomplete: something cannot be started or fails, or the study was
+/// interrupted.
 pub fn study(
     bench: &Bench,
     tables: &[Table],
@@ -117,7 +117,7 @@ pub fn study(
     'repeats: for repeat in 0..repeats {
         let mut of_this = BTreeMap::new();
         for at in 0..cases.len() {
-            // Each repeat begins elsewhere, so that no case always follows the same one.
+            // Each repeat starts with another case, so that no case always follows the same one.
             let at = (at + repeat as usize) % cases.len();
             progress.part(&format!(
                 "{} of {repeats}: {}",
@@ -173,7 +173,7 @@ fn judge(
                     Compares::First => trial.work_of_first(),
                 };
                 let took = took.as_f64();
-                // The next one begins when the command of the one before has ended.
+                // The next program begins when the previous command has ended.
                 let alone = (1..).zip(compared).map(|(n, program)| {
                     let last = n == compared.len();
                     let time = if last {
@@ -281,19 +281,20 @@ fn same_results(cases: &[Case], done: &[BTreeMap<usize, Trial>]) -> bool {
     true
 }
 
-/// Between the first and the last rank of a program to go on after the turn of another one, of all
-/// thaws that all its ranks saw. `None`: no program had to wait for another's turn; switched alone
-/// it stands still for less than what a busy machine takes from it as well.
+/// The time between the first and the last rank of a program to resume after another program's
+/// turn, over all thaws that all its ranks saw. `None`: no program had to wait for another's turn.
+/// A program that is switched alone stands still for less time than a busy machine takes from it
+/// anyway.
 fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
     let slice = slice(case.treatment).filter(|_| case.programs.len() > 1)?;
-    // Others' turns are shorter where they yield; what else holds ranks up is shorter still.
+    // Turns of yielding gangs are shorter; other interruptions of ranks are shorter still.
     let least = slice.get() / 2;
     let mut all = Vec::new();
     let programs = trials
         .iter()
         .flat_map(|t| case.programs.iter().zip(&t.programs));
     for (program, seen) in programs {
-        // Of steps of a millisecond the ends tell of no less.
+        // The ends of steps of a millisecond cannot resolve shorter times.
         let (Some(steps), Program::Fine(_)) = (&seen.steps, program) else {
             continue;
         };
@@ -302,7 +303,7 @@ fn skew(case: &Case, trials: &[Trial]) -> Option<(Estimate, Estimate)> {
     (!all.is_empty()).then(|| (quantiles::median(&all), quantiles::quantile(&all, 0.99)))
 }
 
-/// Of gaps of at least so many nanoseconds.
+/// The skews of gaps of at least `least` nanoseconds.
 fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
     if ranks.len() < 2 {
         return Vec::new();
@@ -326,7 +327,7 @@ fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
         let mut seen: Vec<usize> = group.iter().map(|(_, rank)| *rank).collect();
         seen.sort_unstable();
         seen.dedup();
-        // A gap that not all had was no thaw; two of one rank are not told apart.
+        // A gap that not all ranks had was no thaw; two gaps of one rank cannot be told apart.
         if seen.len() == ranks.len() && group.len() == ranks.len() {
             skews.push(group[group.len() - 1].0 - first);
         }
@@ -335,7 +336,7 @@ fn skews(ranks: &[RankSteps], least: u64) -> Vec<u64> {
     skews
 }
 
-/// A case in words.
+/// A description of a case.
 pub fn words(case: &Case) -> String {
     let programs: Vec<String> = case.programs.iter().map(program_words).collect();
     format!(
@@ -345,7 +346,7 @@ pub fn words(case: &Case) -> String {
     )
 }
 
-/// A program in words.
+/// A description of a program.
 pub fn program_words(program: &Program) -> String {
     match program {
         Program::Fine(work) => format!("allreduce every {work}"),
@@ -354,7 +355,7 @@ pub fn program_words(program: &Program) -> String {
     }
 }
 
-/// A treatment in words.
+/// A description of a treatment.
 pub fn treatment_words(treatment: Treatment) -> String {
     match treatment {
         Treatment::Alone => "alone".to_owned(),
@@ -394,7 +395,7 @@ mod tests {
         assert_eq!(skews(&both, 10 * ms), [30_000, 70_000]);
         assert_eq!(skews(&both, 100 * ms - 50_000), [30_000]);
         assert!(skews(&[first], 0).is_empty());
-        // Two gaps of one rank alone, one behind the other.
+        // Two gaps of one rank alone, one right after the other.
         let twice = rank(&[(0, 100 * ms), (100 * ms, 102 * ms)]);
         assert!(skews(&[twice, rank(&[])], 0).is_empty());
     }
@@ -506,7 +507,7 @@ mod tests {
         let done = [repeat(4 * s), repeat(5 * s), repeat(9 * s)];
         let found = judge(&tables, &cases, &done, 3, String::new());
         let rows = &found.tables[0].rows;
-        // Alone 2 s and 3 s; together until 5, 6, 10 s.
+        // Alone 2 s and 3 s; together until 5, 6 and 10 s.
         assert_eq!(rows[0].ratio.median, 1.2);
         assert_eq!(
             (rows[0].ratio.least, rows[0].ratio.most, rows[0].ratio.n),
@@ -514,7 +515,7 @@ mod tests {
         );
         assert_eq!((rows[1].ratio.median, rows[1].seconds.median), (2.0, 10.0));
         assert_eq!(found.alone[1].1.median, 3.0);
-        // The second program gave 2 alone, and 1 beside the other.
+        // The second program's result was 2 alone, and 1 together with the other.
         assert!(!found.same_results);
     }
 }

@@ -1,4 +1,4 @@
-//! A study in words, 80 columns.
+//! A study as text of 80 columns.
 
 use crate::case::{Compares, Treatment};
 use crate::contexts::SIZES;
@@ -8,7 +8,7 @@ use idlewave_units::Nanos;
 use idlewave_units::show::{self, time};
 use std::fmt::Write as _;
 
-/// The study, for people.
+/// The complete text.
 pub fn text(study: &Study) -> String {
     let mut out = String::new();
     let (made, wanted) = study.repeats;
@@ -18,7 +18,7 @@ pub fn text(study: &Study) -> String {
     }
     let _ = writeln!(
         out,
-        "  {made} of {wanted} repeats, cases in turns; median (least..most) of them\n"
+        "  {made} of {wanted} repeats, cases in turn; median (least..most) over them\n"
     );
     out.push_str("ALONE\n");
     for (program, time) in &study.alone {
@@ -32,12 +32,12 @@ pub fn text(study: &Study) -> String {
     contexts(&mut out, study);
     out.push('\n');
     out.push_str(match study.same_results {
-        true => "Every program gave the same result whatever was done to it.\n",
+        true => "Every program gave the same result in all cases.\n",
         false => "RESULTS DIFFER between runs of the same program: do not trust this machine.\n",
     });
     if made < 6 {
         out.push_str(
-            "Fewer than 6 repeats bound no median at 95 %: least and most are all there is.\n",
+            "With fewer than 6 repeats, least and most do not bound the median at 95 %.\n",
         );
     }
     out
@@ -85,7 +85,7 @@ fn cache_misses(out: &mut String, study: &Study) {
     }
 }
 
-/// What is above 1, in percent.
+/// The excess over 1, in percent.
 fn percent(ratio: &Spread) -> String {
     spread(ratio, |value| show::change(value - 1.0))
 }
@@ -147,7 +147,7 @@ fn switches_of(out: &mut String, row: &Row, switches: &SwitchStatus) {
     if let Some((median, p99)) = &row.skew {
         let _ = writeln!(
             out,
-            "      ranks go on within {}, p99 {} of each other, {} thaws",
+            "      ranks resume within {}, p99 {} of each other, {} thaws",
             Nanos::from_nanos(median.value as u64),
             Nanos::from_nanos(p99.value as u64),
             median.n
@@ -160,7 +160,7 @@ fn contexts(out: &mut String, study: &Study) {
         return;
     }
     out.push_str(
-        "\nNETWORK CONTEXTS, two gangs of two ranks that speak all the time (median, 95 %)\n",
+        "\nNETWORK CONTEXTS, two gangs of two busily communicating ranks (median, 95 %)\n",
     );
     let _ = writeln!(
         out,
@@ -169,8 +169,8 @@ fn contexts(out: &mut String, study: &Study) {
     );
     for c in &study.contexts {
         let what = match c.policy.as_str() {
-            "whole" => "all is copied",
-            "valid" => "parts in use are copied",
+            "whole" => "everything copied",
+            "valid" => "parts in use copied",
             _ => "a pointer moves",
         };
         let _ = writeln!(
@@ -207,7 +207,7 @@ fn contexts(out: &mut String, study: &Study) {
     }
 }
 
-/// Median and 0.99 quantile; a dash where nothing was measured.
+/// Median and 0.99 quantile; a dash if not measured.
 fn two(of: Option<Quantiles>) -> String {
     match of {
         Some(q) => format!("{}, {}", q.median, q.p99),

@@ -1,4 +1,4 @@
-//! A benchmark that verifies itself: how long each rank took, and in which operations.
+//! Benchmarks that verify their own results: how long each rank took, and in which operations.
 
 use crate::error::is_agreed;
 use crate::ranks::Ranks;
@@ -11,45 +11,45 @@ use idlewave_workloads::{Benchmark, Parts, Verified};
 use serde::Serialize;
 use std::path::Path;
 
-/// Where the time of a rank went. Waiting is part of the operation in which it waits, so that parts
-/// of different ranks tell different things.
+/// Where the time of a rank went. Waiting counts for the operation in which it occurs, so parts of
+/// different ranks mean different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RankTimes {
     /// The timed part.
     pub total: Nanos,
-    /// Of it in collectives.
+    /// Its part in collectives.
     pub collective: Nanos,
-    /// Of it in sends, receives and waits for them.
+    /// Its part in sends, receives and waits for them.
     pub point_to_point: Nanos,
     /// The rest.
     pub computation: Nanos,
-    /// To verify the result, afterwards.
+    /// The time to verify the result, afterwards.
     pub verification: Nanos,
 }
 
-/// A benchmark whose result was right.
+/// The outcome of a benchmark whose result was correct.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchmarkOutcome {
-    /// Its name, with everything that it was told.
+    /// Its name, with all parameters.
     pub benchmark: String,
-    /// Whether its result was compared with what it must be: an outcome has always passed, a wrong
-    /// result is an error.
+    /// Whether its result was compared with the expected one: an outcome has always passed, since a
+    /// wrong result is an error.
     pub verified: bool,
-    /// Timed iterations: fewer than it has where it was interrupted.
+    /// Timed iterations; fewer than all if it was interrupted.
     pub iterations: u64,
-    /// Those that it has.
+    /// All iterations of the benchmark.
     pub all_iterations: u64,
-    /// What its operations are.
+    /// What counts as an operation.
     pub operation: String,
-    /// Operations of all ranks.
+    /// The number of operations of all ranks.
     pub operations: u64,
-    /// Millions of operations per second of the rank that took longest.
+    /// Millions of operations per second, by the slowest rank's time.
     pub rate: f64,
-    /// Of the result, in hexadecimal, where it does not depend on the number of ranks.
+    /// Checksum of the result in hexadecimal, if it does not depend on the number of ranks.
     pub checksum: Option<String>,
-    /// Memory of a rank at most, stated before it was taken.
+    /// The most memory of a rank, determined before it is allocated.
     pub memory_per_rank: Bytes,
-    /// Per rank.
+    /// The times of each rank.
     pub ranks: Vec<RankTimes>,
 }
 
@@ -110,7 +110,7 @@ pub fn measure<F: Fabric>(
     let done = fabric.with_first(number, |fabric| {
         let done = benchmark.run(fabric, &stop.flag, &mut |share| progress.at(share));
         if let Err(error) = &done {
-            // What all ranks agree on ends in order.
+            // Errors that all ranks agree on end the job cleanly.
             if !is_agreed(error) {
                 progress.note(&error.to_string());
                 fabric.fail();
@@ -157,7 +157,7 @@ fn outcome(
     }
 }
 
-/// Refuses what does not fit into the memory of a node. All ranks come to the same verdict.
+/// Refuses a size that does not fit into the memory of a node. All ranks reach the same verdict.
 fn check_memory<F: Fabric>(
     fabric: &mut F,
     ranks: &Ranks,
@@ -194,8 +194,8 @@ fn too_much(
     let (needed, left) = (Bytes::new(needed), Bytes::new(left));
     Err(SessionError::NotPossible {
         reason: format!(
-            "{benchmark} takes {each} for each of {ranks} on {node}, {needed} in all, and {left} of memory are available", ranks = counted(ranks, "rank")),
-        next: "take more nodes, or a smaller size".to_owned(),
+            "{benchmark} takes {each} for each of {ranks} on {node}, {needed} in all, and {left} of memory is available", ranks = counted(ranks, "rank")),
+        next: "use more nodes, or a smaller size".to_owned(),
     }
     .into())
 }

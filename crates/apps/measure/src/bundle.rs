@@ -1,4 +1,4 @@
-//! The bundle of a measurement, with the kernel's view of the node beside it.
+//! Writes the bundle of a measurement, with the kernel trace of the node.
 
 use crate::clocks::Clocks;
 use crate::node_watch::{Ends, Sheets};
@@ -15,20 +15,20 @@ use idlewave_units::{Bytes, CpuSet, Nanos, NodeId, Rank};
 use idlewave_workloads::Member;
 use std::path::Path;
 
-/// A bundle under way, on rank 0.
+/// A bundle being written, on rank 0.
 pub struct Bundle {
     out: RunWriter,
     view: KernelView,
     regions: TableWriter<Regions>,
     detours: TableWriter<Detours>,
     lost_gaps: u64,
-    /// Held until the bundle is whole.
+    /// Held until the bundle is complete.
     _lock: Lock,
 }
 
 impl Bundle {
-    /// Begins one if the options ask for it. The kernel's view covers everything from here to
-    /// [`close`](Self::close), of the first node only: that of rank 0.
+    /// Begins a bundle if the options request one. The kernel trace covers everything from here to
+    /// [`close`](Self::close), on the first node only: that of rank 0.
     pub fn begin(
         options: &MeasureOptions,
         ranks: &Ranks,
@@ -48,7 +48,7 @@ impl Bundle {
             })
     }
 
-    /// Starts the kernel's view.
+    /// Starts the kernel trace.
     fn start(
         options: &MeasureOptions,
         ranks: &Ranks,
@@ -162,7 +162,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Adds a phase without detours, and its number is given to `rows` for the regions.
+    /// Adds a phase without detours; `rows` gets its number and writes its regions.
     pub fn add_regions(
         &mut self,
         phase: Phase,
@@ -174,14 +174,14 @@ impl Bundle {
         Ok(())
     }
 
-    /// The rows that come next were corrected by this.
+    /// Records the correction of the rows that follow.
     pub fn align(&mut self, clocks: &Clocks) {
         for (node, sheet) in self.out.manifest.nodes.iter_mut().enumerate() {
             sheet.alignment = clocks.alignment(node).cloned();
         }
     }
 
-    /// Ends the kernel's view and makes the bundle whole, as far as it goes if something `failed`
+    /// Ends the kernel trace and completes the bundle, as far as possible if something `failed`
     /// before.
     pub fn close(
         mut self,
@@ -191,12 +191,12 @@ impl Bundle {
         failed: Option<&MeasureError>,
     ) -> Result<(), MeasureError> {
         if let Some(error) = failed {
-            // That it cannot be noted either is the same trouble.
+            // A failure to note the error has the same cause.
             let _ = self.out.note(Incomplete::Error(error.to_string()));
         }
         let path = self.out.path().to_owned();
         self.finish(ends, clocks, signal).inspect_err(|error| {
-            // Reopened: its tables are closed now.
+            // Reopen the bundle: its tables are closed now.
             if let Ok(run) = RunReader::open(&path) {
                 let _ = run.into_writer().note(Incomplete::Error(error.to_string()));
             }
@@ -212,7 +212,7 @@ impl Bundle {
         let root = Path::new("/");
         let out = &mut self.out;
         for sheet in &mut out.manifest.ranks {
-            // The one thread of a rank runs all phases in which the rank takes part.
+            // The single thread of a rank runs all phases in which the rank takes part.
             let phases = out.manifest.phases.len();
             sheet.threads = sheet
                 .threads
@@ -265,7 +265,7 @@ fn whole(sheets: Sheets, hosts: &[String]) -> Result<Vec<NodeSheet>, SessionErro
         .collect()
 }
 
-/// What the ledger says of nodes without a kernel's view, though that of the first one is wanted.
+/// The ledger's entry for nodes that are not traced although the first one is.
 fn not_traced(options: &MeasureOptions, nodes: &[NodeSheet]) -> Ledger {
     let mut losses = Ledger::default();
     let others: Vec<&str> = nodes.iter().skip(1).map(|n| n.host.name.as_str()).collect();
@@ -276,14 +276,14 @@ fn not_traced(options: &MeasureOptions, nodes: &[NodeSheet]) -> Ledger {
                 some(&others)
             ),
             others.len() as u64,
-            "what delayed ranks there is known by its length only: it counts as unexplained",
+            "delays of ranks there are known only by their lengths: they count as unexplained",
             "put `idlewave record -o RUN --` before the launcher, which records every node",
         );
     }
     losses
 }
 
-/// The first few of many.
+/// The first few names.
 fn some(names: &[&str]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");

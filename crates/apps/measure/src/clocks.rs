@@ -1,8 +1,8 @@
-//! The clocks of the nodes of a job against that of the first one, by messages through the fabric.
+//! Aligns the clocks of a job's nodes with that of the first node, by messages through the fabric.
 //!
-//! Before and after every run one rank of every node, its leader, answers the first rank several
+//! Before and after every run, one rank of every node, its leader, answers the first rank several
 //! times with its clock; the quickest answer bounds the error (Cristian 1989). What ranks record in
-//! between is corrected by the line through both, as the recordings of programs are
+//! between is corrected by the line through both, as in recordings of programs
 //! ([`align`](idlewave_session::align)).
 
 use crate::gather;
@@ -15,15 +15,15 @@ use idlewave_units::{Nanos, NodeId, Rank};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Questions to a leader in a row, of which the quickest counts: the first ones may have to open a
-/// connection.
+/// The number of questions to a leader in a row, of which the quickest counts: the first ones may
+/// have to open a connection.
 const QUESTIONS: u32 = 16;
-/// Rows of questions, and the least time between two: longer than a slice of the scheduler, for who
-/// loses the CPU in one row.
+/// The number of rows of questions, and the least time between two: longer than a slice of the
+/// scheduler, in case a rank loses the CPU during one row.
 const ROWS: u32 = 3;
 const BREAK: Duration = Duration::from_millis(5);
-/// A rank with nothing to do looks this rarely whether all are done: it may share the CPU of one
-/// that is asked.
+/// How rarely an idle rank checks whether all are done: it may share its CPU with a rank that is
+/// being asked.
 const PAUSE: Duration = Duration::from_micros(500);
 const TAG: Tag = Tag(210);
 const ROOT: Rank = Rank::new(0);
@@ -31,18 +31,18 @@ const ROOT: Rank = Rank::new(0);
 /// The clocks of all nodes.
 #[derive(Debug)]
 pub struct Clocks {
-    /// Leaders of the nodes, rank 0 first. One node has no other clock, and nothing is asked.
+    /// Leaders of the nodes, rank 0 first. With a single node there is nothing to compare.
     leaders: Vec<Rank>,
     hosts: Vec<String>,
-    /// Of every node, on rank 0.
+    /// Facts about every node, on rank 0.
     facts: Vec<Option<NodeFacts>>,
-    /// On rank 0: the quickest exchange with every node but the first, at the moment before.
+    /// On rank 0: the quickest exchange with every node but the first, in the previous comparison.
     before: Vec<Exchange>,
-    /// Between the last two moments, on rank 0.
+    /// On rank 0: corrections for the time between the last two comparisons.
     corrections: Vec<Correction>,
-    /// Over all runs so far, on rank 0.
+    /// On rank 0: alignments over all runs so far.
     alignments: Vec<Option<Alignment>>,
-    /// Runs that lie between two comparisons.
+    /// The number of runs between two comparisons so far.
     runs: u32,
     losses: Ledger,
 }
@@ -83,13 +83,13 @@ impl Clocks {
         self.leaders.len() < 2
     }
 
-    /// The node of which `rank` is the leader.
+    /// The node that `rank` leads, if any.
     pub fn own_node(&self, rank: Rank) -> Option<usize> {
         self.leaders.iter().position(|&leader| leader == rank)
     }
 
-    /// Compares the clocks after a run; what was recorded since the last time can be corrected
-    /// then. All ranks call it.
+    /// Compares the clocks after a run; what was recorded since the previous comparison can then be
+    /// corrected. All ranks call it.
     pub fn compare<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), FabricError> {
         if self.is_one() {
             return Ok(());
@@ -102,27 +102,27 @@ impl Clocks {
         Ok(())
     }
 
-    /// For the times of every rank between the last two comparisons. Known on rank 0.
+    /// The correction for the times of each rank between the last two comparisons. Known on rank 0.
     pub fn of_ranks<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = &'a Correction> + 'a {
         let of_node = |node: &NodeId| self.corrections.get(node.get() as usize);
         nodes.of_ranks().iter().filter_map(of_node)
     }
 
-    /// For the manifest: how a node's times were corrected, all runs together; `None` where it
-    /// needs none.
+    /// For the manifest: how a node's times were corrected, over all runs; `None` if they need no
+    /// correction.
     pub fn alignment(&self, node: usize) -> Option<&Alignment> {
         self.alignments.get(node)?.as_ref()
     }
 
-    /// Bound of the error between the times of any two of the first `ranks` ranks, in all runs so
-    /// far. Known on rank 0.
+    /// A bound on the error between the times of any two of the first `ranks` ranks, over all runs
+    /// so far. Known on rank 0.
     pub fn error_of(&self, nodes: &Nodes, ranks: u32) -> Nanos {
         let taking_part = nodes.of_ranks().iter().take(ranks as usize);
         let nodes: BTreeSet<usize> = taking_part.map(|node| node.get() as usize).collect();
         clock_error_between(nodes.into_iter().map(|node| self.alignment(node)))
     }
 
-    /// What the ledger is to say of them; empty afterwards.
+    /// Takes the ledger entries about the clocks.
     pub fn take_losses(&mut self) -> Ledger {
         std::mem::take(&mut self.losses)
     }
@@ -149,7 +149,7 @@ impl Clocks {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Corrects by the comparison before and the one `after`, if there was one.
+    /// Computes corrections from the previous comparison and the one `after`, if there was one.
     fn take(&mut self, after: &[Exchange]) {
         let spans = spans(self.leaders.len(), &self.before, after);
         let exchanges: Vec<Exchange> = self.before.iter().chain(after).copied().collect();
@@ -188,7 +188,7 @@ fn round_trip(exchange: &Exchange) -> u64 {
     exchange.received_ns.saturating_sub(exchange.sent_ns)
 }
 
-/// Asks a leader for its clock: the quickest of all answers.
+/// Asks a leader for its clock; returns the quickest exchange.
 fn ask<F: Fabric>(
     fabric: &mut F,
     node: usize,
@@ -197,7 +197,7 @@ fn ask<F: Fabric>(
     let (mut question, mut buffer) = (vec![0; 8], Vec::new());
     let mut quickest: Option<Exchange> = None;
     for _ in 0..QUESTIONS {
-        // Posted beforehand: that takes no time of the round trip.
+        // Posted beforehand, so that posting takes no time of the round trip.
         let receiving = fabric.start_receive(Some(leader), TAG, 8, buffer)?;
         let sent_ns = monotonic_ns();
         let sending = fabric.start_send(leader, TAG, question)?;
@@ -222,7 +222,8 @@ fn answer<F: Fabric>(fabric: &mut F) -> Result<(), FabricError> {
     let mut buffer = Vec::new();
     for number in 0..QUESTIONS {
         let receiving = fabric.start_receive(Some(ROOT), TAG, 8, buffer)?;
-        // It may be long until the leaders before this one are done; then it goes quickly.
+        // The first question may come late, after the leaders before this one; the others follow
+        // quickly.
         buffer = match number {
             0 => fabric.finish_receive(receiving, &mut rest)?,
             _ => fabric.finish_receive(receiving, &mut || ())?,
@@ -235,8 +236,7 @@ fn answer<F: Fabric>(fabric: &mut F) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// The time of every node from one comparison to the other, on its own clock. Of the first node
-/// nothing is needed.
+/// The interval between the two comparisons on each node's own clock. The first node needs none.
 fn spans(nodes: usize, before: &[Exchange], after: &[Exchange]) -> Vec<Span> {
     let mut spans: Vec<Option<Span>> = vec![None; nodes];
     for exchange in before.iter().chain(after) {

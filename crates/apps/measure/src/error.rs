@@ -1,4 +1,4 @@
-//! Why a measurement ended without its result.
+//! Why a measurement ended without a result.
 
 use idlewave_fabric::FabricError;
 use idlewave_fabric::netctx::DeviceError;
@@ -6,7 +6,7 @@ use idlewave_mpi::MpiError;
 use idlewave_session::SessionError;
 use idlewave_workloads::WorkloadError;
 
-/// Why a measurement ended without its result.
+/// Why a measurement ended without a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
@@ -34,7 +34,7 @@ pub enum MeasureError {
 }
 
 impl MeasureError {
-    /// An option that cannot be carried out; `next` is what would do instead.
+    /// An option that is not possible; `next` is an alternative.
     pub fn option(
         option: impl Into<String>,
         reason: impl Into<String>,
@@ -55,7 +55,7 @@ impl MeasureError {
                 "start with the mpirun of that library, or name the library of this launcher with --mpi-lib"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NoLibrary(_) | MpiError::Unusable { .. })) => {
-                "name the library with --mpi-lib FILE or a program of it with --mpi-of PROGRAM, or measure between threads: without launcher and these options"
+                "name the library with --mpi-lib FILE or a program of it with --mpi-of PROGRAM, or measure between threads: without a launcher and these options"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NotNeeded { .. })) => {
                 "name a program that is linked with MPI, or the library itself with --mpi-lib FILE"
@@ -64,7 +64,7 @@ impl MeasureError {
                 "name the compiled program, not a script that starts it, or the library itself with --mpi-lib FILE"
             }
             Self::Fabric(FabricError::Mpi(MpiError::NotOfProgram(_))) => {
-                "load the modules with which that program runs, or name the library itself with --mpi-lib FILE"
+                "load the modules that the program needs, or name the library itself with --mpi-lib FILE"
             }
             Self::Benchmark(WorkloadError::NotVerified { .. }) => {
                 "run it again; if it is wrong again, on other nodes, with another MPI library, or between threads"
@@ -72,9 +72,9 @@ impl MeasureError {
             Self::Device(_) => {
                 "restart it as a rank of its gang, or without IDLEWAVE_NETCTX in its environment"
             }
-            Self::Fabric(FabricError::PeerFailed) => "see what the other rank says",
+            Self::Fabric(FabricError::PeerFailed) => "read the other rank's message",
             Self::Fabric(FabricError::NetworkGone) => {
-                "submit it again when `idlewave gang status` answers"
+                "submit it again once `idlewave gang status` answers"
             }
             _ => return None,
         };
@@ -92,7 +92,7 @@ impl From<WorkloadError> for MeasureError {
     }
 }
 
-/// Whether all ranks of the benchmark have the same error.
+/// Whether all ranks of the benchmark get the same error.
 pub(crate) fn is_agreed(error: &WorkloadError) -> bool {
     matches!(
         error,

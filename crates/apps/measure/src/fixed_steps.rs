@@ -1,6 +1,6 @@
-//! A program of a known amount of work: so many steps of computation, each with an allreduce. It
-//! waits at a gate before it starts, and notes when it was held up, so that what is done to it can
-//! be seen from inside.
+//! A program with a known amount of work: a number of steps of computation, each with an allreduce.
+//! It waits at a gate before it starts, and notes when it was interrupted, so that what happens to
+//! it is visible from inside.
 
 use crate::place::cpu_of;
 use crate::threads::{OfEveryRank, on_every_rank};
@@ -20,29 +20,30 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often the gate is looked at: asleep, so that a program that waits disturbs nobody.
+/// The time between two checks of the gate; it sleeps in between, so that a waiting program
+/// disturbs nothing.
 const LOOK: Duration = Duration::from_millis(1);
-/// Gaps that a rank keeps; more are counted.
+/// The most gaps that a rank keeps; further ones are only counted.
 const MOST_GAPS: usize = 1 << 16;
 
-/// What a program does.
+/// The options of a program.
 #[derive(Clone, Debug)]
 pub struct FixedStepsOptions {
-    /// Who carries messages; `None`: MPI under a launcher, threads otherwise.
+    /// The fabric; `None`: MPI under a launcher, threads otherwise.
     pub fabric: Option<FabricChoice>,
     /// The MPI library.
     pub mpi: Search,
-    /// Ranks, if they are threads.
+    /// Number of ranks, if they are threads.
     pub ranks: Option<u32>,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Computation of a step, in additions that wait for each other.
+    /// Computation per step, in dependent additions.
     pub work: u64,
-    /// Values of the allreduce of a step; 0: none.
+    /// Number of values in the allreduce of each step; 0: no allreduce.
     pub values: usize,
-    /// It starts when this file is there.
+    /// The program starts when this file exists.
     pub gate: Option<PathBuf>,
-    /// A file that is made when all ranks are there and wait for the gate.
+    /// A file created once all ranks have started and wait for the gate.
     pub here: Option<PathBuf>,
     /// A step that takes longer than this has a gap.
     pub gap: Nanos,
@@ -52,43 +53,43 @@ pub struct FixedStepsOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
-    /// So many.
+    /// The number of events.
     Events(u64),
-    /// They were not counted: why, in words.
+    /// They were not counted, for this reason.
     NotMeasured(String),
 }
 
 impl Default for Counted {
     fn default() -> Self {
-        Self::NotMeasured("nobody counted them".to_owned())
+        Self::NotMeasured("not counted".to_owned())
     }
 }
 
-/// What one rank saw. Times are those of `CLOCK_MONOTONIC`, in ns.
+/// The measurements of one rank. Times are those of `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSteps {
     /// When it began its first step.
     pub begin: u64,
     /// When it had ended its last step.
     pub end: u64,
-    /// CPU time that its thread used between them.
+    /// CPU time that its thread used in between.
     pub cpu: u64,
-    /// Steps that took longer than the gap: from the end of the step before to their own end.
+    /// Steps that took longer than the gap: the end of the previous step and their own end.
     pub gaps: Vec<(u64, u64)>,
     /// Gaps that were not kept.
     pub lost_gaps: u64,
-    /// Last-level cache misses of its thread between them, without the kernel's.
+    /// Last-level cache misses of its thread in between, without the kernel's.
     pub cache_misses: Counted,
 }
 
-/// What all ranks saw.
+/// The measurements of all ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedSteps {
     /// By rank.
     pub ranks: Vec<RankSteps>,
-    /// Who carried messages, in words.
+    /// The fabric, as text.
     pub carrier: String,
-    /// Sum of what all allreduces gave: it depends on steps, values and ranks alone.
+    /// The sum of all allreduce results: it depends only on steps, values and ranks.
     pub sum: f64,
 }
 
@@ -101,7 +102,7 @@ impl FixedSteps {
     }
 }
 
-/// Does the steps; every process of an MPI job calls it. The outcome is that of rank 0, `None`
+/// Runs the steps; every process of an MPI job calls it. The outcome is on rank 0, `None`
 /// elsewhere.
 ///
 /// # Errors
@@ -131,7 +132,7 @@ impl OfEveryRank for Steps<'_> {
         _: &dyn Progress,
     ) -> Result<Option<FixedSteps>, MeasureError> {
         let options = self.options;
-        // One CPU each, so that several programs meet on the same ones.
+        // One CPU per rank, so that several programs compete for the same ones.
         let nodes = fabric.nodes()?;
         let allowed = allowed_cpus().map_err(SessionError::from)?;
         let cpus: Vec<Cpu> = allowed.iter().collect();
@@ -171,7 +172,7 @@ impl OfEveryRank for Steps<'_> {
             }
             last = end;
             if step % 64 == 0 && self.stop.is_requested() {
-                // The others are elsewhere, or wait for this one: nobody has a result.
+                // The others are elsewhere, or wait for this rank: no rank has a result.
                 fabric.fail();
                 let kept = "nothing was measured".to_owned();
                 return Err(SessionError::Interrupted { kept }.into());
@@ -227,7 +228,7 @@ mod tests {
                 .iter()
                 .all(|r| r.gaps.is_empty() && r.begin < r.end && r.cpu > 0)
         );
-        // Counted, or not for a reason of the machine.
+        // Either counted, or not possible on this machine.
         let nobody = Counted::default();
         assert!(found.ranks.iter().all(|r| r.cache_misses != nobody));
         let longest = found.ranks.iter().map(|r| r.end - r.begin).max().unwrap();
@@ -268,7 +269,7 @@ mod tests {
         for rank in &found.ranks {
             assert!(rank.begin >= opened);
             assert_eq!(rank.gaps.len() as u64 + rank.lost_gaps, 200);
-            // One behind the other, from the begin to the end.
+            // One after the other, from the beginning to the end.
             assert_eq!((rank.gaps[0].0, rank.gaps[199].1), (rank.begin, rank.end));
             assert!(rank.gaps.windows(2).all(|two| two[0].1 == two[1].0));
         }

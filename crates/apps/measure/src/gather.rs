@@ -1,22 +1,21 @@
-//! Small agreements between ranks, and what every rank has brought to rank 0 in pieces of bounded
-//! size.
+//! Small agreements between ranks, and gathering data on rank 0 in pieces of bounded size.
 
 use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_units::Rank;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Words of a piece: 512 KiB.
+/// Words per piece: 512 KiB.
 const PIECE: usize = 65_536;
 const TAG: Tag = Tag(200);
 const ROOT: Rank = Rank::new(0);
 
-/// Whether all is well on rank 0; all ranks learn it.
+/// Distributes whether all is well on rank 0.
 pub fn agree<F: Fabric>(fabric: &mut F, well: bool) -> Result<bool, FabricError> {
     Ok(from_root(fabric, [u64::from(well)])? == [1])
 }
 
-/// The words of rank 0 on all ranks.
+/// Distributes the words of rank 0 to all ranks.
 pub fn from_root<F: Fabric, const N: usize>(
     fabric: &mut F,
     mut words: [u64; N],
@@ -25,7 +24,7 @@ pub fn from_root<F: Fabric, const N: usize>(
     Ok(words)
 }
 
-/// The words of every rank on every rank, in order of the ranks.
+/// Gives every rank the words of all ranks, in rank order.
 pub fn of_all<F: Fabric, const N: usize>(
     fabric: &mut F,
     words: [u64; N],
@@ -37,9 +36,9 @@ pub fn of_all<F: Fabric, const N: usize>(
     Ok(all.chunks_exact(N).map(row).collect())
 }
 
-/// The words of each of the ranks 0 to `ranks` - 1 on rank 0, one after the other, `None`
-/// elsewhere. Lengths may differ. No rank sends before it is asked: rank 0 holds one piece beside
-/// the result.
+/// The words of each of the ranks 0 to `ranks` - 1 on rank 0, in rank order; `None` elsewhere.
+/// Lengths may differ. No rank sends before it is asked, so rank 0 holds only one piece besides the
+/// result.
 pub fn to_root<F: Fabric>(
     fabric: &mut F,
     own: &[u64],
@@ -69,7 +68,7 @@ pub fn to_root<F: Fabric>(
         let mut buffer = Vec::new();
         while words.len() < *length as usize {
             buffer = take(fabric, from, PIECE * 8, buffer)?;
-            // The buffer need not lie on the boundary of a word.
+            // The buffer may not be aligned to a word.
             let whole = buffer.chunks_exact(8);
             words.extend(whole.map(|b| u64::from_ne_bytes(std::array::from_fn(|i| b[i]))));
         }
@@ -78,15 +77,15 @@ pub fn to_root<F: Fabric>(
     Ok(Some(all))
 }
 
-/// What each rank has to say, on rank 0 in order of the ranks; empty elsewhere.
+/// The value of each rank, on rank 0 in rank order; empty elsewhere.
 pub fn values_to_root<F: Fabric, T: Serialize + DeserializeOwned>(
     fabric: &mut F,
     own: Option<&T>,
 ) -> Result<Vec<Option<T>>, FabricError> {
-    // What cannot be written cannot be read either: it is not there.
+    // A value that cannot be serialized counts as missing.
     let text = own.and_then(|own| serde_json::to_vec(own).ok());
     let mut text = text.unwrap_or_default();
-    // White space ends no value of JSON.
+    // Pad with white space, which JSON ignores.
     text.resize(text.len().next_multiple_of(8), b' ');
     let words: Vec<u64> = text
         .chunks_exact(8)
@@ -137,7 +136,7 @@ mod tests {
                                 .eq((0..from * 70_000).map(|i| i * 3 + from))
                         );
                     }
-                    // Of lengths that fill a word and that do not, and none.
+                    // Lengths that fill a word, that do not, and none.
                     let own = (rank != 1).then(|| "x".repeat(6 + rank as usize));
                     let all = values_to_root(&mut fabric, own.as_ref()).expect("all live");
                     if rank == 0 {

@@ -1,4 +1,4 @@
-//! A measurement from start to end: the same on every rank, gathered on rank 0.
+//! A measurement from start to end: every rank does the same; the results are gathered on rank 0.
 
 use crate::load::LoadMeter;
 use crate::outcome::{Outcome, Results, Where};
@@ -16,7 +16,7 @@ use idlewave_units::Cpu;
 use idlewave_workloads::pin;
 use std::path::Path;
 
-/// Measures; every process of an MPI job calls it. The outcome is that of rank 0, `None` elsewhere.
+/// Measures; every process of an MPI job calls it. The outcome is on rank 0, `None` elsewhere.
 ///
 /// # Errors
 /// See [`MeasureError`]. All ranks fail if one does.
@@ -71,8 +71,8 @@ fn between_processes<F: Fabric>(
     let done = with_cpu(cpu_of(cpus, local), |cpu| {
         rank(&mut fabric, options, cpu, carrier, stop, &shown)
     });
-    // What is refused or cannot be recorded is agreed upon, and all end in order. Of this the
-    // others know nothing.
+    // Refusals and recording errors are agreed upon, and all ranks end cleanly. The other ranks do
+    // not know about this one.
     if let Err(error @ (MeasureError::Workload(_) | MeasureError::Fabric(_))) = &done {
         shown.note(&error.to_string());
         fabric.fail();
@@ -115,26 +115,26 @@ fn over_threads(
     })
 }
 
-/// Binds the calling thread for the time of `work`.
+/// Binds the calling thread during `work`.
 fn with_cpu<T>(
     cpu: Option<Cpu>,
     work: impl FnOnce(Cpu) -> Result<T, MeasureError>,
 ) -> Result<T, MeasureError> {
     let cpu = cpu.ok_or_else(|| SessionError::NotPossible {
         reason: "this process may use no CPU".to_owned(),
-        next: "start it where it may use one".to_owned(),
+        next: "start it with at least one allowed CPU".to_owned(),
     })?;
     let before = affinity::allowed();
     pin(cpu)?;
     let done = work(cpu);
     if let Ok(before) = before {
-        // A failure leaves the thread bound, which only makes what follows slower.
+        // On failure the thread stays bound, which only makes later work slower.
         let _ = affinity::bind(&before);
     }
     done
 }
 
-/// What every rank does.
+/// The work of every rank.
 fn rank<F: Fabric>(
     fabric: &mut F,
     options: &MeasureOptions,

@@ -1,12 +1,12 @@
 //! `idlewave measure` as a library: parallel measurements between ranks that are threads of this
 //! process, or processes of an MPI job.
 //!
-//! Every rank does the same ([`measure`] is called by each process of a job); rank 0 gathers what
-//! all have recorded, evaluates it and writes it down. Of molecular dynamics it tells what the
-//! forces vary by. After computation and exchange in lockstep come their findings
+//! Every rank does the same ([`measure`] is called by each process of a job); rank 0 gathers,
+//! evaluates and writes all records. For molecular dynamics it reports how much the force
+//! computation varies. Runs of computation and exchange in lockstep yield findings
 //! ([`SeriesFindings`]): step, computation, exchange, and whether the expected maximum of the
-//! computations predicts the step. Benchmarks ([`What::Benchmark`]) verify their own result and
-//! tell where the time of each rank went ([`BenchmarkOutcome`]).
+//! computations predicts the step. Benchmarks ([`What::Benchmark`]) verify their own results and
+//! report where the time of each rank went ([`BenchmarkOutcome`]).
 
 mod benchmark;
 mod bundle;

@@ -1,5 +1,5 @@
-//! How busy others kept the nodes during a measurement, from /proc: a measurement of its own has no
-//! trace of the kernel.
+//! How busy other processes kept the nodes during a measurement, from /proc: such a measurement has
+//! no kernel trace.
 
 use crate::gather;
 use idlewave_capture::proc::ContaminationMeter;
@@ -10,7 +10,7 @@ use idlewave_units::Pid;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How busy others kept a node.
+/// How busy other processes kept a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeLoad {
     /// Host name.
@@ -19,11 +19,11 @@ pub struct NodeLoad {
     pub contamination: Contamination,
 }
 
-/// Kept by the first rank of every node.
+/// A meter, held by the first rank of every node.
 pub(crate) struct LoadMeter(Option<(String, ContaminationMeter)>);
 
 impl LoadMeter {
-    /// Begins on the first rank of every node. All ranks call it.
+    /// Starts a meter on the first rank of every node. All ranks call it.
     pub(crate) fn begin<F: Fabric>(fabric: &mut F, nodes: &Nodes) -> Result<Self, FabricError> {
         let processes = gather::of_all(fabric, [u64::from(std::process::id())])?;
         let own = nodes.of_rank(fabric.rank());
@@ -39,7 +39,7 @@ impl LoadMeter {
         })))
     }
 
-    /// What was used on all nodes, on rank 0; empty elsewhere. All ranks call it.
+    /// The load of all nodes, on rank 0; empty elsewhere. All ranks call it.
     pub(crate) fn finish<F: Fabric>(self, fabric: &mut F) -> Result<Vec<NodeLoad>, FabricError> {
         let own = self.0.map(|(node, meter)| NodeLoad {
             node,
@@ -50,14 +50,14 @@ impl LoadMeter {
     }
 }
 
-/// A meter for these processes of this node, which are no others.
+/// A meter that does not count these processes of this node as others.
 pub(crate) fn alone(processes: &[Pid]) -> ContaminationMeter {
     let mut meter = ContaminationMeter::start(Path::new("/"));
     meter.set_running(processes);
     meter
 }
 
-/// A loud line for every node that others used meanwhile; empty where none was.
+/// A prominent line for every node that other processes used meanwhile; empty if there was none.
 pub fn busy_nodes(loads: &[NodeLoad]) -> String {
     let mut out = String::new();
     for load in loads {

@@ -1,4 +1,4 @@
-//! Detour loop and fixed work quantum on the CPUs of this node, without a bundle.
+//! Runs the detour loop and the fixed work quantum on the CPUs of this node, without a bundle.
 
 use crate::load::{self, NodeLoad};
 use crate::{MeasureError, MeasureOptions, What};
@@ -16,21 +16,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Gaps from this length on are detours.
+/// Gaps of at least this length are detours.
 const THRESHOLD: Nanos = Nanos::from_micros(1);
-/// Records kept per CPU; the time ends before there are more.
+/// The most records kept per CPU; further ones are only counted.
 const MOST: u64 = 4 << 20;
 
-/// One CPU. A detour is a time for which the loop stood still, a quantum a repetition of the same
-/// work.
+/// The findings of one CPU. A detour is a time during which the loop stood still, a quantum a
+/// repetition of the same work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpuFindings {
     /// The CPU.
     pub cpu: Cpu,
-    /// Detours or quanta.
+    /// The number of detours or quanta.
     pub count: u64,
-    /// Those that found no room and are in none of the lengths below; of detours the share of the
-    /// time counts them.
+    /// Those that were not kept, which none of the lengths below include; the share of the time
+    /// includes them for detours.
     pub not_kept: u64,
     /// Median length, nanoseconds; `None` without any.
     pub median: Option<Estimate>,
@@ -41,7 +41,7 @@ pub struct CpuFindings {
     /// Detours: share of the time that they took. Quanta: mean over the 1st percentile, minus 1;
     /// `None` without any.
     pub noise: Option<f64>,
-    /// Of quanta: how long the CPU took to settle; what lay before is left out.
+    /// Quanta: how long the CPU took to settle; earlier quanta are omitted.
     pub warm_up: Option<WarmUp>,
 }
 
@@ -50,7 +50,7 @@ pub struct CpuFindings {
 pub struct LocalOutcome {
     /// `detour` or `fwq`.
     pub method: String,
-    /// Of detours: gaps from this length on are counted.
+    /// Detours: gaps of at least this length are counted.
     pub threshold: Option<Nanos>,
     /// Per CPU.
     pub cpus: Vec<CpuFindings>,
@@ -63,7 +63,7 @@ struct Records {
     not_kept: u64,
 }
 
-/// Keeps the lengths of all records, with their begins, in counts.
+/// Keeps the lengths of all records, with their beginnings, in counts.
 struct Kept<'a> {
     by_cpu: BTreeMap<Cpu, Records>,
     duration: Duration,
@@ -101,7 +101,7 @@ impl Sink for Kept<'_> {
     }
 }
 
-/// Measures on these CPUs at once; with it, how busy others kept this node.
+/// Measures on all these CPUs at once; also returns how busy other processes kept this node.
 pub fn measure(
     options: &MeasureOptions,
     cpus: &[Cpu],
@@ -122,7 +122,7 @@ pub fn measure(
         progress,
     };
     let detours = options.what == What::Detour;
-    // Share of the time stolen on each CPU, from the loop's own account.
+    // The share of the time stolen on each CPU, as the loop itself accounts for it.
     let mut stolen = BTreeMap::new();
     let mut threshold = None;
     if detours {
@@ -155,7 +155,7 @@ pub fn measure(
         };
         let not_kept = fixed_work::run(&params, &mut calibration, &halt, &mut kept)?;
         if not_kept > 0 {
-            progress.note(&format!("{not_kept} quanta of all CPUs found no room"));
+            progress.note(&format!("{not_kept} quanta of all CPUs were not kept"));
         }
     }
     let contamination = meter.finish();
@@ -182,7 +182,7 @@ fn of_cpu(
     stolen: Option<f64>,
     calibration: &Calibration,
 ) -> CpuFindings {
-    // Of detours the length is that of a gap in counts, too: see `Gap`.
+    // For detours, the length is that of a gap in counts, too: see `Gap`.
     debug_assert_eq!(size_of::<Gap>(), 16);
     let ns = |counts: u64| calibration.length_ns(counts).round() as u64;
     let mut lengths: Vec<u64> = records.kept.iter().map(|r| ns(r.1)).collect();

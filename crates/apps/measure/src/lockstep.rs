@@ -18,9 +18,9 @@ use idlewave_workloads::lockstep::{MESSAGE_BYTES, Pattern};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Iterations that all ranks record together: 100 MB on rank 0.
+/// The most iterations that all ranks record together: 100 MB on rank 0.
 const MOST_RECORDS: u64 = 4 << 20;
-/// Rounds in which the speed of the CPU is looked for, and the pause between them.
+/// The number of rounds that measure the speed of the CPU, and the pause between them.
 const SPEED_ROUNDS: u32 = 8;
 const SPEED_PAUSE: Duration = Duration::from_millis(60);
 
@@ -33,19 +33,19 @@ pub struct LockstepOutcome {
     pub variant: ExchangeVariant,
     /// Bytes of a message, or of the values of each rank.
     pub bytes: u64,
-    /// Computation asked for.
+    /// The requested computation.
     pub work: Nanos,
-    /// Whether it is a series over numbers of ranks, and which.
+    /// The kind of scaling, if it is a series over numbers of ranks.
     pub scaling: Option<Scaling>,
     /// One per number of ranks.
     pub series: Vec<SeriesFindings>,
-    /// Whether the ranks were on several nodes. Their clocks are compared by messages; where that
-    /// is too coarse, the exchange is the shortest wait of an iteration (see
+    /// Whether the ranks were on several nodes. Their clocks are compared by messages; if that is
+    /// too coarse, the exchange is the shortest wait of an iteration (see
     /// [`SeriesFindings::one_clock`]).
     pub several_nodes: bool,
 }
 
-/// What the options say, for any number of ranks.
+/// The request of the options, for any number of ranks.
 struct Request {
     coupling: Coupling,
     dims: u32,
@@ -94,8 +94,8 @@ impl Request {
     }
 }
 
-/// Fibonacci steps that take `time` at the CPU's fastest, by rank 0 for all: the work is the same
-/// everywhere.
+/// The number of Fibonacci steps that take `time` at the CPU's fastest. Rank 0 determines it for
+/// all, so the work is the same everywhere.
 fn work_steps<F: Fabric>(
     fabric: &mut F,
     calibration: &Calibration,
@@ -118,7 +118,7 @@ fn work_steps<F: Fabric>(
     Ok(gather::from_root(fabric, [steps])?[0])
 }
 
-/// Measures; the outcome is that of rank 0.
+/// Measures; the outcome is on rank 0.
 pub fn measure<F: Fabric>(
     fabric: &mut F,
     options: &MeasureOptions,
@@ -133,11 +133,11 @@ pub fn measure<F: Fabric>(
     let leads = fabric.rank().get() == 0;
     let several_nodes = ranks.nodes.count() > 1;
     let numbers = options.numbers(fabric.size())?;
-    progress.part("looking for the speed of the CPUs");
+    progress.part("measuring the speed of the CPUs");
     let steps = work_steps(fabric, &calibration, options.work)?;
     let mut clocks = Clocks::begin(fabric, &ranks.nodes)?;
     let (watch, sheets) = NodeWatch::begin(fabric, options, ranks, &calibration)?;
-    // Only rank 0 can fail here; the others end in order with it.
+    // Only rank 0 can fail here; the others end cleanly with it.
     let bundle = match leads {
         true => Bundle::begin(options, ranks, sheets),
         false => Ok(None),

@@ -1,5 +1,5 @@
-//! Molecular dynamics on all ranks: every step of every rank on rank 0, and what the times of the
-//! forces vary by.
+//! Molecular dynamics on all ranks: collects every step of every rank on rank 0, and analyses how
+//! much the times of the forces vary.
 
 use crate::bundle::Bundle;
 use crate::clocks::Clocks;
@@ -22,13 +22,13 @@ use serde::Serialize;
 
 /// No step is shorter: the fewest particles take about 100 us.
 const SHORTEST_STEP: Nanos = Nanos::from_micros(50);
-/// Words of a step.
+/// Words per step.
 const WORDS: usize = 4;
 
 /// Results of molecular dynamics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MdOutcome {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u32,
     /// Particles of each rank at the start.
     pub particles_per_rank: u64,
@@ -41,16 +41,17 @@ pub struct MdOutcome {
     /// Close pairs in the lists of all ranks at the end.
     pub pairs: u64,
     /// Largest deviation of the total energy from its first value, over the kinetic energy at the
-    /// start; `None` if it was not added up.
+    /// start; `None` if the energy was not summed.
     pub energy_drift: Option<f64>,
     /// Mean time of a step, nanoseconds.
     pub step: Estimate,
-    /// What the forces vary by; `None` with fewer than two steps.
+    /// How much the times of the forces vary; `None` with fewer than two steps.
     pub jitter: Option<JitterFindings>,
 }
 
-/// What one rank recorded: begin of the step, exchange, list and forces, nanoseconds of its node's
-/// CLOCK_MONOTONIC, and in the last row the end; on rank 0, once corrected, of the first node's.
+/// The record of one rank: the beginnings of step, exchange, list and forces, in nanoseconds of its
+/// node's CLOCK_MONOTONIC, and the end in the last row. On rank 0, after correction, on the first
+/// node's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
     pairs: u64,
@@ -64,7 +65,7 @@ impl Record {
         words
     }
 
-    /// From words; an empty record if they are none.
+    /// Reads words; an empty record if they are invalid.
     fn of_words(words: &[u64]) -> Self {
         let Some((&pairs, rest)) = words.split_first() else {
             return Self::default();
@@ -76,7 +77,7 @@ impl Record {
         }
     }
 
-    /// Turns the times into those of the first node.
+    /// Converts the times to the first node's clock.
     fn correct(&mut self, by: &Correction) {
         for time in self.rows.as_flattened_mut() {
             *time = by.apply(*time);
@@ -88,7 +89,7 @@ impl Record {
     }
 }
 
-/// Steps to run at most: as many as asked for, or as there can be in the time.
+/// The most steps to run: as many as requested, or as can fit into the time.
 fn most_steps(steps: Option<u64>, duration: Nanos, ranks: u32) -> Result<u64, MeasureError> {
     let room = MOST_STEPS / u64::from(ranks.max(1));
     match steps {
@@ -108,7 +109,7 @@ fn run<F: Fabric>(
     plan: &Plan<'_>,
     calibration: &mut Calibration,
 ) -> Result<(Done, Record), MeasureError> {
-    // Written to beforehand, so that no page is missing while it is filled.
+    // Written to beforehand, so that no page fault occurs while it is filled.
     let mut steps = vec![Step::default(); plan.steps as usize + 1];
     std::hint::black_box(steps.as_mut_ptr());
     steps.clear();
@@ -126,7 +127,7 @@ fn run<F: Fabric>(
     Ok((done, Record { pairs, rows }))
 }
 
-/// Measures; the outcome is that of rank 0.
+/// Measures; the outcome is on rank 0.
 pub fn measure<F: Fabric>(
     fabric: &mut F,
     options: &MeasureOptions,

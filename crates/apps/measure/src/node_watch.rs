@@ -1,4 +1,4 @@
-//! What the leader of a node knows of it: machine, clock, and how busy others kept it meanwhile.
+//! What the leader of a node knows about it: machine, clock, and how busy other processes kept it.
 
 use crate::ranks::Ranks;
 use crate::{MeasureOptions, gather};
@@ -12,7 +12,7 @@ use idlewave_run::{
 use idlewave_units::NodeId;
 use std::path::Path;
 
-/// Kept by the leader of every node while a bundle is written.
+/// Held by the leader of every node while a bundle is written.
 pub struct NodeWatch {
     meter: ContaminationMeter,
     readings: Readings,
@@ -20,12 +20,12 @@ pub struct NodeWatch {
 
 /// Sheets of all nodes on rank 0, or why a node has none; empty elsewhere.
 pub type Sheets = Vec<Result<NodeSheet, String>>;
-/// What leaders know in the end, by nodes, on rank 0; `None` for a node whose leader does not say.
+/// What leaders know at the end, by node, on rank 0; `None` for a node whose leader sent nothing.
 pub type Ends = Vec<Option<(ClockSheet, Contamination)>>;
 
 impl NodeWatch {
-    /// Begins on the leaders, if a bundle is asked for, and tells rank 0 of all nodes. All ranks
-    /// call it.
+    /// Starts on the leaders, if a bundle is requested, and gives rank 0 the sheets of all nodes.
+    /// All ranks call it.
     pub fn begin<F: Fabric>(
         fabric: &mut F,
         options: &MeasureOptions,
@@ -46,7 +46,7 @@ impl NodeWatch {
         });
         let all: Vec<Option<Result<NodeSheet, String>>> =
             gather::values_to_root(fabric, own.as_ref())?;
-        let silent = || Err("nothing was heard of it".to_owned());
+        let silent = || Err("it sent nothing".to_owned());
         let sheets = match all.is_empty() {
             true => Vec::new(),
             false => (0..ranks.nodes.count())
@@ -60,7 +60,7 @@ impl NodeWatch {
         Ok((watch, sheets))
     }
 
-    /// Tells rank 0 what the leaders know in the end, if a bundle is asked for. All ranks call it.
+    /// Gives rank 0 what the leaders know at the end, if a bundle is requested. All ranks call it.
     pub fn finish<F: Fabric>(
         fabric: &mut F,
         watch: Option<Self>,
@@ -83,15 +83,15 @@ impl NodeWatch {
     }
 }
 
-/// The sheet of this node at the start. The kernel's view is recorded on the first node only.
+/// The sheet of this node at the start. The kernel is traced on the first node only.
 fn sheet(node: NodeId, trace: bool, clock: ClockSheet) -> NodeSheet {
     let host = read_host(Path::new("/"));
     let unavailable = match (node.get(), trace) {
-        // Rank 0 knows more when it has tried.
+        // Rank 0 knows more once it has tried.
         (0, _) => Vec::new(),
         (_, false) => vec![not_traced("switched off by --no-trace")],
         (_, true) => vec![not_traced(
-            "idlewave measure records the kernel's view of the first node only",
+            "idlewave measure traces the kernel of the first node only",
         )],
     };
     NodeSheet {
@@ -108,7 +108,7 @@ fn sheet(node: NodeId, trace: bool, clock: ClockSheet) -> NodeSheet {
     }
 }
 
-/// The same words for all nodes: they are said once.
+/// The same text for all nodes, so that it is printed once.
 fn not_traced(why: &str) -> Unavailable {
     Unavailable {
         what: "names of what took the CPU on other nodes than the first, which were not traced"

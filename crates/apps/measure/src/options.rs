@@ -1,4 +1,4 @@
-//! What the user may choose.
+//! The options of a measurement.
 
 use crate::MeasureError;
 use idlewave_mpi::Search;
@@ -10,20 +10,20 @@ use idlewave_workloads::md::{cells_for, particles_in};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Least and most time of one series.
+/// The least and the most time of one series.
 const DURATION: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_secs(3_600)];
-/// Least and most computation of one iteration.
+/// The least and the most computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(1), Nanos::from_secs(1)];
-/// More ranks than this are not one node's.
+/// The most ranks; more do not belong on one node.
 const MOST_RANKS: u32 = 4_096;
-/// Largest message; an all-to-all holds one per rank.
+/// The largest message; an all-to-all needs one per rank.
 const MOST_BYTES: u64 = 64 << 20;
-/// Particles of one rank of molecular dynamics: 1 GB with the list of pairs at 2 million.
+/// The most particles per rank in molecular dynamics: 1 GB with the list of pairs at 2 million.
 const MOST_PARTICLES: u64 = 4_000_000;
-/// Steps of all ranks together that are kept: 128 MB.
+/// The most steps of all ranks together that are kept: 128 MB.
 pub(crate) const MOST_STEPS: u64 = 4 << 20;
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Computation, then the neighbours or all ranks meet.
@@ -34,29 +34,29 @@ pub enum What {
         dims: u32,
         /// How the exchange is programmed.
         variant: ExchangeVariant,
-        /// Bytes of a message, or of the values; `None` for the usual.
+        /// Bytes of a message, or of the values; `None` for the default.
         bytes: Option<u64>,
     },
     /// Messages back and forth between pairs.
     PingPong {
-        /// Pairs at a time; `None` for as many as the ranks make.
+        /// Pairs at a time; `None` for one.
         pairs: Option<u32>,
         /// The largest message.
         most_bytes: u64,
     },
-    /// A Lennard-Jones fluid, whose forces take the same time on every rank but for what the
-    /// machine does.
+    /// A Lennard-Jones fluid, whose forces take the same time on every rank except for the
+    /// influence of the machine.
     MolecularDynamics {
-        /// Particles of a rank; the next cube of lattice cells is taken.
+        /// Particles of a rank, rounded to a cube of lattice cells.
         particles: u64,
-        /// Steps; `None` for as many as there is time for.
+        /// Number of steps; `None` for as many as fit into the time.
         steps: Option<u64>,
-        /// Energy is added up every so many steps; never if 0.
+        /// Sum the energy every this many steps; never if 0.
         energy_every: u64,
         /// Seed of the velocities.
         seed: u64,
     },
-    /// A program of its own size that verifies its result.
+    /// A program with a size of its own that verifies its result.
     Benchmark(Benchmark),
     /// Detour loop on every CPU of this node.
     Detour,
@@ -70,11 +70,11 @@ pub enum What {
 pub enum Scaling {
     /// The work is divided among the ranks.
     Strong,
-    /// Every rank has the work.
+    /// Every rank does all of the work.
     Weak,
 }
 
-/// Who carries the messages.
+/// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FabricChoice {
@@ -82,40 +82,40 @@ pub enum FabricChoice {
     Threads,
     /// The MPI library of the site.
     Mpi,
-    /// A network device of this node, for gangs that are switched.
+    /// A network device of this node, for switched gangs.
     Netctx,
 }
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct MeasureOptions {
-    /// What.
+    /// What to measure.
     pub what: What,
     /// Time of one series.
     pub duration: Nanos,
     /// Computation of one iteration.
     pub work: Nanos,
-    /// Numbers of ranks; empty for all there are.
+    /// Numbers of ranks; empty for all available.
     pub ranks: Vec<u32>,
     /// A series over numbers of ranks.
     pub scaling: Option<Scaling>,
-    /// CPUs; `None` for all that are allowed.
+    /// CPUs; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
     /// `None`: network contexts if the environment names a device, else MPI if a launcher started
     /// this process, threads otherwise.
     pub fabric: Option<FabricChoice>,
-    /// Which MPI library; MPI carries the messages where the user says which.
+    /// Which MPI library; if the user names one, MPI carries the messages.
     pub mpi: Search,
     /// Directory for a bundle.
     pub output: Option<PathBuf>,
-    /// Whether to record the kernel's view with it.
+    /// Whether to record a kernel trace with it.
     pub trace: bool,
     /// The command line, for the manifest.
     pub command: Vec<String>,
 }
 
 impl MeasureOptions {
-    /// The usual ones for `what`.
+    /// The default options for `what`.
     pub fn new(what: What) -> Self {
         Self {
             what,
@@ -135,7 +135,7 @@ impl MeasureOptions {
     /// Checks everything that does not depend on the machine.
     ///
     /// # Errors
-    /// The option, with what would do instead.
+    /// The invalid option, with an alternative.
     pub fn check(&self) -> Result<(), MeasureError> {
         let within = |option: &str, time: Nanos, [least, most]: [Nanos; 2], example: &str| {
             if (least..=most).contains(&time) {
@@ -161,8 +161,8 @@ impl MeasureOptions {
         if self.mpi.is_told() && !matches!(self.fabric, None | Some(FabricChoice::Mpi)) {
             return Err(MeasureError::option(
                 "--mpi-lib or --mpi-of",
-                "the ranks do not speak by MPI",
-                "leave it out, or give --fabric mpi",
+                "the ranks do not communicate by MPI",
+                "omit it, or give --fabric mpi",
             ));
         }
         match self.what {
@@ -181,10 +181,10 @@ impl MeasureOptions {
         }
     }
 
-    /// Numbers of ranks to measure, of `size` that there are.
+    /// Numbers of ranks to measure, out of `size` ranks.
     ///
     /// # Errors
-    /// There are not as many ranks.
+    /// There are fewer ranks.
     pub(crate) fn numbers(&self, size: u32) -> Result<Vec<u32>, MeasureError> {
         if let Some(&most) = self.ranks.last() {
             if most > size {
@@ -221,7 +221,7 @@ impl MeasureOptions {
         }
         if self.scaling.is_some() {
             let next = "measure one number of ranks at a time";
-            let reason = "not of molecular dynamics";
+            let reason = "not possible for molecular dynamics";
             return Err(MeasureError::option("--scaling", reason, next));
         }
         Ok(())
@@ -238,7 +238,7 @@ impl MeasureOptions {
             let next = "measure one number of ranks at a time";
             return Err(MeasureError::option(
                 "--scaling",
-                "not of a benchmark",
+                "not possible for a benchmark",
                 next,
             ));
         }
@@ -260,10 +260,10 @@ impl MeasureOptions {
             ));
         }
         if self.ranks.windows(2).any(|w| w[0] >= w[1]) {
-            let next = "give rising numbers, as in --ranks 1,2,4";
+            let next = "give ascending numbers, as in --ranks 1,2,4";
             return Err(MeasureError::option(
                 option,
-                "the numbers do not rise",
+                "the numbers do not ascend",
                 next,
             ));
         }
@@ -284,7 +284,7 @@ impl MeasureOptions {
             return Err(MeasureError::option(option, "too long a message", next));
         }
         if self.scaling.is_some() {
-            let next = "use --pairs for more ranks at a time";
+            let next = "use --pairs for more ranks at once";
             return Err(MeasureError::option(
                 "--scaling",
                 "ping-pong is between pairs",
@@ -304,7 +304,7 @@ impl MeasureOptions {
             .fabric
             .is_some_and(|choice| choice != FabricChoice::Threads)
         {
-            let next = "leave --fabric out";
+            let next = "omit --fabric";
             let reason = "this measurement sends no messages";
             return Err(MeasureError::option("--fabric", reason, next));
         }
@@ -316,7 +316,7 @@ impl MeasureOptions {
             None => Ok(()),
             Some(_) => Err(MeasureError::option(
                 "-o",
-                format!("{what} makes no bundle"),
+                format!("{what} writes no bundle"),
                 "use --json, or `idlewave study` for a bundle with everything",
             )),
         }
@@ -337,7 +337,7 @@ fn check_lockstep(coupling: Coupling, dims: u32, bytes: Option<u64>) -> Result<(
     };
     if coupling == Coupling::Barrier {
         let option = format!("--bytes {bytes}");
-        let next = "leave it out, or measure allreduce";
+        let next = "omit it, or measure allreduce";
         return Err(MeasureError::option(
             option,
             "a barrier carries no values",
@@ -345,9 +345,7 @@ fn check_lockstep(coupling: Coupling, dims: u32, bytes: Option<u64>) -> Result<(
         ));
     }
     let (least, why) = match coupling {
-        Coupling::Neighbours | Coupling::Alltoall => {
-            (HEADER as u64, "every message says which it is")
-        }
+        Coupling::Neighbours | Coupling::Alltoall => (HEADER as u64, "every message has a header"),
         Coupling::Barrier | Coupling::Allreduce | Coupling::Reduce => {
             (8, "the values have 8 bytes each")
         }

@@ -1,4 +1,4 @@
-//! What a measurement gives to its caller.
+//! What a measurement returns to its caller.
 
 use crate::benchmark::BenchmarkOutcome;
 use crate::load::NodeLoad;
@@ -11,7 +11,7 @@ use idlewave_units::Cpu;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Where it was measured.
+/// Where a measurement took place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Where {
     /// What carried the messages.
@@ -25,7 +25,7 @@ pub struct Where {
 }
 
 impl Where {
-    /// This node, whose CPUs were measured without ranks.
+    /// This node; its CPUs were measured without ranks.
     pub(crate) fn of_node(node: &str, found: &LocalOutcome) -> Self {
         Self {
             fabric: "none".to_owned(),
@@ -54,13 +54,13 @@ impl Where {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Results {
-    /// Computation and meeting.
+    /// Computation and meeting in lockstep.
     Lockstep(LockstepOutcome),
     /// Messages back and forth.
     PingPong(PingPongFindings),
     /// Forces of a fluid in every step of every rank.
     MolecularDynamics(Box<MdOutcome>),
-    /// A benchmark whose result was right.
+    /// A benchmark whose result was correct.
     Benchmark(BenchmarkOutcome),
     /// Detours or quanta of every CPU.
     Cpus(LocalOutcome),
@@ -69,13 +69,13 @@ pub enum Results {
 /// A measurement with its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Where.
+    /// Where it took place.
     pub place: Where,
-    /// How busy others kept each node meanwhile.
+    /// How busy other processes kept each node meanwhile.
     pub machine: Vec<NodeLoad>,
-    /// What.
+    /// The results.
     pub results: Results,
-    /// Whether it was ended on request before its time.
+    /// Whether it ended early on request.
     pub interrupted: bool,
     /// The bundle, if one was written.
     pub bundle: Option<PathBuf>,

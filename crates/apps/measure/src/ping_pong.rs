@@ -1,5 +1,4 @@
-//! Messages back and forth between pairs of ranks: latency and bandwidth over the length of the
-//! message.
+//! Messages back and forth between pairs of ranks: latency and bandwidth over message length.
 
 use crate::{MeasureError, MeasureOptions, gather};
 use idlewave_clock::{Calibration, Source, with_source};
@@ -12,12 +11,12 @@ use idlewave_units::counted;
 use serde::Serialize;
 
 const TAG: Tag = Tag(300);
-/// Rounds before the measurement, which also tell how many fit into the time.
+/// Rounds before the measurement, which also show how many fit into the time.
 const WARM_UP: u64 = 10;
-/// Rounds of one length.
+/// The least and the most rounds of one length.
 const ROUNDS: [u64; 2] = [20, 20_000];
 
-/// One length of messages.
+/// Findings for one message length.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeFindings {
     /// Bytes of a message.
@@ -26,7 +25,7 @@ pub struct SizeFindings {
     pub latency: Estimate,
     /// Bytes that a pair moves per second one way at the median latency.
     pub bandwidth: f64,
-    /// The same of all pairs together.
+    /// The same for all pairs together.
     pub total_bandwidth: f64,
 }
 
@@ -35,7 +34,7 @@ pub struct SizeFindings {
 pub struct PingPongFindings {
     /// Simultaneous pairs: rank i with rank i + half of the ranks.
     pub pairs: u32,
-    /// Per length.
+    /// One per length.
     pub sizes: Vec<SizeFindings>,
 }
 
@@ -93,7 +92,7 @@ pub fn measure<F: Fabric>(
         let round = |fabric: &mut F, rounds| with_source!(counter, s => rounds_of(fabric, s, partner, bytes as usize, rounds));
         fabric.barrier(&mut || ())?;
         let first = round(fabric, WARM_UP)?;
-        // The slowest pair says how many rounds fit into the time.
+        // The slowest pair determines how many rounds fit into the time.
         let mean = first.iter().sum::<u64>() as f64 / WARM_UP as f64;
         let mut seconds = [mean / calibration.counts_per_second()];
         fabric.allreduce(&mut seconds, Reduction::Max, &mut || ())?;
@@ -122,7 +121,7 @@ pub fn measure<F: Fabric>(
     Ok((me == 0).then_some(PingPongFindings { pairs, sizes }))
 }
 
-/// Round trips in counts, of those who begin; the others get none.
+/// Round trips in counts, on the ranks that begin; the others return none.
 fn rounds_of<F: Fabric, S: Source>(
     fabric: &mut F,
     source: S,

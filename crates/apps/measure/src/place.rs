@@ -1,5 +1,5 @@
-//! Where the ranks are: threads of this process, processes of an MPI job, or those of a gang on
-//! network devices.
+//! Where the ranks run: as threads of this process, as processes of an MPI job, or as those of a
+//! gang on network devices.
 
 use crate::{FabricChoice, MeasureError, MeasureOptions, gather};
 use idlewave_capture::host::allowed_cpus;
@@ -10,15 +10,15 @@ use idlewave_mpi::{Launch, Search};
 use idlewave_session::SessionError;
 use idlewave_units::{Cpu, CpuSet, NodeId};
 
-/// Words of a set of CPUs that ranks exchange: 1,024 CPUs.
+/// Words of a CPU set that ranks exchange: 1,024 CPUs.
 const WORDS: usize = 16;
 
-/// Who carries the messages: what the user says, a network device where the environment names one,
-/// or MPI where a launcher started this process or the user says which MPI library. `asked` is the
-/// option by which threads are asked for, with its value.
+/// Chooses the fabric: the user's choice; a network device if the environment names one; MPI if a
+/// launcher started this process or the user names an MPI library; threads otherwise. `asked` is
+/// the option that requests threads, with its value.
 ///
 /// # Errors
-/// Threads are asked for in a process that is one of many, or network contexts in one that has no
+/// Threads are requested in a process that is one of many, or network contexts in one without a
 /// device.
 pub fn fabric_of(
     choice: Option<FabricChoice>,
@@ -36,7 +36,7 @@ pub fn fabric_of(
                     asked
                 },
                 "this process is a rank of a gang",
-                format!("leave it out, or unset {}", Attachment::VARIABLE),
+                format!("omit it, or unset {}", Attachment::VARIABLE),
             ));
         }
         Some(FabricChoice::Netctx) => {
@@ -60,7 +60,7 @@ pub fn fabric_of(
             asked,
             format!("{} started several processes", launch.launcher.name()),
             format!(
-                "start it without the launcher, or leave {} out",
+                "start it without the launcher, or omit {}",
                 asked.split(' ').next().unwrap_or(asked)
             ),
         )),
@@ -71,23 +71,23 @@ pub fn fabric_of(
     }
 }
 
-/// Network contexts, for people.
+/// The name of network contexts in output.
 pub const CONTEXTS: &str = "network contexts";
 
-/// The rank that this process is on the network device that its environment names.
+/// This process's rank on the network device that its environment names.
 ///
 /// # Errors
-/// It names none, or one that cannot be used.
+/// The environment names no device, or one that cannot be used.
 pub fn attached() -> Result<NetctxFabric, MeasureError> {
     let attachment = Attachment::of_this_process()?;
     let none = || DeviceError::Environment(String::new());
     Ok(attachment.ok_or_else(none)?.attach()?)
 }
 
-/// CPUs that the user allows, of those that the system allows.
+/// The CPUs that the user chose, or all that the system allows.
 ///
 /// # Errors
-/// Some are asked for that are not allowed.
+/// Some of the chosen CPUs are not allowed.
 pub fn cpus_of(options: &MeasureOptions) -> Result<Vec<Cpu>, MeasureError> {
     let allowed = allowed_cpus().map_err(SessionError::from)?;
     let Some(wanted) = &options.cpus else {
@@ -104,15 +104,15 @@ pub fn cpus_of(options: &MeasureOptions) -> Result<Vec<Cpu>, MeasureError> {
     ))
 }
 
-/// The CPU of a rank that is the `local`-th of its node: its own where the launcher bound it to
-/// one, in turn otherwise. `None` if there is no CPU at all.
+/// The CPU of the rank that is the `local`-th of its node: its own if the launcher bound it to one,
+/// otherwise in turn. `None` if there is no CPU at all.
 pub fn cpu_of(cpus: &[Cpu], local: u32) -> Option<Cpu> {
     let place = (local as usize).checked_rem(cpus.len())?;
     cpus.get(place).copied()
 }
 
-/// CPUs that the ranks of a node may use together, of the node with the fewest. Every rank calls
-/// it.
+/// The number of CPUs that the ranks of a node may use together, on the node with the fewest. Every
+/// rank calls it.
 ///
 /// # Errors
 /// The ranks cannot communicate.

@@ -1,9 +1,9 @@
-//! A benchmark on every number of nodes and of ranks per node that an allocation has: the measured
+//! Runs a benchmark on every number of nodes and of ranks per node of an allocation: the measured
 //! side of placement.
 //!
-//! One job has all ranks; each run is of some of them, as a world of their own, while the others
-//! sleep. Repetitions go round over all layouts, so that what drifts strikes them alike. Place in
-//! the flow: beside the prediction, which rank 0 makes of the same layouts.
+//! One job has all ranks. Each run uses some of them, as a world of their own, while the others
+//! sleep. Repetitions cycle through all layouts, so that drift affects them alike. Rank 0 predicts
+//! the same layouts for comparison.
 
 use crate::error::is_agreed;
 use crate::place::cpus_of_nodes;
@@ -20,12 +20,12 @@ use idlewave_workloads::Benchmark;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Share of the free memory of a node that ranks may need together.
+/// The fraction (one over this) of a node's free memory that ranks may need together.
 const MEMORY_SHARE: u64 = 2;
-/// Repetitions at most.
+/// The most repetitions.
 const MOST_REPEATS: u32 = 100;
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug)]
 pub struct PlacementOptions {
     /// The benchmark.
@@ -34,7 +34,7 @@ pub struct PlacementOptions {
     pub ranks: Vec<u32>,
     /// Runs of each layout, from 1.
     pub repeats: u32,
-    /// Ranks that are threads; `None` for one per CPU.
+    /// Number of ranks as threads; `None` for one per CPU.
     pub threads: Option<u32>,
     /// As in [`crate::MeasureOptions`].
     pub fabric: Option<FabricChoice>,
@@ -45,9 +45,9 @@ pub struct PlacementOptions {
 /// Where the time of a run went, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacedRun {
-    /// Of the rank that took longest.
+    /// The total of the slowest rank.
     pub total: f64,
-    /// In collectives, mean over the ranks; waiting is part of it.
+    /// In collectives, mean over the ranks; includes waiting.
     pub collective: f64,
     /// In point-to-point operations, likewise.
     pub point_to_point: f64,
@@ -55,21 +55,21 @@ pub struct PlacedRun {
     pub computation: f64,
 }
 
-/// So many ranks on so many nodes.
+/// The runs of one layout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacedRuns {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Ranks on each of them.
+    /// Ranks per node.
     pub ranks_per_node: u32,
-    /// Runs in the order in which they were made.
+    /// The runs, in the order in which they took place.
     pub runs: Vec<PlacedRun>,
 }
 
 impl PlacedRuns {
-    /// Median, least and most of one part of all runs, seconds; `None` where there was no run.
+    /// Median, least and most of one part of all runs, in seconds; `None` without runs.
     pub fn estimate(&self, of: impl Fn(&PlacedRun) -> f64) -> Option<Estimate> {
         let values: Vec<f64> = self.runs.iter().map(of).collect();
         Some(Estimate {
@@ -82,7 +82,7 @@ impl PlacedRuns {
     }
 }
 
-/// All that was measured.
+/// The complete outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacementOutcome {
     /// The benchmark.
@@ -91,7 +91,7 @@ pub struct PlacementOutcome {
     pub fabric: String,
     /// Host names of all nodes.
     pub nodes: Vec<String>,
-    /// CPUs that the ranks of a node may use together, of the node with the fewest.
+    /// The number of CPUs that the ranks of a node may use together, on the node with the fewest.
     pub cpus_per_node: u32,
     /// By ranks, then ranks per node.
     pub layouts: Vec<PlacedRuns>,
@@ -99,11 +99,11 @@ pub struct PlacementOutcome {
     pub iterations: u64,
     /// Whether it was ended on request.
     pub interrupted: bool,
-    /// What was left out, one line each.
+    /// What was omitted, one per line.
     pub notes: Vec<String>,
 }
 
-/// Which ranks of the job make a run.
+/// A layout, with the ranks of the job that take part in its runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Layout {
     ranks: u32,
@@ -132,8 +132,8 @@ impl PlacementOptions {
     }
 }
 
-/// Every even layout of these numbers of ranks: k ranks on each of ranks / k nodes, the first ones
-/// of the job.
+/// Every even layout of these numbers of ranks: k ranks on each of ranks / k nodes, the first
+/// suitable ones of the job.
 fn layouts(nodes: &Nodes, numbers: &[u32]) -> Vec<Layout> {
     let of_node: Vec<Vec<Rank>> = (0..nodes.count())
         .map(|node| nodes.ranks_of(NodeId::new(node)).collect())
@@ -165,8 +165,8 @@ fn layouts(nodes: &Nodes, numbers: &[u32]) -> Vec<Layout> {
 /// Measures; every process of an MPI job calls it. The outcome is on rank 0, `None` elsewhere.
 ///
 /// # Errors
-/// See [`MeasureError`]. All ranks fail if one does. Ended on request before the first run: nothing
-/// was measured.
+/// See [`MeasureError`]. All ranks fail if one does. A request to stop before the first run is an
+/// error: nothing was measured.
 pub fn placements(
     options: &PlacementOptions,
     stop: &Stop,
@@ -313,7 +313,7 @@ fn run<F: Fabric>(
         }
         done
     })?;
-    // Who was not of it says nothing; a wrong result is everybody's.
+    // Ranks that did not take part report 0; a wrong result concerns all.
     let words = match &done {
         None => [0; 5],
         Some(Err(_)) => [2, 0, 0, 0, 0],
@@ -337,7 +337,7 @@ fn run<F: Fabric>(
         return Err(MeasureError::option(
             format!("{benchmark} on {ranks}", ranks = counted(ranks, "rank")),
             "its result was wrong",
-            "the rank that found it says more; do not use this machine's results",
+            "the rank that found it prints details; do not use this machine's results",
         ));
     }
     if of_it.iter().any(|words| words[0] == 3) {
@@ -470,7 +470,7 @@ mod tests {
             uneven.contains("--ranks") && uneven.contains("no layout of it with 2 ranks on 1 node"),
             "{uneven}"
         );
-        // What is named is what was given.
+        // The message names the option that was given.
         assert!(refused(Vec::new(), 1, 1).contains("--threads 1"));
         assert!(refused(Vec::new(), 1, 257).contains("--threads 257"));
     }

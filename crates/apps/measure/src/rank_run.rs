@@ -1,5 +1,5 @@
-//! A lockstep run of one rank, kept in memory until it is over: nothing is written while others
-//! measure.
+//! A lockstep run of one rank. Its records stay in memory until the run is over, so that nothing is
+//! written while others measure.
 
 use crate::MeasureError;
 use idlewave_clock::{Calibration, with_source};
@@ -10,9 +10,9 @@ use idlewave_workloads::detour::Gap;
 use idlewave_workloads::lockstep::{Iteration, Pattern, Plan, Work, run_rank};
 use std::sync::atomic::AtomicBool;
 
-/// Gaps that one rank keeps.
+/// The most gaps that one rank keeps.
 const MOST_GAPS: usize = 1 << 18;
-/// Gaps from this length on are kept.
+/// Gaps of at least this length are kept.
 pub const THRESHOLD: Nanos = Nanos::from_micros(1);
 
 /// What a rank runs.
@@ -24,14 +24,14 @@ pub struct RankPlan {
     pub steps: u64,
     /// See `steps`.
     pub work: Nanos,
-    /// How long; that of rank 0 counts.
+    /// The duration; that of rank 0 counts.
     pub duration: Nanos,
-    /// No more iterations than this.
+    /// The most iterations.
     pub max_iterations: u64,
 }
 
-/// What a rank recorded, nanoseconds of its node's CLOCK_MONOTONIC; on rank 0, once corrected, of
-/// the first node's.
+/// The record of a rank, in nanoseconds of its node's CLOCK_MONOTONIC; on rank 0, after correction,
+/// on the first node's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RankRecord {
     /// Start of every iteration, and the end of the last one.
@@ -40,17 +40,17 @@ pub struct RankRecord {
     pub arrivals: Vec<u64>,
     /// Start and length of gaps.
     pub gaps: Vec<(u64, u64)>,
-    /// Gaps for which there was no room.
+    /// Gaps that were not kept.
     pub lost_gaps: u64,
 }
 
 impl RankRecord {
-    /// Iterations.
+    /// The number of iterations.
     pub fn iterations(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// Turns the times into those of the first node.
+    /// Converts the times to the first node's clock.
     pub fn correct(&mut self, by: &Correction) {
         for time in self.begins.iter_mut().chain(&mut self.arrivals) {
             *time = by.apply(*time);
@@ -62,7 +62,7 @@ impl RankRecord {
         }
     }
 
-    /// As words, to be sent.
+    /// Converts the record to words for sending.
     pub fn to_words(&self) -> Vec<u64> {
         let mut words = vec![
             self.arrivals.len() as u64,
@@ -79,7 +79,7 @@ impl RankRecord {
         words
     }
 
-    /// From words; an empty record if they are none.
+    /// Reads words; an empty record if they are invalid.
     pub fn of_words(words: &[u64]) -> Self {
         let read = || {
             let (&[iterations, gaps, lost_gaps], rest) = words.split_first_chunk::<3>()?;
@@ -97,7 +97,7 @@ impl RankRecord {
     }
 }
 
-/// Room that was written to, so that no page is missing while it is filled.
+/// Allocates memory and writes to it, so that no page fault occurs while it is filled.
 fn room<T: Default + Clone>(items: usize) -> Vec<T> {
     let mut items = vec![T::default(); items];
     std::hint::black_box(items.as_mut_ptr());
@@ -114,7 +114,7 @@ pub fn run<F: Fabric>(
 ) -> Result<RankRecord, MeasureError> {
     let rate = calibration.counts_per_second();
     let counts = |time: Nanos| (time.as_secs_f64() * rate) as u64;
-    // An iteration takes no less than its computation, give or take the turbo.
+    // An iteration takes at least as long as its computation, apart from turbo frequencies.
     let expected = plan.duration.get() / plan.work.get().max(1) * 3 / 2 + 1_024;
     let room_for = expected.min(plan.max_iterations);
     let mut iterations: Vec<Iteration> = room(room_for as usize + 1);
@@ -140,7 +140,7 @@ pub fn run<F: Fabric>(
     calibration.update();
     done?;
     let ns = |counts| calibration.to_ns(counts);
-    // The last one only ends the one before.
+    // The last entry only marks the end of the previous one.
     let real = iterations.len().saturating_sub(1);
     Ok(RankRecord {
         begins: iterations.iter().map(|i| ns(i.begin)).collect(),

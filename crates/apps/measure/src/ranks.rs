@@ -1,23 +1,23 @@
-//! Which ranks there are: their nodes, CPUs and processes.
+//! The ranks with their nodes, CPUs and processes.
 
 use crate::gather;
 use idlewave_fabric::{Fabric, FabricError, Nodes};
 use idlewave_sys::process::own_thread;
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 
-/// What a rank knows of itself and of the others.
+/// What a rank knows about itself and the others.
 pub struct Ranks {
     /// Nodes of all ranks.
     pub nodes: Nodes,
     /// CPU, thread and process of every rank.
     pub members: Vec<(Cpu, Pid, Pid)>,
-    /// The fabric, for people.
+    /// The name of the fabric in output.
     pub carrier: String,
 }
 
 impl Ranks {
-    /// Gathers it from all ranks, which all call this; `cpu` is the caller's, `carrier` says in
-    /// words what carries messages.
+    /// Gathers the data of all ranks; all of them call it. `cpu` is the caller's CPU, `carrier` the
+    /// name of the fabric.
     pub fn gather<F: Fabric>(fabric: &mut F, cpu: Cpu, carrier: &str) -> Result<Self, FabricError> {
         let nodes = fabric.nodes()?;
         let own = [cpu.get(), own_thread().get(), std::process::id()].map(u64::from);
@@ -35,7 +35,7 @@ impl Ranks {
         })
     }
 
-    /// The node of which `rank` is the leader.
+    /// The node that `rank` leads, if any.
     pub fn led_by(&self, rank: Rank) -> Option<NodeId> {
         let node = self.nodes.of_rank(rank)?;
         (self.nodes.leader(node) == Some(rank)).then_some(node)

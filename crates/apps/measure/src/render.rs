@@ -1,4 +1,4 @@
-//! The outcome as text of 80 columns.
+//! Renders the outcome as text of 80 columns.
 
 use crate::load::busy_nodes;
 use crate::outcome::{Outcome, Results};
@@ -11,10 +11,10 @@ use idlewave_units::show::{self, percent, time};
 use idlewave_units::{BytesPerSecond, Nanos, counted};
 use std::fmt::Write;
 
-/// Text for people, which ends with a line feed.
+/// The text, ending with a line feed.
 pub fn render(outcome: &Outcome) -> String {
     let mut out = String::new();
-    // Writing to a String does not fail, here and below.
+    // Writing to a String cannot fail, here and below.
     let _ = place(&mut out, outcome);
     out.push_str(&busy_nodes(&outcome.machine));
     let _ = match &outcome.results {
@@ -25,7 +25,7 @@ pub fn render(outcome: &Outcome) -> String {
         Results::Cpus(found) => per_cpu(&mut out, found),
     };
     if outcome.interrupted {
-        out.push_str("\nInterrupted: this is what was measured until then.\n");
+        out.push_str("\nInterrupted: these are the results until then.\n");
     }
     if let Some(bundle) = &outcome.bundle {
         let _ = writeln!(
@@ -110,8 +110,8 @@ fn lockstep(out: &mut String, found: &LockstepOutcome) -> std::fmt::Result {
         out,
         "step: mean with 95 % interval; compute: median of the slowest rank; exchange:\n\
          median from the last arrival to the end of the wait; predicted: expected\n\
-         maximum of the ranks' computations plus that exchange, of independent ranks\n\
-         that all wait for each other; what misleads: docs/measure.md."
+         maximum of the ranks' computations plus that exchange, for independent ranks\n\
+         that all wait for each other; pitfalls: docs/measure.md."
     )?;
     if found.several_nodes {
         several_nodes(out, &found.series)?;
@@ -137,7 +137,7 @@ fn several_nodes(out: &mut String, series: &[SeriesFindings]) -> std::fmt::Resul
         which => writeln!(
             out,
             "Too coarse for the exchange of {} ranks: there it is the shortest wait of\n\
-             each iteration, that of the rank that came last.",
+             each iteration, that of the last rank.",
             which.join(", ")
         ),
     }
@@ -230,7 +230,7 @@ fn per_cpu(out: &mut String, found: &LocalOutcome) -> std::fmt::Result {
     for c in found.cpus.iter().filter(|c| c.not_kept > 0) {
         writeln!(
             out,
-            "CPU {}: {} more {what} found no room",
+            "CPU {}: {} more {what} were not kept",
             c.cpu, c.not_kept
         )?;
     }
@@ -239,7 +239,7 @@ fn per_cpu(out: &mut String, found: &LocalOutcome) -> std::fmt::Result {
         let from = time(threshold.as_f64());
         return writeln!(
             out,
-            "stolen: share of the time that detours from {from} on took."
+            "stolen: share of the time taken by detours of {from} or more."
         );
     }
     for c in &found.cpus {

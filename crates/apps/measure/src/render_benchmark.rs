@@ -1,11 +1,11 @@
-//! A benchmark as text.
+//! Renders a benchmark as text.
 
 use crate::benchmark::{BenchmarkOutcome, RankTimes};
 use idlewave_units::Nanos;
 use idlewave_units::show::{percent, time};
 use std::fmt::{Result, Write};
 
-/// More ranks than this are summed up.
+/// More ranks than this are summarised.
 const ROWS: usize = 16;
 
 /// The text.
@@ -72,8 +72,8 @@ pub fn benchmark(out: &mut String, found: &BenchmarkOutcome) -> Result {
     }
     writeln!(
         out,
-        "\nWaiting is part of the operation in which a rank waits: the rank that comes last\n\
-         to a collective is short in it. share: of the time of all ranks together."
+        "\nWaiting is part of the operation in which a rank waits: the last rank to reach\n\
+         a collective spends little time in it. share: of the time of all ranks together."
     )
 }
 
@@ -99,7 +99,7 @@ fn row_of(out: &mut String, name: &str, of: impl Fn(fn(&RankTimes) -> Nanos) -> 
     )
 }
 
-/// The value at a place, 0 to 1, of sorted ones; between two of them their mean by distance.
+/// The value at a position from 0 to 1 among sorted ones, interpolated between neighbours.
 fn at(sorted: &[f64], place: f64) -> f64 {
     let exact = place * sorted.len().saturating_sub(1) as f64;
     let value = |i: usize| sorted.get(i).copied().unwrap_or(0.0);

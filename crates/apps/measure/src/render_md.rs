@@ -1,4 +1,4 @@
-//! Molecular dynamics as text: the analysis of study (3), most important first.
+//! Renders molecular dynamics as text: the analysis of study (3), most important first.
 
 use crate::MdOutcome;
 use crate::render_numbers::with_interval;
@@ -7,7 +7,7 @@ use idlewave_units::counted;
 use idlewave_units::show::{efficiency, percent, time};
 use std::fmt::{Result, Write};
 
-/// Ranks named that are the slowest more often than by chance.
+/// The most ranks listed that are the slowest more often than by chance.
 const NAMED: usize = 10;
 
 /// The text.
@@ -24,15 +24,15 @@ pub fn md(out: &mut String, found: &MdOutcome) -> Result {
         counted(found.rebuilds, "time"),
         counted(found.pairs, "pair")
     );
-    line(out, "lists made anew", &lists)?;
+    line(out, "lists rebuilt", &lists)?;
     let energy = found.energy_drift.map_or_else(
-        || "not added up (--energy-every)".to_owned(),
+        || "not summed (--energy-every)".to_owned(),
         |d| format!("{d:.1e} of the kinetic energy at most"),
     );
     line(out, "energy drift", &energy)?;
     match &found.jitter {
         Some(jitter) => forces(out, jitter),
-        None => writeln!(out, "\nToo few steps to say what the forces vary by."),
+        None => writeln!(out, "\nToo few steps to tell how much the forces vary."),
     }
 }
 
@@ -109,7 +109,7 @@ fn forces(out: &mut String, found: &JitterFindings) -> Result {
     writeln!(
         out,
         "\nefficiency: mean over maximum of the ranks' forces per step, 95 % interval; slow\n\
-         ranks: the slowest more often than by chance; what is fitted: docs/jitter.md."
+         ranks: the slowest more often than by chance; the fit: docs/jitter.md."
     )
 }
 

@@ -1,9 +1,9 @@
-//! Numbers that only these tables have.
+//! Number formats for these tables only.
 
 use idlewave_run::findings::Estimate;
 use idlewave_units::show::{percent, time};
 
-/// An estimate of nanoseconds, with half its interval as a share.
+/// An estimate in nanoseconds, with half of its interval as a share.
 pub fn with_interval(e: &Estimate) -> String {
     let share = match e.value {
         0.0 => 0.0,
@@ -12,7 +12,7 @@ pub fn with_interval(e: &Estimate) -> String {
     format!("{} +-{}", time(e.value), percent(share))
 }
 
-/// A dash stands for what was not measured.
+/// The value, or a dash if it was not measured.
 pub fn or_dash(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }

@@ -1,4 +1,4 @@
-//! What a lockstep run of some ranks shows: warm-up, step, computation, exchange, prediction.
+//! Evaluates a lockstep run: warm-up, step, computation, exchange, prediction.
 
 use crate::rank_run::RankRecord;
 use idlewave_run::findings::{Estimate, WarmUp};
@@ -16,26 +16,27 @@ pub struct SeriesFindings {
     pub sides: Vec<u32>,
     /// Iterations of every rank.
     pub iterations: u64,
-    /// How long the run took to settle, of the rank that took longest.
+    /// How long the run took to settle, on the slowest rank to do so.
     pub warm_up: WarmUp,
-    /// Iterations left out as warm-up.
+    /// Iterations omitted as warm-up.
     pub skipped: u64,
     /// Mean time of an iteration.
     pub step: Estimate,
     /// Median time of a computation, per rank.
     pub compute: Vec<Estimate>,
-    /// Median time from the last arrival of those that a rank waits for to the end of its wait;
-    /// without [`one_clock`](Self::one_clock) the median of the shortest wait of every iteration.
+    /// Median time from the last arrival among those that a rank waits for to the end of its wait;
+    /// without [`one_clock`](Self::one_clock), the median of the shortest wait of every iteration.
     pub exchange: Estimate,
-    /// Whether the ranks' clocks are one, or agree far better than the exchange is long.
+    /// Whether the ranks share a clock, or their clocks agree far more closely than the exchange
+    /// takes.
     pub one_clock: bool,
-    /// Bound of the error between the clocks of two ranks; zero on one node.
+    /// A bound on the error between the clocks of two ranks; zero on one node.
     pub clock_error: Nanos,
     /// Median time that a rank waits.
     pub wait: Estimate,
     /// Expected maximum of the computation times, one of each rank.
     pub expected_compute: f64,
-    /// Predicted step: expected maximum plus median exchange. `None` where ranks do not wait for
+    /// Predicted step: expected maximum plus median exchange. `None` if the ranks do not wait for
     /// each other.
     pub predicted: Option<f64>,
     /// Predicted over measured step, minus 1.
@@ -44,7 +45,7 @@ pub struct SeriesFindings {
     pub efficiency: Option<Estimate>,
 }
 
-/// Iterations to leave out: until the last rank has settled.
+/// The iterations to omit: until the last rank has settled.
 pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
     let mut worst = WarmUp {
         settled_after: Some(Nanos::ZERO),
@@ -69,20 +70,19 @@ pub fn warm_up_of(records: &[RankRecord]) -> (WarmUp, usize) {
             _ => {}
         }
     }
-    // A run that never settled has no beginning that could be told from the rest.
+    // A run that never settled has no distinct beginning.
     if worst.settled_after.is_none() {
         skip = 0;
     }
     (worst, skip)
 }
 
-/// An exchange is taken from the times of several nodes where it is this often longer than their
-/// error.
+/// Times of several nodes give the exchange only if it is this many times longer than their error.
 const FAR_ABOVE_ERROR: f64 = 10.0;
 
-/// What the records of all ranks show, with times on one clock within `clock_error`. `None` without
-/// an iteration that counts. Where the error is not far below the exchange, the shortest wait of an
-/// iteration is taken for it: that of the rank that came last.
+/// Findings from the records of all ranks, with times on one clock within `clock_error`. `None`
+/// without an iteration that counts. If the error is not far below the exchange, the shortest wait
+/// of an iteration, that of the last rank, stands for the exchange.
 pub fn findings(
     records: &[RankRecord],
     coupling: Coupling,
@@ -97,7 +97,7 @@ pub fn findings(
         return None;
     }
     let waits = WaitsFor::new(coupling, sides, ranks);
-    // Mean over the ranks, per iteration: none of them is faster than the others in the long run.
+    // Mean over the ranks, per iteration: in the long run no rank is faster than the others.
     let steps: Vec<f64> = kept
         .clone()
         .map(|k| {
@@ -164,7 +164,7 @@ pub fn findings(
 /// Efficiency of `now` against `first`; the work per rank shrinks with the ranks if it is
 /// `divided`.
 ///
-/// The relative half widths of both means are added in squares: the runs are independent.
+/// The relative half widths of both means add in quadrature, since the runs are independent.
 pub fn efficiency(first: &SeriesFindings, now: &SeriesFindings, divided: bool) -> Estimate {
     let ratio = if divided {
         f64::from(first.ranks) / f64::from(now.ranks)
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_exchange_is_the_shortest_wait_where_the_clocks_are_too_coarse_for_it() {
         let mut records = barrier(&[&[10, 20, 10, 20], &[10, 10, 20, 20]]);
-        // The first rank's last rendezvous ends early for it.
+        // The last rendezvous ends early for the first rank.
         records[0].begins[4] -= 3;
         let of = |error| {
             let error = Nanos::from_nanos(error);
@@ -231,9 +231,9 @@ mod tests {
         assert!(of(0).one_clock);
         let coarse = of(1);
         assert!(!coarse.one_clock);
-        // Of 7, 7, 7 and 4.
+        // The median of 7, 7, 7 and 4.
         assert_eq!((coarse.exchange.value, coarse.exchange.n), (7.0, 4));
-        // The other clock 1000 ns ahead, within the error that is stated.
+        // The other clock is 1000 ns ahead, within the stated error.
         let other = &mut records[1];
         for time in other.begins.iter_mut().chain(&mut other.arrivals) {
             *time += 1_000;

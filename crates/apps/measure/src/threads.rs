@@ -1,4 +1,4 @@
-//! Ranks as threads of this process: started, ended together, and what one of them failed with.
+//! Ranks as threads of this process: starts them, joins them, and selects the error to report.
 
 use crate::place::{CONTEXTS, attached, fabric_of};
 use crate::{FabricChoice, MeasureError};
@@ -8,16 +8,17 @@ use idlewave_mpi::Search;
 use idlewave_session::{Progress, Quiet};
 use idlewave_units::Rank;
 
-/// Ranks that are threads: each pair of them has a mailbox of 16 KiB, which is 1 GiB together.
+/// The most ranks as threads: each pair of them has a mailbox of 16 KiB, 1 GiB in total.
 pub const MOST_THREADS: u32 = 256;
 
-/// What a rank of a job tells of its work: only the first shows how far it has come.
+/// The progress output of one rank of a job: only the first rank shows progress.
 pub struct OfRank<'a> {
-    /// The own rank.
+    /// This process's rank.
     pub rank: Rank,
-    /// What the first rank shows.
+    /// Where the first rank shows progress.
     pub all: &'a dyn Progress,
-    /// Whether it says why it fails itself: where no caller will, as the whole job ends with it.
+    /// Whether the rank itself prints why it fails: needed if no caller will, because the whole job
+    /// ends with it.
     pub notes: bool,
 }
 
@@ -39,8 +40,8 @@ impl Progress for OfRank<'_> {
     }
 }
 
-/// Does `work` on `size` ranks; the outcome is that of rank 0, which is the calling thread. All
-/// ranks fail if one does.
+/// Does `work` on `size` ranks; the outcome is on rank 0, the calling thread. All ranks fail if one
+/// does.
 pub fn on_threads<T: Send>(
     size: u32,
     waiting: Waiting,
@@ -48,7 +49,7 @@ pub fn on_threads<T: Send>(
     work: impl Fn(&mut Endpoint, &dyn Progress) -> Result<Option<T>, MeasureError> + Sync,
 ) -> Result<Option<T>, MeasureError> {
     let mut ends = world(size, waiting);
-    // The calling thread is rank 0: it is the one that tells of the progress.
+    // The calling thread is rank 0, which shows progress.
     let mut first = ends.remove(0);
     let work = |fabric: &mut Endpoint, progress: &dyn Progress| {
         let done = work(fabric, progress);
@@ -81,7 +82,7 @@ pub fn on_threads<T: Send>(
         let mut outcome = work(&mut first, &shown);
         for thread in threads {
             let other = thread.join().unwrap_or(Err(MeasureError::Panicked));
-            // That another rank failed is no reason where one has its own.
+            // "Another rank failed" gives way to a specific error.
             let vague = matches!(
                 outcome,
                 Ok(_) | Err(MeasureError::Fabric(FabricError::PeerFailed))
@@ -94,13 +95,13 @@ pub fn on_threads<T: Send>(
     })
 }
 
-/// What every rank of a job does, whatever carries its messages.
+/// The work of every rank of a job, on any fabric.
 pub trait OfEveryRank: Sync {
-    /// What rank 0 has of it.
+    /// The outcome on rank 0.
     type Outcome: Send;
 
-    /// The work of a rank; `carrier` says in words what carries messages. The outcome is that of
-    /// rank 0, `None` elsewhere.
+    /// The work of a rank; `carrier` is the name of the fabric. The outcome is on rank 0, `None`
+    /// elsewhere.
     fn run<F: Fabric>(
         &self,
         fabric: &mut F,
@@ -109,9 +110,9 @@ pub trait OfEveryRank: Sync {
     ) -> Result<Option<Self::Outcome>, MeasureError>;
 }
 
-/// Does it on all ranks of a job of several processes, which all call it, or on `threads` ranks of
-/// this process (one per CPU if `None`), which no CPU is bound to. `option` is the one by which the
-/// user says how many.
+/// Runs it on all ranks of a job of several processes, which all call this, or on `threads` ranks
+/// of this process (one per CPU if `None`), which are not bound to CPUs. `option` is the option
+/// that sets their number.
 pub fn on_every_rank<W: OfEveryRank>(
     work: &W,
     fabric: Option<FabricChoice>,
@@ -132,7 +133,7 @@ pub fn on_every_rank<W: OfEveryRank>(
                 return Err(MeasureError::option(
                     asked,
                     format!("as threads of one process there are 1 to {MOST_THREADS}"),
-                    format!("give such a number with {option}"),
+                    format!("give a number in this range with {option}"),
                 ));
             }
             let waiting = match size > cpus {
@@ -152,7 +153,7 @@ pub fn on_every_rank<W: OfEveryRank>(
     }
 }
 
-/// Does it as one process of a job.
+/// Runs it as one process of a job.
 fn on_this_rank<W: OfEveryRank, F: Fabric>(
     work: &W,
     mut fabric: F,

@@ -1,7 +1,7 @@
-//! `idlewave study` as a library: measure a machine, record the kernel meanwhile, explain, predict,
+//! `idlewave study` as a library: measure a machine while recording the kernel, explain, predict,
 //! report.
 //!
-//! [`study`] records into a bundle; everything after that reads the bundle only, through
+//! [`study`] records into a bundle; everything after that reads only the bundle, through
 //! [`idlewave_pipeline`].
 
 mod options;

@@ -1,19 +1,19 @@
-//! What the user may choose.
+//! The options of a study.
 
 use idlewave_pipeline::Effort;
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, CpuSet, Nanos};
 use std::path::PathBuf;
 
-/// Least and most time to measure.
+/// The least and the most time to measure.
 const DURATION: [Nanos; 2] = [Nanos::from_secs(2), Nanos::from_secs(3_600)];
-/// Least and most computation of one iteration.
+/// The least and the most computation of one iteration.
 const WORK: [Nanos; 2] = [Nanos::from_micros(2), Nanos::from_secs(1)];
-/// More ranks than this are not one node's.
+/// The most ranks; more do not belong on one node.
 const MOST_RANKS: u32 = 4_096;
-/// The least that a run may take on disk.
+/// The smallest limit for the size of a run on disk.
 const LEAST_SIZE: Bytes = Bytes::new(1 << 20);
-/// Iterations that must fit into the shortest part of a study.
+/// The least number of iterations that must fit into the shortest part of a study.
 const LEAST_ITERATIONS: u64 = 20;
 
 /// Options of a study.
@@ -27,16 +27,16 @@ pub struct StudyOptions {
     pub ranks: Option<u32>,
     /// Computation of one iteration, 2 us to 1 s.
     pub work: Nanos,
-    /// CPUs to measure; `None` for all that are allowed.
+    /// CPUs to measure; `None` for all allowed ones.
     pub cpus: Option<CpuSet>,
-    /// Whether to record the kernel's view.
+    /// Whether to record a kernel trace.
     pub trace: bool,
-    /// What the run may take on disk: a part of the study ends before its time where its share is
-    /// used up.
+    /// The size limit of the run on disk: a part of the study ends early when it has used up its
+    /// share.
     pub max_size: Bytes,
     /// Seed of the prediction.
     pub seed: u64,
-    /// Work that the prediction may take.
+    /// The effort for the prediction.
     pub effort: Effort,
     /// The command line, for the manifest.
     pub command: Vec<String>,
@@ -63,7 +63,7 @@ impl StudyOptions {
     /// Checks everything that does not depend on the machine.
     ///
     /// # Errors
-    /// [`SessionError::Option`] with what would do instead.
+    /// [`SessionError::Option`], with an alternative.
     pub fn check(&self) -> Result<(), SessionError> {
         let wrong = |option: String, reason: &str, next: String| {
             Err(SessionError::Option {

@@ -1,17 +1,17 @@
-//! What a study will do: CPUs, ranks, and how long each part takes.
+//! The plan of a study: CPUs, ranks, and how long each part takes.
 
 use crate::StudyOptions;
 use idlewave_session::SessionError;
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, Rank};
 use std::time::Duration;
 
-/// Gaps from this length on are detours.
+/// Gaps of at least this length are detours.
 pub const THRESHOLD: Nanos = Nanos::from_micros(1);
-/// Rows that one part may record over all ranks, so that a node of 256 CPUs needs no more memory
-/// than this one.
+/// The most rows that one part may record over all ranks, so that a node with 256 CPUs needs no
+/// more memory than a small one.
 const MOST_RECORDS: u64 = 4 << 20;
-/// Quantum of the fixed work: short enough to tell tick from tick, long enough to dwarf a clock
-/// reading.
+/// Bounds of the fixed work quantum: short enough to tell one tick from the next, long enough to
+/// dwarf a clock reading.
 const QUANTUM: [Nanos; 2] = [Nanos::from_micros(5), Nanos::from_millis(1)];
 
 /// The plan of a study.
@@ -21,17 +21,17 @@ pub struct Plan {
     pub cpus: CpuSet,
     /// CPU of each rank.
     pub rank_cpus: Vec<Cpu>,
-    /// Detour loop.
+    /// Duration of the detour loop.
     pub detour: Duration,
-    /// Fixed work quantum.
+    /// Duration of the fixed work quantum.
     pub fixed_work: Duration,
-    /// Each of the two lockstep runs.
+    /// Duration of each of the two lockstep runs.
     pub lockstep: Duration,
     /// Time of one fixed work quantum.
     pub quantum: Nanos,
-    /// Iterations at most, per lockstep run.
+    /// The most iterations per lockstep run.
     pub max_iterations: u64,
-    /// What the run may take on disk.
+    /// The size limit of the run on disk.
     pub max_size: Bytes,
 }
 
@@ -39,7 +39,7 @@ impl Plan {
     /// Makes the plan for the CPUs that this process may use.
     ///
     /// # Errors
-    /// An option asks for more than there is.
+    /// An option requests more than is available.
     pub fn of(options: &StudyOptions, allowed: &CpuSet) -> Result<Self, SessionError> {
         options.check()?;
         let cpus = match &options.cpus {
@@ -60,7 +60,8 @@ impl Plan {
         let ranks = options.ranks.map_or(list.len(), |r| r as usize);
         let share = |percent: u64| Duration::from_nanos(options.duration.get() / 100 * percent);
         let quantum = options.work.clamp(QUANTUM[0], QUANTUM[1]);
-        // Enough quanta are kept well before the time is over on a node of very many CPUs.
+        // On a node with very many CPUs, the memory for quanta is full well before the time is
+        // over.
         let most_work = Duration::from_nanos(
             quantum
                 .get()
@@ -78,7 +79,7 @@ impl Plan {
         })
     }
 
-    /// The part of the run's size that a part of the study of that length may take.
+    /// The share of the run's size limit for a part of the study of this duration.
     pub fn share_of_size(&self, duration: Duration) -> Bytes {
         let whole = self.detour + self.fixed_work + 2 * self.lockstep;
         let share = duration.as_secs_f64() / whole.as_secs_f64().max(1e-9);

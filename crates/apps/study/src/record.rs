@@ -24,16 +24,16 @@ use phases::Phases;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Rounds in which the speed of the CPU is looked for, and the pause between them: a CPU stays on a
-/// slow level for up to half a second.
+/// The number of rounds that measure the speed of the CPU, and the pause between them: a CPU stays
+/// at a slow level for up to half a second.
 const SPEED_ROUNDS: u32 = 8;
 const SPEED_PAUSE: Duration = Duration::from_millis(60);
 
-/// Measures this machine and explains what was measured.
+/// Measures this machine and explains the results.
 ///
 /// # Errors
-/// See [`PipelineError`]. Whatever happens, the bundle holds what was recorded until then, and
-/// nothing outside it stays changed.
+/// See [`PipelineError`]. In any case the bundle holds what was recorded until then, and nothing
+/// outside it stays changed.
 pub fn study(
     options: &StudyOptions,
     stop: &Stop,
@@ -46,7 +46,7 @@ pub fn study(
     Ok(analysis)
 }
 
-/// Records into a new bundle: where it is, and its lock.
+/// Records into a new bundle; returns its path and its lock.
 fn measured(
     options: &StudyOptions,
     stop: &Stop,
@@ -92,13 +92,14 @@ fn measured(
     Ok((path, lock))
 }
 
-/// What the run will take is told before it is measured, and that there is no room for it.
+/// Announces the size of the run before the measurement, with a warning if there is not enough
+/// space.
 fn tell_size(path: &Path, size: Size, options: &StudyOptions, progress: &dyn Progress) {
     let all = size.all.min(options.max_size);
     let room = files::room(path).map(Bytes::new).filter(|room| *room < all);
     let free = room.map_or(String::new(), |room| {
         format!(
-            "; only {room} are free there: choose another place with -o, or a shorter --duration"
+            "; only {room} is free there: choose another place with -o, or a shorter --duration"
         )
     });
     progress.note(&format!(
@@ -154,7 +155,7 @@ fn manifest(
     }
 }
 
-/// Steps of work that take `time` at the CPU's fastest, at least one.
+/// The number of steps of work that take `time` at the CPU's fastest, at least one.
 fn work_steps(counter: Counter, calibration: &Calibration, time: Nanos) -> u64 {
     let counts = (0..SPEED_ROUNDS)
         .map(|round| {

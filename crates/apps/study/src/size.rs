@@ -1,10 +1,10 @@
-//! How much a study writes, told before it is measured, and bounded.
+//! How much a study writes: announced before the measurement, and limited.
 
 use crate::plan::Plan;
 use idlewave_session::ITERATION_BYTES;
 use idlewave_units::{Bytes, Nanos};
 
-/// Bytes that the table takes for one fixed work quantum.
+/// Bytes in the table for one fixed work quantum.
 const QUANTUM: u64 = 9;
 /// Bytes of kernel trace and its tables for one second of a busy CPU: some 1,000 to 2,000 events.
 const TRACED_SECOND: u64 = 128 << 10;
@@ -12,17 +12,17 @@ const TRACED_SECOND: u64 = 128 << 10;
 /// Bytes of findings, page and late steps.
 const FINDINGS: u64 = 2 << 20;
 
-/// What a run is expected to take on disk.
+/// The expected size of a run on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// All of it, if every step takes no longer than its computation.
+    /// The total, if every step takes no longer than its computation.
     pub all: Bytes,
-    /// What one CPU adds in one minute.
+    /// The size that one CPU adds per minute.
     pub cpu_minute: Bytes,
 }
 
 impl Size {
-    /// Of this plan, with `work` of computation in a step.
+    /// The size for this plan, with `work` of computation in a step.
     pub fn of(plan: &Plan, work: Nanos, traced: bool) -> Self {
         let cpus = plan.cpus.len() as u64;
         let steps = plan.lockstep.as_nanos() as u64 / work.get().max(1);

@@ -1,23 +1,23 @@
-//! Measures what recording adds to a call: runs of a program with and without the preloaded
-//! library, in turn.
+//! Measures what recording adds to a call by alternating runs of a program with and without the
+//! preloaded library.
 //!
 //! `cargo run --release -p idlewave-interpose --example overhead [RUNS]`
 //!
-//! Each run gives the median over 60 blocks of 1,000 calls. Of RUNS (15) pairs of runs the median
-//! and the quartiles of the bare and of the added time are printed, for times of the CPU's counter
-//! and of CLOCK_MONOTONIC, and for a state page without rings.
+//! Each run gives the median over 60 blocks of 1,000 calls. From RUNS (15) pairs of runs, the
+//! medians and quartiles of the bare time and of the added time are printed: with times from the
+//! CPU's counter, with times from CLOCK_MONOTONIC, and for a state page without rings.
 
 use idlewave_interpose::ring::{CAPACITY_VARIABLE, CLOCKS_VARIABLE, DIRECTORY_VARIABLE};
 use idlewave_interpose::{state, write_library};
 use idlewave_mpi::testing::{Installation, installation};
 use std::path::Path;
 
-/// Instead of a clock: a state page and no rings.
+/// In place of a clock: a state page and no rings.
 const STATE: &str = "state";
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Name, ranks and what is measured.
+/// Name, number of ranks, and what is measured.
 const CASES: [(&str, u32, &str); 6] = [
     ("size", 1, "MPI_Comm_size, which is not wrapped"),
     ("null", 1, "MPI_Send to MPI_PROC_NULL"),
@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
         .nth(1)
         .map_or(Ok(15), |text| text.parse())?;
     let place = tempfile::tempdir()?;
-    // In memory, as those of a recording: on a disk the kernel faults again at pages that it has
+    // In memory, as for a recording: on a disk the kernel faults again on pages that it has
     // written back.
     let memory = Path::new("/dev/shm");
     let rings = if memory.is_dir() {
@@ -95,7 +95,7 @@ fn run(
     rings: &Path,
 ) -> Result<f64, Failure> {
     let mut launch = mpi.launch(ranks);
-    // As many CPUs as ranks, one each: without moves between them.
+    // One CPU per rank, so that ranks do not move.
     launch.arg("env");
     if let Some((library, clock)) = preload {
         for ring in std::fs::read_dir(rings)? {
@@ -107,7 +107,7 @@ fn run(
             _ => DIRECTORY_VARIABLE,
         };
         launch.arg(format!("{directory}={}", rings.display()));
-        // Room for all records: nobody drains.
+        // Room for all records, since no reader drains the ring.
         launch.arg(format!("{CAPACITY_VARIABLE}={}", 1 << 18));
         launch.arg(format!("{CLOCKS_VARIABLE}=0"));
         launch.arg(format!("IDLEWAVE_RING_CLOCK={clock}"));

@@ -1,4 +1,4 @@
-//! Calls the recorder before its time.
+//! Wakes the recorder before its next regular round.
 
 use crate::ring::{BELL_FILE, HEADER_BYTES};
 use crate::sys;
@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Release;
 
-/// The page of the bell; `None` where the recorder has made none.
+/// The mapped bell; `None` if the recorder has made none.
 static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 
-/// Finds the bell in the directory of the rings.
+/// Opens the bell in the directory of the rings.
 pub fn open(directory: &Path) {
     PAGE.get_or_init(|| {
         let file = OpenOptions::new()
@@ -25,8 +25,8 @@ pub fn open(directory: &Path) {
         if file.metadata().ok()?.len() < HEADER_BYTES as u64 {
             return None;
         }
-        // SAFETY: the recorder has made its page before the program was started, and does not cut
-        // it short.
+        // SAFETY: the recorder created the page before it started the program and does not
+        // truncate it.
         let page = unsafe {
             sys::mmap(
                 std::ptr::null_mut(),
@@ -37,19 +37,20 @@ pub fn open(directory: &Path) {
                 0,
             )
         };
-        // SAFETY: a mapped page, aligned, that is never unmapped; any bits are a count.
+        // SAFETY: a mapped, aligned page that is never unmapped; every bit pattern is a valid
+        // count.
         (page as usize != usize::MAX).then(|| unsafe { &*page.cast::<AtomicU32>() })
     });
 }
 
-/// Rings it, if there is one.
+/// Rings the bell, if there is one.
 #[cold]
 pub fn ring() {
     let Some(Some(rung)) = PAGE.get() else {
         return;
     };
-    // Release: what is rung for can be seen by whoever hears it.
+    // Release: whoever sees the new count also sees what it was rung for.
     rung.fetch_add(1, Release);
-    // SAFETY: a mapped, aligned word; the call wakes who waits on it, and touches nothing.
+    // SAFETY: a mapped, aligned word; the call only wakes those that wait on it.
     unsafe { sys::syscall(sys::SYS_FUTEX, rung.as_ptr(), sys::FUTEX_WAKE, i32::MAX) };
 }

@@ -1,4 +1,4 @@
-//! One call of a wrapped function: its arguments in the form of the language that made it.
+//! One call of a wrapped function, with its arguments in the form of the calling language.
 
 use crate::library::{Kind, Library, invoke, symbol_anywhere};
 use crate::narrow::{self, Kept};
@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// Through which interface a function was called.
+/// The interface through which a function was called.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Form {
     /// C.
@@ -53,7 +53,7 @@ impl Entry {
         }
     }
 
-    /// The library's own function behind it; `None` if there is none.
+    /// The library's own function; `None` if there is none.
     #[inline(always)]
     pub fn real(&self) -> Option<usize> {
         // Acquire: `narrow` is stored before it.
@@ -80,7 +80,7 @@ impl Entry {
         self.names[0]
     }
 
-    /// Whether `real` is the function without large counts, because the library has no other.
+    /// Whether `real` is the function without large counts because the library has no other.
     pub fn narrow(&self) -> bool {
         self.large && self.narrow.load(Relaxed)
     }
@@ -89,7 +89,7 @@ impl Entry {
 /// Size of a status in `u64`s, rounded up.
 pub const STATUS_WORDS: usize = crate::abi::StatusLayout::MAX_SIZE / 8;
 
-/// A call that is being recorded.
+/// A call being recorded.
 pub struct Call<'a> {
     pub entry: &'static Entry,
     pub library: &'static Library,
@@ -99,42 +99,42 @@ pub struct Call<'a> {
     pub end: u64,
     /// What the function returned.
     pub code: i32,
-    /// Own status, in place of one that the program does not want.
+    /// Our own status, used where the program passes none.
     pub status: [u64; STATUS_WORDS],
-    /// Arrays that the library may still need.
+    /// Arrays that the library may still need after the call.
     pub kept: Kept,
-    /// The state page, if it is written.
+    /// The state page, if one is kept.
     pub page: Option<&'static Page>,
     /// What the call, or the request that it starts, waits for.
     pub want: Want,
 }
 
 impl Call<'_> {
-    /// Lets the library do its work, and takes the time.
+    /// Calls the library's function and takes the time before and after it.
     #[inline(always)]
     pub fn run(&mut self) {
         self.poll();
         self.done();
     }
 
-    /// Takes the time after it.
+    /// Takes the time after the call.
     #[inline(always)]
     pub fn done(&mut self) {
         self.end = clock::now();
     }
 
-    /// Lets the library do its work, and takes the time before it only.
+    /// Calls the library's function and takes the time before it only.
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.entry.narrow() {
             self.begin = clock::now();
-            // SAFETY: the arguments are the program's own.
+            // SAFETY: the arguments are those that the program passed.
             let (code, kept) =
                 unsafe { narrow::invoke(self.entry, self.library, self.real, self.arguments) };
             (self.code, self.kept) = (code, kept);
         } else if self.entry.form == Form::C {
             self.begin = clock::now();
-            // SAFETY: the arguments are the program's own, as many as it passed.
+            // SAFETY: the arguments are those that the program passed, and as many.
             self.code = unsafe { invoke(self.real, self.arguments) };
         } else {
             self.run_fortran();
@@ -144,7 +144,7 @@ impl Call<'_> {
     fn run_fortran(&mut self) {
         let mut own = 0_i32;
         let last = match self.entry.how {
-            // Two more for the lengths of strings.
+            // Two more arguments for the lengths of strings.
             How::Loss | How::Outside => self.arguments.len() - 3,
             _ => self.arguments.len() - 1,
         };
@@ -153,7 +153,7 @@ impl Call<'_> {
             self.arguments[last] = (&raw mut own) as usize;
         }
         self.begin = clock::now();
-        // SAFETY: as above; the place of the error code is the program's or our own.
+        // SAFETY: as above; the error code goes to the program's variable or to our own.
         unsafe { invoke(self.real, self.arguments) };
         // SAFETY: the function has written it.
         self.code = unsafe { *(self.arguments[last] as *const i32) };
@@ -206,7 +206,7 @@ impl Call<'_> {
         u64::try_from(value).unwrap_or(0)
     }
 
-    /// A handle, as C has it.
+    /// A handle in its C form.
     #[inline(always)]
     pub fn handle(&self, i: usize, kind: Kind) -> usize {
         match self.entry.form {
@@ -218,7 +218,7 @@ impl Call<'_> {
         }
     }
 
-    /// The handle that argument `i` points to, or element `k` of the array of them.
+    /// The handle that argument `i` points to, or element `k` of the array of handles there.
     #[inline(always)]
     pub fn handle_of(&self, i: usize, k: usize, kind: Kind) -> usize {
         let at = self.slot(i, k);
@@ -232,7 +232,7 @@ impl Call<'_> {
         }
     }
 
-    /// Where element `k` of an array of handles is.
+    /// Address of element `k` of an array of handles.
     #[inline(always)]
     pub fn slot(&self, i: usize, k: usize) -> usize {
         let size = if self.fortran() {
@@ -243,7 +243,7 @@ impl Call<'_> {
         self.arguments[i] + k * size
     }
 
-    /// The int that argument `i` points to, in both languages, after the call.
+    /// The int that argument `i` points to after the call, in C and Fortran alike.
     #[inline(always)]
     pub fn out(&self, i: usize) -> i32 {
         // SAFETY: an argument in which the function returns an int.
@@ -260,7 +260,7 @@ impl Call<'_> {
         self.library.is_in_place(self.fortran(), address)
     }
 
-    /// Makes sure that there is a status at argument `i`.
+    /// Ensures that argument `i` points to a status.
     #[inline(always)]
     pub fn want_status(&mut self, i: usize) {
         if self

@@ -1,27 +1,26 @@
-//! The clock of the records: the counter of the CPU where the kernel trusts it, else
-//! CLOCK_MONOTONIC.
+//! The clock of the records: the CPU's counter if the kernel trusts it, otherwise CLOCK_MONOTONIC.
 
 use crate::ring;
 use crate::sys::monotonic;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Forces CLOCK_MONOTONIC: for the benchmark, and for machines whose counters are wrong though the
-/// kernel trusts them.
+/// Forces CLOCK_MONOTONIC: for the benchmark, and for machines where the kernel trusts a counter
+/// that is wrong.
 const VARIABLE: &str = "IDLEWAVE_RING_CLOCK";
 
 /// One of [`ring::clock`]; 0 before [`choose`].
 static KIND: AtomicU32 = AtomicU32::new(0);
 
-/// Kind of [`unneeded`].
+/// Value of `KIND` after [`unneeded`].
 const UNNEEDED: u32 = u32::MAX;
 
-/// Nobody asks for times in this process.
+/// Times are not needed in this process.
 pub fn unneeded() {
     KIND.store(UNNEEDED, Relaxed);
 }
 
-/// Chooses once per process.
+/// Chooses the clock, once per process.
 pub fn choose() -> u32 {
     let kind = KIND.load(Relaxed);
     if kind != 0 {
@@ -40,7 +39,7 @@ pub fn choose() -> u32 {
     kind
 }
 
-/// The time now.
+/// The current time.
 #[inline(always)]
 pub fn now() -> u64 {
     if KIND.load(Relaxed) == UNNEEDED {
@@ -48,8 +47,8 @@ pub fn now() -> u64 {
     }
     #[cfg(target_arch = "x86_64")]
     if KIND.load(Relaxed) == ring::clock::COUNTER {
-        // SAFETY: every x86-64 has the instruction, and the kernel, whose clock source it is,
-        // permits it.
+        // SAFETY: every x86-64 CPU has the instruction, and the kernel permits it because the
+        // counter is its own clock source.
         return unsafe { core::arch::x86_64::_rdtsc() };
     }
     #[cfg(target_arch = "aarch64")]

@@ -1,9 +1,9 @@
-//! Collectives, and what each moves by its definition.
+//! Collectives and the bytes that each moves by definition.
 //!
-//! The bytes are those that the definition of the function names, whatever the algorithm: what a
-//! member contributes and what ends up in its receive buffer, its own part included. MPI_IN_PLACE
-//! changes where the own part is, not the amounts. In an intercommunicator the amounts are those
-//! that go to, and come from, the remote group.
+//! The bytes follow from the definition of the function, whatever the algorithm: what a member
+//! contributes and what ends up in its receive buffer, including its own part. MPI_IN_PLACE
+//! changes where the own part lies, not the amounts. In an intercommunicator the amounts are those
+//! sent to and received from the remote group.
 
 use crate::abi::Family;
 use crate::call::Call;
@@ -16,7 +16,7 @@ use crate::table::{How, Shape};
 use crate::thread::Thread;
 use crate::{Details, state, world, write_call};
 
-/// What one member sends and gets.
+/// What one member sends and receives.
 #[derive(Default)]
 struct Amount {
     sent: u64,
@@ -26,12 +26,12 @@ struct Amount {
     unknown: bool,
 }
 
-/// Which part a member has in a collective with a root.
+/// The part that a member plays in a collective with a root.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Root,
     Other,
-    /// In the group of the root of an intercommunicator, but not the root.
+    /// In the root's group of an intercommunicator, but not the root.
     None,
 }
 
@@ -39,7 +39,7 @@ enum Part {
 pub fn collective(call: &mut Call, thread: &mut Thread, shape: Shape) {
     let details = prepare(call, thread, shape);
     if let Some(page) = call.page.filter(|_| call.want.number != 0) {
-        // Entered a moment ago, in a write of its own: it is the same wait.
+        // The call was entered a moment ago in a separate write: it is the same wait.
         let writing = state::write(page);
         state::waits_for(call, &writing, &call.want);
     }
@@ -48,7 +48,7 @@ pub fn collective(call: &mut Call, thread: &mut Thread, shape: Shape) {
     write_call(call, thread, details);
 }
 
-/// A non-blocking one: the request is the last argument.
+/// A non-blocking collective: the request is the last argument.
 pub fn start(call: &mut Call, thread: &mut Thread, shape: Shape) {
     let mut details = prepare(call, thread, shape);
     call.run();
@@ -87,7 +87,7 @@ fn prepare(call: &mut Call, thread: &mut Thread, shape: Shape) -> Details {
     }
 }
 
-/// What all members enter alike, as [`crate::page::Want::which`] has it.
+/// What all members pass alike, as described at [`crate::page::Want::which`].
 fn entered(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> u64 {
     use Shape::*;
     let class = match shape {
@@ -108,8 +108,8 @@ fn entered(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> u64 {
     u64::from(class) | u64::from(which) << 16 | u64::from(root) << 32
 }
 
-/// Whether this member may not leave before others have come: it gets something of each of them, or
-/// of the root.
+/// Whether this member cannot leave before others have entered: it receives something from every
+/// member or from the root.
 fn waits(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> bool {
     use Shape::*;
     let all = |counts: usize| (0..comm.members.len()).all(|k| call.count_of(counts, k) > 0);
@@ -128,7 +128,7 @@ fn waits(call: &Call, comm: &Comm, shape: Shape, amount: &Amount) -> bool {
     }
 }
 
-/// Where the communicator is among the arguments.
+/// Position of the communicator among the arguments.
 pub fn communicator_at(shape: Shape) -> usize {
     use Shape::*;
     match shape {
@@ -141,8 +141,8 @@ pub fn communicator_at(shape: Shape) -> usize {
     }
 }
 
-/// Elements of the array that is argument `i` of a call in C; 0 where it has no meaning for this
-/// member.
+/// Number of elements of the array in argument `i` of a C call; 0 if the array has no meaning for
+/// this member.
 pub fn elements(
     library: &Library,
     comm: usize,
@@ -183,7 +183,7 @@ pub fn elements(
     Some(many)
 }
 
-/// Sums that remember whether a type had no size.
+/// Adds up sizes and remembers whether any type had no known size.
 struct Sizes<'a, 'b> {
     call: &'a Call<'b>,
     unknown: bool,
@@ -199,19 +199,19 @@ impl Sizes<'_, '_> {
         size.unwrap_or(0)
     }
 
-    /// `count` elements of a type.
+    /// Bytes of `count` elements of a type.
     fn plain(&mut self, count: usize, datatype: usize) -> u64 {
         self.call.count(count).saturating_mul(self.size(datatype))
     }
 
-    /// Element `k` of an array of counts.
+    /// Bytes of element `k` of an array of counts.
     fn element(&mut self, counts: usize, k: usize, datatype: usize) -> u64 {
         self.call
             .count_of(counts, k)
             .saturating_mul(self.size(datatype))
     }
 
-    /// All of those chosen out of an array of counts.
+    /// Bytes of the chosen elements of an array of counts.
     fn chosen(
         &mut self,
         counts: usize,
@@ -224,12 +224,12 @@ impl Sizes<'_, '_> {
         count.saturating_mul(self.size(datatype))
     }
 
-    /// The same with an array of types.
+    /// As `chosen`, with an array of types.
     fn typed(&mut self, counts: usize, types: usize, chosen: impl Iterator<Item = usize>) -> u64 {
         let mut sum = 0_u64;
         for k in chosen {
             let count = self.call.count_of(counts, k);
-            // A type whose count is 0 may be anything.
+            // If its count is 0, the type may be anything.
             if count == 0 {
                 continue;
             }
@@ -436,7 +436,7 @@ fn to_neighbours(s: &mut Sizes, shape: Shape, neighbours: &Neighbours) -> (u64, 
     (sent, received, 0)
 }
 
-/// MPI_CART, MPI_GRAPH and MPI_DIST_GRAPH of each family.
+/// The values of MPI_CART, MPI_GRAPH and MPI_DIST_GRAPH in each family.
 fn topologies(family: Family) -> [i32; 3] {
     match family {
         Family::OpenMpi => [1, 2, 3],
@@ -445,12 +445,11 @@ fn topologies(family: Family) -> [i32; 3] {
     }
 }
 
-/// The neighbours of this process: in a Cartesian grid those at its edge may be MPI_PROC_NULL, to
-/// which nothing goes.
+/// The neighbours of this process. In a Cartesian grid, those beyond the edge may be
+/// MPI_PROC_NULL, to which nothing is sent.
 fn neighbours(library: &Library, comm: usize, rank: i32) -> Option<Neighbours> {
     let mut topology = 0_i32;
-    // SAFETY: each of these functions writes ints only, and is called for the topology that it is
-    // for.
+    // SAFETY: each of these functions writes ints only and is called for its own kind of topology.
     unsafe {
         mpi(library.topo_test, [comm, (&raw mut topology) as usize])?;
         let [cart, graph, dist_graph] = topologies(library.abi.family);

@@ -1,9 +1,9 @@
-//! Communicators: who their members are, and a number for each that all members agree on.
+//! Communicators: their members, and for each a number on which all members agree.
 //!
-//! The number is a hash of the parent's number, of the members as ranks of MPI_COMM_WORLD and of
-//! how many communicators of the same parent and members there were before. Every member of a
-//! communicator took part in all of these, in the same order, so all get the same number without a
-//! message.
+//! The number is a hash of the parent's number, of the members as ranks of MPI_COMM_WORLD, and of
+//! how many communicators with the same parent and members existed before. Every member of a
+//! communicator took part in creating all of these, in the same order, so all members compute the
+//! same number without a message.
 
 use crate::call::Call;
 use crate::library::{Kind, Library, call as mpi};
@@ -22,30 +22,31 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A communicator.
 pub struct Comm {
-    /// The number that all members agree on.
+    /// The number on which all members agree.
     pub key: u64,
-    /// Those that ranks name, as world ranks plus 1: the remote group of an intercommunicator.
+    /// The processes that ranks refer to, as world ranks plus 1: in an intercommunicator, the
+    /// remote group.
     pub members: Box<[u32]>,
-    /// The own group of an intercommunicator, empty otherwise.
+    /// The local group of an intercommunicator, empty otherwise.
     local: Box<[u32]>,
-    /// Own rank in the own group.
+    /// This process's rank in its own group.
     pub rank: i32,
     pub inter: bool,
-    /// Slot in the state page plus 1; 0: none.
+    /// Slot in the state page plus 1; 0 if it has none.
     pub slot: AtomicU32,
-    /// Collectives so far.
+    /// Number of collectives so far.
     collectives: AtomicU32,
-    /// Neighbours, once they are asked for.
+    /// Neighbours, filled in when first needed.
     pub neighbours: OnceLock<Option<Neighbours>>,
 }
 
-/// Which neighbours of a topology there are: MPI_PROC_NULL is none.
+/// Neighbours in a topology; MPI_PROC_NULL stands for no neighbour.
 pub struct Neighbours {
     pub incoming: Vec<bool>,
     pub outgoing: Vec<bool>,
 }
 
-/// A place in the cache of a thread.
+/// An entry in the cache of a thread.
 pub struct Cached {
     handle: usize,
     generation: u64,
@@ -75,9 +76,9 @@ impl Held<'_> {
         }
     }
 
-    /// For longer than this call.
+    /// A reference that outlives this call.
     pub fn keep(&self) -> Arc<Comm> {
-        // SAFETY: it comes from the cache's own reference, which is still there: see `of`.
+        // SAFETY: the pointer comes from the cache's own reference, which still exists: see `of`.
         unsafe {
             Arc::increment_strong_count(self.comm);
             Arc::from_raw(self.comm)
@@ -95,13 +96,13 @@ impl Deref for Held<'_> {
 }
 
 static KNOWN: Mutex<Option<HashMap<usize, Arc<Comm>>>> = Mutex::new(None);
-/// How many communicators of the same parent and members there were.
+/// How many communicators with the same parent and members have existed.
 static TWINS: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
-/// Raised whenever a handle may mean another communicator.
+/// Raised whenever a handle may have come to mean another communicator.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 impl Comm {
-    /// World rank plus 1 of a member; 0 for MPI_PROC_NULL and the like.
+    /// World rank plus 1 of a member; 0 for MPI_PROC_NULL and other values that name no process.
     #[inline(always)]
     pub fn peer(&self, rank: i32) -> u32 {
         usize::try_from(rank)
@@ -111,12 +112,12 @@ impl Comm {
             .unwrap_or(0)
     }
 
-    /// Number of the next collective, from 0.
+    /// Number of the next collective, counted from 0.
     pub fn next_collective(&self) -> u32 {
         self.collectives.fetch_add(1, Relaxed)
     }
 
-    /// Members of the own group.
+    /// Number of members of the local group.
     pub fn local_size(&self) -> usize {
         if self.inter {
             self.local.len()
@@ -131,11 +132,11 @@ impl Comm {
     }
 }
 
-/// The communicator of a handle, its members written to the ring. `None` before MPI_Init and for
-/// invalid handles.
+/// The communicator of a handle, after writing its members to the ring. `None` before MPI_Init and
+/// for invalid handles.
 ///
-/// It is valid while this call is recorded: the cache of the thread holds it, and no call looks up
-/// more communicators than the cache has places.
+/// The result is valid while this call is recorded: the thread's cache holds it, and no call looks
+/// up more communicators than the cache has entries.
 #[inline(always)]
 pub fn of<'a>(thread: &mut Thread, library: &Library, handle: usize) -> Option<Held<'a>> {
     let place = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
@@ -168,7 +169,7 @@ fn find<'a>(
         Some(comm) => comm,
         None => register(library, handle, 0, 0)?,
     };
-    // Members for which there was no room are written again next time.
+    // If there was no room for the members, they are written again next time.
     let generation = if announce(thread, &comm) {
         generation
     } else {
@@ -187,7 +188,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes the members to the ring of a thread, once; `false` if there was no room: again next time.
+/// Writes the members to the ring of a thread, once. Returns `false` if there was no room; the
+/// next call then tries again.
 fn announce(thread: &mut Thread, comm: &Comm) -> bool {
     if !thread.has_ring() || thread.extra().announced.contains(&comm.key) {
         return true;
@@ -219,7 +221,7 @@ fn announce(thread: &mut Thread, comm: &Comm) -> bool {
 }
 
 impl Comm {
-    /// Both groups of an intercommunicator, in an order that all agree on.
+    /// Both groups of an intercommunicator, in an order on which all members agree.
     fn both(&self) -> Vec<u32> {
         let (first, second) = match self.local.first() <= self.members.first() {
             true => (&self.local, &self.members),
@@ -229,7 +231,7 @@ impl Comm {
     }
 }
 
-/// Makes a new handle known.
+/// Registers a new handle.
 fn register(library: &Library, handle: usize, parent: u64, tag: u64) -> Option<Arc<Comm>> {
     let comm = Arc::new(describe(library, handle, parent, tag)?);
     lock(&KNOWN)
@@ -272,7 +274,7 @@ fn describe(library: &Library, handle: usize, parent: u64, tag: u64) -> Option<C
     }
     let mut twins = lock(&TWINS);
     let before = twins.get_or_insert_default().entry(hash).or_insert(0);
-    // 0 means that there is no communicator.
+    // 0 stands for no communicator.
     comm.key = mix(hash, *before).max(1);
     *before += 1;
     let members = comm.both().len();
@@ -284,7 +286,7 @@ fn describe(library: &Library, handle: usize, parent: u64, tag: u64) -> Option<C
 /// The members of a group as world ranks plus 1.
 fn group(library: &Library, comm: usize, ask: usize) -> Option<Vec<u32>> {
     let (mut group, mut size) = (0_usize, 0_i32);
-    // SAFETY: each call writes one handle, at most a word, or one int; the arrays have `size`
+    // SAFETY: each call writes one int, or one handle of at most a word; the arrays have `size`
     // elements.
     unsafe {
         mpi(ask, [comm, (&raw mut group) as usize])?;
@@ -312,7 +314,7 @@ fn mix(hash: u64, value: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What the record of a call says of its communicator.
+/// The part of a call's record that describes its communicator.
 #[inline(always)]
 pub fn details(comm: Option<&Comm>) -> Details {
     match comm {
@@ -325,13 +327,13 @@ pub fn details(comm: Option<&Comm>) -> Details {
     }
 }
 
-/// A new communicator of those of the one in argument 0.
+/// A new communicator made from members of the one in argument 0.
 pub fn make(call: &mut Call, thread: &mut Thread, new: usize) {
     made(call, thread, new, 0, false);
 }
 
-/// MPI_Comm_create_group: only the members of the new one take part, and the tag tells concurrent
-/// ones apart.
+/// MPI_Comm_create_group: only the members of the new communicator take part, and the tag
+/// distinguishes concurrent calls.
 pub fn make_group(call: &mut Call, thread: &mut Thread) {
     let tag = call.int(2) as u32;
     made(call, thread, 3, u64::from(tag) + 1, false);
@@ -347,7 +349,7 @@ fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool
     let parent = of(thread, call.library, call.handle(0, Kind::Comm));
     if let (Some(page), Some(parent)) = (call.page, parent.as_deref()) {
         let writing = state::write(page);
-        // Only the members of the new one take part in MPI_Comm_create_group.
+        // Only the members of the new communicator take part in MPI_Comm_create_group.
         if !matches!(call.entry.how, How::MakeGroup) {
             let want = enter(call, &writing, parent);
             state::waits_for(call, &writing, &want);
@@ -368,9 +370,9 @@ fn made(call: &mut Call, thread: &mut Thread, new: usize, tag: u64, orphan: bool
     write_call(call, thread, details(parent.as_deref()));
 }
 
-/// A communicator is to be made of a parent: which all of its members enter, and in which they wait
-/// for each other where each needs a word of each. For MPI_Comm_create and topologies that is not
-/// so: those outside the new one may leave early.
+/// Enters the creation of a communicator from a parent. All members of the parent enter it, and
+/// they wait for each other where each needs something from each. This is not so for
+/// MPI_Comm_create and topologies: processes outside the new communicator may leave early.
 fn enter(call: &Call, writing: &state::Writing, parent: &Comm) -> state::Want {
     let waits = !parent.inter && waits_for_all(call);
     let class = if parent.inter {
@@ -382,7 +384,7 @@ fn enter(call: &Call, writing: &state::Writing, parent: &Comm) -> state::Want {
     writing.entered(parent, last, waits)
 }
 
-/// MPI_Comm_dup, MPI_Comm_split and their kin.
+/// Whether it is MPI_Comm_dup, MPI_Comm_split or a similar function.
 fn waits_for_all(call: &Call) -> bool {
     let name = call.entry.name().to_bytes().to_ascii_lowercase();
     ["dup", "split", "idup"].iter().any(|what| {
@@ -391,7 +393,7 @@ fn waits_for_all(call: &Call) -> bool {
     })
 }
 
-/// MPI_Comm_idup: the new communicator may be asked only when the request is complete.
+/// MPI_Comm_idup: the new communicator can be inspected only when the request is complete.
 pub fn start_make(call: &mut Call, thread: &mut Thread, new: usize) {
     let parent = of(thread, call.library, call.handle(0, Kind::Comm));
     if let (Some(page), Some(parent)) = (call.page, parent.as_deref()) {
@@ -411,10 +413,10 @@ pub fn start_make(call: &mut Call, thread: &mut Thread, new: usize) {
     write_call(call, thread, details);
 }
 
-/// When the request of MPI_Comm_idup is complete.
+/// Called when the request of MPI_Comm_idup is complete.
 pub fn idup_done(library: &Library, parent: u64, at: usize, fortran: bool) {
-    // SAFETY: MPI keeps the place of the new handle until the request is complete, which it was a
-    // moment ago.
+    // SAFETY: MPI keeps the address of the new handle valid until the request is complete, as it
+    // now is.
     let handle = unsafe {
         match fortran {
             true => library.from_fortran(Kind::Comm, *(at as *const i32)),
@@ -430,7 +432,7 @@ pub fn idup_done(library: &Library, parent: u64, at: usize, fortran: bool) {
 pub fn free(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Comm);
     let comm = of(thread, call.library, handle);
-    // Before the call: afterwards another thread may have a new one of the same handle.
+    // Before the call: afterwards another thread may have a new communicator with the same handle.
     if let Some(comm) = &comm {
         lock(&KNOWN).get_or_insert_default().remove(&handle);
         GENERATION.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Functions that complete requests, or ask for them.
+//! Functions that complete requests or query them.
 
 use crate::call::Call;
 use crate::communicators;
@@ -15,7 +15,7 @@ use crate::{Details, state, write_call};
 /// The record of a completed request.
 ///
 /// # Safety
-/// `status`, if it is not 0, points to a status that the library has filled.
+/// `status` is 0 or points to a status that the library has filled.
 unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usize, more: u8) {
     let want = request.want;
     let ended = call
@@ -25,7 +25,7 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
     if let Some(ended) = &ended {
         ended.unpost(&want);
     }
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees it.
     let cancelled = request.cancelled && status != 0 && unsafe { call.library.cancelled(status) };
     let cancelled = if cancelled { flags::CANCELLED } else { 0 };
     let (mut flags, mut tag, mut peer, mut bytes) = (more | cancelled, 0, 0, 0);
@@ -47,7 +47,7 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
             if transfer.kind == kind::SEND {
                 bytes = if cancelled == 0 { bytes } else { 0 };
             } else if flags & (flags::CANCELLED | flags::FAILED) == 0 && status != 0 {
-                // SAFETY: as promised.
+                // SAFETY: the caller guarantees it.
                 let Some(transfer) = (unsafe { received(call, &comm, status) }) else {
                     return;
                 };
@@ -75,7 +75,7 @@ unsafe fn write(call: &Call, thread: &mut Thread, request: Request, status: usiz
     ]);
 }
 
-/// What the requests of a call wait for; those that are not active are left out.
+/// What the requests of a call wait for; inactive requests are left out.
 fn wants<'a>(call: &'a Call, handles: &'a [usize]) -> impl Iterator<Item = Option<Want>> + 'a {
     let of = |(k, &handle): (usize, &usize)| {
         if handle == call.library.request_null {
@@ -90,7 +90,8 @@ fn wants<'a>(call: &'a Call, handles: &'a [usize]) -> impl Iterator<Item = Optio
     handles.iter().enumerate().filter_map(of)
 }
 
-/// Where the requests are among the arguments: behind their number, unless there is but one.
+/// Position of the requests among the arguments: after their number, except where there is only
+/// one.
 fn places(call: &Call) -> usize {
     usize::from(!matches!(
         call.entry.how,
@@ -98,7 +99,7 @@ fn places(call: &Call) -> usize {
     ))
 }
 
-/// Says what the call is about to wait for.
+/// Announces what the call is about to wait for.
 fn begins(call: &Call, handles: &[usize], mode: u8) {
     if let Some(page) = call.page {
         let writing = state::write(page);
@@ -106,7 +107,7 @@ fn begins(call: &Call, handles: &[usize], mode: u8) {
     }
 }
 
-/// Says what was asked for, in vain.
+/// Announces what was tested without success.
 fn polled(call: &Call, handles: &[usize], mode: u8) {
     let asked = handles
         .iter()
@@ -171,7 +172,7 @@ fn one(call: &mut Call, thread: &mut Thread, handle: usize, status: usize) {
     }
 }
 
-/// The handles of an array before the call that takes them away.
+/// The handles of an array, saved before the call overwrites them.
 fn remember(call: &Call, thread: &mut Thread) -> Vec<usize> {
     let mut handles = std::mem::take(&mut thread.extra().handles);
     handles.clear();
@@ -180,7 +181,7 @@ fn remember(call: &Call, thread: &mut Thread) -> Vec<usize> {
     handles
 }
 
-/// Own statuses, where the program wants none.
+/// Provides statuses of our own where the program passes none.
 fn want_statuses(call: &mut Call, thread: &mut Thread, i: usize, many: usize) {
     if call
         .library
@@ -231,7 +232,7 @@ fn all(call: &Call, thread: &mut Thread, handles: &[usize], statuses: usize) {
         let status = call.arguments[statuses] + k * abi.status.size;
         let mut failure = 0;
         if call.failed() {
-            // SAFETY: with an error in some status all statuses are set (MPI 3.1, section 3.7.5).
+            // SAFETY: if any status holds an error, all statuses are set (MPI 3.1, section 3.7.5).
             let error = unsafe { *((status + abi.status.error) as *const i32) };
             if call.code != abi.err_in_status || error == abi.err_pending {
                 if call.handle_of(1, k, Kind::Request) == handle {
@@ -249,8 +250,8 @@ fn all(call: &Call, thread: &mut Thread, handles: &[usize], statuses: usize) {
     }
 }
 
-/// From where a call counts the indices that it returned: from 0 in C, from 1 in Fortran; but MPICH
-/// 4.0 counts from 0 in mpi_f08, too, which shows in the handles that have become MPI_REQUEST_NULL.
+/// The first index that a call returns: 0 in C, 1 in Fortran. MPICH 4.0, however, counts from 0 in
+/// mpi_f08 too, which shows in which handles have become MPI_REQUEST_NULL.
 fn first_index(call: &Call, values: &[i32], handles: &[usize]) -> i32 {
     if !call.fortran() {
         return 0;
@@ -265,11 +266,11 @@ fn first_index(call: &Call, values: &[i32], handles: &[usize]) -> i32 {
             .iter()
             .all(|value| usize::try_from(value.wrapping_sub(first)).is_ok_and(completed))
     };
-    // Handles of persistent requests stay: then the standard is believed.
+    // Handles of persistent requests do not change; for them the standard is assumed.
     if !all(1) && all(0) { 0 } else { 1 }
 }
 
-/// A place in an array; `None` for MPI_UNDEFINED, which is negative in all families.
+/// A position in an array; `None` for MPI_UNDEFINED, which is negative in all families.
 fn place(value: i32, first: i32, many: usize) -> Option<usize> {
     usize::try_from(value.wrapping_sub(first))
         .ok()
@@ -318,7 +319,7 @@ pub fn wait_any(call: &mut Call, thread: &mut Thread, flag: Option<usize>) {
     thread.extra().handles = handles;
 }
 
-/// MPI_Waitsome and MPI_Testsome: count, requests, number of those done, their indices, their
+/// MPI_Waitsome and MPI_Testsome: count, requests, number of completed ones, their indices, their
 /// statuses.
 pub fn wait_some(call: &mut Call, thread: &mut Thread, test: bool) {
     let handles = remember(call, thread);
@@ -380,7 +381,7 @@ pub fn cancel(call: &mut Call, thread: &mut Thread) {
         (call.page, requests::known(handle, call.slot(0, 0)))
     {
         let _writing = state::write(page);
-        // It was counted, and may never come.
+        // It has been counted already, and may never arrive.
         if want.is_send() {
             state::give_up(page, unknown::UNCOUNTED);
         }
@@ -390,7 +391,7 @@ pub fn cancel(call: &mut Call, thread: &mut Thread) {
     write_call(call, thread, Details::default());
 }
 
-/// MPI_Request_free: a request that is active goes on, unseen.
+/// MPI_Request_free: an active request continues unobserved.
 pub fn free(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
     call.run();

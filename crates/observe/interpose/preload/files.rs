@@ -1,4 +1,4 @@
-//! The files of the rings.
+//! The files that hold the rings.
 
 use crate::ring::{
     CAPACITY, CAPACITY_VARIABLE, DIRECTORY_VARIABLE, HEADER_BYTES, Header, MAGIC,
@@ -20,7 +20,7 @@ pub const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") {
 };
 const MIN_CAPACITY: u64 = 16;
 const MAX_CAPACITY: u64 = 1 << 24;
-/// Times that the number of an ended thread may come back.
+/// How many times the number of an ended thread may be reused.
 const MAX_SAME_NAME: u32 = 10_000;
 
 /// A new ring.
@@ -30,7 +30,7 @@ pub struct Ring {
     pub main_thread: bool,
 }
 
-/// What all rings of the process say.
+/// What all rings of the process state alike.
 #[derive(Default)]
 struct Common {
     life: AtomicU32,
@@ -52,15 +52,15 @@ static RINGS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static HANDLERS: Once = Once::new();
 static FORKED: AtomicBool = AtomicBool::new(false);
 static SETTINGS: OnceLock<Option<(PathBuf, u64)>> = OnceLock::new();
-/// Rings made by this process, the closed ones too.
+/// Rings made by this process, including closed ones.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Whether this is a child that was forked after the first ring: MPI is not for it.
+/// Whether this is a child forked after the first ring was made; such a child must not use MPI.
 pub fn forked() -> bool {
     FORKED.load(Relaxed)
 }
 
-/// Whether a directory for rings was named.
+/// Whether a directory for rings was given.
 pub fn wanted() -> bool {
     settings().is_some()
 }
@@ -80,13 +80,13 @@ fn settings() -> Option<&'static (PathBuf, u64)> {
     SETTINGS.get_or_init(read).as_ref()
 }
 
-/// Makes the ring of the calling thread; `None` where there is no directory or no room: the program
-/// runs on without, and the other rings of the process say so, or else an empty file.
+/// Makes the ring of the calling thread. `None` without a directory or without room: the program
+/// runs on without a ring, and the process's other rings, or else an empty file, say so.
 pub fn make(clock: u32) -> Option<Ring> {
     let (directory, capacity) = settings()?;
     bell::open(directory);
     let ring = make_in(directory, *capacity, clock);
-    // The recorder looks at the thread while it is there.
+    // The recorder inspects the thread while it still exists.
     bell::ring();
     if ring.is_none() {
         COMMON.refused.fetch_add(1, Relaxed);
@@ -94,15 +94,15 @@ pub fn make(clock: u32) -> Option<Ring> {
         if MADE.load(Relaxed) == 0 {
             // SAFETY: only returns a number.
             let pid = unsafe { sys::getpid() };
-            // It is there already, or cannot be made either: then nobody can be told.
+            // The file exists already or cannot be made either; then there is no way to report it.
             let _ = new_file(&directory.join(format!("{pid}.{REFUSED_EXTENSION}")));
         }
     }
     ring
 }
 
-/// The size that a file of this process may have (`ulimit -f`). Whoever exceeds it gets a signal
-/// that ends the program.
+/// The largest file that this process may write (`ulimit -f`). Exceeding it raises a signal that
+/// ends the program.
 fn longest_file() -> u64 {
     let mut limit = sys::Limit {
         soft: u64::MAX,
@@ -113,8 +113,7 @@ fn longest_file() -> u64 {
     limit.soft
 }
 
-/// Records of a ring whose file is not longer than files may be: as many as were asked for, or
-/// fewer.
+/// The number of records whose ring fits the file size limit: as many as requested, or fewer.
 fn fitting(mut capacity: u64) -> u64 {
     let longest = longest_file();
     while capacity > MIN_CAPACITY && bytes(capacity) as u64 > longest {
@@ -123,7 +122,7 @@ fn fitting(mut capacity: u64) -> u64 {
     capacity
 }
 
-/// Makes a file of this user alone; there must be none.
+/// Creates a file readable by this user alone; it must not exist.
 pub fn new_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options
@@ -135,14 +134,14 @@ pub fn new_file(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// Gives a new file its length, all zeros, and maps it for good; `None` where there is no room.
+/// Extends a new file to its length, all zeros, and maps it for good; `None` if there is no room.
 pub fn map_new(file: &File, length: usize) -> Option<*mut u8> {
     if length as u64 > longest_file() {
         return None;
     }
     let descriptor = file.as_raw_fd();
-    // SAFETY: the file is open; its blocks are there before it is mapped, so that no store can fail
-    // for want of room.
+    // SAFETY: the file is open; its blocks are allocated before it is mapped, so no store can fail
+    // for lack of room.
     let mapped = unsafe {
         if sys::posix_fallocate(descriptor, 0, length as i64) != 0 {
             return None;
@@ -153,9 +152,10 @@ pub fn map_new(file: &File, length: usize) -> Option<*mut u8> {
     if mapped as usize == usize::MAX {
         return None;
     }
-    // Now rather than in the program's calls. MAP_POPULATE would map a shared file of a disk for
-    // reading only, and the first store to each page would fault. Linux before 5.14 has neither: it
-    // faults later. SAFETY: the mapping made above.
+    // Fault the pages in now rather than during the program's calls. MAP_POPULATE would map a
+    // shared file on a disk read-only, and the first store to each page would still fault. Linux
+    // before 5.14 does not have MADV_POPULATE_WRITE; there the pages fault later.
+    // SAFETY: the mapping made above.
     unsafe { sys::madvise(mapped, length, sys::MADV_POPULATE_WRITE) };
     Some(mapped.cast())
 }
@@ -182,8 +182,8 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
         return None;
     };
     let header = mapped.cast::<Header>();
-    // SAFETY: the mapping is larger than the header, all zero, which is a valid header, and nobody
-    // else has it yet.
+    // SAFETY: the mapping is larger than the header and all zero, which is a valid header, and it
+    // is not shared yet.
     unsafe {
         (*header).capacity = capacity;
         (*header).pid = pid as u32;
@@ -195,12 +195,12 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
     if !forked() {
         let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
         rings.push(header as usize);
-        // Under the lock: what is said from now on is said to this ring too.
+        // Under the lock: whatever is published from now on reaches this ring too.
         // SAFETY: as above.
         unsafe { say(header) };
     }
     MADE.fetch_add(1, Relaxed);
-    // SAFETY: as above. Release: the header is whole when its magic can be read.
+    // SAFETY: as above. Release: once the magic can be read, the header is complete.
     unsafe { (*header).magic.store(MAGIC, Release) };
     Some(Ring {
         header,
@@ -209,13 +209,13 @@ fn make_in(directory: &Path, capacity: u64, clock: u32) -> Option<Ring> {
     })
 }
 
-/// Inode of the PID namespace of this process; 0 without /proc.
+/// Inode of this process's PID namespace; 0 without /proc.
 pub fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
 }
 
-/// Children that are forked from now on leave rings and the state page alone; the exit of this
-/// process is seen.
+/// Installs the handlers for fork and exit: children forked from now on leave the rings and the
+/// state page alone, and the exit of this process is recorded.
 pub fn handle_forks() {
     HANDLERS.call_once(|| {
         // SAFETY: the functions live as long as the process: the library is never unloaded.
@@ -234,14 +234,14 @@ fn bytes(capacity: u64) -> usize {
 /// The header is mapped, and the list of rings is locked.
 unsafe fn say(header: *mut Header) {
     let library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: nobody reads or writes the name but this function, under the lock, and the reader
-    // after INITIALISED.
+    // SAFETY: only this function writes the name, under the lock; the reader reads it only after
+    // INITIALISED.
     unsafe {
         let name = (&raw mut (*header).library).cast::<u8>();
         let length = library.len().min(size_of_val(&(*header).library) - 1);
         std::ptr::copy_nonoverlapping(library.as_ptr(), name, length);
     }
-    // SAFETY: the rest is atomics.
+    // SAFETY: the remaining fields are atomics.
     let header = unsafe { &*header };
     header
         .rank_plus_one
@@ -251,11 +251,11 @@ unsafe fn say(header: *mut Header) {
         .thread_level_plus_one
         .store(COMMON.thread_level_plus_one.load(Relaxed), Relaxed);
     header.refused.store(COMMON.refused.load(Relaxed), Relaxed);
-    // Release: what INITIALISED vouches for is there before it.
+    // Release: everything that INITIALISED announces is written before it.
     header.life.store(COMMON.life.load(Acquire), Release);
 }
 
-/// Says to all rings that MPI is initialised.
+/// Records in all rings that MPI is initialised.
 pub fn initialised(rank: u32, size: u32, thread_level: Option<u32>, library: &[u8]) {
     COMMON.rank_plus_one.store(rank + 1, Relaxed);
     COMMON.size.store(size, Relaxed);
@@ -267,7 +267,7 @@ pub fn initialised(rank: u32, size: u32, thread_level: Option<u32>, library: &[u
     bell::ring();
 }
 
-/// Adds a bit of [`life`] to all rings.
+/// Sets a bit of [`life`] in all rings.
 pub fn alive(bit: u32) {
     COMMON.life.fetch_or(bit, AcqRel);
     if forked() {
@@ -275,13 +275,14 @@ pub fn alive(bit: u32) {
     }
     let rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
     for &ring in rings.iter() {
-        // SAFETY: the list has mapped rings only; whoever unmaps one removes it first, under the
-        // lock.
+        // SAFETY: the list holds mapped rings only; a ring is removed from it, under the lock,
+        // before it is unmapped.
         unsafe { say(ring as *mut Header) };
     }
 }
 
-/// Takes the ring of an ending thread from the list and unmaps it; the file stays for the reader.
+/// Removes the ring of an ending thread from the list and unmaps it; the file stays for the
+/// reader.
 pub fn close(header: *mut Header, capacity: u64) {
     if !forked() {
         let mut rings = RINGS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,12 +293,12 @@ pub fn close(header: *mut Header, capacity: u64) {
 
 /// Unmaps a ring of this thread.
 pub fn unmap(header: *mut Header, capacity: u64) {
-    // SAFETY: it was mapped with this length, and its thread does not use it any more.
+    // SAFETY: it was mapped with this length, and its thread no longer uses it.
     unsafe { sys::munmap(header.cast(), bytes(capacity)) };
 }
 
 extern "C" fn at_exit() {
-    // Not while this thread is inside of our own code: exit in a signal handler.
+    // Not while this thread is inside our own code: exit was called in a signal handler.
     let thread = thread::current();
     // SAFETY: the state of the calling thread.
     let thread = unsafe { &mut *thread };

@@ -5,8 +5,8 @@
 //! `mpi_f08`; all of them come together in [`enter`]. The library calls the functions of MPI by
 //! their profiling names (MPI 3.1, chapter 14).
 //!
-//! It must not disturb: no message, no file beside the rings and the state page, no exit. Where it
-//! cannot record it passes calls through.
+//! It must not disturb the program: it prints no message, creates no file except the rings and the
+//! state page, and never exits. Calls that it cannot record are passed through.
 
 #[path = "../../mpi/src/abi.rs"]
 #[allow(dead_code)]
@@ -54,10 +54,10 @@ mod wrappers {
     include!(env!("IDLEWAVE_WRAPPERS"));
 }
 
-/// What a function returns that the library does not have.
+/// What a wrapper returns if the library does not have its function.
 const NO_SUCH_FUNCTION: i32 = 15;
 
-/// Every wrapped function comes here.
+/// The common entry point of all wrapped functions.
 ///
 /// # Safety
 /// `arguments` are those of a call of the entry's function.
@@ -66,7 +66,7 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
     let Some(real) = entry.real() else {
         return NO_SUCH_FUNCTION;
     };
-    // SAFETY: the state of the calling thread; `depth` keeps calls from inside away from it.
+    // SAFETY: the state of the calling thread; `depth` keeps nested calls away from it.
     let thread = unsafe { &mut *thread::current() };
     if thread.depth != 0 {
         // SAFETY: the program's own call.
@@ -104,31 +104,31 @@ unsafe fn enter(entry: &'static Entry, arguments: &mut [usize]) -> i32 {
     code
 }
 
-/// Whether a call is followed even where there is no ring: the others compare clocks in it, and
-/// would wait forever.
+/// Whether a call is followed even without a ring: the other ranks compare clocks in it and would
+/// wait forever.
 #[cold]
 fn takes_part(entry: &Entry) -> bool {
     files::wanted() && matches!(entry.how, How::Init | How::InitThread | How::Finalize)
 }
 
-/// Passes a call on, unseen.
+/// Passes a call through unrecorded.
 ///
 /// # Safety
-/// As for [`enter`]; `real` is what the entry says.
+/// As for [`enter`]; `real` is the function that the entry names.
 #[inline(always)]
 unsafe fn pass(entry: &'static Entry, real: usize, arguments: &[usize]) -> i32 {
     if entry.narrow() {
         if let Some(library) = library::library() {
-            // SAFETY: as promised.
+            // SAFETY: the caller guarantees it.
             let (code, kept) = unsafe { narrow::invoke(entry, library, real, arguments) };
             if matches!(entry.how, How::StartCollective(_)) {
-                // Nobody will tell when the library does not need them any more.
+                // Nothing reports when the library no longer needs them.
                 std::mem::forget(kept);
             }
             return code;
         }
     }
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees it.
     unsafe { library::invoke(real, arguments) }
 }
 
@@ -199,7 +199,7 @@ fn write_call(call: &Call, thread: &mut Thread, more: Details) -> bool {
     ])
 }
 
-/// What a record of a call holds beside function and times; see [`ring::kind`].
+/// What the record of a call holds besides function and times; see [`ring::kind`].
 #[derive(Default)]
 struct Details {
     flags: u8,

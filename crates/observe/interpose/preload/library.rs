@@ -67,7 +67,7 @@ impl Special {
 
     fn is(&self, address: usize) -> bool {
         self.objects.contains(&address)
-            // SAFETY: the library's variables live as long as it does; it sets them once, in
+            // SAFETY: the library's variables live as long as the library; it sets them once, in
             // MPI_Init.
             || self.pointers.iter().any(|&at| unsafe { *(at as *const usize) } == address)
     }
@@ -84,7 +84,7 @@ pub enum Kind {
 
 static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
 
-/// Names under which a library may have been opened with RTLD_LOCAL: mpi4py does.
+/// Names under which a library may have been opened with RTLD_LOCAL, as mpi4py does.
 const NAMES: [&CStr; 9] = [
     c"libmpi.so.40",
     c"libmpi.so.12",
@@ -97,13 +97,13 @@ const NAMES: [&CStr; 9] = [
     c"libmpichfort.so.12",
 ];
 
-/// The library; `None` where it is none of the known families.
+/// The library; `None` if it belongs to none of the known families.
 pub fn library() -> Option<&'static Library> {
     LIBRARY.get_or_init(open).as_ref()
 }
 
-/// The address of an object of the library, as the program sees it: a program that is linked
-/// without PIC has its own copy, which the library then uses as well (copy relocation).
+/// The address of an object of the library as the program sees it: a program linked without PIC
+/// has its own copy, which the library then uses as well (copy relocation).
 pub fn object(name: &CStr) -> Option<usize> {
     // SAFETY: looks up a name.
     let address = unsafe { sys::dlsym(sys::RTLD_DEFAULT, name.as_ptr()) };
@@ -113,9 +113,9 @@ pub fn object(name: &CStr) -> Option<usize> {
     Some(address as usize)
 }
 
-/// The address of a function of the library, behind ours.
+/// The address of the library's function, which ours shadows.
 pub fn symbol_anywhere(name: &CStr) -> Option<usize> {
-    // SAFETY: looks up a name. What is opened is loaded already: nothing is run by it.
+    // SAFETY: looks up a name. The library opened here is loaded already, so no code runs.
     unsafe {
         let address = sys::dlsym(sys::RTLD_NEXT, name.as_ptr());
         if !address.is_null() {
@@ -153,7 +153,7 @@ fn file_name(address: usize) -> Option<String> {
 fn open() -> Option<Library> {
     let init = symbol_anywhere(c"PMPI_Init")?;
     let name = file_name(init);
-    // The wrapped names are found in this library itself: ask for those behind them.
+    // The wrapped names also exist in this library: look for the next definition.
     let has = |name: &CStr| {
         let name = if name == c"MPI_Init" {
             c"PMPI_Init"
@@ -230,10 +230,10 @@ fn open() -> Option<Library> {
     })
 }
 
-/// Calls a function of MPI; `None` where the library does not have it or it fails.
+/// Calls a function of MPI; `None` if the library does not have it or it fails.
 ///
 /// # Safety
-/// `address` is 0 or a function with that many arguments, which are what it expects.
+/// `address` is 0 or a function that takes exactly these arguments.
 pub unsafe fn call<const N: usize>(address: usize, arguments: [usize; N]) -> Option<()> {
     if address == 0 {
         return None;
@@ -282,7 +282,7 @@ pub unsafe fn invoke(address: usize, a: &[usize]) -> i32 {
 }
 
 impl Library {
-    /// A handle as C passes it, of one that Fortran passes.
+    /// The C form of a handle that Fortran passes.
     pub fn from_fortran(&self, kind: Kind, number: i32) -> usize {
         let convert = match kind {
             Kind::Comm => self.comm_f2c,
@@ -299,12 +299,12 @@ impl Library {
         unsafe { convert(number) }
     }
 
-    /// A handle in memory of a C program.
+    /// Reads a handle from the memory of a C program.
     ///
     /// # Safety
     /// `at` points to a handle.
     pub unsafe fn handle_at(&self, at: usize) -> usize {
-        // SAFETY: as promised; the size of a handle is that of the family.
+        // SAFETY: the caller guarantees it; the size of a handle is that of the family.
         unsafe {
             match self.abi.handle_size {
                 4 => *(at as *const c_int) as isize as usize,
@@ -321,7 +321,7 @@ impl Library {
         }
     }
 
-    /// Whether an address means that no status is wanted.
+    /// Whether an address means that the caller wants no status.
     pub fn is_status_ignore(&self, fortran: bool, address: usize) -> bool {
         match fortran {
             false => address == self.abi.status_ignore as usize,
@@ -329,15 +329,15 @@ impl Library {
         }
     }
 
-    /// Bytes of an element of a type, without gaps; `None` for a type that the library does not
-    /// accept.
+    /// Size in bytes of one element of a type, without gaps; `None` if the library rejects the
+    /// type.
     #[inline]
     pub fn type_size(&self, datatype: usize) -> Option<u64> {
         if datatype == self.byte {
             return Some(1);
         }
-        // The size is in the handle of a predefined type of MPICH, as mpi.h says: 0x4c000000, size
-        // in bits 8 to 15.
+        // MPICH encodes the size of a predefined type in its handle, as mpi.h shows: 0x4c000000,
+        // with the size in bits 8 to 15.
         if self.abi.family == Family::Mpich && datatype as u32 & 0xff00_0000 == 0x4c00_0000 {
             return Some((datatype as u64 >> 8) & 0xff);
         }
@@ -347,13 +347,13 @@ impl Library {
         u64::try_from(size).ok()
     }
 
-    /// Bytes that arrived, of a status; `None` if the library cannot tell.
+    /// Bytes received according to a status; `None` if the library cannot tell.
     ///
     /// # Safety
     /// `status` points to a status that the library has filled.
     #[inline]
     pub unsafe fn bytes_of(&self, status: usize) -> Option<u64> {
-        // SAFETY: as promised; offsets are those of the family.
+        // SAFETY: the caller guarantees it; offsets are those of the family.
         unsafe {
             match self.abi.status.length {
                 StatusLength::Whole(offset) => Some(*((status + offset) as *const u64)),
@@ -379,27 +379,27 @@ impl Library {
         self.byte
     }
 
-    /// Whether the operation of a status was cancelled.
+    /// Whether the operation that a status describes was cancelled.
     ///
     /// # Safety
     /// As for `bytes_of`.
     pub unsafe fn cancelled(&self, status: usize) -> bool {
         let mut flag: c_int = 0;
-        // SAFETY: as promised.
+        // SAFETY: the caller guarantees it.
         unsafe { call(self.test_cancelled, [status, (&raw mut flag) as usize]) }.is_some()
             && flag != 0
     }
 
-    /// What MPI_Get_library_version says.
+    /// The text of MPI_Get_library_version.
     pub fn version(&self) -> Vec<u8> {
         let mut text = vec![0_u8; self.abi.max_library_version_string as usize + 1];
         let mut length: c_int = 0;
         let arguments = [text.as_mut_ptr() as usize, (&raw mut length) as usize];
-        // SAFETY: the text has the length that MPI demands.
+        // SAFETY: the buffer has the length that MPI requires.
         if unsafe { call(self.get_library_version, arguments) }.is_none() {
             return Vec::new();
         }
-        // SAFETY: the text had one zero more than the library could write.
+        // SAFETY: the buffer has one zero byte beyond what the library could write.
         let text = unsafe { CStr::from_ptr(text.as_ptr().cast::<c_char>()) };
         text.to_bytes()
             .iter()

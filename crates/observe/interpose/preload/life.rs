@@ -1,4 +1,4 @@
-//! Beginning and end of MPI, and functions that are not followed.
+//! Start and end of MPI, and functions that are not followed.
 
 use crate::call::{Call, Form};
 use crate::library::call as mpi;
@@ -38,7 +38,7 @@ pub fn init(call: &mut Call, thread: &mut Thread, with_level: bool) {
     }
     write_call(call, thread, Details::default());
     if world.is_some() {
-        // The first communicator of every process: its number is the same on all of them.
+        // The first communicator of every process: its number is the same on all ranks.
         communicators::of(thread, library, library.comm_world);
         if files::wanted() {
             nodes::begin(thread, library);
@@ -69,7 +69,7 @@ pub fn abort(call: &mut Call, thread: &mut Thread) {
     call.run();
 }
 
-/// Functions whose effect reaches processes outside MPI_COMM_WORLD.
+/// Functions that involve processes outside MPI_COMM_WORLD.
 pub fn outside(call: &mut Call, thread: &mut Thread) {
     losses::count(thread, loss::OUTSIDE_WORLD);
     state::give_up_any(unknown::OUTSIDE);
@@ -81,7 +81,7 @@ pub fn outside(call: &mut Call, thread: &mut Thread) {
 pub fn lost(call: &mut Call, thread: &mut Thread) {
     losses::not_followed(thread, call.entry.number);
     if let Some(page) = call.page {
-        // What was polled for is not all that happens.
+        // More has happened than the polls counted so far.
         drop(state::write(page));
         let name = call.entry.name().to_bytes().to_ascii_lowercase();
         if name.starts_with(b"pmpi_isendrecv") {

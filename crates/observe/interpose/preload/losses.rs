@@ -1,13 +1,13 @@
 //! Counts of what is not followed.
 //!
 //! A record is written when a count reaches a power of two, and at the end: few records however
-//! many calls, and a crash loses at most half of a count, never its name.
+//! many calls, and a crash loses at most half of a count and never the function's name.
 
 use crate::ring::{kind, loss};
 use crate::thread::Thread;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Above the number of functions, checked when it is used.
+/// More than the number of functions; checked on use.
 const FUNCTIONS: usize = 512;
 const REASONS: usize = 8;
 
@@ -48,7 +48,7 @@ fn add(thread: &mut Thread, count: &Count, reason: u32, function: u64) {
 
 fn write(thread: &mut Thread, count: &Count, reason: u32, function: u64) {
     let seen = count.seen.load(Relaxed);
-    // Another thread may write the same count at the same time: each takes its own part.
+    // Another thread may write the same count at the same time: each writes its own part.
     let before = count.written.fetch_max(seen, Relaxed);
     if before < seen {
         let word = u64::from(kind::LOSS) | u64::from(reason) << 32;
@@ -56,7 +56,7 @@ fn write(thread: &mut Thread, count: &Count, reason: u32, function: u64) {
     }
 }
 
-/// Writes all counts that are not written yet.
+/// Writes all counts that have not been written yet.
 pub fn flush(thread: &mut Thread) {
     for (function, count) in NOT_FOLLOWED.iter().enumerate() {
         write(thread, count, loss::NOT_FOLLOWED, function as u64 + 1);

@@ -1,48 +1,48 @@
-//! Marks: regions and points that the program names itself.
+//! Marks: regions and points that the program itself names.
 
 use crate::ring::{MARKS, kind, loss};
 use crate::thread::{self, Thread};
 use crate::{clock, files, losses};
 use std::ffi::{CStr, c_char};
 
-/// Bytes of a name that a record holds.
+/// Longest name that a record holds, in bytes.
 const LONGEST: usize = 56;
 
-/// A marked region is entered.
+/// Enters a marked region.
 ///
 /// # Safety
 /// `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn idlewave_mark_begin(name: *const c_char) {
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees it.
     unsafe { mark(kind::MARK_BEGIN, name) }
 }
 
-/// A marked region is left.
+/// Leaves a marked region.
 ///
 /// # Safety
 /// `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn idlewave_mark_end(name: *const c_char) {
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees it.
     unsafe { mark(kind::MARK_END, name) }
 }
 
-/// A point in time is marked.
+/// Marks a point in time.
 ///
 /// # Safety
 /// `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn idlewave_mark_point(name: *const c_char) {
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees it.
     unsafe { mark(kind::MARK_POINT, name) }
 }
 
 /// # Safety
 /// `name` is null or a C string.
 unsafe fn mark(kind: u8, name: *const c_char) {
-    // SAFETY: the state of the calling thread; not while it is inside of our own code, in a signal
-    // handler.
+    // SAFETY: the state of the calling thread; not used while the thread is inside our own code,
+    // as a signal handler may find it.
     let thread = unsafe { &mut *thread::current() };
     if thread.depth != 0 || !files::wanted() {
         return;
@@ -53,7 +53,7 @@ unsafe fn mark(kind: u8, name: *const c_char) {
         if name.is_null() {
             losses::count(thread, loss::MARK);
         } else {
-            // SAFETY: as promised.
+            // SAFETY: the caller guarantees it.
             let name = unsafe { CStr::from_ptr(name) }.to_bytes();
             match number(thread, cut(name)) {
                 Some(number) => {
@@ -67,7 +67,7 @@ unsafe fn mark(kind: u8, name: *const c_char) {
     thread.depth = 0;
 }
 
-/// As much of a name as fits, ending between two characters of UTF-8.
+/// As much of a name as fits, cut between two UTF-8 characters.
 fn cut(name: &[u8]) -> &[u8] {
     if name.len() <= LONGEST {
         return name;
@@ -79,7 +79,7 @@ fn cut(name: &[u8]) -> &[u8] {
     &name[..end]
 }
 
-/// The number of a name in this ring; `None` where there are too many, or there is no room.
+/// The number of a name in this ring; `None` if there are too many names or there is no room.
 fn number(thread: &mut Thread, name: &[u8]) -> Option<u32> {
     let marks = &thread.extra().marks;
     if let Some(&number) = marks.get(name) {

@@ -1,8 +1,8 @@
-//! Functions with large counts that the library does not have.
+//! Large-count functions that the library does not have.
 //!
-//! A program may ask at run time whether there is an MPI_Send_c, as mpi4py does, and finds ours.
-//! Where the library has none it is done by the plain function, as the program itself would have
-//! done: with counts that fit into an int.
+//! A program may check at run time whether MPI_Send_c exists, as mpi4py does, and finds ours. If
+//! the library has no such function, the plain one does the work, as the program itself would have
+//! done, provided that the counts fit into an int.
 
 use crate::call::Entry;
 use crate::collective;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// MPI_ERR_COUNT of all families.
 pub const ERR_COUNT: i32 = 2;
 
-/// Arrays that a call was given in place of the program's own; a non-blocking one needs them until
-/// it is complete.
+/// Arrays passed to the library in place of the program's own; a non-blocking call needs them
+/// until it is complete.
 pub type Kept = Option<Arc<Vec<Vec<i32>>>>;
 
 /// Arguments that are one count each.
@@ -41,22 +41,23 @@ fn scalars(how: How, name: &[u8]) -> &'static [usize] {
     }
 }
 
-/// Arguments that are arrays of counts or displacements: of all members, or of the neighbours.
+/// Positions of arguments that are arrays of counts or displacements, for all members or for the
+/// neighbours.
 fn arrays(shape: Shape) -> &'static [usize] {
     use Shape::*;
     match shape {
         Gatherv | Allgatherv | NeighborAllgatherv => &[4, 5],
         Scatterv => &[1, 2],
         Alltoallv | Alltoallw | NeighborAlltoallv => &[1, 2, 5, 6],
-        // Displacements are addresses in the plain function as well.
+        // The plain function, too, takes these displacements as addresses.
         NeighborAlltoallw => &[1, 5],
         ReduceScatter => &[2],
         _ => &[],
     }
 }
 
-/// Arguments for the plain function, and the arrays that they point to; `None` where a count is too
-/// large, or the function takes arrays that are not known.
+/// Arguments for the plain function, and the arrays that they point to; `None` if a count is too
+/// large or the function takes arrays that are not known.
 pub fn arguments(entry: &Entry, library: &Library, wide: &[usize]) -> Option<(Vec<usize>, Kept)> {
     let mut narrow = wide.to_vec();
     let name = entry.name().to_bytes();
@@ -72,7 +73,7 @@ pub fn arguments(entry: &Entry, library: &Library, wide: &[usize]) -> Option<(Ve
     let mut kept = Vec::new();
     let comm = wide[collective::communicator_at(shape)];
     for &i in arrays(shape) {
-        // At the members that are not the root these arrays are not looked at, and may be anything.
+        // Members other than the root do not use these arrays, which may be anything.
         let many = collective::elements(library, comm, shape, i, wide)?;
         if many == 0 {
             continue;
@@ -89,13 +90,13 @@ pub fn arguments(entry: &Entry, library: &Library, wide: &[usize]) -> Option<(Ve
     Some((narrow, Some(Arc::new(kept))))
 }
 
-/// Makes the call of a function that the library has in its plain form only.
+/// Calls a function of which the library has only the plain form.
 ///
 /// # Safety
 /// `wide` are the arguments of a call of the entry's function, and `real` is the plain function.
 pub unsafe fn invoke(entry: &Entry, library: &Library, real: usize, wide: &[usize]) -> (i32, Kept) {
     match arguments(entry, library, wide) {
-        // SAFETY: as promised; the arrays live as long as `kept`.
+        // SAFETY: the caller guarantees it; the arrays live as long as `kept`.
         Some((narrow, kept)) => (unsafe { crate::library::invoke(real, &narrow) }, kept),
         None => (ERR_COUNT, None),
     }

@@ -1,8 +1,8 @@
-//! Comparison of the clocks of nodes, at the end of MPI_Init and at the beginning of MPI_Finalize.
+//! Compares the clocks of nodes at the end of MPI_Init and at the beginning of MPI_Finalize.
 //!
-//! The first rank of each node exchanges short messages with that of another one, which answers
-//! with its clock; of [`EXCHANGES`] the one that came back first is recorded: it bounds the
-//! difference of the clocks by half of its time. Everybody compares with the first node, or, from
+//! The first rank of each node exchanges short messages with the first rank of another node, which
+//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it bounds the
+//! clocks' difference to half its duration. Every node compares with the first one or, from
 //! [`STAR`] nodes on, with its parent in a binomial tree.
 
 use crate::library::{Library, call as mpi};
@@ -12,14 +12,14 @@ use crate::thread::Thread;
 use crate::{clock, world};
 use std::sync::{Mutex, PoisonError};
 
-/// Messages to and fro.
+/// Number of round trips.
 const EXCHANGES: usize = 60;
-/// Nodes that compare with the first one directly.
+/// Up to this many nodes, each compares with the first one directly.
 const STAR: usize = 64;
 
-/// What MPI_Finalize needs of MPI_Init.
+/// What MPI_Finalize needs from MPI_Init.
 struct Leaders {
-    /// Own communicator of all ranks.
+    /// Our own communicator of all ranks.
     comm: usize,
     /// World ranks of the first ranks of all nodes.
     ranks: Vec<u32>,
@@ -27,7 +27,7 @@ struct Leaders {
 
 static LEADERS: Mutex<Option<Leaders>> = Mutex::new(None);
 
-/// After MPI_Init: finds the nodes, and compares if there are several.
+/// After MPI_Init: finds the nodes, and compares their clocks if there are several.
 pub fn begin(thread: &mut Thread, library: &'static Library) {
     let leaders = match std::env::var(CLOCKS_VARIABLE).as_deref() {
         Ok("0") => None,
@@ -53,14 +53,14 @@ pub fn end(thread: &mut Thread, library: &'static Library) {
     }
 }
 
-/// `None` where all ranks are on one node.
+/// `None` if all ranks are on one node.
 fn find(library: &Library, every_rank: bool) -> Option<Leaders> {
     let world = world::world()?;
     let (mut comm, mut node) = (0_usize, 0_usize);
     let mut rank = 0_i32;
     let info = library.abi.info_null.resolve(crate::library::object)?;
-    // SAFETY: collective calls that all ranks make at the same place; each writes one handle, at
-    // most a word, or one int per rank.
+    // SAFETY: collective calls that all ranks make at the same point; each writes one handle, of
+    // at most a word, or one int per rank.
     unsafe {
         mpi(
             library.comm_dup,
@@ -162,7 +162,8 @@ fn answer(library: &Library, comm: usize, peer: u32) {
     }
 }
 
-/// One message to and one from the peer, or the other way round with the own clock in the answer.
+/// One message to the peer and one back; or, on the answering side, one from the peer and one back
+/// with this node's clock.
 fn exchange(library: &Library, comm: usize, peer: u32, at: usize, first: bool) -> Option<()> {
     let (peer, byte) = (peer as usize, library.byte());
     let ignore = library.abi.status_ignore as usize;

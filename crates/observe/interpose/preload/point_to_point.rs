@@ -9,7 +9,7 @@ use crate::ring::{ANY_TAG, flags, kind, loss};
 use crate::thread::Thread;
 use crate::{Details, losses, state, world, write_call};
 
-/// One transfer, as its record has it.
+/// One transfer, in the form of its record.
 #[derive(Clone)]
 pub struct Transfer {
     pub kind: u8,
@@ -18,7 +18,7 @@ pub struct Transfer {
     pub comm: u64,
     pub peer: u32,
     pub bytes: u64,
-    /// Number of the request plus 1; 0: complete with the call.
+    /// Number of the request plus 1; 0 if the transfer completes with the call.
     pub request: u64,
 }
 
@@ -42,7 +42,7 @@ impl Transfer {
     }
 }
 
-/// [`flags::SELF`] where the peer is the rank itself.
+/// [`flags::SELF`] if the peer is the rank itself.
 #[inline(always)]
 pub fn self_flag(peer: u32) -> u8 {
     match world::world() {
@@ -64,7 +64,7 @@ pub fn wanted_tag(call: &Call, tag: i32) -> i32 {
     }
 }
 
-/// Bytes of `count` elements of a type, and [`flags::BYTES_UNKNOWN`] where the type is not valid.
+/// Bytes of `count` elements of a type, and [`flags::BYTES_UNKNOWN`] if the type is invalid.
 #[inline(always)]
 pub fn bytes(call: &Call, count: usize, datatype: usize) -> (u64, u8) {
     match call.library.type_size(call.handle(datatype, Kind::Type)) {
@@ -73,8 +73,8 @@ pub fn bytes(call: &Call, count: usize, datatype: usize) -> (u64, u8) {
     }
 }
 
-/// What the arguments of a send say: buffer, count, type, destination, tag, communicator. No
-/// transfer to MPI_PROC_NULL.
+/// The transfer described by the arguments of a send: buffer, count, type, destination, tag,
+/// communicator. `None` if it goes to MPI_PROC_NULL.
 #[inline(always)]
 fn outgoing(call: &Call, comm: Option<Held>, synchronous: bool) -> Option<Transfer> {
     let (comm, rank) = (comm?, call.int(3));
@@ -96,7 +96,7 @@ fn outgoing(call: &Call, comm: Option<Held>, synchronous: bool) -> Option<Transf
     })
 }
 
-/// What the arguments of a receive say.
+/// The transfer described by the arguments of a receive.
 #[inline(always)]
 fn incoming(call: &Call, comm: Option<Held>) -> Option<Transfer> {
     let (comm, rank) = (comm?, call.int(3));
@@ -117,7 +117,7 @@ fn incoming(call: &Call, comm: Option<Held>) -> Option<Transfer> {
     })
 }
 
-/// What its request is to do.
+/// What the request of a transfer does.
 fn what(comm: Option<Held>, transfer: Option<&Transfer>) -> What {
     match (comm, transfer) {
         (Some(comm), Some(transfer)) => What::Transfer {
@@ -128,13 +128,13 @@ fn what(comm: Option<Held>, transfer: Option<&Transfer>) -> What {
     }
 }
 
-/// The record of a receive that is complete, by its status; `None` from MPI_PROC_NULL.
+/// The record of a completed receive, from its status; `None` from MPI_PROC_NULL.
 ///
 /// # Safety
 /// `status` points to a status that the library has filled.
 pub unsafe fn received(call: &Call, comm: &Comm, status: usize) -> Option<Transfer> {
     let layout = call.library.abi.status;
-    // SAFETY: as promised; the offsets are those of the family.
+    // SAFETY: the caller guarantees it; the offsets are those of the family.
     let (source, tag, bytes) = unsafe {
         let source = *((status + layout.source) as *const i32);
         let tag = *((status + layout.tag) as *const i32);
@@ -160,7 +160,7 @@ pub unsafe fn received(call: &Call, comm: &Comm, status: usize) -> Option<Transf
     })
 }
 
-/// MPI_Send and its kin.
+/// MPI_Send and its variants.
 #[inline(always)]
 pub fn send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
     let comm = communicator(call, thread);
@@ -222,7 +222,7 @@ pub fn any_source(call: &Call, i: usize) -> bool {
     call.int(i) == call.library.abi.any_source
 }
 
-/// MPI_Isend and its kin.
+/// MPI_Isend and its variants.
 pub fn start_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
     let comm = communicator(call, thread);
     let transfer = outgoing(call, comm, synchronous);
@@ -238,7 +238,7 @@ pub fn start_receive(call: &mut Call, thread: &mut Thread) {
     started(call, thread, comm, transfer);
 }
 
-/// A transfer is about to be started, of which the arguments are those of the call.
+/// Announces the transfer that the call's arguments describe, which is about to start.
 fn begins(call: &mut Call, comm: Option<Held>, transfer: Option<&Transfer>) {
     let (Some(page), Some(comm), Some(transfer)) = (call.page, comm, transfer) else {
         return;
@@ -273,7 +273,7 @@ fn started(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: O
     }
 }
 
-/// MPI_Send_init and its kin.
+/// MPI_Send_init and its variants.
 pub fn init_send(call: &mut Call, thread: &mut Thread, synchronous: bool) {
     let comm = communicator(call, thread);
     let transfer = outgoing(call, comm, synchronous);
@@ -288,7 +288,7 @@ pub fn init_receive(call: &mut Call, thread: &mut Thread) {
 }
 
 fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Option<Transfer>) {
-    // Its slot, or its number, it gets when it is started.
+    // It gets its slot or its number when it is started.
     if let (Some(_), Some(comm), Some(transfer)) = (call.page, comm, &transfer) {
         if transfer.kind == kind::RECEIVE {
             let any = any_source(call, 3);
@@ -302,8 +302,7 @@ fn made(call: &mut Call, thread: &mut Thread, comm: Option<Held>, transfer: Opti
     write_call(call, thread, details(comm.as_deref()));
 }
 
-/// MPI_Start: of a request that was made by a function that is not followed nothing but the call is
-/// known.
+/// MPI_Start. If a function that is not followed made the request, only the call itself is known.
 pub fn start(call: &mut Call, thread: &mut Thread) {
     let handle = call.handle_of(0, 0, Kind::Request);
     starts(call, handle, 0);
@@ -344,7 +343,7 @@ pub fn start_all(call: &mut Call, thread: &mut Thread) {
     }
 }
 
-/// A persistent request is about to be started.
+/// Announces that a persistent request is about to start.
 fn starts(call: &Call, handle: usize, slot: usize) {
     let Some(page) = call.page else { return };
     let writing = state::write(page);
@@ -369,8 +368,8 @@ fn write_started(call: &Call, thread: &mut Thread, what: &What, serial: u64) {
     }
 }
 
-/// MPI_Sendrecv and MPI_Sendrecv_replace; positions of type, destination, send tag, source, receive
-/// tag, communicator and status. The count is before the type.
+/// MPI_Sendrecv and MPI_Sendrecv_replace. `at` holds the positions of type, destination, send tag,
+/// source, receive tag, communicator and status; the count precedes the type.
 pub fn send_receive(call: &mut Call, thread: &mut Thread, at: [usize; 7]) {
     let [
         datatype,

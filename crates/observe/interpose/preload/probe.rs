@@ -13,7 +13,7 @@ use crate::{state, write_call};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Messages that were probed and not received yet: where they come from.
+/// Messages that were probed but not yet received, with their origin.
 static MESSAGES: Mutex<Option<HashMap<usize, Probed>>> = Mutex::new(None);
 
 struct Probed {
@@ -72,7 +72,7 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
                     *((status + layout.tag) as *const i32),
                 )
             };
-            // From now on nobody else gets it.
+            // From now on no other receive can match it.
             if let Some(ended) = &ended {
                 ended.received(comm, comm.peer(source), tag);
             }
@@ -88,8 +88,8 @@ pub fn mprobe(call: &mut Call, thread: &mut Thread, immediate: bool) {
     write_call(call, thread, details(comm.as_deref()));
 }
 
-/// What a probe asks for: source and tag are its first arguments. `None`: MPI_PROC_NULL, which is
-/// there at once.
+/// What a probe asks for: source and tag are its first arguments. `None` for MPI_PROC_NULL, which
+/// always matches at once.
 fn want(call: &Call, comm: Option<&Comm>) -> Option<Want> {
     let (comm, source) = (comm?, call.int(0));
     if source == call.library.abi.proc_null {
@@ -131,7 +131,7 @@ fn take(handle: usize) -> Option<Probed> {
 pub fn mreceive(call: &mut Call, thread: &mut Thread) {
     let probed = take(call.handle_of(3, 0, Kind::Message));
     call.want_status(4);
-    // It waits for nothing that others still have to begin, and was counted when it was probed.
+    // It waits for nothing that others still have to start, and was counted when it was probed.
     drop(state::ended(call));
     call.run();
     let mut details = details(probed.as_ref().map(|probed| &*probed.comm));

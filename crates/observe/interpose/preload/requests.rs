@@ -1,9 +1,9 @@
 //! Requests: what a handle stands for until it is completed.
 //!
 //! A handle may stand for several requests at once: libraries return one shared handle for
-//! operations that are complete when they are started (MPICH for small sends, Open MPI for
-//! MPI_PROC_NULL and sends that it copied). Then the request that was last started with the same
-//! variable of the program is taken, else, where the program has copied the handle, the oldest.
+//! operations that are complete as soon as they start (MPICH for small sends, Open MPI for
+//! MPI_PROC_NULL and for sends that it copied). The request last started with the same variable of
+//! the program is then taken or, if the program has copied the handle, the oldest.
 
 use crate::call::Call;
 use crate::communicators::Comm;
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a request does.
 #[derive(Clone)]
 pub enum What {
-    /// Sends or receives; its record as it was posted.
+    /// Sends or receives, with its record as posted.
     Transfer { comm: Arc<Comm>, transfer: Transfer },
-    /// A collective, and what the library needs for it.
+    /// A collective, with the arrays that the library needs for it.
     Collective(#[allow(dead_code)] Kept),
     /// Makes a communicator.
     Communicator {
@@ -29,19 +29,19 @@ pub enum What {
         at: usize,
         fortran: bool,
     },
-    /// Nothing: the other end is MPI_PROC_NULL.
+    /// Does nothing: the other end is MPI_PROC_NULL.
     Nothing,
 }
 
 /// A request.
 #[derive(Clone)]
 pub struct Request {
-    /// Number of the request in its process; a persistent one gets a new one at each start.
+    /// Number of the request in its process; a persistent request gets a new one at each start.
     pub serial: u64,
     pub what: What,
     /// Whether MPI_Cancel was called.
     pub cancelled: bool,
-    /// What it waits for, as the state page has it.
+    /// What it waits for, as described in the state page.
     pub want: Want,
     persistent: bool,
     active: bool,
@@ -66,8 +66,8 @@ impl Hasher for Multiply {
         }
     }
     fn write_usize(&mut self, value: usize) {
-        // Addresses and handles differ in the middle: bring that to the top, where the map looks,
-        // and to the bottom.
+        // Addresses and handles differ in the middle bits: spread those to the top, where the map
+        // looks, and to the bottom.
         let x = (self.0 ^ value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = x ^ (x >> 32);
     }
@@ -92,12 +92,12 @@ fn next() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// After a call that started the request that argument `i` points to: its number.
+/// Registers the request that a call started and that argument `i` points to; returns its number.
 pub fn started(call: &Call, i: usize, what: What) -> u64 {
     insert(call, i, what, false)
 }
 
-/// After a call that made a persistent request.
+/// Registers the persistent request that a call made.
 pub fn made(call: &Call, i: usize, what: What) {
     insert(call, i, what, true);
 }
@@ -129,7 +129,7 @@ fn insert(call: &Call, i: usize, what: What, persistent: bool) -> u64 {
     serial
 }
 
-/// A persistent request is started: it has a new number. `None` if it is not known.
+/// Gives a persistent request that is started a new number. `None` if the request is not known.
 pub fn start(handle: usize) -> Option<Request> {
     match shard(handle).get_mut(&handle) {
         Some(Queue::One(request)) if request.persistent => {
@@ -142,11 +142,11 @@ pub fn start(handle: usize) -> Option<Request> {
     }
 }
 
-/// What is known of a request before the call that asks for it.
+/// What is known of a request before a call that queries it.
 pub enum Known {
     /// It is active.
     Active(Want),
-    /// It is persistent and not started; what it would do.
+    /// It is persistent and not started; it holds what the request would do.
     Idle(Want, What),
 }
 
@@ -169,15 +169,15 @@ pub fn known(handle: usize, slot: usize) -> Option<Known> {
     })
 }
 
-/// What a persistent request will wait for that is about to be started.
+/// Sets what a persistent request that is about to start will wait for.
 pub fn set_want(handle: usize, want: Want) {
     if let Some(Queue::One(request)) = shard(handle).get_mut(&handle) {
         request.want = want;
     }
 }
 
-/// A request is complete: what it was. `None` if it is not known, or a persistent one that was not
-/// started.
+/// Removes a completed request and returns it. `None` if it is not known or is a persistent
+/// request that was not started.
 pub fn finish(handle: usize, slot: usize) -> Option<Request> {
     let mut shard = shard(handle);
     let queue = shard.get_mut(&handle)?;
@@ -204,7 +204,7 @@ pub fn finish(handle: usize, slot: usize) -> Option<Request> {
     }
 }
 
-/// MPI_Cancel was called.
+/// Records a call of MPI_Cancel.
 pub fn cancel(handle: usize, slot: usize) {
     if let Some(queue) = shard(handle).get_mut(&handle) {
         match queue {
@@ -218,7 +218,7 @@ pub fn cancel(handle: usize, slot: usize) {
     }
 }
 
-/// MPI_Request_free: what was given up while it was active.
+/// MPI_Request_free: returns the request if it was still active.
 pub fn free(handle: usize, slot: usize) -> Option<Request> {
     let mut guard = shard(handle);
     if let Some(Queue::One(request)) = guard.get(&handle) {

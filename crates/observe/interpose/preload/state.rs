@@ -1,8 +1,8 @@
-//! The state page: made at the first call, given up where nothing more can be told.
+//! The state page: made at the first call, given up once nothing more can be said.
 //!
-//! One thread writes at a time: a process whose threads may call MPI at the same time says so, and
-//! writes nothing more. Everything is atomic all the same, and every index is checked, so that a
-//! program that breaks its promise does not break itself.
+//! One thread writes at a time: a process whose threads may call MPI at the same time says so and
+//! writes nothing more. Even so, everything is atomic and every index is checked, so that a
+//! program that breaks its promise does no damage to itself.
 
 use crate::page::{DIRECTORY_VARIABLE, EXTENSION, MAGIC, Page, phase, unknown};
 pub use crate::state_pairs::{free_communicator, new_communicator};
@@ -13,11 +13,11 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 
-/// The page that is written: 0 not made yet, 1 none.
+/// The page being written; 0: not made yet, 1: none.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
-/// The page, also when nothing but its phase is written any more; 0: none.
+/// The page, even when only its phase is still written; 0: none.
 static WHOLE: AtomicUsize = AtomicUsize::new(0);
-/// The thread that calls MPI.
+/// The thread that currently calls MPI.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 /// Whether another thread may take over.
 static HANDS_OVER: AtomicU32 = AtomicU32::new(0);
@@ -76,16 +76,16 @@ fn map() -> Option<&'static Page> {
     // SAFETY: only returns a number.
     let pid = unsafe { sys::getpid() } as u32;
     let path = PathBuf::from(directory).join(format!("{pid}.{EXTENSION}"));
-    // The number of a process that has ended, or this process before exec: nobody else writes
-    // there.
+    // Left over from an ended process with the same number, or from this process before exec: no
+    // other process writes there.
     let _ = std::fs::remove_file(&path);
     let file = files::new_file(&path).ok()?;
     let Some(mapped) = files::map_new(&file, size_of::<Page>()) else {
         let _ = std::fs::remove_file(&path);
         return None;
     };
-    // SAFETY: a mapping of that length, aligned to a page, never unmapped; all bits zero are a
-    // valid page.
+    // SAFETY: a page-aligned mapping of that length, never unmapped; all zero bits are a valid
+    // page.
     let page = unsafe { &*mapped.cast::<Page>() };
     page.pid.store(pid, Relaxed);
     page.start.store(started().unwrap_or(0), Relaxed);
@@ -96,12 +96,12 @@ fn map() -> Option<&'static Page> {
     for (at, byte) in host.iter().take(63).enumerate() {
         page.host[at / 8].fetch_or(u64::from(*byte) << (8 * (at % 8)), Relaxed);
     }
-    // Release: what is above is there before it.
+    // Release: everything above is written before it.
     page.magic.store(MAGIC, Release);
     Some(page)
 }
 
-/// Field 22 of /proc/self/stat, behind the name (proc(5)).
+/// Start time of the process: field 22 of /proc/self/stat, after the name (proc(5)).
 fn started() -> Option<u64> {
     let stat = std::fs::read("/proc/self/stat").ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -109,7 +109,7 @@ fn started() -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// The page, whether or not more than its phase is written.
+/// The page, even if only its phase is still written.
 pub fn whole() -> Option<&'static Page> {
     match WHOLE.load(Relaxed) {
         0 => None,
@@ -118,14 +118,14 @@ pub fn whole() -> Option<&'static Page> {
     }
 }
 
-/// Nothing more is known of this rank.
+/// Gives up the page: nothing more is known of this rank.
 #[cold]
 pub fn give_up(page: &Page, why: u32) {
     page.unknown.fetch_or(why, Release);
     PAGE.store(1, Relaxed);
 }
 
-/// The same, wherever it turns out.
+/// The same from code that does not have the page at hand.
 #[cold]
 pub fn give_up_any(why: u32) {
     if let Some(page) = whole() {
@@ -133,7 +133,7 @@ pub fn give_up_any(why: u32) {
     }
 }
 
-/// MPI_Init has returned. `level` is 0 (single) to 3 (multiple).
+/// Called when MPI_Init has returned. `level` is 0 (single) to 3 (multiple).
 pub fn initialised(rank: u32, size: u32, level: Option<u32>) {
     let Some(page) = whole() else { return };
     match level {
@@ -143,18 +143,18 @@ pub fn initialised(rank: u32, size: u32, level: Option<u32>) {
     }
     page.rank_plus_one.store(rank + 1, Relaxed);
     page.size.store(size, Relaxed);
-    // Release: rank, size and what is unknown are there before it.
+    // Release: rank, size and what is unknown are written before it.
     page.phase.store(phase::RUNNING, Release);
 }
 
-/// Another [`phase`].
+/// Enters another [`phase`].
 pub fn enter_phase(phase: u32) {
     if let Some(page) = whole() {
         page.phase.store(phase, Release);
     }
 }
 
-/// The page that is written, whoever calls.
+/// The page if it is being written, whichever thread calls.
 pub fn written() -> Option<&'static Page> {
     whole().filter(|_| PAGE.load(Relaxed) != 1)
 }

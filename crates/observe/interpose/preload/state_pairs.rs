@@ -1,4 +1,4 @@
-//! Communicators and counters of messages in the state page, and how they are found.
+//! Communicators and message counters in the state page, and how they are found.
 
 use crate::communicators::Comm;
 use crate::page::{COMMUNICATORS, PAIRS, Page, Pair, TAGS, WAITS, unknown};
@@ -7,15 +7,15 @@ use crate::state_write::{Writing, write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
-/// Places of pairs by hash: the number of the pair plus 1. Twice as many and more, so that a search
-/// ends.
+/// Hash table of pairs; an entry is the number of the pair plus 1. At least twice as many entries
+/// as pairs, so that a search ends.
 const PLACES: usize = 4 * PAIRS;
 static INDEX: [AtomicU16; PLACES] = [const { AtomicU16::new(0) }; PLACES];
-/// The pair used last: its key plus 1, its number.
+/// The pair used last: its key plus 1, and its number.
 static LAST_KEY: AtomicU64 = AtomicU64::new(0);
 static LAST_PAIR: AtomicU32 = AtomicU32::new(0);
 impl Writing {
-    /// The counters of a pair. `None` where the communicator is not there, or there is no room.
+    /// The counters of a pair. `None` if the communicator is not in the page or there is no room.
     #[inline(always)]
     pub fn pair(&self, comm: &Comm, peer_plus_one: u32) -> Option<&'static Pair> {
         let slot = comm.slot.load(Relaxed).checked_sub(1)?;
@@ -56,7 +56,7 @@ impl Writing {
     }
 }
 
-/// Counts by tag; the new count, `None` where there are more tags than places.
+/// Counts by tag. Returns the new count, or `None` if there are more tags than places.
 #[inline(always)]
 pub fn count(
     tags: &[AtomicI32; TAGS],
@@ -72,7 +72,7 @@ pub fn count(
         }
         if before == 0 || at.load(Relaxed) == tag {
             count.store(before + 1, Relaxed);
-            // Once some were not counted, none is.
+            // Once some were not counted, no count is returned.
             return (more.load(Relaxed) & bit == 0).then_some(before + 1);
         }
     }
@@ -108,7 +108,7 @@ fn hash(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize % PLACES
 }
 
-/// A communicator is known from now on: its slot plus 1, 0 where there is none.
+/// Enters a new communicator. Returns its slot plus 1, or 0 if there is none free.
 pub fn new_communicator(key: u64, members: usize, world: bool) -> u32 {
     let Some(page) = written() else {
         return 0;
@@ -134,7 +134,7 @@ pub fn new_communicator(key: u64, members: usize, world: bool) -> u32 {
     slot as u32 + 1
 }
 
-/// A communicator is freed: its counters go with it.
+/// Frees a communicator together with its counters.
 pub fn free_communicator(page: &'static Page, comm: &Comm) {
     let slot = comm.slot.swap(0, Relaxed).wrapping_sub(1);
     let Some(place) = page.communicators.get(slot as usize) else {
@@ -168,5 +168,5 @@ pub fn free_communicator(page: &'static Page, comm: &Comm) {
     }
 }
 
-// The index holds a number plus 1 in 16 bits, and a wait says how many there are in 32.
+// The index holds a number plus 1 in 16 bits, and a wait holds the number of waits in 32.
 const _: () = assert!(PAIRS < u16::MAX as usize && WAITS < u32::MAX as usize);

@@ -11,12 +11,12 @@ use crate::table::How;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-/// What the present polls ask for, as a hash.
+/// Hash of what the current polls ask for.
 static POLLED: AtomicU64 = AtomicU64::new(0);
-/// Where to look for a free slot of a posted receive.
+/// Where to start looking for a free slot for a posted receive.
 static FREE_POSTED: AtomicU32 = AtomicU32::new(0);
 
-/// What a request waits for, as its slot in the page has it.
+/// What a request waits for, in the form of its slot in the page.
 #[derive(Clone, Copy, Default)]
 pub struct Want {
     pub what: u64,
@@ -28,7 +28,7 @@ pub struct Want {
 }
 
 impl Want {
-    /// Of a request of which nothing is known.
+    /// For a request of which nothing is known.
     pub const UNKNOWN: Self = Self {
         what: kind::UNKNOWN as u64,
         which: 0,
@@ -41,7 +41,7 @@ impl Want {
         self.what as u8
     }
 
-    /// Whether a message goes out.
+    /// Whether it sends a message.
     pub fn is_send(&self) -> bool {
         self.kind() == kind::SEND
     }
@@ -54,14 +54,14 @@ impl Want {
     }
 }
 
-/// The page while it is written: the epoch is odd as long as this lives. Inside of another one it
-/// does nothing.
+/// The page while it is being written: its epoch is odd as long as this value lives. Nested inside
+/// another one it does nothing.
 pub struct Writing {
     pub page: &'static Page,
     even: Option<u64>,
 }
 
-/// Begins to write; what was waited for is over, unless the writer says otherwise.
+/// Starts writing. The previous wait is over unless the writer says otherwise.
 #[inline(always)]
 pub fn write(page: &'static Page) -> Writing {
     let epoch = page.epoch.load(Relaxed);
@@ -79,7 +79,7 @@ impl Drop for Writing {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(even) = self.even {
-            // Release: whoever sees the even epoch sees all of it.
+            // Release: whoever sees the even epoch sees all stores before it.
             self.page.epoch.store(even, Release);
         }
     }
@@ -110,8 +110,8 @@ impl Writing {
         self.page.doing.store(word | partial, Relaxed);
     }
 
-    /// Says what is waited for. `None`: what is asked for is over already, or not known well
-    /// enough.
+    /// Writes what the call waits for. Returns `None` if one of the requests is already complete
+    /// or too little is known.
     pub fn waits(
         &self,
         function: u16,
@@ -123,7 +123,7 @@ impl Writing {
         for want in wants {
             let want = want.unwrap_or(Want::UNKNOWN);
             match want.kind() {
-                // An active request that is over.
+                // An active request that is already complete.
                 kind::NOTHING if any => return None,
                 kind::NOTHING => {}
                 kind::UNKNOWN if any => return None,
@@ -140,7 +140,7 @@ impl Writing {
         (count > 0).then_some(())
     }
 
-    /// Counts a message that is about to be sent; what its sender waits for.
+    /// Counts a message about to be sent; returns what its sender waits for.
     #[inline(always)]
     pub fn sent(&self, call: &Call, comm: &Comm, transfer: &Transfer) -> Want {
         let Some(pair) = self.pair(comm, transfer.peer) else {
@@ -165,8 +165,8 @@ impl Writing {
             if buffered(call) {
                 return Want::default();
             }
-            // Which kind of send a persistent one is was said when it was made: it is not taken to
-            // be more than it may be.
+            // The kind of a persistent send was given when the request was made: nothing beyond
+            // what is certain is assumed here.
             if !matches!(call.entry.how, How::Start | How::Startall) {
                 bits |= bit::LARGE;
             }
@@ -183,7 +183,7 @@ impl Writing {
     /// Counts a message that was received.
     #[inline(always)]
     pub fn received(&self, comm: &Comm, peer: u32, tag: i32) {
-        // Without a slot the communicator was freed: nobody waits on it any more.
+        // Without a slot the communicator was freed: no rank waits on it any more.
         if let Some(pair) = self.pair(comm, peer) {
             pair.received
                 .store(pair.received.load(Relaxed) + 1, Relaxed);
@@ -197,7 +197,7 @@ impl Writing {
         }
     }
 
-    /// A receive is about to be posted.
+    /// Posts a receive.
     pub fn post(&self, mut want: Want) -> Want {
         if want.kind() != kind::RECEIVE {
             return want;
@@ -224,7 +224,7 @@ impl Writing {
         want
     }
 
-    /// A posted receive is over.
+    /// Removes a posted receive that is over.
     pub fn unpost(&self, want: &Want) {
         let slot = want.posted.checked_sub(1).unwrap_or(u32::MAX);
         if let Some(posted) = self.page.posted.get(slot as usize) {
@@ -233,7 +233,7 @@ impl Writing {
         }
     }
 
-    /// A collective of a communicator is entered; what its member waits for, if it waits.
+    /// Enters a collective; returns what this member waits for, if it waits.
     pub fn entered(&self, comm: &Comm, last: u64, waits: bool) -> Want {
         let slot = comm.slot.load(Relaxed).wrapping_sub(1);
         let Some(place) = self.page.communicators.get(slot as usize) else {
@@ -255,7 +255,7 @@ impl Writing {
     }
 }
 
-/// What a receive waits for. From outside the world: nothing that is known.
+/// What a receive waits for; from a process outside the world, nothing that is known.
 pub fn receive(comm: &Comm, peer: u32, tag: i32, any_source: bool) -> Want {
     if peer == 0 && !any_source {
         give_up_any(unknown::OUTSIDE);
@@ -275,8 +275,8 @@ fn what(kind: u8, bits: u8, peer_plus_one: u32) -> u64 {
     u64::from(kind) | u64::from(bits) << 8 | u64::from(peer_plus_one) << 32
 }
 
-/// Whether a send is copied, or received already, by its definition: MPI_Bsend, MPI_Rsend and their
-/// kin.
+/// Whether a send by definition is buffered or already has its receive: MPI_Bsend, MPI_Rsend and
+/// their variants.
 fn buffered(call: &Call) -> bool {
     let name = call.entry.name().to_bytes();
     let name = name.splitn(2, |&byte| byte == b'_').nth(1).unwrap_or(name);
@@ -287,8 +287,8 @@ fn buffered(call: &Call) -> bool {
     first.is_some_and(|byte| matches!(byte, b'B' | b'b' | b'R' | b'r'))
 }
 
-/// A test or probe that found nothing. `asked` tells it from others; `wants` says what it waits
-/// for.
+/// Records a test or probe that found nothing. `asked` distinguishes it from others; `wants`
+/// writes what it waits for.
 #[inline(always)]
 pub fn polled(call: &Call, asked: u64, wants: impl FnOnce(&Writing) -> Option<()>) {
     let Some(page) = call.page else { return };
@@ -302,14 +302,14 @@ pub fn polled(call: &Call, asked: u64, wants: impl FnOnce(&Writing) -> Option<()
             writing.say(mode::POLL, call.entry.number, 0, false);
         }
     } else if POLLED.load(Relaxed) != asked && doing != mode::POLL {
-        // Several are asked in turn: any of them may end the loop.
+        // Several are polled in turn: any of them may end the loop.
         let writing = write(page);
         writing.say(mode::POLL, call.entry.number, 0, false);
     }
     page.polls.store(page.polls.load(Relaxed) + 1, Relaxed);
 }
 
-/// One of many words, for what is polled.
+/// Hashes one more word of what is polled.
 pub fn mix(hash: u64, value: usize) -> u64 {
     (hash ^ value as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)

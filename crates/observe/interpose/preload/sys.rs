@@ -1,4 +1,4 @@
-//! What is used of libc; the standard library links it anyway.
+//! The functions of libc in use; the standard library links libc anyway.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 

@@ -1,4 +1,4 @@
-//! What each thread has: its ring, and how deep it is inside of wrapped functions.
+//! The state of each thread: its ring, and how deep it is inside wrapped functions.
 
 use crate::communicators::Cached;
 use crate::ring::{self, Header, WORDS, kind};
@@ -10,20 +10,19 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// State of one thread. Only the thread itself, and a signal handler on it, touches it.
 pub struct Thread {
-    /// Above 0 inside of a wrapped function or of our own code: whatever is called then is passed
-    /// through.
+    /// Above 0 inside a wrapped function or our own code: calls made then are passed through.
     pub depth: u32,
     state: State,
     ring: *mut Header,
     records: *mut [u64; WORDS],
     capacity: u64,
     written: u64,
-    /// Records after which the reader's progress is looked at: when the ring seems half full, and
-    /// when it seems full.
+    /// Number of records at which the reader's progress is checked: when the ring seems half full,
+    /// and when it seems full.
     limit: u64,
     read_seen: u64,
     polls: Polls,
-    /// Communicators used last.
+    /// The most recently used communicators.
     pub cache: [Cached; 4],
     extra: Option<Box<Extra>>,
 }
@@ -42,28 +41,28 @@ struct Polls {
     function: u16,
 }
 
-/// What is not needed on every call.
+/// State that is not needed on every call.
 #[derive(Default)]
 pub struct Extra {
     /// Handles of requests before a call that sets them to MPI_REQUEST_NULL.
     pub handles: Vec<usize>,
     /// Statuses in place of MPI_STATUSES_IGNORE.
     pub statuses: Vec<u64>,
-    /// Communicators whose members this ring has.
+    /// Communicators whose members have been written to this ring.
     pub announced: HashSet<u64>,
     /// Names of marks and their numbers.
     pub marks: HashMap<Vec<u8>, u32>,
 }
 
 thread_local! {
-    // Never dropped by itself: without a destructor an access is a plain address.
+    // Never dropped automatically: without a destructor an access is a plain address.
     static THREAD: UnsafeCell<ManuallyDrop<Thread>> =
         const { UnsafeCell::new(ManuallyDrop::new(Thread::NEW)) };
     static AT_END: AtEnd = const { AtEnd(Cell::new(false)) };
 }
 
-/// Closes the ring when its thread ends. The main thread has none: MPI may still be called in exit
-/// handlers.
+/// Closes the ring when its thread ends. The main thread has none, since exit handlers may still
+/// call MPI.
 struct AtEnd(Cell<bool>);
 
 impl Drop for AtEnd {
@@ -102,7 +101,7 @@ impl Thread {
         extra: None,
     };
 
-    /// Whether there is a ring to write to; makes it at the first call.
+    /// Whether there is a ring to write to; the first call makes it.
     #[inline(always)]
     pub fn records(&mut self) -> bool {
         match self.state {
@@ -125,7 +124,7 @@ impl Thread {
         self.state = State::Recording;
         self.extra = Some(Box::default());
         if !ring.main_thread {
-            // Fails where the thread is ending already: the mapping then stays.
+            // Fails if the thread is already ending; the mapping then stays.
             let _ = AT_END.try_with(|at_end| at_end.0.set(true));
         }
         true
@@ -150,8 +149,8 @@ impl Thread {
             files::unmap(self.ring, self.capacity);
             self.capacity = 0;
         }
-        // The caches are left as they are: locks of the allocator are safe after fork, those of
-        // ours may be held.
+        // The caches stay as they are: the allocator's locks are safe after fork, but ours may be
+        // held.
         self.state = State::Fresh;
         self.written = 0;
         self.limit = 0;
@@ -165,12 +164,13 @@ impl Thread {
         self.state == State::Recording
     }
 
-    /// What is not needed on every call; there is one whenever there is a ring.
+    /// The state that is not needed on every call; it exists whenever there is a ring.
     pub fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_with(Box::default)
     }
 
-    /// Writes one record; `false` and a loss where the ring is full, `false` where there is none.
+    /// Writes one record. Returns `false` and counts a loss if the ring is full; returns `false`
+    /// if there is no ring.
     #[inline(always)]
     pub fn write(&mut self, record: &[u64; WORDS]) -> bool {
         if self.polls.many != 0 {
@@ -184,8 +184,8 @@ impl Thread {
         if self.written >= self.limit && !self.room() {
             return false;
         }
-        // SAFETY: `records` has `capacity` records, a power of two, and this thread alone writes
-        // them; the reader does not look at this one before `written` says so.
+        // SAFETY: `records` has `capacity` records, a power of two, and only this thread writes
+        // them; the reader does not read this one before `written` includes it.
         unsafe {
             *self
                 .records
@@ -193,12 +193,13 @@ impl Thread {
         }
         self.written += 1;
         self.prefetch();
-        // Release: the record is whole before it can be seen.
+        // Release: the record is complete before it becomes visible.
         self.header().written.0.store(self.written, Release);
         true
     }
 
-    /// Fetches the place of the record after the next: the ring is larger than the nearest cache.
+    /// Prefetches the place of the record after the next: the ring is larger than the nearest
+    /// cache.
     #[inline(always)]
     fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -215,8 +216,8 @@ impl Thread {
         if self.state != State::Recording {
             return false;
         }
-        // Acquire: the reader's copies are done before their places are written again. A reader
-        // that says more than was written is not believed.
+        // Acquire: the reader has finished copying records before their places are overwritten. A
+        // reader that claims to have read more than was written is not believed.
         let read = self.header().read.0.load(Acquire);
         self.read_seen = read.min(self.written).max(self.read_seen);
         let (half, full) = (
@@ -228,7 +229,7 @@ impl Thread {
             return true;
         }
         if self.written < full {
-            // Once: the next look is when there is no room any more.
+            // Once only: the next check comes when the ring is full.
             self.limit = full;
             bell::ring();
             return true;
@@ -267,7 +268,7 @@ impl Thread {
         self.write_now(&[first, last, word, 0, 0, many, 0, 0]);
     }
 
-    /// Writes what is still counted only.
+    /// Writes polls that have only been counted so far.
     pub fn flush(&mut self) {
         if self.state == State::Recording {
             if self.polls.many != 0 {

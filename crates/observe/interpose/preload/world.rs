@@ -1,4 +1,4 @@
-//! What is known of MPI_COMM_WORLD once MPI is initialised.
+//! What is known about MPI_COMM_WORLD once MPI is initialised.
 
 use crate::library::{Library, call};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 pub struct World {
     pub rank: u32,
     pub size: u32,
-    /// Its group, for translations.
+    /// Its group, used to translate ranks.
     pub group: usize,
 }
 
@@ -19,14 +19,13 @@ pub fn world() -> Option<&'static World> {
     WORLD.get()
 }
 
-/// Asks for it, after MPI_Init.
+/// Looks it up after MPI_Init.
 pub fn find(library: &Library) -> Option<&'static World> {
     if let Some(world) = WORLD.get() {
         return Some(world);
     }
     let (mut rank, mut size, mut group) = (0_i32, 0_i32, 0_usize);
-    // SAFETY: MPI is initialised; each writes one int, or one handle, which is not larger than a
-    // word.
+    // SAFETY: MPI is initialised; each call writes one int, or one handle of at most a word.
     unsafe {
         call(
             library.comm_rank,

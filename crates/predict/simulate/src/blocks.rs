@@ -1,8 +1,8 @@
 //! Means of correlated series with an interval, by block means.
 //!
-//! Successive steps of a simulation depend on each other. Means of long blocks depend on each other little, so their
-//! spread tells the spread of the overall mean (Law, "Simulation Modeling and Analysis", 9.5.3). As the right
-//! length is not known, the widest of the intervals for 10, 20 and 40 blocks is taken.
+//! Successive steps of a simulation depend on each other. Means of long blocks hardly do, so their
+//! spread gives the error of the overall mean (Law, "Simulation Modeling and Analysis", 9.5.3). As
+//! the right length is unknown, the widest of the intervals for 10, 20 and 40 blocks is taken.
 
 /// A mean with the half-width of its 95 % interval, in the unit of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +11,7 @@ pub(crate) struct BlockMean {
     pub half_width: f64,
 }
 
-/// Mean of equally long parts of a series; `None` for fewer than two parts.
+/// Mean over equally long parts of a series; `None` for fewer than two parts.
 pub(crate) fn block_mean(parts: &[f64]) -> Option<BlockMean> {
     if parts.len() < 2 {
         return None;
@@ -34,7 +34,8 @@ pub(crate) fn block_mean(parts: &[f64]) -> Option<BlockMean> {
     Some(BlockMean { mean, half_width })
 }
 
-/// Two-sided 95 % quantile of Student's t, from 1 degree of freedom on (table; above 10 an expansion good to 1e-3).
+/// Two-sided 95 % quantile of Student's t, from 1 degree of freedom (a table; above 10, an
+/// expansion accurate to 1e-3).
 fn student_t95(freedom: usize) -> f64 {
     const TABLE: [f64; 10] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,

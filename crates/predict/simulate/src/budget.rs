@@ -1,29 +1,33 @@
-//! How much is simulated for a point: a budget of work, never of time, so that every machine computes the same.
+//! How much is simulated for a point: a budget of work, not of time, so that every machine computes
+//! the same.
 
 use idlewave_noise::{Arrivals, NoiseModel, Scope};
 use idlewave_run::findings::Topology;
 
-/// Numbers of ranks of the curves.
+/// Rank counts of the curves.
 pub(crate) const RANKS: [u64; 8] = [64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_000_000];
-/// Of these, the ones at which sources are left out one by one.
+/// The rank counts at which sources are left out one by one.
 pub(crate) const RANKS_WITHOUT: [u64; 6] = [64, 1024, 4096, 16_384, 65_536, 1_000_000];
-/// Ranks of the curves over granularity, the first that the budget affords at the coarsest one.
+/// Candidate rank counts of the curves over granularity: the first that the budget affords at the
+/// coarsest granularity is taken.
 pub(crate) const GRAIN_RANKS: [u64; 4] = [65_536, 16_384, 1024, 64];
-/// What a point may cost with all its replications, in rank-steps (about 25 ns of a core of 2023).
+/// Largest cost of a point with all its replications, in rank-steps (about 25 ns each on a core of
+/// 2023).
 const POINT: f64 = 1.2e7;
-/// What a point of a curve over granularity may cost.
+/// Largest cost of a point of a curve over granularity, in rank-steps.
 const GRAIN: f64 = 2e6;
-/// However small the effort, a point may cost this.
+/// Budget of a point at the smallest effort, in rank-steps.
 const LEAST: f64 = 3e5;
-/// So many times its budget a point may cost where fewer steps would tell nothing.
+/// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
-/// What an event costs beside the step that it falls into, in rank-steps.
+/// Cost of an event, in rank-steps, in addition to the step that it falls into.
 const EVENT: f64 = 2.0;
-/// More steps of a replication bring nothing any more.
+/// Steps of a replication beyond which accuracy no longer improves.
 const MOST_STEPS: f64 = 1e6;
 
-/// Steps of a replication at least: where all wait for all, a step forgets the one before; where ranks wait for their neighbours, fewer
-/// steps show only how a run begins, and the fewer neighbours there are, the longer that takes.
+/// Least number of steps of a replication. Where all ranks wait for all, a step forgets the
+/// previous one. Where ranks wait for their neighbours, too few steps show only the start of a run;
+/// the fewer neighbours, the longer the start lasts.
 fn least_steps(topology: Topology) -> f64 {
     match topology {
         Topology::Ring1d => 400.0,
@@ -33,8 +37,9 @@ fn least_steps(topology: Topology) -> f64 {
     }
 }
 
-/// How many ranks are simulated in place of so many. Beyond some thousand ranks of a ring or torus, which hear of each other only after as many
-/// steps as they are places apart, a longer run tells more than one of more ranks. Where all wait for all, all are simulated.
+/// Number of ranks simulated in place of `ranks`. On a ring or torus, ranks hear of each other only
+/// after as many steps as lie between them, so beyond some thousand ranks a longer run says more
+/// than a larger one. Where all wait for all, all ranks are simulated.
 pub(crate) fn stand_in(topology: Topology, ranks: u64) -> u64 {
     match topology {
         Topology::Ring1d => ranks.min(4096),
@@ -54,12 +59,13 @@ impl Budget {
         Budget { effort }
     }
 
-    /// Steps of each of `runs` runs of a point of a curve, in each of which `events` strike a rank; `None` if the least would cost too much.
+    /// Steps of each of `runs` runs of a point of a curve, where `events` strike a rank in each
+    /// run; `None` if even the least would cost too much.
     pub fn point(&self, topology: Topology, ranks: u64, runs: u32, events: f64) -> Option<u64> {
         self.steps(POINT, topology, ranks, runs, events)
     }
 
-    /// The same of a point of a curve over granularity.
+    /// Like [`Budget::point`], for a point of a curve over granularity.
     pub fn grain(&self, topology: Topology, ranks: u64, runs: u32, events: f64) -> Option<u64> {
         self.steps(GRAIN, topology, ranks, runs, events)
     }
@@ -83,7 +89,7 @@ impl Budget {
     }
 }
 
-/// Events of all sources in a nanosecond of the time of a CPU.
+/// Events of all sources per nanosecond of CPU time.
 pub(crate) fn events_per_ns(model: &NoiseModel) -> f64 {
     let cpus = f64::from(model.cpus_per_node.max(1));
     let per_s = model.sources.iter().map(|source| {

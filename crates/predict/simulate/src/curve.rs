@@ -1,4 +1,4 @@
-//! The points of a prediction, each as an answer to a question.
+//! The points of a prediction, each the answer to a question.
 
 use crate::QuietStep;
 use crate::budget::{Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in};
@@ -9,19 +9,19 @@ use idlewave_run::SourceKind;
 use idlewave_run::findings::Topology;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Replications of a point, and of one whose ranks are so many that each of them says much.
+/// Replications of a point, and of a point with so many ranks that each replication is accurate.
 const REPLICATIONS: u32 = 8;
 const REPLICATIONS_OF_MANY: u32 = 4;
 const MANY: u64 = 4096;
-/// Steps from which the mean step in the beginning of a run is seen.
+/// Steps used to estimate the mean step at the start of a run.
 const GLANCE: u64 = 16;
-/// The coarsest granularity of the curves over it, in nanoseconds.
+/// The coarsest granularity of the curves over granularity, in nanoseconds.
 const COARSEST_NS: f64 = 1e8;
 
-/// What was simulated of a number of ranks.
+/// A simulated point of a curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
-    /// The ranks that are asked about.
+    /// The ranks that the point is for.
     pub ranks: u64,
     /// Ranks that were simulated.
     pub simulated: u64,
@@ -31,23 +31,23 @@ pub(crate) struct Point {
     pub answer: Answer,
 }
 
-/// What all points have in common.
+/// What all points share.
 pub(crate) struct Curves<'a> {
     pub model: &'a NoiseModel,
     pub removed: &'a [(SourceKind, String, Vec<usize>)],
     pub seed: u64,
     pub budget: Budget,
     pub stop: &'a AtomicBool,
-    /// Jobs that are done, for the eye.
+    /// Number of finished jobs, for the progress display.
     pub done: &'a AtomicU64,
 }
 
 impl Curves<'_> {
-    /// Slow-down against ranks, up to the most that the budget affords.
+    /// Slow-down against ranks, up to the largest number that the budget affords.
     pub fn curve(&self, topology: Topology, step: &QuietStep) -> Result<Vec<Point>, QuestionError> {
         let mut points: Vec<Point> = Vec::new();
         let per_ns = events_per_ns(self.model);
-        // A step takes its work at least.
+        // A step takes at least its work.
         let work_ns = step.work.as_f64();
         let runs = replications(RANKS[0]);
         let least = self
@@ -64,7 +64,8 @@ impl Curves<'_> {
                 points.push(Point { ranks, ..again });
                 continue;
             }
-            // More ranks never wait less: the step of the smaller number is the least that this one's takes.
+            // More ranks never wait less, so the step at the smaller number of ranks is a lower
+            // bound.
             let events = per_ns * step_ns;
             let runs = replications(simulated);
             let afford = |variants: usize| {
@@ -89,7 +90,7 @@ impl Curves<'_> {
         Ok(points)
     }
 
-    /// One point of a curve over granularity; `None` if it cannot be afforded.
+    /// A point of a curve over granularity; `None` if the budget does not afford it.
     pub fn grain(
         &self,
         topology: Topology,
@@ -120,7 +121,7 @@ impl Curves<'_> {
         }))
     }
 
-    /// A program that was measured.
+    /// The point of a measured program.
     pub fn check(&self, program: &Program) -> Result<Point, QuestionError> {
         let ranks = u64::from(program.ranks);
         let events = events_per_ns(self.model) * self.glance(program)?;
@@ -137,7 +138,7 @@ impl Curves<'_> {
         })
     }
 
-    /// Mean step in nanoseconds, roughly.
+    /// A rough estimate of the mean step, in nanoseconds.
     fn glance(&self, program: &Program) -> Result<f64, QuestionError> {
         Ok(self.ask(program, GLANCE, 2, false)?.step_ns.mean)
     }

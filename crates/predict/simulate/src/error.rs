@@ -1,22 +1,22 @@
-//! What can go wrong in a simulation.
+//! Errors of a simulation.
 
 use crate::question::QuestionError;
 
 /// Why a prediction was not made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SimulateError {
-    /// Ranks compute for no time at all, so that no noise can strike and no ratio exists.
+    /// Ranks do not compute at all, so no noise can strike and no ratio exists.
     #[error("simulate: there is no work between two exchanges")]
     NoWork,
-    /// So many events that not even the smallest number of ranks can be computed.
-    #[error("simulate: more events than can be simulated strike each step")]
+    /// So many events that not even the smallest number of ranks can be simulated.
+    #[error("simulate: each step has more events than can be simulated")]
     TooManyEvents,
-    /// More sources to remove than curves are made for.
+    /// More sources to remove than there are curves for.
     #[error("simulate without {asked} sources: at most {limit} can be removed one by one")]
     TooManyRemoved {
-        /// How many were asked for.
+        /// How many were requested.
         asked: usize,
-        /// How many are possible.
+        /// How many are allowed.
         limit: usize,
     },
     /// A model or a program that cannot be simulated.

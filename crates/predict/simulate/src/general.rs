@@ -1,15 +1,16 @@
-//! The same model for any neighbourhood and any noise: slower, plain, and the measure for the fast engine.
+//! The lockstep model for any neighbourhood and any noise: slow and simple, the reference for the
+//! fast engine.
 
-/// Who waits for whom.
+/// Which ranks each rank waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each rank begin in `targets`; one more than there are ranks.
+    /// Where the neighbours of each rank start in `targets`; one more than there are ranks.
     begins: Vec<usize>,
     targets: Vec<u32>,
 }
 
 impl Graph {
-    /// `neighbours(rank)` are those whose message a rank waits for; itself need not be among them.
+    /// `neighbours(rank)` are the ranks whose message `rank` waits for; it need not list itself.
     pub fn new<I: IntoIterator<Item = u32>>(ranks: u32, neighbours: impl Fn(u32) -> I) -> Self {
         let mut graph = Graph {
             begins: vec![0],
@@ -26,17 +27,17 @@ impl Graph {
         graph
     }
 
-    /// Each waits for both neighbours on a ring.
+    /// Each rank waits for both neighbours on a ring.
     pub fn ring(ranks: u32) -> Self {
         Graph::new(ranks, |r| [(r + ranks - 1) % ranks, (r + 1) % ranks])
     }
 
-    /// Each waits for its lower neighbour on a ring.
+    /// Each rank waits for its lower neighbour on a ring.
     pub fn one_sided_ring(ranks: u32) -> Self {
         Graph::new(ranks, |r| [(r + ranks - 1) % ranks])
     }
 
-    /// Each waits for the ranks beside it on a torus, rank = (z * y_side + y) * x_side + x.
+    /// Each rank waits for its neighbours on a torus, rank = (z * y_side + y) * x_side + x.
     pub fn torus(shape: crate::Shape) -> Self {
         let [nx, ny, nz] = [shape.x as u32, shape.y as u32, shape.z as u32];
         Graph::new(nx * ny * nz, |r| {
@@ -63,9 +64,10 @@ impl Graph {
     }
 }
 
-/// Takes all ranks one step further, in nanoseconds: t' = max over itself and its neighbours of (t + work + noise) + comm.
+/// Advances all ranks by one step, in nanoseconds: t' = max over itself and its neighbours of (t +
+/// work + noise) + comm.
 ///
-/// `noise` gives the time by which a rank is disturbed in this step.
+/// `noise` gives the time by which noise delays a rank in this step.
 ///
 /// # Panics
 /// If `times` has another length than the graph has ranks.

@@ -1,10 +1,11 @@
-//! What noise costs at scale, and how long any program takes: bulk-synchronous programs ([`bulk`], [`lockstep`]) and, in [`goal`],
-//! schedules of messages and computations under the LogGOPS model, all under one model of noise. [`bundle`] writes a simulated run as a
-//! run bundle.
+//! What noise costs at scale, and how long any program takes: bulk-synchronous programs ([`bulk`],
+//! [`lockstep`]) and, in [`goal`], schedules of messages and computations under the LogGOPS model,
+//! all with the same noise model. [`bundle`] writes a simulated run as a run bundle.
 //!
-//! Place in the flow: a [`NoiseModel`](idlewave_noise::NoiseModel) goes in, an [`Answer`](question::Answer) or a
-//! [`Prediction`](idlewave_run::findings::Prediction) comes out. In every step each rank computes, is struck by noise, and waits for its
-//! neighbours: t(i, k+1) = max over itself and its neighbours j of the end of j's computation, plus communication.
+//! Place in the flow: a [`NoiseModel`](idlewave_noise::NoiseModel) goes in, an
+//! [`Answer`](question::Answer) or a [`Prediction`](idlewave_run::findings::Prediction) comes out.
+//! In every step each rank computes, is delayed by noise, and waits for its neighbours: t(i, k+1) =
+//! max over itself and its neighbours j of the end of j's computation, plus communication.
 
 mod blocks;
 mod budget;

@@ -1,4 +1,4 @@
-//! From a model of noise to what it costs at scale.
+//! Predicts what a noise model costs at scale.
 
 use crate::budget::Budget;
 use crate::bulk::Program;
@@ -21,40 +21,41 @@ pub const MOST_REMOVED: usize = 3;
 /// Granularities of the curves over granularity, in microseconds.
 const GRANULARITIES_US: [u64; 9] = [10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000];
 
-/// What to predict beside the curves with all sources.
+/// What to predict besides the curves with all sources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PredictConfig {
-    /// Chooses the random numbers: the same seed and model give the same prediction, byte by byte.
+    /// Seed of the random numbers: the same seed and model give the same prediction, byte for byte.
     pub seed: u64,
     /// Sources to remove one by one, worst first, at most [`MOST_REMOVED`].
     pub remove: Vec<(SourceKind, String)>,
-    /// Runs that were measured with this noise, to be predicted as well.
+    /// Measured runs with this noise, to be predicted as well.
     pub measured: Vec<MeasuredRun>,
 }
 
 /// A measured lockstep run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredRun {
-    /// What it is called in the findings.
+    /// Its name in the findings.
     pub name: String,
     /// What its ranks did in a step, with messages as slow as they were.
     pub program: Program,
     /// Its undisturbed step with messages as fast as they ever were, above 0.
     pub step: Nanos,
-    /// Measured slow-down: mean step over undisturbed step, less 1.
+    /// Measured slow-down: mean step over undisturbed step, minus 1.
     pub slowdown: Estimate,
 }
 
-/// Predicts slow-down against ranks (64 to 1,000,000, near-cubic tori), without each source to be removed, against
-/// granularity, and of the measured runs.
-///
-/// `effort` above 0 multiplies the budget of work, which is about 15 s of one core of 2023. `progress` is called with the share
-/// done, rising from 0 to 1, on the calling thread; while it runs only if that is no thread of a rayon pool, at the end in any case.
-/// Work is shared by the current rayon pool; the number of its threads changes no result.
-///
-/// # Errors
-/// No work, a model that fails its check, more than [`MOST_REMOVED`] sources to remove, a measured run that cannot be simulated,
-/// so many events that not even 64 ranks can be, or `stop` became true.
+/// Predicts slow-down against ranks (64 to 1,000,000, near-cubic tori), without each source to be
+/// removed, against granularity, and for the measured runs.
+/// ///
+/// `effort` above 0 multiplies the budget of work, which is about 15 s of one core of 2023.
+/// `progress` is called on the calling thread with the share done, rising from 0 to 1: while the
+/// work runs, unless that thread belongs to a rayon pool, and in any case at the end. The work runs
+/// on the current rayon pool; the number of its threads changes no result.
+/// ///
+/// # Errors No work, an invalid model, more than [`MOST_REMOVED`] sources to remove, a measured run
+/// that cannot be simulated, so many events that not even 64 ranks can be simulated, or `stop`
+/// became true.
 pub fn predict(
     model: &NoiseModel,
     step: &QuietStep,
@@ -155,7 +156,7 @@ pub fn predict(
     Ok(out)
 }
 
-/// Sources of the model that are to be left out, with their numbers in it.
+/// Sources of the model to leave out, with their numbers in it.
 fn removed(
     model: &NoiseModel,
     config: &PredictConfig,
@@ -176,7 +177,7 @@ fn removed(
     found
 }
 
-/// What can be computed beside the others.
+/// An independent part of the computation.
 enum Job<'a> {
     Curve(Topology, QuietStep),
     Grain(Topology, QuietStep),
@@ -189,7 +190,7 @@ enum Done {
     Check(usize, Point),
 }
 
-/// The costliest first.
+/// The jobs, costliest first.
 fn jobs<'a>(step: &QuietStep, config: &'a PredictConfig) -> Vec<Job<'a>> {
     let curves = Topology::ALL
         .into_iter()
@@ -219,13 +220,13 @@ impl Job<'_> {
             }
             Job::Check(i, run) => Done::Check(*i, curves.check(&run.program)?),
         };
-        // Relaxed: a figure for the eye.
+        // Relaxed: only for display.
         curves.done.fetch_add(1, Ordering::Relaxed);
         Ok(done)
     }
 }
 
-/// Does the work beside the calling thread, which tells how far it is.
+/// Does the work on other threads while the calling thread reports progress.
 fn with_progress<T: Send>(
     work: impl FnOnce() -> T + Send,
     done: &AtomicU64,

@@ -1,4 +1,4 @@
-//! The step that a prediction is of.
+//! The undisturbed step that a prediction is for.
 
 use crate::bulk::{Algorithm, Collective, Phase, Program, Wait};
 use crate::goal::Parameters;
@@ -6,14 +6,14 @@ use crate::{Shape, Stencil, Work};
 use idlewave_run::findings::Topology;
 use idlewave_units::Nanos;
 
-/// One step of a rank when nothing disturbs it.
+/// A step of a rank without noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuietStep {
     /// Computation, above 0.
     pub work: Nanos,
-    /// What an exchange with the neighbours adds; `None` where it was not measured.
+    /// Cost of an exchange with the neighbours; `None` if it was not measured.
     pub exchange: Option<Nanos>,
-    /// What a barrier adds; `None` where it was not measured.
+    /// Cost of a barrier; `None` if it was not measured.
     pub barrier: Option<Nanos>,
 }
 

@@ -1,8 +1,8 @@
-//! How ranks are laid out: the number of ranks as a product of near-equal sides.
+//! The layout of ranks: their number as a product of near-equal sides.
 
 use idlewave_run::findings::Topology;
 
-/// Sides of a torus, shortest first in effect but stored with the longest as `x`, whose ranks are adjacent in memory.
+/// Sides of a torus; `x` is the longest, and ranks adjacent in `x` are adjacent in memory.
 ///
 /// The product is exactly the number of ranks: 1,000,000 ranks are 1000 x 1000 or 100 x 100 x 100,
 /// 16,384 are 128 x 128 or 32 x 32 x 16. A prime number of ranks is a ring in every dimension.
@@ -10,9 +10,9 @@ use idlewave_run::findings::Topology;
 pub struct Shape {
     /// Ranks along the first direction, the longest.
     pub x: usize,
-    /// Ranks along the second.
+    /// Ranks along the second direction.
     pub y: usize,
-    /// Ranks along the third, the shortest; 1 in a plane.
+    /// Ranks along the third direction, the shortest; 1 in a plane.
     pub z: usize,
 }
 
@@ -26,7 +26,8 @@ impl Shape {
         }
     }
 
-    /// Of the sides of a run's decomposition, the one that varies fastest last; none are a single rank. `None` of more than three.
+    /// From the sides of a run's decomposition, of which the last varies fastest; no sides mean a
+    /// single rank. `None` for more than three.
     pub fn of_sides(sides: &[u32]) -> Option<Self> {
         let mut fastest_first = sides.iter().rev().map(|&side| side as usize);
         let mut next = || fastest_first.next().unwrap_or(1);
@@ -34,14 +35,14 @@ impl Shape {
         (sides.len() <= 3).then_some(Shape { x, y, z })
     }
 
-    /// The sides as a run has them, the one that varies fastest last; those of one rank before it are left out.
+    /// The sides as in a run, the last one varying fastest; leading sides of one rank are omitted.
     pub fn sides(&self) -> Vec<u32> {
         let all = [self.z, self.y, self.x].map(|side| side as u32);
         let first = all.iter().position(|&s| s > 1).unwrap_or(2);
         all[first..].to_vec()
     }
 
-    /// The most square rectangle.
+    /// The rectangle closest to a square.
     pub fn plane(ranks: usize) -> Self {
         let y = largest_divisor_up_to(ranks, |d| d * d <= ranks);
         Shape {
@@ -51,7 +52,7 @@ impl Shape {
         }
     }
 
-    /// The cuboid of least surface, which is the most cubic one.
+    /// The cuboid of least surface, which is closest to a cube.
     pub fn cuboid(ranks: usize) -> Self {
         let mut best = Shape::plane(ranks);
         let surface = |s: Shape| s.x * s.y + s.y * s.z + s.z * s.x;
@@ -60,7 +61,8 @@ impl Shape {
             if ranks % z == 0 {
                 let plane = Shape::plane(ranks / z);
                 let candidate = Shape { z, ..plane };
-                // The plane's y may be below z: that cuboid was or will be met with its sides in order.
+                // The plane's y may be below z: that cuboid occurs with its sides in order at
+                // another z.
                 if plane.y >= z && surface(candidate) < surface(best) {
                     best = candidate;
                 }
@@ -70,7 +72,7 @@ impl Shape {
         best
     }
 
-    /// The shape of a topology; a barrier has none and counts as a ring.
+    /// The shape for a topology; a barrier has none and counts as a ring.
     pub fn of(topology: Topology, ranks: usize) -> Self {
         match topology {
             Topology::Torus2d => Shape::plane(ranks),

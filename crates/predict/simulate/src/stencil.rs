@@ -1,4 +1,4 @@
-//! Who exchanges messages with whom.
+//! Which ranks exchange messages.
 
 use crate::Shape;
 use idlewave_run::Neighbourhood;
@@ -8,19 +8,20 @@ use idlewave_run::Neighbourhood;
 pub struct Stencil {
     /// Ranks along each axis; rank = (z * y_side + y) * x_side + x.
     pub shape: Shape,
-    /// Neighbours along each axis and side, from 1 on.
+    /// Neighbours along each axis and side, at least 1.
     pub reach: u32,
-    /// Whether the ends of each axis meet.
+    /// Whether each axis wraps around.
     pub periodic: bool,
     /// Whether messages go to higher ranks only.
     pub one_sided: bool,
 }
 
-/// One message of every rank that has the neighbour: it is received from the rank so far away along an axis.
+/// One message of every rank that has this neighbour: it is received from the rank at this distance
+/// along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Direction {
     axis: u8,
-    /// Where the message comes from, relative to the receiver.
+    /// Rank of the sender relative to the receiver.
     offset: i64,
 }
 
@@ -35,7 +36,7 @@ impl Stencil {
         }
     }
 
-    /// The neighbourhood of a run, on this shape.
+    /// The neighbourhood of a run, applied to this shape.
     pub fn within(shape: Shape, neighbourhood: Neighbourhood) -> Self {
         let Neighbourhood {
             reach,
@@ -50,7 +51,7 @@ impl Stencil {
         }
     }
 
-    /// As the bundle of a run has it.
+    /// The neighbourhood as a run bundle describes it.
     pub fn neighbourhood(&self) -> Neighbourhood {
         Neighbourhood {
             reach: self.reach,
@@ -64,19 +65,19 @@ impl Stencil {
         self.shape.ranks()
     }
 
-    /// Whom a rank sends to, one entry per message.
+    /// The ranks that a rank sends to, one entry per message.
     pub fn targets(&self, rank: usize) -> impl Iterator<Item = usize> + '_ {
         let directions = self.directions().into_iter();
         directions.filter_map(move |direction| self.target(rank, direction))
     }
 
-    /// Whom a rank receives from, one entry per message.
+    /// The ranks that a rank receives from, one entry per message.
     pub fn sources(&self, rank: usize) -> impl Iterator<Item = usize> + '_ {
         let directions = self.directions().into_iter();
         directions.filter_map(move |direction| self.source(rank, direction))
     }
 
-    /// The messages that a rank in the middle receives, nearest first.
+    /// The messages that a rank in the interior receives, nearest first.
     pub(crate) fn directions(&self) -> Vec<Direction> {
         let mut all = Vec::new();
         for axis in 0..3 {
@@ -99,13 +100,13 @@ impl Stencil {
         all
     }
 
-    /// Whom a rank receives from in a direction.
+    /// The rank that `rank` receives from in a direction.
     #[inline]
     pub(crate) fn source(&self, rank: usize, direction: Direction) -> Option<usize> {
         self.beside(rank, direction.axis, direction.offset)
     }
 
-    /// Whom a rank sends to in a direction.
+    /// The rank that `rank` sends to in a direction.
     #[inline]
     pub(crate) fn target(&self, rank: usize, direction: Direction) -> Option<usize> {
         self.beside(rank, direction.axis, -direction.offset)
@@ -133,7 +134,7 @@ impl Stencil {
             true => there.rem_euclid(side as i64) as usize,
             false => usize::try_from(there).ok().filter(|&t| t < side)?,
         };
-        // Around a short axis a rank may meet itself: no message.
+        // Around a short axis a rank may be its own neighbour: no message.
         (there != here).then(|| rank + there * stride - here * stride)
     }
 }

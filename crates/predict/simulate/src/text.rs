@@ -1,4 +1,4 @@
-//! The words that go with a prediction: how it was made and what limits its truth.
+//! The texts that go with a prediction: its method and its limitations.
 
 use crate::QuietStep;
 use crate::budget::RANKS;
@@ -8,7 +8,7 @@ use idlewave_run::findings::Topology;
 use idlewave_units::Nanos;
 use idlewave_units::{counted, grouped};
 
-/// How it was computed.
+/// The method in words.
 pub(crate) fn method(seed: u64, curves: &[(Topology, Vec<Point>)]) -> String {
     let steps: Vec<String> = curves
         .iter()
@@ -32,7 +32,7 @@ pub(crate) fn method(seed: u64, curves: &[(Topology, Vec<Point>)]) -> String {
     )
 }
 
-/// What is assumed whatever the result.
+/// Assumptions of every prediction.
 pub(crate) fn caveats(model: &NoiseModel, step: &QuietStep) -> Vec<String> {
     let mut out = vec![
         "nodes are disturbed independently of each other: noise that strikes all nodes at once costs less than shown".to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn caveats(model: &NoiseModel, step: &QuietStep) -> Vec<String> {
     out
 }
 
-/// Sources whose events are taken as random.
+/// Sources whose events count as random.
 pub(crate) fn taken_as_random(model: &NoiseModel, random: &[usize]) -> Option<String> {
     let share = |i: &usize| model.sources[*i].stolen(model.cpus_per_node).unwrap_or(0.0);
     let together: f64 = random.iter().map(share).sum();
@@ -67,7 +67,8 @@ pub(crate) fn taken_as_random(model: &NoiseModel, random: &[usize]) -> Option<St
     })
 }
 
-/// Points that are not computed because they would cost too much, and those that stand for more ranks than they have.
+/// Points that would cost too much to compute, and points that stand for more ranks than were
+/// simulated.
 pub(crate) fn curves(curves: &[(Topology, Vec<Point>)], caveats: &mut Vec<String>) {
     for (topology, points) in curves {
         if let Some(&first) = RANKS.get(points.len()) {

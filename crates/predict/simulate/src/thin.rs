@@ -1,14 +1,15 @@
-//! A model with fewer streams of events: what takes next to nothing is drawn together.
+//! Reduces a model to fewer streams of events by merging sources that take very little time.
 
 use idlewave_noise::{Arrivals, Lengths, NoiseModel, Scope, Source, Together};
 use idlewave_run::SourceKind;
 use std::collections::BTreeMap;
 
-/// A source that takes a smaller share than this of what all take is small.
+/// A source is small if it takes less than this share of the time that all sources take.
 const SMALL: f64 = 0.01;
 
-/// The model with its small sources as random ones of the same rate and lengths, which strike any CPU, and their numbers. They are then one
-/// stream of events instead of one each, for a million ranks. Numbers of sources stay; those in `kept` stay as they are.
+/// The model with its small sources replaced by random ones of the same rate and lengths, which
+/// strike any CPU, and their numbers. For a million ranks they are then one stream of events
+/// instead of one each. Sources keep their numbers; those in `kept` are unchanged.
 pub(crate) fn thinned(
     model: &NoiseModel,
     kept: &[(SourceKind, String, Vec<usize>)],
@@ -63,7 +64,7 @@ fn as_random(source: &mut Source, cpus_per_node: u32) {
 mod tests {
     use super::*;
 
-    /// A large source, and small ones of every kind of arrivals.
+    /// A large source, and small ones with every kind of arrivals.
     fn model() -> NoiseModel {
         let fixed = |ns| Some(Lengths::Fixed { ns });
         let mut trace = Source::task(

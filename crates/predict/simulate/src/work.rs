@@ -1,16 +1,16 @@
 //! How long ranks compute.
 
-/// How long each rank computes in nanoseconds when nothing disturbs it.
+/// How long each rank computes without noise, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// All alike.
+    /// All ranks alike.
     Same(u64),
-    /// Each as its place says; as many as there are ranks.
+    /// One value per rank.
     Each(Vec<u64>),
 }
 
 impl Work {
-    /// Of a rank.
+    /// The work of a rank.
     #[inline]
     pub fn of(&self, rank: usize) -> u64 {
         match self {

@@ -316,15 +316,15 @@ fn a_binary_form_that_is_none_is_refused_with_offset_and_reason() {
         ),
         (
             &[(54, &one)],
-            "byte 54: the list of operations that wait for nothing does not fit the operations",
+            "byte 54: the list of operations that wait for nothing contradicts the operations",
         ),
         (
             &[(62, &[4])],
-            "byte 58: an operation of type 4: known are 1 (send), 2 (recv) and 3 (calc)",
+            "byte 58: an operation of type 4: the types are 1 (send), 2 (recv) and 3 (calc)",
         ),
         (
             &[(62, &[255])],
-            "byte 58: an operation of type 255: known are 1 (send), 2 (recv) and 3 (calc)",
+            "byte 58: an operation of type 255: the types are 1 (send), 2 (recv) and 3 (calc)",
         ),
         (
             &[(102, &[9])],
@@ -340,11 +340,11 @@ fn a_binary_form_that_is_none_is_refused_with_offset_and_reason() {
         ),
         (
             &[(118, &[1])],
-            "byte 97: cpu 1, but the header has 0 as the largest one",
+            "byte 97: cpu 1, but the largest in the header is 0",
         ),
         (
             &[(119, &[1])],
-            "byte 97: nic 1, but the header has 0 as the largest one",
+            "byte 97: nic 1, but the largest in the header is 0",
         ),
         (
             &[(97, &[2])],

@@ -125,7 +125,11 @@ fn what_is_no_program_is_refused_with_its_line() {
             2,
             "expected `program`, found `num_ranks`",
         ),
-        ("program 2", 1, "version 2 of programs is not known: 1 is"),
+        (
+            "program 2",
+            1,
+            "version 2 of programs is not supported: only 1 is",
+        ),
         (
             "program\n\ncalc 1",
             3,
@@ -137,7 +141,11 @@ fn what_is_no_program_is_refused_with_its_line() {
             2,
             "out of range: from 1 to 4294967294",
         ),
-        ("program 1\nranks 1\nranks 2", 3, "`ranks` is said twice"),
+        (
+            "program 1\nranks 1\nranks 2",
+            3,
+            "`ranks` is declared twice",
+        ),
         ("program 1\ncpus 257", 2, "from 1 to 256"),
         (
             "program 1\nnics rank",
@@ -170,7 +178,7 @@ fn what_is_no_program_is_refused_with_its_line() {
         (
             "program 1\nlet a = 1\n\nloop a 2 { }",
             4,
-            "`a` has a meaning here already, from line 2",
+            "`a` is already defined here, from line 2",
         ),
         ("program 1\nlet send = 1", 2, "`send` cannot be a name"),
         (

@@ -1,5 +1,5 @@
-//! The change of slurm.conf as files: a copy beside, the scripts, and the file itself, each
-//! replaced at once.
+//! The change of slurm.conf on disk: a copy beside it, the scripts, and the file itself, each
+//! replaced atomically.
 
 use super::{ConfError, Hook, Plan, Wanted, install, script, uninstall};
 use crate::SlurmError;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// Where slurm.conf, its copy and the scripts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// slurm.conf itself, where no link is on the way.
+    /// slurm.conf itself, with links resolved.
     pub conf: PathBuf,
-    /// Its copy as the site had it before the last change: `slurm.conf.before-idlewave`.
+    /// A copy of the site's version before the last change: `slurm.conf.before-idlewave`.
     pub copy: PathBuf,
     /// The script for PrologSlurmctld.
     pub prolog: PathBuf,
@@ -22,22 +22,23 @@ pub struct Setup {
     pub epilog: PathBuf,
 }
 
-/// What was done to slurm.conf. Slurm follows after slurmctld was started anew, and `scontrol
-/// reconfigure` on every machine that has the file: reconfigured alone, Slurm 22.05 lets jobs share
-/// CPUs and does not slice them, but calls no program that it did not know when it started.
+/// What was done to slurm.conf. It takes effect after slurmctld is restarted and `scontrol
+/// reconfigure` has run on every machine that has the file. With `reconfigure` alone, Slurm 22.05
+/// lets jobs share CPUs and does not slice them, but calls no program that it did not know when it
+/// started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What the file says now.
+    /// What the file now says.
     pub plan: Plan,
-    /// Whether it said so already.
+    /// Whether it already said so before.
     pub unchanged: bool,
 }
 
 impl Setup {
-    /// Copy and scripts in the directory of that slurm.conf.
+    /// Places the copy and the scripts in the directory of that slurm.conf.
     ///
     /// # Errors
-    /// A file that is not there.
+    /// The file does not exist.
     pub fn beside(conf: &Path) -> Result<Self, SlurmError> {
         let conf = fs::canonicalize(conf).map_err(SlurmError::file("find", conf))?;
         let name = conf.file_name().unwrap_or_default().to_string_lossy();
@@ -49,13 +50,13 @@ impl Setup {
         })
     }
 
-    /// Writes copy, scripts and slurm.conf, in this order: so slurm.conf never names a script that
-    /// is not there. `idlewave` is the program that the scripts call, `sharing` and `partitions`
-    /// are those of [`Wanted`].
+    /// Writes the copy, the scripts and slurm.conf, in this order, so that slurm.conf never names
+    /// a script that does not exist. `idlewave` is the program that the scripts call; `sharing`
+    /// and `partitions` are those of [`Wanted`].
     ///
     /// # Errors
-    /// What [`install`] refuses, and files that cannot be read or written. slurm.conf is then as it
-    /// was.
+    /// What [`install`] refuses, and files that cannot be read or written. slurm.conf is then
+    /// unchanged.
     pub fn install(
         &self,
         idlewave: &Path,
@@ -92,12 +93,12 @@ impl Setup {
         Ok(Done { plan, unchanged })
     }
 
-    /// Puts slurm.conf back, and says whether there was anything to put back. The scripts stay:
-    /// slurmctld calls them until it is started anew, and takes jobs away when they are gone; then
-    /// [`Setup::remove_scripts`].
+    /// Restores slurm.conf and returns whether there was anything to restore. The scripts stay:
+    /// slurmctld calls them until it is restarted, and removes jobs if they are missing.
+    /// Afterwards call [`Setup::remove_scripts`].
     ///
     /// # Errors
-    /// Blocks that were torn apart, and files that cannot be read or written.
+    /// Damaged blocks, and files that cannot be read or written.
     pub fn uninstall(&self) -> Result<bool, SlurmError> {
         let text = self.text()?;
         let site = uninstall(&text).map_err(|e| self.refused(e))?;
@@ -107,18 +108,18 @@ impl Setup {
         let like = fs::metadata(&self.conf).map_err(SlurmError::file("read", &self.conf))?;
         let conf = (like.mode() & 0o7777, Some((like.uid(), like.gid())));
         replace(&self.conf, &site, conf)?;
-        // A copy that differs holds what was edited since: it is the site's to keep.
+        // A copy that differs contains later edits: it is left to the site.
         if fs::read(&self.copy).is_ok_and(|copy| copy == site.as_bytes()) {
             let _ = fs::remove_file(&self.copy);
         }
         Ok(true)
     }
 
-    /// Removes the scripts, if they are ours, once slurmctld has read the slurm.conf that does not
+    /// Removes the scripts, if they are ours, once slurmctld has read a slurm.conf that does not
     /// name them.
     ///
     /// # Errors
-    /// Scripts that cannot be read or removed; ones that slurm.conf still names, as
+    /// Scripts that cannot be read or removed; scripts that slurm.conf still names, as
     /// [`ConfError::InUse`].
     pub fn remove_scripts(&self) -> Result<(), SlurmError> {
         let text = self.text()?;
@@ -160,8 +161,8 @@ impl Setup {
     }
 }
 
-/// Puts a file with that mode and, where given, owner and group in the place of another at once:
-/// whoever reads sees the one or the other, also after a crash.
+/// Atomically replaces a file by one with that mode and, if given, owner and group: readers see
+/// either the old or the new one, even after a crash.
 fn replace(
     path: &Path,
     text: &str,
@@ -170,7 +171,7 @@ fn replace(
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.idlewave-{}", std::process::id()));
     let write = || -> std::io::Result<()> {
-        // Left by one that was killed and had our number.
+        // Left by a killed process that had the same number.
         let _ = fs::remove_file(&new);
         let mut file = files::create_with(&new, 0o600)?;
         file.write_all(text.as_bytes())?;

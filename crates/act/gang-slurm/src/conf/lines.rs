@@ -1,24 +1,24 @@
-//! Lines of slurm.conf, as Slurm reads them: `#` begins a comment unless a backslash is before it,
-//! a backslash at the end joins the next line, and a line holds pairs `key=value` whose keys are of
-//! any case and whose values may be quoted.
+//! Lines of slurm.conf as Slurm reads them: `#` starts a comment unless a backslash precedes it, a
+//! backslash at the end joins the next line, and a line holds `key=value` pairs whose keys may be
+//! in any case and whose values may be quoted.
 //!
-//! Source: slurm.conf(5), and what Slurm does: a comment is taken off before a backslash at the end
-//! is looked for.
+//! Source: slurm.conf(5), and Slurm's behaviour: it removes a comment before it looks for a
+//! backslash at the end.
 
 use std::ops::Range;
 
-/// One line with those that it is joined with.
+/// One line together with those joined to it.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    /// Of the first line, from 1.
+    /// Number of the first line, counted from 1.
     pub(crate) number: usize,
-    /// All bytes of it, ends of lines included.
+    /// All of its bytes, including line ends.
     pub(crate) raw: &'a str,
-    /// Joined, without comments and the end of the line.
+    /// Joined, without comments and line end.
     pub(crate) text: String,
 }
 
-/// The lines of a text; together their bytes are the text.
+/// The lines of a text; concatenated, their bytes are the text.
 pub(crate) fn lines(text: &str) -> Vec<Line<'_>> {
     let mut found = Vec::new();
     let (mut at, mut number) = (0, 1);
@@ -46,7 +46,7 @@ pub(crate) fn lines(text: &str) -> Vec<Line<'_>> {
     found
 }
 
-/// What counts of one line, and whether the next one is joined to it.
+/// The effective part of one line, and whether the next line is joined to it.
 fn part(line: &str) -> (&str, bool) {
     let mut backslashes = 0;
     let mut end = line.len();
@@ -68,11 +68,11 @@ fn part(line: &str) -> (&str, bool) {
     }
 }
 
-/// A pair of a line, by where its parts are in the joined text.
+/// A pair of a line, as ranges in the joined text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) key: Range<usize>,
-    /// Quotes included.
+    /// Including quotes.
     pub(crate) value: Range<usize>,
 }
 
@@ -88,7 +88,7 @@ impl Pair {
     }
 }
 
-/// The pairs of a joined line, up to the first thing that is none: `Include FILE`, for one.
+/// The pairs of a joined line, up to the first item that is not a pair, such as `Include FILE`.
 pub(crate) fn pairs(text: &str) -> Vec<Pair> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Blocks in slurm.conf that know what they stand for: comments hold the lines that were there.
+//! Blocks in slurm.conf that record what they replace: comments hold the original lines.
 //!
 //! ```text
 //! #idlewave< put back by: idlewave gang slurm uninstall
@@ -6,15 +6,14 @@
 //! PreemptMode=OFF
 //! #idlewave>
 //! ```
-//! `#idlewave!` holds a last line without its end, and a block that begins with `#idlewave^` comes
-//! after one.
+//! `#idlewave!` holds a last line that had no line end, and a block that starts with `#idlewave^`
+//! follows such a line.
 
 use super::ConfError;
 
 const PUT_BACK: &str = " put back by: idlewave gang slurm uninstall";
 
-/// A block that stands for these bytes, which are whole lines, the last one perhaps without its
-/// end.
+/// A block that replaces these bytes, which are whole lines; the last one may lack its line end.
 pub(crate) fn replaced(raw: &str, by: &str) -> String {
     let mut out = format!("#idlewave<{PUT_BACK}\n");
     for line in raw.split_inclusive('\n') {
@@ -27,7 +26,7 @@ pub(crate) fn replaced(raw: &str, by: &str) -> String {
     out
 }
 
-/// A block that stands for nothing, to come after `before`.
+/// A block that replaces nothing and follows `before`.
 pub(crate) fn added(before: &str, lines: &[String]) -> String {
     let ended = before.is_empty() || before.ends_with('\n');
     let (end, begin) = if ended { ("", '<') } else { ("\n", '^') };
@@ -37,7 +36,8 @@ pub(crate) fn added(before: &str, lines: &[String]) -> String {
     )
 }
 
-/// The text without blocks, with what they stand for. A text without any is its own.
+/// The text with each block replaced by the lines it stands for. A text without blocks is returned
+/// unchanged.
 pub(crate) fn strip(text: &str) -> Result<String, ConfError> {
     let mut out = String::with_capacity(text.len());
     let mut begun = None;

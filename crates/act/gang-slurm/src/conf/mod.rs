@@ -1,19 +1,18 @@
-//! A slurm.conf under which jobs share CPUs, Slurm does not slice them itself, and gang switching
-//! is told of each; and back.
+//! Changes a slurm.conf so that jobs share CPUs, Slurm gives them no time slices, and gang
+//! switching learns of each job; and changes it back.
 //!
-//! What is changed:
+//! The changes:
 //!
 //! - `OverSubscribe=FORCE:n` for the partitions that take part.
-//! - `PreemptMode` without `GANG`. A long `SchedulerTimeSlice` in its place would not do: with
-//!   GANG, Slurm stops a job that shares CPUs as soon as it is allocated, for the rest of the
-//!   slice.
-//! - `PrologSlurmctld` and `EpilogSlurmctld`, which run once per job and are told its nodes, as
-//!   Prolog and Epilog are not. They name a program without arguments, so that two small scripts
-//!   ([`script`]) are needed, which call the site's own after.
+//! - `PreemptMode` without `GANG`. A long `SchedulerTimeSlice` would not do instead: with GANG,
+//!   Slurm stops a job that shares CPUs as soon as it is allocated, for the rest of the slice.
+//! - `PrologSlurmctld` and `EpilogSlurmctld`, which run once per job and, unlike Prolog and
+//!   Epilog, receive its nodes. They name a program without arguments, so two small scripts
+//!   ([`script`]) are needed, which then call the site's own programs.
 //!
-//! [`install`] and [`uninstall`] are functions of text; [`Setup`] does it to files. What was there
-//! stands in the changed file as comments, so that the very bytes come back, also when other lines
-//! were edited meanwhile.
+//! [`install`] and [`uninstall`] work on text; [`Setup`] applies them to files. The changed file
+//! keeps the original lines as comments, so that they can be restored byte for byte, even if other
+//! lines were edited meanwhile.
 //!
 //! Sources: slurm.conf(5) and the page gang_scheduling of slurm.schedmd.com.
 

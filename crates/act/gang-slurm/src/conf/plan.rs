@@ -1,4 +1,4 @@
-//! From the text of a slurm.conf to the changed one.
+//! Computes the changed text of a slurm.conf.
 
 use super::lines::{Line, lines, pairs};
 use super::marks;
@@ -6,32 +6,32 @@ use super::{ConfError, Hook};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Most jobs that can share a CPU: Slurm keeps the number in 16 bits, less its marks.
+/// Most jobs that can share a CPU: Slurm keeps the number in 16 bits and reserves some values.
 const MOST_SHARING: u32 = 65_533;
 
-/// What slurm.conf is to say.
+/// What slurm.conf should say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// How many jobs may share a CPU: 2 or more.
     pub sharing: u32,
-    /// The partitions that take part; empty for all that the file has.
+    /// The partitions that take part; empty for all partitions of the file.
     pub partitions: BTreeSet<String>,
     /// The absolute path of the script for PrologSlurmctld, on the machine of slurmctld.
     pub prolog: String,
-    /// And of that for EpilogSlurmctld.
+    /// The same for EpilogSlurmctld.
     pub epilog: String,
 }
 
 /// One parameter that is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// On which line of the file as the site had it, from 1; `None` for a new one.
+    /// Its line in the site's version of the file, counted from 1; `None` for a new line.
     pub line: Option<usize>,
-    /// The parameter, and of which partition.
+    /// The parameter, and its partition if it has one.
     pub what: String,
-    /// Its value before; `None` where it was not set there.
+    /// Its previous value; `None` if it was not set there.
     pub was: Option<String>,
-    /// Its value now.
+    /// Its new value.
     pub is: String,
 }
 
@@ -54,22 +54,22 @@ impl fmt::Display for Change {
 pub struct Plan {
     /// The text.
     pub text: String,
-    /// What differs from the text as the site had it; empty if nothing does.
+    /// The differences from the site's version; empty if there are none.
     pub changes: Vec<Change>,
     /// The site's own PrologSlurmctld, for [`super::script`] to call.
     pub site_prolog: Option<String>,
     /// The site's own EpilogSlurmctld.
     pub site_epilog: Option<String>,
-    /// Files that the text includes, which are not looked at: partitions and parameters in them
-    /// stay as they are.
+    /// Files that the text includes. They are not read: partitions and parameters in them stay as
+    /// they are.
     pub includes: Vec<String>,
 }
 
-/// Changes the text of a slurm.conf. One that was changed before is put back first, so that doing
-/// it twice is doing it once.
+/// Changes the text of a slurm.conf. A text that was changed before is restored first, so applying
+/// it twice has the same effect as once.
 ///
 /// # Errors
-/// What cannot be changed without changing what the site meant: see [`ConfError`].
+/// What cannot be changed without changing the site's intent: see [`ConfError`].
 pub fn install(text: &str, wanted: &Wanted) -> Result<Plan, ConfError> {
     if !(2..=MOST_SHARING).contains(&wanted.sharing) {
         return Err(ConfError::Sharing(wanted.sharing));
@@ -109,16 +109,16 @@ pub fn install(text: &str, wanted: &Wanted) -> Result<Plan, ConfError> {
     })
 }
 
-/// The text as the site had it, with what was edited outside our blocks since; of a text that was
-/// not changed, itself.
+/// The site's version of the text, including later edits outside our blocks. A text that was never
+/// changed is returned as it is.
 ///
 /// # Errors
-/// Blocks of ours that were torn apart.
+/// Damaged blocks of ours.
 pub fn uninstall(text: &str) -> Result<String, ConfError> {
     marks::strip(text)
 }
 
-/// A line, and what is to become of it.
+/// A line and its replacement.
 struct Edit<'a> {
     line: Line<'a>,
     now: String,
@@ -137,7 +137,7 @@ impl<'a> Edit<'a> {
         is.then(|| first.value(&self.now))
     }
 
-    /// The values that a parameter has on this line.
+    /// The values of a parameter on this line.
     fn values(&self, key: &str) -> Vec<String> {
         let pairs = pairs(&self.now);
         let of_key = pairs.iter().filter(|pair| pair.is(&self.now, key));
@@ -146,7 +146,7 @@ impl<'a> Edit<'a> {
             .collect()
     }
 
-    /// Gives a parameter this value wherever the line has it.
+    /// Sets every occurrence of a parameter on the line to this value.
     fn set(&mut self, key: &str, value: &str) {
         for pair in pairs(&self.now).iter().rev() {
             if pair.is(&self.now, key) {
@@ -155,7 +155,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Adds a parameter after those that the line has.
+    /// Adds a parameter at the end of the line.
     fn add(&mut self, key: &str, value: &str) {
         let end = pairs(&self.now).last().map_or(0, |pair| pair.value.end);
         self.now.insert_str(end, &format!(" {key}={value}"));
@@ -181,7 +181,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Lets jobs of the partitions share CPUs. `Shared` is the name that OverSubscribe had before Slurm
+/// Lets jobs of the partitions share CPUs. `Shared` was the name of OverSubscribe before Slurm
 /// 16.05.
 fn share(
     edits: &mut [Edit<'_>],
@@ -194,7 +194,7 @@ fn share(
         let Some(name) = edit.partition().map(str::to_owned) else {
             continue;
         };
-        // Not a partition, but what the next ones begin with.
+        // Not a partition, but defaults for those that follow.
         if name.eq_ignore_ascii_case("DEFAULT") {
             continue;
         }
@@ -225,7 +225,7 @@ fn share(
     }
 }
 
-/// Takes GANG out of PreemptMode, of the cluster's and of partitions'.
+/// Removes GANG from PreemptMode, both the cluster's and the partitions'.
 fn without_gang(edit: &mut Edit<'_>, changes: &mut Vec<Change>) -> Result<(), ConfError> {
     for was in edit.values("PreemptMode") {
         let modes: Vec<&str> = was.split(',').map(str::trim).collect();
@@ -254,12 +254,12 @@ fn without_gang(edit: &mut Edit<'_>, changes: &mut Vec<Change>) -> Result<(), Co
 
 enum Site {
     Unset,
-    /// The path that is wanted is there already.
+    /// The file already names the wanted path.
     Ours,
     Program(String),
 }
 
-/// Puts the script where the file has a program of that kind.
+/// Makes the parameter name our script in place of the site's program.
 fn call(
     edits: &mut [Edit<'_>],
     hook: Hook,
@@ -310,7 +310,7 @@ fn call(
     Ok(Site::Program(was))
 }
 
-/// An absolute path that stands for itself in slurm.conf.
+/// Whether a path is absolute and has no character with a special meaning in slurm.conf.
 fn plain(path: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "#\"\\,*?[]".contains(c);
     path.starts_with('/') && !path.contains(odd)

@@ -1,4 +1,4 @@
-//! The programs that PrologSlurmctld and EpilogSlurmctld name.
+//! The programs named by PrologSlurmctld and EpilogSlurmctld.
 
 use idlewave_units::foreign::shell_word;
 use std::path::Path;
@@ -13,14 +13,14 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// The parameter of slurm.conf.
+    /// The name of the parameter in slurm.conf.
     pub fn key(self) -> &'static str {
         match self {
             Hook::Prolog => "PrologSlurmctld",
             Hook::Epilog => "EpilogSlurmctld",
         }
     }
-    /// As the command has it: `prolog`.
+    /// The name of the subcommand, such as `prolog`.
     pub fn word(self) -> &'static str {
         match self {
             Hook::Prolog => "prolog",
@@ -29,13 +29,13 @@ impl Hook {
     }
 }
 
-/// The first two lines of every script: one without them is somebody else's.
+/// The first two lines of every script; a script without them is not ours.
 pub(crate) const HEAD: &str = "#!/bin/sh\n# Written by `idlewave gang slurm install`.\n";
 
 /// A shell script that calls `idlewave gang slurm prolog` or `epilog`, and then the site's own
-/// program in its place, if there is one. Slurm waits for it, and takes the job away when it fails:
-/// so a failure of ours is logged and no more, and it is ended after 10 seconds; the site's own
-/// counts as before. No search path is set when Slurm calls it (slurm.conf(5)).
+/// program, if there is one. Slurm waits for the script and removes the job if it fails. So a
+/// failure of ours is only logged, and our call is killed after 10 seconds; the result of the
+/// site's program counts as before. Slurm sets no search path for the call (slurm.conf(5)).
 pub fn script(hook: Hook, idlewave: &Path, site: Option<&str>) -> String {
     let word = hook.word();
     let program = shell_word(&idlewave.display().to_string());
@@ -62,8 +62,8 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    /// Written by another process: a file that this one has open for writing, if only for a child's
-    /// sake, cannot be executed.
+    /// Written by another process: a file cannot be executed while this process has it open for
+    /// writing, even if only inherited by a child.
     fn program(path: PathBuf, text: &str) -> PathBuf {
         let mut write = Command::new("/bin/sh");
         write.args([
@@ -76,7 +76,7 @@ mod tests {
         path
     }
 
-    /// Status and what was said, with programs that append their words to a file.
+    /// Exit status and output, using programs that append their arguments to a file.
     fn call(ours: &str, site: Option<&str>) -> (Option<i32>, String) {
         let dir = tempfile::tempdir().unwrap();
         let said = dir.path().join("said");

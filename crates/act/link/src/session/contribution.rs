@@ -50,8 +50,8 @@ impl Credential {
 }
 
 impl Local {
-    /// Whether it may still be used. It is not forever, so that nothing of an earlier handshake is
-    /// heard hours later.
+    /// Whether it may still be used. It expires, so that nothing of an earlier handshake is
+    /// accepted hours later.
     pub(super) fn is_valid(&self, now: Nanos) -> bool {
         now.saturating_sub(self.made) <= VALID
     }

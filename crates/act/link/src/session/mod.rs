@@ -1,20 +1,20 @@
 //! The session of one pair of peers, without sockets, clock or random numbers of its own.
 //!
-//! Each end has a nonce for the next session with the other. HELLO tells it, HELLO-BACK tells the
-//! other's and that the first was understood; the keys of the session are made of both nonces, both
-//! names and the secrets of both ends. Whoever asks, and if both do, the session is the same one.
-//! An end takes a new nonce whenever a session begins:
+//! Each end has a nonce for the next session with the other. HELLO states it; HELLO-BACK states
+//! the other end's nonce and confirms the first. The session keys are derived from both nonces,
+//! both names and the secrets of both ends. Whichever end asks, even if both do, the result is the
+//! same session. An end takes a new nonce whenever a session begins:
 //!
-//! - The end that asked begins it with HELLO-BACK, whose code needs its nonce. It says its nonce
-//!   again in each frame until it hears one of the session.
-//! - The other end begins it with such a frame, and not before: an old HELLO that somebody says
-//!   again is answered, and changes nothing. As its code needs the nonce of this end, such a frame
-//!   begins no second session.
-//! - A session that ran before is over when the other end is heard in the new one.
+//! - The end that asked begins the session on HELLO-BACK, whose code depends on its nonce. It
+//!   repeats its nonce in each frame until it receives a frame of the session.
+//! - The other end begins the session on such a frame, and not before: a replayed HELLO is
+//!   answered and changes nothing. Since the frame's code depends on the nonce of this end, it
+//!   cannot begin a second session.
+//! - The previous session is over when the other end is heard in the new one.
 //!
-//! An end that hears nothing after it spoke asks for a new session ([`SILENCE`]), and goes on
-//! speaking in the one it has. So that silence means something, an end that is only spoken to
-//! answers with a note now and then ([`ECHO`]).
+//! An end that hears nothing after it spoke asks for a new session ([`SILENCE`]) and keeps using
+//! the one it has. For silence to be meaningful, an end that only receives answers with a note now
+//! and then ([`ECHO`]).
 
 mod channel;
 mod contribution;

@@ -98,8 +98,8 @@ impl Session {
         Pair::new(mine, theirs)
     }
 
-    /// A session begins. What was made for the one after the last belongs to it, and is not used
-    /// again.
+    /// Begins a session. What was prepared for the next session is now part of this one and is not
+    /// used again.
     pub(super) fn begin(&mut self, channel: Channel, old: Option<Channel>) {
         self.current = Some(channel);
         self.old = old;
@@ -110,13 +110,13 @@ impl Session {
     }
 }
 
-/// This end asks for a session.
+/// A request of this end for a session.
 #[derive(Debug)]
 pub(super) struct Attempt {
     /// When somebody last had something to say.
     pub(super) asked: Nanos,
-    /// When HELLO is said again.
+    /// When to send HELLO again.
     pub(super) next: Nanos,
-    /// After how long again after that.
+    /// How long to wait after that before the next one.
     pub(super) wait: Nanos,
 }

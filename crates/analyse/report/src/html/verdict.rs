@@ -77,7 +77,11 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
             prose(&facts::lockstep_sentence(run))
         ));
     }
-    for text in findings.lockstep.iter().filter_map(facts::slow_messages_sentence) {
+    for text in findings
+        .lockstep
+        .iter()
+        .filter_map(facts::slow_messages_sentence)
+    {
         body.push_str(&format!("<p>{}.</p>\n", prose(&text)));
     }
     body.push_str(&format!(

@@ -51,7 +51,11 @@ pub(super) fn lockstep(screen: &mut Screen, findings: &Findings) {
             screen.wrap(Style::Plain, "  ", &text);
         }
     }
-    for text in findings.lockstep.iter().filter_map(facts::slow_messages_sentence) {
+    for text in findings
+        .lockstep
+        .iter()
+        .filter_map(facts::slow_messages_sentence)
+    {
         screen.wrap(Style::Plain, "  ", &text);
     }
     screen.wrap(Style::Plain, "  ", &facts::blame_sentence(findings));

@@ -1,4 +1,4 @@
-//! What the service is asked: list, status, cancel, drain, stop, metrics.
+//! Commands that query or control the service: list, status, cancel, drain, stop, metrics.
 
 use super::socket::Place;
 use super::text;
@@ -13,7 +13,7 @@ use idlewave_session::Stop;
 use idlewave_sys::terminal::Stream;
 use idlewave_units::Nanos;
 
-/// How often the live view is drawn again.
+/// The time between two updates of the live view.
 const FRAME: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -67,11 +67,14 @@ pub struct MetricsArgs {
     place: Place,
 }
 
-/// One question, one answer.
+/// Sends one request and returns the reply.
 fn ask(place: &Place, request: &Request) -> Result<Reply, Failure> {
     let reply = place.connect()?.ask(request).map_err(|error| {
-        Failure::new(Exit::Other, format!("hear from the gang service: {error}"))
-            .with_next("see whether it still runs, with `idlewave gang status`")
+        Failure::new(
+            Exit::Other,
+            format!("get an answer from the gang service: {error}"),
+        )
+        .with_next("check with `idlewave gang status` whether it still runs")
     })?;
     match reply {
         Reply::Failed(why) => Err(refusal(why)),
@@ -79,7 +82,7 @@ fn ask(place: &Place, request: &Request) -> Result<Reply, Failure> {
     }
 }
 
-/// A request that the service does not carry out says itself what to do.
+/// The service's refusal of a request; its text already says what to do.
 pub(super) fn refusal(why: String) -> Failure {
     Failure::new(Exit::Usage, why)
 }
@@ -89,12 +92,12 @@ fn status_of(place: &Place) -> Result<Status, Failure> {
         Reply::Status(status) => Ok(*status),
         _ => Err(Failure::new(
             Exit::Other,
-            "understand the gang service: it answers something else",
+            "understand the gang service: it sent an unexpected answer",
         )),
     }
 }
 
-/// The header of what the service says of its nodes now.
+/// The JSON header for a snapshot of the service's nodes.
 fn header(status: &Status) -> Header {
     let hosts = status.nodes.iter().map(|node| node.host.clone());
     Begun::now().header(hosts.collect(), false)
@@ -139,7 +142,7 @@ pub fn drain(args: &DrainArgs) -> Result<(), Failure> {
     let on = !args.undo;
     ask(&args.place, &Request::Drain { on })?;
     print(if on {
-        "all gangs run now, unswitched; no new ones are taken. To go on: idlewave gang drain --undo\n"
+        "all gangs now run unswitched; no new ones are accepted. To resume: idlewave gang drain --undo\n"
     } else {
         "gangs are switched again\n"
     })
@@ -148,7 +151,7 @@ pub fn drain(args: &DrainArgs) -> Result<(), Failure> {
 pub fn stop(args: &StopArgs) -> Result<(), Failure> {
     ask(&args.place, &Request::Stop)?;
     print(
-        "the service ends; what runs goes on unswitched, but for gangs with network contexts, which fail\n",
+        "the service stops; gangs run on unswitched, except those with network contexts, which fail\n",
     )
 }
 

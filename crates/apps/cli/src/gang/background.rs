@@ -1,4 +1,4 @@
-//! The service as a process of its own, with a log.
+//! Runs the service as a background process with a log.
 
 use crate::exit::{Exit, Failure};
 use crate::output::print;
@@ -12,17 +12,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a service in the background may take until it answers.
+/// How long a service in the background may take to answer.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
-/// Starts the same service as a process of its own and waits until it answers.
+/// Starts this command again as a background process and waits until its service answers.
 pub fn background(local: bool, control: &Path) -> Result<(), Failure> {
     let failed =
         |what: &str, error: std::io::Error| Failure::new(Exit::Io, format!("{what}: {error}"));
     let path = control.with_extension("log");
     let create = |e| failed(&format!("create {}", path.display()), e);
-    // It takes the place of the last one when the service has its own: another service may run
-    // there, and write to that.
+    // The log replaces the previous one only once the new service has its socket: another service
+    // may run there and write to that log.
     let mut log = Replacement::begin(&path).map_err(create)?;
     let said = |e| failed("write a log", e);
     let outputs = [log.file().try_clone(), log.file().try_clone()];
@@ -55,22 +55,25 @@ pub fn background(local: bool, control: &Path) -> Result<(), Failure> {
         }
         if Instant::now() > end {
             end_child(&mut child);
-            let what = format!("hear of the service within {} s", START_LIMIT.as_secs());
+            let what = format!(
+                "get an answer from the service within {} s",
+                START_LIMIT.as_secs()
+            );
             return Err(ended(&what, "", log, &path, control));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     log.commit().map_err(create)?;
     print(&format!(
-        "gang switching runs (process {}), asked at {}, log in {}\n",
+        "gang switching runs (process {}), socket {}, log {}\n",
         child.id(),
         control.display(),
         path.display()
     ))
 }
 
-/// Whether this very service answers, with its agent if it has one: another one that was quicker
-/// may answer there.
+/// Whether this very process answers, with its agent if it has one. Another service that was faster
+/// may answer instead.
 fn serves(child: &Child, control: &Path, local: bool) -> bool {
     let Ok(mut control) = Control::connect(control) else {
         return false;
@@ -82,10 +85,11 @@ fn serves(child: &Child, control: &Path, local: bool) -> bool {
     matches!(status, Ok(Reply::Status(status)) if status.nodes.len() >= usize::from(local))
 }
 
-/// Why it does not serve. Its log is left where nobody else's is.
+/// The failure of a service that did not start. Its log is kept unless another service owns the
+/// log's path.
 fn ended(why: &str, said: &str, log: Replacement, path: &Path, control: &Path) -> Failure {
     let failure = Failure::new(Exit::NotPossible, why);
-    // What the service itself gave as the next step.
+    // The next step that the service itself printed.
     let step = said
         .lines()
         .find_map(|line| line.strip_prefix("next step: "));
@@ -98,7 +102,7 @@ fn ended(why: &str, said: &str, log: Replacement, path: &Path, control: &Path) -
     }
 }
 
-/// A service that does not come is not left behind: in order, then at once.
+/// Ends a service that did not start: with SIGTERM, then with SIGKILL.
 fn end_child(child: &mut Child) {
     let _ = send(Pid::new(child.id()), Signal::TERM);
     let end = Instant::now() + Duration::from_secs(5);

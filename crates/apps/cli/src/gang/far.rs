@@ -1,6 +1,6 @@
-//! The ranks of other nodes, as the one who watches them hears of them: a lookout on each, started
-//! by the launcher before the first rank of the node, tells what its ranks wait for. It is known by
-//! a key that the launcher passes on in the environment.
+//! Ranks of other nodes, as seen by the watching process. The launcher starts a lookout on each
+//! node before the node's first rank; the lookout reports what its ranks wait for. It proves its
+//! identity with a key that the launcher passes on in the environment.
 
 use idlewave_freeze::clock;
 use idlewave_hangs::Far;
@@ -13,22 +13,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use std::time::Instant;
 
-/// The variable that ranks of other nodes find an [`Invitation`] in. It holds a key: nobody but
-/// their user may read their environment.
+/// The variable in which ranks of other nodes find an [`Invitation`]. It holds a key: only their
+/// user can read their environment.
 pub const VARIABLE: &str = "IDLEWAVE_LOOKOUT";
-/// Open MPI's own list of variables that are passed on.
+/// Open MPI's own list of variables to pass on.
 const LIST: &str = "mca_base_env_list";
-/// As many addresses of this machine are tried, the first ones.
+/// The most addresses of this machine that a lookout tries.
 const ADDRESSES: usize = 8;
 
 /// What a lookout needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Number of the job: 32 hexadecimal digits.
+    /// The job's identifier: 32 hexadecimal digits.
     pub job: String,
-    /// Text of the key.
+    /// The key, as text.
     pub key: String,
-    /// Where who watches may be reached, in this order.
+    /// The addresses of the watching process, in the order in which to try them.
     pub at: Vec<SocketAddr>,
 }
 
@@ -62,7 +62,7 @@ impl FromStr for Invitation {
     }
 }
 
-/// Where lookouts are heard.
+/// The watching process's link to the lookouts.
 #[derive(Debug)]
 pub struct Lookouts {
     link: Link,
@@ -70,14 +70,14 @@ pub struct Lookouts {
 }
 
 impl Lookouts {
-    /// Listens, at a port of all IPv4 addresses of this machine; only to who has the key.
+    /// Listens on a port of all of this machine's IPv4 addresses, only to peers that have the key.
     ///
     /// # Errors
-    /// No port, no random numbers.
+    /// No port or no random numbers are available.
     pub fn listen() -> Result<Self, LinkError> {
         let (job, key) = (Key::random_text()?, Key::random_text()?);
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        // It was made just now.
+        // The key was just generated, so it parses.
         let Some(auth) = Key::from_text(&key).map(Auth::Key) else {
             return Err(LinkError::Random("a key that is none".to_owned()));
         };
@@ -103,8 +103,8 @@ impl Lookouts {
         (VARIABLE.into(), self.invitation.text().into())
     }
 
-    /// Words before the program that have a launcher pass it on, if it does not by itself: the name
-    /// alone, as command lines are public.
+    /// Words before the program that make a launcher pass the variable on, if it does not do so
+    /// anyway. They hold only its name, since command lines are public.
     pub fn options(launcher: Launcher, command: &[OsString]) -> Vec<OsString> {
         // Open MPI takes either this option or its list, and ends a job that has both.
         let listed = command.iter().any(|word| word == LIST)
@@ -115,18 +115,18 @@ impl Lookouts {
         }
     }
 
-    /// Takes in what lookouts have said.
+    /// Receives the lookouts' messages.
     pub fn hear(&mut self, far: &mut Far) {
-        // What a socket cannot do is not heard, as what is lost.
+        // A socket error counts as a lost message.
         while let Ok(Some((from, bytes))) = self.link.receive(clock::now()) {
             if let Peer::Agent(node) = from {
-                // One of another version is as one that is not there.
+                // A lookout of another version is ignored, as if it were missing.
                 let _ = far.hear(Instant::now(), node, &bytes);
             }
         }
     }
 
-    /// Says what they are to be told.
+    /// Sends the pending messages to the lookouts.
     pub fn say(&mut self, far: &mut Far) {
         for (node, bytes) in far.take() {
             let _ = self.link.send(clock::now(), Peer::Agent(node), &bytes);
@@ -140,7 +140,7 @@ impl AsFd for Lookouts {
     }
 }
 
-/// A number that no other lookout of the job has, as good as surely.
+/// A random node number, almost certainly unique among the lookouts of the job.
 pub fn number() -> Result<NodeId, LinkError> {
     let text = Key::random_text()?;
     let digits = text.get(..8).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The agent of the controller's own node: started by it, started again when it dies, ended with
-//! it.
+//! The agent of the controller's own node: the controller starts it, restarts it when it dies, and
+//! ends it when it ends itself.
 
 use super::log::log;
 use idlewave_record::when_ended;
@@ -15,41 +15,41 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Before the first start again; twice as long before each further one.
+/// The pause before the first restart; it doubles before each further one.
 const PAUSE: Duration = Duration::from_millis(50);
-/// So many starts again ...
+/// This many restarts ...
 const STARTS: usize = 8;
-/// ... within this time are too many: something is wrong that another start does not mend.
+/// ... within this time are too many: restarting does not solve the problem.
 const WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take to leave in order.
+/// How long the agent may take to exit after SIGTERM.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// The agent, as long as this lives.
+/// The agent; dropping this ends it.
 pub struct Local {
     tell: Sender<Event>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// What the keeper is woken for.
+/// What wakes the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     /// The agent has ended.
     Ended,
-    /// It is to be ended.
+    /// The agent is to be ended.
     Stop,
 }
 
-/// What is started.
+/// How to start the agent.
 struct Recipe {
     program: PathBuf,
     words: Vec<OsString>,
     within: PathBuf,
-    /// Where the end of an agent is told.
+    /// Where the end of the agent is reported.
     tell: Sender<Event>,
 }
 
 impl Local {
-    /// Starts this program with these words, in a directory.
+    /// Starts this program with these arguments, in the directory `within`.
     pub fn start(mut words: Vec<OsString>, within: &Path) -> io::Result<Local> {
         words.extend(["--parent".into(), std::process::id().to_string().into()]);
         let (tell, events) = channel();
@@ -60,8 +60,8 @@ impl Local {
             tell: tell.clone(),
         };
         let (started, told) = channel();
-        // The thread that starts it has to live as long: its end is taken for that of the parent
-        // (PR_SET_PDEATHSIG of prctl(2)).
+        // The thread that starts the agent has to outlive it: the kernel takes the thread's end for
+        // that of the parent (PR_SET_PDEATHSIG of prctl(2)).
         let keeper = std::thread::Builder::new()
             .name("agent".to_owned())
             .spawn(move || match recipe.start() {
@@ -81,7 +81,7 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // It may have given up already.
+        // The keeper may have given up already.
         let _ = self.tell.send(Event::Stop);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
@@ -96,34 +96,34 @@ impl Recipe {
             .args(&self.words)
             .stdin(Stdio::null())
             .current_dir(&self.within);
-        // A terminal's ^C is for the controller, which then ends the agent.
+        // A terminal's ^C goes to the controller, which then ends the agent.
         command.process_group(0);
         let child = command.spawn()?;
         let tell = self.tell.clone();
-        // A keeper that listens no more needs no word.
+        // If the keeper no longer listens, it needs no event.
         let ring = move || tell.send(Event::Ended).unwrap_or_default();
         when_ended(child.id(), ring);
         Ok(child)
     }
 
-    /// Starts it again when it dies, until it is to stop or died too often.
+    /// Restarts the agent when it dies, until it is to stop or has died too often.
     fn keep(&self, mut child: Child, events: &Receiver<Event>) {
         let mut starts = Starts::default();
         while let Ok(Event::Ended) = events.recv() {
             let Ok(status) = child.wait() else { return };
-            // It said why, or was told to by the controller.
+            // It printed why, or the controller told it to stop.
             if status.success() {
                 return;
             }
             let Some(pause) = starts.again(Instant::now()) else {
                 log(&format!(
-                    "the agent of this node ended {} times within {} s ({status}) and is not started again: nothing is switched here; start the service again when it can work",
+                    "the agent of this node ended {} times within {} s ({status}) and is not restarted: nothing is switched here; restart the service once the cause is fixed",
                     STARTS + 1,
                     WITHIN.as_secs()
                 ));
                 return;
             };
-            // No agent is there that could end: something else comes only if it is to stop.
+            // No agent runs that could end, so any other event means stop.
             if events.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -135,7 +135,7 @@ impl Recipe {
                 }
             }
             log(&format!(
-                "the agent of this node ended ({status}); it is started again (process {})",
+                "the agent of this node ended ({status}) and was restarted (process {})",
                 child.id()
             ));
         }
@@ -143,22 +143,22 @@ impl Recipe {
     }
 }
 
-/// Ends it, in order if it does so.
+/// Ends the agent: with SIGTERM, then with SIGKILL.
 fn leave(mut child: Child, events: &Receiver<Event>) {
     let _ = send(Pid::new(child.id()), Signal::TERM);
     if events.recv_timeout(LEAVE).is_err() {
-        // Its watchdog thaws.
+        // Its watchdog thaws what it froze.
         let _ = child.kill();
     }
     let _ = child.wait();
 }
 
-/// When it was started again.
+/// The times of recent restarts.
 #[derive(Default)]
 struct Starts(VecDeque<Instant>);
 
 impl Starts {
-    /// How long to wait before it is started again; `None` if that was done too often of late.
+    /// How long to wait before the next restart; `None` after too many recent ones.
     fn again(&mut self, now: Instant) -> Option<Duration> {
         let recent = |start: &Instant| now.duration_since(*start) < WITHIN;
         self.0.retain(recent);
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(pauses[..8], wanted);
         assert_eq!(pauses[8], None);
         assert_eq!(starts.again(begin + WITHIN - Duration::from_nanos(1)), None);
-        // What is longer ago does not count.
+        // Older restarts do not count.
         assert_eq!(starts.again(begin + WITHIN), Some(PAUSE));
     }
 }

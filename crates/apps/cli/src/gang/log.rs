@@ -1,4 +1,4 @@
-//! What a service says on its standard error.
+//! The log that a service writes to standard error.
 
 use idlewave_sys::terminal::say;
 use idlewave_units::counted;
@@ -9,7 +9,7 @@ pub fn log(text: &str) {
     say(&format!("idlewave: {}\n", one_line(text)));
 }
 
-/// What is said again and again is said once in a while, with how often it came.
+/// A log that suppresses repetitions of a line and later prints their number.
 #[derive(Default)]
 pub struct Log {
     last: String,
@@ -17,7 +17,7 @@ pub struct Log {
     again: u64,
 }
 
-/// How long the same line is not repeated.
+/// How long repetitions of a line are suppressed.
 const SAME: Duration = Duration::from_secs(10);
 
 impl Log {

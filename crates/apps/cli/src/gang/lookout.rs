@@ -1,7 +1,8 @@
-//! `idlewave gang relay`, which is asked before a rank begins on another node than the one that is
-//! watched from, and `idlewave gang lookout`, of which the first rank of a node has one started.
+//! `idlewave gang relay`, which runs before each rank on a node other than the watching one, and
+//! `idlewave gang lookout`, which the node's first rank starts.
 //!
-//! Whatever fails here, the program is run: it does not begin here, but in the shell that asks.
+//! No failure here keeps the program from running: the shell that calls this command starts the
+//! program.
 
 use super::far::{Invitation, VARIABLE, number};
 use clap::Args;
@@ -22,12 +23,12 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two glances at the ranks.
+/// The time between two looks at the ranks.
 const GLANCE: Nanos = Nanos::from_millis(10);
-/// An address at which nobody answers is left for the next one after this.
+/// After this time without an answer, the next address is tried.
 const NEXT: Duration = Duration::from_millis(250);
-/// Who watches asks ten times a second, or seldomer by a long `--interval`. After this it may have
-/// ended, and when the ranks have as well nobody is waited for.
+/// The watching process asks ten times a second, or less often with a long `--interval`. After this
+/// long without a request it may have ended; the lookout then exits if its ranks have ended too.
 const SILENCE: Duration = Duration::from_secs(12);
 
 #[derive(Debug, Args)]
@@ -39,13 +40,14 @@ pub struct RelayArgs {
 
 #[derive(Debug, Args)]
 pub struct LookoutArgs {
-    /// Look, rather than start who looks: the process that starts ranks is then no parent of it
+    /// Watch in this process instead of starting another one, so that the process that starts ranks
+    /// is not its parent
     #[arg(long)]
     stay: bool,
 }
 
-/// Says where the rank's page is to be, beside the library. The first process of the node that
-/// comes here starts the lookout.
+/// Prints the directory for the rank's page and the library. The first process of the node to call
+/// this starts the lookout.
 pub fn run_relay(args: &RelayArgs) -> ExitCode {
     match join(args.pid) {
         Some(place) => {
@@ -63,17 +65,17 @@ fn join(pid: u32) -> Option<PathBuf> {
     if !may_execute(place.path()) {
         return None;
     }
-    // As long as it is there, it is waited for.
+    // The lookout waits as long as this process exists.
     place.register(pid).ok()?;
     if !place.path().join(FILE_NAME).exists() {
         write_library(place.path()).ok()?;
     }
     if let Ok(Some(held)) = place.elect() {
         let mut lookout = Command::new(std::env::current_exe().ok()?);
-        // Without what marks the ranks: it is none of them.
+        // Without the variables that mark ranks: the lookout is none.
         lookout.env_clear().env(VARIABLE, &text).current_dir("/");
         lookout.args(["gang", "lookout"]);
-        // As long as it has this file, it is the lookout of this node.
+        // Whoever holds this file open is the lookout of this node.
         lookout.stdin(Stdio::from(held.file().try_clone().ok()?));
         lookout.stdout(Stdio::null()).stderr(Stdio::null());
         let _ = lookout.process_group(0).status();
@@ -81,7 +83,7 @@ fn join(pid: u32) -> Option<PathBuf> {
     Some(place.path().to_owned())
 }
 
-/// Looks until nobody asks any more.
+/// Watches until no more requests come.
 pub fn run_lookout(args: &LookoutArgs) -> ExitCode {
     if !args.stay {
         return match std::env::current_exe() {
@@ -107,8 +109,8 @@ pub fn run_lookout(args: &LookoutArgs) -> ExitCode {
     }
 }
 
-/// Has what this process was given closed in what it starts, but for the standard streams:
-/// launchers wait until the last one who has the socket that they gave to a rank has ended.
+/// Marks inherited descriptors other than the standard streams close-on-exec: a launcher waits
+/// until every process that holds the socket it gave to a rank has ended.
 fn keep_nothing() {
     for entry in std::fs::read_dir("/proc/self/fd")
         .into_iter()
@@ -142,7 +144,7 @@ fn look(invitation: &Invitation) -> Option<()> {
             next = now + NEXT;
         }
         if let Some(bytes) = lookout.glance(now) {
-            // What cannot be sent is lost, as on its way.
+            // A send that fails counts as a lost message.
             let _ = link.send(clock::now(), Peer::Controller, &bytes);
         }
         let until = clock::now() + GLANCE;
@@ -150,7 +152,7 @@ fn look(invitation: &Invitation) -> Option<()> {
         wait(&[link.as_fd()], Some(until)).ok()?;
         while let Ok(Some((_, bytes))) = link.receive(clock::now()) {
             heard = Instant::now();
-            // What is not understood is not answered.
+            // Messages that cannot be parsed get no answer.
             for answer in lookout.hear(heard, &bytes).unwrap_or_default() {
                 let _ = link.send(clock::now(), Peer::Controller, &answer);
             }
@@ -159,7 +161,7 @@ fn look(invitation: &Invitation) -> Option<()> {
             if !place.is_anybody_left() {
                 break;
             }
-            // It may be stopped, and ask again.
+            // The watching process may only be stopped, and resume.
             heard = now;
         }
     }

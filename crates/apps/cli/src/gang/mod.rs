@@ -1,4 +1,4 @@
-//! `idlewave gang`: several parallel jobs on the same nodes, each in step.
+//! `idlewave gang`: runs several parallel jobs on the same nodes, each in step.
 
 mod ask;
 mod background;
@@ -33,7 +33,7 @@ Examples:
   sudo idlewave gang stop";
 
 /// Runs parallel jobs on the same nodes in turns of 10 to 100 ms: all ranks of one job, then all
-/// ranks of the next, so that none of them waits for ranks that its neighbours displaced.
+/// ranks of the next, so that no rank waits for one that another job displaced.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GangArgs {
@@ -67,16 +67,16 @@ enum Gang {
     Slurm(slurm::SlurmArgs),
     /// Run the agent of this node, for a controller on another node
     Agent(serve::AgentArgs),
-    /// Be a program of the study
+    /// Run as a program of the study
     #[command(hide = true)]
     Program(study::ProgramArgs),
     /// Start the ranks of a gang
     #[command(hide = true)]
     Ranks(starter::StarterArgs),
-    /// Be a rank of another node
+    /// Become a rank on another node
     #[command(hide = true)]
     Relay(lookout::RelayArgs),
-    /// Tell what the ranks of this node wait for
+    /// Report what the ranks of this node wait for
     #[command(hide = true)]
     Lookout(lookout::LookoutArgs),
     /// Thaw what an agent froze when it dies
@@ -85,7 +85,7 @@ enum Gang {
 }
 
 impl Gang {
-    /// Whether it finds, freezes or ends processes by their numbers.
+    /// Whether the command finds, freezes or ends processes by their PIDs.
     fn names_processes(&self) -> bool {
         matches!(
             self,
@@ -104,7 +104,7 @@ pub fn run_gang(args: GangArgs) -> ExitCode {
         Gang::Agent(args) => until_stopped(|stop| serve::agent(&args, stop)),
         Gang::Slurm(args) => slurm::run_slurm(&args),
         Gang::Watchdog(args) => serve::watchdog(&args),
-        // Their signals are the command's own.
+        // These commands handle signals themselves.
         Gang::Ranks(args) => starter::run_ranks(&args),
         Gang::Relay(args) => lookout::run_relay(&args),
         Gang::Lookout(args) => lookout::run_lookout(&args),

@@ -1,5 +1,5 @@
-//! The ranks of a command that are looked at: the library that is preloaded into them, their pages,
-//! and how they are ended.
+//! The ranks of a watched command: the preloaded library, the ranks' pages, and how the ranks are
+//! ended.
 
 use super::far::Lookouts;
 use super::words::Words;
@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a job that is ended has before what is left of it is killed.
+/// How long a job has to end before its remaining processes are killed.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Where directories of state pages are, and how their names begin; who owns them follows.
+/// Where the directories of state pages are, and the prefix of their names; the owner follows it.
 const MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "idlewave-watch";
-/// Stands before the program in a launcher's command. On other nodes idlewave says where the pages
-/// are; where it is not there, or is another one, nothing is changed.
+/// Precedes the program in a launcher's command. On other nodes `idlewave gang relay` prints where
+/// the pages are; if idlewave is missing there or has another version, the program runs unchanged.
 const SHIM: &str = "d=$1 l=$2 h=$3 i=$4; shift 4; read -r here </proc/sys/kernel/hostname; \
     if [ \"$here\" != \"$h\" ]; then l=; \
     if [ -n \"$IDLEWAVE_LOOKOUT\" ] && [ -x \"$i\" ] && d=$(\"$i\" gang relay $$ 2>/dev/null); then l=$d/libidlewave_interpose.so; fi; fi; \
@@ -32,21 +32,21 @@ const SHIM: &str = "d=$1 l=$2 h=$3 i=$4; shift 4; read -r here </proc/sys/kernel
     LD_PRELOAD=\"${LD_PRELOAD:+$LD_PRELOAD:}$l\"; IDLEWAVE_STATE=$d; export LD_PRELOAD IDLEWAVE_STATE; fi; \
     unset IDLEWAVE_LOOKOUT; exec \"$@\"";
 
-/// Ranks that are looked at.
+/// The watched ranks.
 pub struct Ranks {
     paced: Paced,
-    /// What was said of them.
+    /// What has been printed about them.
     pub words: Words,
     place: TempDir,
     library: PathBuf,
-    /// Those of other nodes are heard of there; `None` where there are none.
+    /// The link to the lookouts of other nodes; `None` without any.
     lookouts: Option<Lookouts>,
-    /// When what is left is killed.
+    /// When the remaining processes are killed.
     ending: Option<Instant>,
 }
 
 impl Ranks {
-    /// Makes a place for their pages, with the library; no rank is there yet.
+    /// Creates the directory for their pages, with the library; no rank exists yet.
     pub fn prepare(words: Words, interval: Duration) -> Result<Self, Failure> {
         let place = place()?;
         let library = write_library(place.path()).map_err(|error| {
@@ -62,16 +62,16 @@ impl Ranks {
         })
     }
 
-    /// Words that stand before the program in this `command` of a launcher, behind `shim`: the
-    /// library is given to each program, on this host and, from now on, on others. With variables
-    /// for the launcher.
+    /// Words that precede the program in this launcher's `command`, behind `shim`, so that the
+    /// library is preloaded into each program, on this host and, from now on, on others; and
+    /// variables for the launcher.
     pub fn launch(
         &mut self,
         launcher: Launcher,
         command: &[OsString],
         shim: &[OsString],
     ) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
-        // Without a port ranks of other nodes are not seen, which is said at the end.
+        // Without a port, ranks of other nodes are not seen; the end of the output says so.
         self.lookouts = Lookouts::listen().ok();
         let mut words = Vec::new();
         if self.lookouts.is_some() {
@@ -90,7 +90,7 @@ impl Ranks {
             OsStr::new("sh"),
             OsStr::new("-c"),
             OsStr::new(SHIM),
-            // Who speaks where the program cannot be started.
+            // The shell's name in its own error messages ($0).
             OsStr::new("idlewave"),
             self.place.path().as_os_str(),
             self.library.as_os_str(),
@@ -100,7 +100,7 @@ impl Ranks {
         words.map(OsStr::to_owned).to_vec()
     }
 
-    /// Variables of a program without a launcher.
+    /// The environment of a program that runs without a launcher.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
         if !preload.is_empty() {
@@ -114,18 +114,18 @@ impl Ranks {
         ]
     }
 
-    /// When they are looked at again.
+    /// When to look at the ranks again.
     pub fn due(&self) -> Instant {
         self.paced.due()
     }
 
-    /// What becomes readable when other nodes say something.
+    /// The sockets that become readable when other nodes send something.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.lookouts.iter().map(AsFd::as_fd)
     }
 
-    /// Looks if it is time, and says what is new. A look that fails says nothing of the ranks: the
-    /// program is not to suffer from it.
+    /// Looks at the ranks if it is time, and prints what is new. A look that fails reports nothing
+    /// about the ranks: the program must not suffer from it.
     pub fn look(&mut self, now: Instant) -> Option<Look> {
         let far = &mut self.paced.watch.far;
         if let Some(lookouts) = &mut self.lookouts {
@@ -147,8 +147,8 @@ impl Ranks {
         }
     }
 
-    /// The job has ended, `well` if its exit code was 0: looks once more at what the pages of its
-    /// ranks say. Whether what was told last proved wrong.
+    /// The job has ended, `well` if its exit code was 0: looks once more at the ranks' pages.
+    /// Returns whether the last report proved wrong.
     pub fn ended(&mut self, well: bool) -> bool {
         match self.paced.watch.look() {
             Ok(look) => self.words.ended(&look, well),
@@ -162,12 +162,12 @@ impl Ranks {
         self.ending = Some(Instant::now() + PATIENCE);
     }
 
-    /// Whether the job was asked to end, and has had its time for that.
+    /// Whether the job was asked to end and its time to do so is over.
     pub fn overdue(&self, now: Instant) -> bool {
         self.ending.is_some_and(|at| now >= at)
     }
 
-    /// Kills what is left of the job, and nothing else.
+    /// Kills the remaining processes of the job, and nothing else.
     pub fn kill(&self, launcher: u32) {
         for pid in descendants(launcher) {
             send(pid, Signal::KILL);
@@ -175,7 +175,7 @@ impl Ranks {
         self.kill_all();
     }
 
-    /// Kills the ranks alone.
+    /// Kills only the ranks.
     pub fn kill_all(&self) {
         let own = self.place.path().as_os_str();
         for rank in self.paced.watch.processes() {
@@ -187,7 +187,7 @@ impl Ranks {
 }
 
 impl Drop for Ranks {
-    /// Nobody is asked any more. Who does not hear it ends by itself.
+    /// Tells the lookouts to end. One that misses the message ends after a timeout.
     fn drop(&mut self) {
         if let Some(lookouts) = &mut self.lookouts {
             for _ in 0..2 {
@@ -198,7 +198,7 @@ impl Drop for Ranks {
     }
 }
 
-/// A private directory for pages, in memory where there is some.
+/// Creates a private directory for the pages, in memory if possible.
 fn place() -> Result<TempDir, Failure> {
     let memory = Path::new(MEMORY);
     let directory = match memory.is_dir() && may_execute(memory) {
@@ -214,11 +214,11 @@ fn place() -> Result<TempDir, Failure> {
         .tempdir_in(&directory)
         .map_err(|error| {
             let what = format!("make a directory in {}: {error}", directory.display());
-            Failure::new(Exit::Io, what).with_next("make room there")
+            Failure::new(Exit::Io, what).with_next("free space there")
         })
 }
 
-/// Removes what watches have left that were killed.
+/// Removes directories left by killed watching processes.
 fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -92,7 +92,7 @@ pub struct AgentArgs {
     /// Address of the controller: ADDRESS:PORT of `gang start --listen`, or the path of its socket
     #[arg(long, value_name = "WHERE")]
     controller: String,
-    /// Number of this node, from 0, unique
+    /// Unique number of this node, from 0
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..65_536))]
     node: u32,
     /// File with the key that controller and agents share, mode 0600
@@ -109,7 +109,7 @@ pub struct AgentArgs {
     /// UDP address to listen on [default: the one that reaches the controller, any port]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// The process whose end is this agent's
+    /// The process that the agent ends with
     #[arg(long, hide = true, value_name = "PID")]
     parent: Option<u32>,
     /// Number of CPUs for gangs [default: all that this process may use]
@@ -123,7 +123,7 @@ pub struct AgentArgs {
     priority: u8,
 }
 
-/// A part of a whole: `2%` or `0.02`.
+/// Parses a share: `2%` or `0.02`.
 fn part(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
@@ -148,8 +148,8 @@ impl From<ServiceError> for Failure {
             ServiceError::Control { .. } => Some(
                 "stop the other one with `idlewave gang stop`, or choose another place with --socket",
             ),
-            ServiceError::Desk(_) => Some("choose values that the help names"),
-            ServiceError::Freeze(_) => Some("leave --freezer out to take what works here"),
+            ServiceError::Desk(_) => Some("choose values in the ranges that --help gives"),
+            ServiceError::Freeze(_) => Some("omit --freezer to use what works here"),
             _ => None,
         };
         let failure = Failure::new(Exit::NotPossible, what);
@@ -167,7 +167,8 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     if args.background {
         return background(!args.no_local, &control);
     }
-    // Until this service has left everything: what is beside the socket is of who has it.
+    // Held until this service has removed all its files: the files beside the socket belong to
+    // whoever holds the seat.
     let seat = take_seat(&control)?;
     let trust = trust(args, &control)?;
     let listen = match args.listen {
@@ -178,7 +179,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
         listen,
         trust: trust.clone(),
         all_users: Uid::own() == Uid::ROOT,
-        // With a key of its own only its own agent can speak with it.
+        // With a private key only this service's own agent can talk to it.
         first: args.listen.is_none() && args.key.is_none() && !args.munge,
         priority: args.priority,
         settings: settings(args),
@@ -190,7 +191,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
             log(&format!("switches will be late at times: {limit}"));
         }
         log(&format!(
-            "gang switching: asked at {}, agents at {address}",
+            "gang switching: commands at {}, agents at {address}",
             control.display()
         ));
         if !args.no_local {
@@ -206,7 +207,7 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     });
     drop(local);
     if args.key.is_none() && !args.munge {
-        // It was this service's own.
+        // A key private to this service.
         let _ = fs::remove_file(control.with_extension("key"));
     }
     if let Some(failure) = failed {
@@ -215,8 +216,8 @@ pub fn start(args: &StartArgs, stop: &Stop) -> Result<(), Failure> {
     Ok(served?)
 }
 
-/// This node's agent, a process of its own: what it froze thaws when it dies, and the controller
-/// goes on.
+/// Starts this node's agent as a process of its own: if it dies, what it froze thaws and the
+/// controller goes on.
 fn local_agent(
     args: &StartArgs,
     trust: &Trust,
@@ -276,7 +277,7 @@ fn settings(args: &StartArgs) -> CenterSettings {
     }
 }
 
-/// The key: the one that was named, made if need be; without other nodes one of this service's own.
+/// The key: the named one, created if missing; without other nodes, one private to this service.
 fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
     if args.munge {
         return Ok(Trust::Munge);
@@ -284,13 +285,13 @@ fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
     let path = match (&args.key, args.listen) {
         (Some(path), _) => path.clone(),
         (None, Some(address)) => {
-            let what = format!("listen at {address} without knowing who speaks");
+            let what = format!("listen at {address} without authentication");
             return Err(Failure::new(Exit::Usage, what)
-                .with_next("give --key FILE, which is made if it is not there, or --munge"));
+                .with_next("give --key FILE, which is created if missing, or --munge"));
         }
         (None, None) => {
             let path = control.with_extension("key");
-            // Of a service before this one.
+            // Left by an earlier service.
             let _ = fs::remove_file(&path);
             path
         }
@@ -300,7 +301,7 @@ fn trust(args: &StartArgs, control: &Path) -> Result<Trust, Failure> {
             .map_err(|error| Failure::from(ServiceError::from(error)))?;
         if args.key.is_some() {
             log(&format!(
-                "made the key {}: copy it to the nodes, with mode 0600",
+                "created the key {}: copy it to the nodes, with mode 0600",
                 path.display()
             ));
         }
@@ -315,16 +316,16 @@ fn note(note: &Note) -> String {
         Note::Aborted(why) => format!("a switch was aborted: {why}"),
         Note::Missing(nodes) => {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-            format!("not heard of: node {}", nodes.join(", "))
+            format!("no message from: node {}", nodes.join(", "))
         }
-        Note::Superseded => "another controller gives orders; this one ends".to_owned(),
+        Note::Superseded => "another controller has taken over; this one ends".to_owned(),
         Note::Trouble(why) => format!("failed to {why}"),
     }
 }
 
 /// `idlewave gang agent`.
 pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
-    // When its controller on this node dies it is not left alone: it leaves in order.
+    // When its controller on this node dies, the agent exits cleanly too.
     if let Some(parent) = args.parent {
         let follows = follow(parent, stop)
             .map_err(|e| Failure::new(Exit::Other, format!("watch for signals: {e}")))?;
@@ -367,7 +368,7 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     };
     let ready = |address: &idlewave_link::Address, limits: &[String]| {
         log(&format!(
-            "agent of node {}: listens at {address}",
+            "agent of node {}: listening at {address}",
             args.node
         ));
         for limit in limits {
@@ -381,19 +382,19 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
                 format!("node {node}: out of step, everything runs (epoch {epoch})")
             }
             NodeNote::HeardAgain(epoch) => {
-                format!("node {node}: the controller is heard again (epoch {epoch})")
+                format!("node {node}: the controller is back (epoch {epoch})")
             }
             NodeNote::StillFrozen(epoch) => {
-                format!("node {node}: thawing failed and is tried again (epoch {epoch})")
+                format!("node {node}: thawing failed; trying again (epoch {epoch})")
             }
             NodeNote::Conflict(epoch) => {
                 format!("node {node}: epoch {epoch} was ordered both ways; please report this bug")
             }
             NodeNote::Guarded => {
-                format!("node {node}: the watchdog had ended; another one watches")
+                format!("node {node}: the watchdog had ended and was replaced")
             }
             NodeNote::StoodStill => {
-                format!("node {node}: the agent stood still, and its watchdog let everything run")
+                format!("node {node}: the agent hung, and its watchdog thawed everything")
             }
             NodeNote::Trouble(why) => format!("node {node}: failed to {why}"),
         });
@@ -401,16 +402,16 @@ pub fn agent(args: &AgentArgs, stop: &Stop) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks to stop when the parent ends; false if it has ended already. Not by SIGTERM: where the
-/// parent has several threads the kernel tells of its end once or twice, and the second SIGTERM
-/// ends this process at once, with its devices left.
+/// Requests a stop when the parent ends; returns false if it has ended already. Not by SIGTERM: if
+/// the parent has several threads, the kernel may signal its end twice, and the second SIGTERM
+/// would end this process at once, leaving its devices behind.
 fn follow(parent: u32, stop: &Stop) -> std::io::Result<bool> {
     signal_hook::flag::register(Signal::USR1.as_raw(), stop.flag.clone())?;
     ask_at_end_of_parent(Signal::USR1)?;
     Ok(std::os::unix::process::parent_id() == parent)
 }
 
-/// What watches an agent.
+/// `idlewave gang watchdog`: watches an agent.
 pub fn watchdog(args: &WatchdogArgs) -> ExitCode {
     match Watchdog::serve(args.priority) {
         Ok(()) => ExitCode::SUCCESS,

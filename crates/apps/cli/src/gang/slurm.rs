@@ -1,4 +1,4 @@
-//! `idlewave gang slurm`: jobs that Slurm admits are switched by this service (docs/gang-slurm.md).
+//! `idlewave gang slurm`: switches the jobs that Slurm admits (docs/gang-slurm.md).
 
 use super::socket::Place;
 use crate::exit::{Exit, Failure};
@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// How long a job may be kept waiting for the service.
+/// How long a job may have to wait for the service.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Slurm admits jobs that share CPUs, and idlewave switches them in slices of 10 to 100 ms.
@@ -55,7 +55,8 @@ impl ConfArgs {
             .or_else(|| std::env::var_os("SLURM_CONF"))
             .unwrap_or_else(|| "/etc/slurm/slurm.conf".into());
         Setup::beside(Path::new(&conf)).map_err(|error| {
-            failed(&error).with_next("say where it is with --conf, on the machine of slurmctld")
+            failed(&error)
+                .with_next("give its path with --conf, on the machine that runs slurmctld")
         })
     }
 }
@@ -77,7 +78,7 @@ struct InstallArgs {
 
 #[derive(Debug, Args)]
 struct UninstallArgs {
-    /// Remove the scripts as well, after slurmctld was started anew
+    /// Remove the scripts too; only after slurmctld was restarted
     #[arg(long)]
     scripts: bool,
     #[command(flatten)]
@@ -102,8 +103,8 @@ pub fn run_slurm(args: &SlurmArgs) -> ExitCode {
 
 fn failed(error: &SlurmError) -> Failure {
     let (exit, next) = match error {
-        SlurmError::File { .. } => (Exit::Io, "do it as a user who may write there"),
-        _ => (Exit::Usage, "change that, and call this again"),
+        SlurmError::File { .. } => (Exit::Io, "run this as a user who may write there"),
+        _ => (Exit::Usage, "change that and run this again"),
     };
     Failure::new(exit, error.to_string()).with_next(next)
 }
@@ -132,7 +133,7 @@ fn installed(setup: &Setup, done: &Done) -> String {
     let conf = setup.conf.display();
     let mut text = match done.unchanged {
         true => format!("{conf} already contains:\n"),
-        false => format!("{conf} is changed (backup: {}):\n", setup.copy.display()),
+        false => format!("{conf} was changed (backup: {}):\n", setup.copy.display()),
     };
     for change in &done.plan.changes {
         let _ = writeln!(text, "  {change}");
@@ -142,7 +143,7 @@ fn installed(setup: &Setup, done: &Done) -> String {
     }
     text.push_str(
         "Next:
-  1. copy it to all nodes, if they do not get it from slurmctld
+  1. copy it to all nodes, unless they get it from slurmctld
   2. beside slurmctld:  idlewave gang start --no-local --munge --listen ADDRESS:7431 --operator \"$(id -u USER)\" --background
      where USER is SlurmUser of slurm.conf
   3. on node N from 0:  idlewave gang agent --munge --controller ADDRESS:7431 --node N
@@ -157,15 +158,15 @@ fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     let setup = args.conf.setup()?;
     if args.scripts {
         setup.remove_scripts().map_err(|error| failed(&error))?;
-        return print("the scripts of idlewave are gone\n");
+        return print("idlewave's scripts are removed\n");
     }
     let conf = setup.conf.display();
     let text = match setup.uninstall().map_err(|error| failed(&error))? {
         false => format!("{conf} was not changed by idlewave; nothing to restore\n"),
         true => format!(
-            "{conf} is as it was.
+            "{conf} is restored.
 Next:
-  1. copy it to all nodes, if they do not get it from slurmctld
+  1. copy it to all nodes, unless they get it from slurmctld
   2. restart slurmctld, then `scontrol reconfigure`
   3. idlewave gang slurm uninstall --scripts
   4. idlewave gang stop
@@ -175,7 +176,7 @@ Next:
     print(&text)
 }
 
-/// What the service is asked when a job begins.
+/// The request to the service when a job begins.
 fn brought(job: &Job) -> Request {
     Request::Submit {
         name: format!("Slurm job {}", job.id),
@@ -188,15 +189,15 @@ fn brought(job: &Job) -> Request {
     }
 }
 
-/// And when it has ended.
+/// The request when it has ended.
 fn released(job: &Job) -> Request {
     Request::Release {
         mark: Mark::Slurm(job.id.get()),
     }
 }
 
-/// Tells the service of a job. Whatever fails is logged and no more: the job runs then as it would
-/// without the service.
+/// Tells the service about a job. A failure is only logged: the job then runs as it would without
+/// the service.
 fn hook(word: &'static str, args: &HookArgs, request: fn(&Job) -> Request) -> ExitCode {
     let job = match Job::from_environment(|name| std::env::var(name).ok()) {
         Ok(job) => job,
@@ -208,13 +209,13 @@ fn hook(word: &'static str, args: &HookArgs, request: fn(&Job) -> Request) -> Ex
     let (id, request) = (job.id, request(&job));
     let place = args.place.clone();
     let (said, heard) = channel();
-    // What waits for a service that does not answer ends with this process.
+    // A thread that still waits for the service ends with this process.
     thread::spawn(move || said.send(told(&place, &request)));
     let told = heard.recv_timeout(LIMIT).unwrap_or_else(|_| {
         let seconds = LIMIT.as_secs();
         let path = args.place.path();
         Err(format!(
-            "hear of the gang service at {} within {seconds} s",
+            "get an answer from the gang service at {} within {seconds} s",
             path.display()
         ))
     });
@@ -231,11 +232,12 @@ fn told(place: &Place, request: &Request) -> Result<(), String> {
     match control.ask(request) {
         Ok(Reply::Failed(why)) => Err(why),
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("hear from the gang service: {error}")),
+        Err(error) => Err(format!("get an answer from the gang service: {error}")),
     }
 }
 
-/// To the system's log, where what slurmctld calls is looked for, and to standard error.
+/// Logs to syslog, where administrators look for messages of slurmctld's scripts, and to standard
+/// error.
 fn log(text: &str) {
     let line = one_line(text);
     if let Ok(line) = CString::new(line.as_bytes()) {

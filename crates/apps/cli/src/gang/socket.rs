@@ -1,4 +1,4 @@
-//! Where the gang service is asked, and that nobody else can have put his own there.
+//! The gang service's socket, and checks that nobody else could have put a socket there.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -7,10 +7,10 @@ use idlewave_sys::Uid;
 use idlewave_sys::private_dir::{Access, PrivateDir, PrivateDirError};
 use std::path::{Path, PathBuf};
 
-/// Where root's service is asked.
+/// The socket of root's service.
 const ROOTS_SOCKET: &str = "/run/idlewave/gang.sock";
 
-/// Where the service is asked.
+/// Which service to use.
 #[derive(Clone, Debug, Args)]
 pub struct Place {
     /// Socket of the service [default: /run/idlewave/gang.sock, or the user's own]
@@ -19,8 +19,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The socket that was named, or the usual one: from the root on, as the agent of this node
-    /// works elsewhere.
+    /// The absolute path of the socket, named or default; absolute because this node's agent runs
+    /// in another directory.
     pub fn path(&self) -> PathBuf {
         let path = self.socket.clone().unwrap_or_else(usual_socket);
         std::path::absolute(&path).unwrap_or(path)
@@ -31,8 +31,8 @@ impl Place {
         self.socket.is_none()
     }
 
-    /// The service: at the socket that was named, or at the user's own, or at root's, which is for
-    /// everybody.
+    /// Connects to the service: at the named socket, at the user's own, or at root's, which is open
+    /// to all users.
     pub fn connect(&self) -> Result<Control, Failure> {
         let failure = match self.reach(&self.path()) {
             Ok(control) => return Ok(control),
@@ -42,8 +42,8 @@ impl Place {
         self.is_usual().then(roots).flatten().ok_or(failure)
     }
 
-    /// The service at this socket. In the usual place it counts only if nobody else can have put it
-    /// there.
+    /// Connects to the service at this socket. The default path is trusted only if nobody else
+    /// could have put a socket there.
     fn reach(&self, path: &Path) -> Result<Control, Failure> {
         if self.is_usual() {
             match check_usual(path) {
@@ -56,14 +56,14 @@ impl Place {
     }
 }
 
-/// Nobody answers there, or nobody who is believed.
+/// No service answers there, or none that can be trusted.
 fn unreached(path: &Path, error: &std::io::Error) -> Failure {
     let what = format!("reach the gang service at {}: {error}", path.display());
     Failure::new(Exit::NotPossible, what)
-        .with_next("start it with `idlewave gang start`, or say where it is with --socket")
+        .with_next("start it with `idlewave gang start`, or give its socket with --socket")
 }
 
-/// Where the user's own service is asked; root's is for everybody.
+/// The default socket of the user's own service.
 fn usual_socket() -> PathBuf {
     if Uid::own() == Uid::ROOT {
         return PathBuf::from(ROOTS_SOCKET);
@@ -74,8 +74,8 @@ fn usual_socket() -> PathBuf {
     }
 }
 
-/// Makes the directory of the usual socket, or takes it if it is safe; one that the user names has
-/// to be there.
+/// Creates the directory of the default socket, or checks that it is safe; a directory that the
+/// user names must exist.
 pub fn make_directory(usual: bool, control: &Path) -> Result<(), Failure> {
     let directory = control.parent().unwrap_or(Path::new("/"));
     if !usual {
@@ -88,14 +88,14 @@ pub fn make_directory(usual: bool, control: &Path) -> Result<(), Failure> {
             directory.display()
         );
         return Err(Failure::new(Exit::Usage, what)
-            .with_next("make it, or choose another place with --socket"));
+            .with_next("create it, or choose another place with --socket"));
     }
     PrivateDir::make(directory, usual_access())
         .map(drop)
         .map_err(unsafe_place)
 }
 
-/// What others may do in the directory of the usual socket: all users ask root's service.
+/// What others may do in the default socket's directory: all users may use root's service.
 fn usual_access() -> Access {
     match Uid::own() {
         Uid::ROOT => Access::Reading,
@@ -103,13 +103,13 @@ fn usual_access() -> Access {
     }
 }
 
-/// Refuses the directory of the usual socket if somebody else could have put the socket there.
+/// Refuses the default socket's directory if somebody else could have put the socket there.
 fn check_usual(control: &Path) -> Result<(), PrivateDirError> {
     let directory = control.parent().unwrap_or(Path::new("/"));
     PrivateDir::open(directory, usual_access()).map(drop)
 }
 
-/// Why the usual place is not used, and what to do.
+/// Why the default directory is not used, and what to do.
 fn unsafe_place(error: PrivateDirError) -> Failure {
     let exit = match &error {
         PrivateDirError::Io { .. } => Exit::Io,

@@ -1,5 +1,5 @@
-//! Starts the ranks of a gang with network contexts on this node, where no launcher of MPI does:
-//! `submit --ranks`.
+//! `submit --ranks`: starts the ranks of a gang with network contexts on this node, where no MPI
+//! launcher does.
 
 use crate::exit::{Exit, Failure, report_failure};
 use clap::Args;
@@ -10,22 +10,22 @@ use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the ranks.
+/// The time between two looks at the ranks.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long the others may take to end when one has failed, until they are told to, and then until
-/// they are killed.
+/// When one rank has failed: how long the others have before they get SIGTERM, and then before they
+/// are killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub struct StarterArgs {
-    /// How many
+    /// Number of ranks
     ranks: u32,
     /// The program with its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// Runs the ranks; the exit code is that of the first one that failed.
+/// Runs the ranks; returns the exit code of the first one that failed.
 pub fn run_ranks(args: &StarterArgs) -> ExitCode {
     match started(args) {
         // Exit codes are bytes.

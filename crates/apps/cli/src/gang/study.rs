@@ -1,4 +1,4 @@
-//! `idlewave gang study`: what switching costs, and what it saves; and the programs that it runs.
+//! `idlewave gang study`: measures what switching costs and saves; and the programs that it runs.
 
 use crate::exit::{Exit, Failure};
 use crate::files;
@@ -22,7 +22,7 @@ use idlewave_workloads::fibonacci::counts_per_thousand_steps;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// A step that takes longer was held up.
+/// A step that takes longer counts as interrupted.
 const GAP: Nanos = Nanos::from_millis(4);
 
 #[derive(Debug, Args)]
@@ -72,22 +72,22 @@ pub struct StudyArgs {
 
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// Steps
+    /// Number of steps
     #[arg(long)]
     steps: u64,
-    /// Additions of a step
+    /// Additions per step
     #[arg(long)]
     work: u64,
-    /// Values of the allreduce of a step
+    /// Values in the allreduce of each step
     #[arg(long)]
     values: usize,
-    /// Ranks, if they are threads
+    /// Number of ranks, if they are threads
     #[arg(long)]
     ranks: Option<u32>,
-    /// Begin when this file is there
+    /// Begin when this file exists
     #[arg(long)]
     gate: Option<PathBuf>,
-    /// Write what the ranks saw to this file
+    /// Write the ranks' measurements to this file
     #[arg(long)]
     out: PathBuf,
 }
@@ -97,14 +97,14 @@ impl From<TrialError> for Failure {
         let what = error.to_string();
         match error {
             TrialError::Interrupted => {
-                Failure::new(Exit::Other, what).with_next("give it time for one repeat at least")
+                Failure::new(Exit::Other, what).with_next("let it run for at least one repeat")
             }
             TrialError::Io { .. } => Failure::new(Exit::Io, what)
-                .with_next("see that there is room for temporary files (TMPDIR)"),
+                .with_next("make sure that there is space for temporary files (TMPDIR)"),
             TrialError::Failed { .. } => Failure::new(Exit::NotPossible, what)
-                .with_next("try `idlewave gang start` and the program by themselves"),
+                .with_next("try `idlewave gang start` and the program separately"),
             TrialError::Service { .. } => Failure::new(Exit::NotPossible, what)
-                .with_next("see that `idlewave gang start` keeps running here by itself"),
+                .with_next("check that `idlewave gang start` keeps running here on its own"),
             TrialError::NoProgram | TrialError::Start { .. } => {
                 Failure::new(Exit::NotPossible, what)
                     .with_next("check that the command is on the PATH")
@@ -124,14 +124,14 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
             .any(|s| *s < Nanos::from_millis(1) || *s > most)
     {
         return wrong(
-            "take these slices: they are from 1ms to 10s",
-            "give such times with --slices, as in 10ms,40ms",
+            "use these slices: the range is 1ms to 10s",
+            "give times in this range with --slices, as in 10ms,40ms",
         );
     }
     if args.length < Nanos::from_millis(100) || args.length > Nanos::from_secs(600) {
         return wrong(
-            "take this length: it is from 100ms to 10min",
-            "give such a time with --length",
+            "use this length: the range is 100ms to 10min",
+            "give a time in this range with --length",
         );
     }
     let commands = commands(&args.commands)?;
@@ -162,7 +162,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(!args.json);
     if Uid::own() != Uid::ROOT {
         use idlewave_session::Progress as _;
-        bars.note("idlewave: without root switches are late on a busy machine: no real-time priority, and mostly no freezer");
+        bars.note("idlewave: without root, switches are late on a busy machine: no real-time priority, and usually no freezer");
     }
     let found =
         study(&bench, &tables, args.repeats, machine(), stop, &bars).and_then(|mut found| {
@@ -173,7 +173,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
                 let mut part = |what: &str| bars.part(what);
                 match contexts(&program, directory.path(), switches, stop, &mut part) {
                     Ok(measured) => found.contexts = measured,
-                    // What was measured before is there.
+                    // Earlier measurements are kept.
                     Err(TrialError::Interrupted) => {}
                     Err(error) => return Err(error),
                 }
@@ -197,7 +197,7 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     }
 }
 
-/// Two commands, parted by `--and`; none if there are no words.
+/// Splits the words at `--and` into two commands; none if there are no words.
 fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
     if words.is_empty() {
         return Ok(Vec::new());
@@ -216,7 +216,7 @@ fn commands(words: &[OsString]) -> Result<Vec<Vec<OsString>>, Failure> {
     Ok(parts)
 }
 
-/// What starts ranks, with their number.
+/// The launcher of the ranks, with their number.
 fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
     if args.threads {
         return None;
@@ -239,7 +239,7 @@ fn launcher(args: &StudyArgs) -> Option<Vec<OsString>> {
     Some(words)
 }
 
-/// Whether ranks yield on request: only Open MPI's do.
+/// Whether ranks yield on request: only those of Open MPI do.
 fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> bool {
     let first = commands
         .first()
@@ -256,7 +256,7 @@ fn is_open_mpi(launcher: Option<&[OsString]>, commands: &[Vec<OsString>]) -> boo
     })
 }
 
-/// A program that speaks until it is ended.
+/// A program that communicates until it is ended.
 fn speaker(idlewave: &std::path::Path, directory: &std::path::Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![idlewave.into()];
     let steps = u64::MAX.to_string();
@@ -270,7 +270,7 @@ fn speaker(idlewave: &std::path::Path, directory: &std::path::Path) -> Vec<OsStr
     words
 }
 
-/// Additions, each waiting for the one before, that take a microsecond at this CPU's fastest.
+/// The number of dependent additions that take a microsecond at this CPU's fastest.
 fn work_per_us() -> f64 {
     let counts = counts_per_thousand_steps(Monotonic);
     1e6 / counts.max(1.0)

@@ -1,4 +1,4 @@
-//! `idlewave gang submit`: a command whose ranks are a gang.
+//! `idlewave gang submit`: runs a command whose ranks form a gang.
 
 use super::ask;
 use super::ranks::Ranks;
@@ -20,10 +20,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the ranks are looked at, and signals passed on.
+/// The time between two looks at the ranks; signals are passed on as often.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often a service that has gone is looked for.
+/// The time between two attempts to reach a service that has gone.
 const AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub struct SubmitArgs {
 /// Runs the command; standard output and the exit code are its own.
 pub fn submit(args: &SubmitArgs) -> ExitCode {
     match submitted(args) {
-        // Exit codes are bytes: what is above has no meaning for a shell either.
+        // Exit codes are bytes: a shell ignores higher bits too.
         Ok(code) => ExitCode::from(code as u8),
         Err(failure) => report_failure(&failure),
     }
@@ -80,9 +80,9 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     let token = token();
     let launch = find_launch(&args.command, args.at, &Machine)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    // With a launcher only the ranks bear the mark, on whichever node they are.
+    // With a launcher, only the ranks carry the mark, on whichever node they are.
     let mark = format!("{}={token}", marked::VARIABLE);
-    // Ranks with contexts are not ranks of MPI.
+    // Ranks with contexts are not MPI ranks.
     let mut ranks = match args.no_watch || args.context.is_some() {
         true => None,
         false => Some(Ranks::prepare(Words::new(false), LOOK)?),
@@ -101,7 +101,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
             if args.ranks.is_some() {
                 return Err(
                     Failure::new(Exit::Usage, "start ranks with --ranks and a launcher")
-                        .with_next("leave --ranks out: the launcher says how many there are"),
+                        .with_next("omit --ranks: the launcher sets their number"),
                 );
             }
             let watched = ranks
@@ -157,8 +157,10 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
         Ok(Reply::Submitted { gang }) => gang,
         Ok(Reply::Failed(why)) => return Err(ask::refusal(why)),
         Ok(_) | Err(_) => {
-            return Err(Failure::new(Exit::Other, "hear from the gang service")
-                .with_next("see whether it still runs, with `idlewave gang status`"));
+            return Err(
+                Failure::new(Exit::Other, "get an answer from the gang service")
+                    .with_next("check with `idlewave gang status` whether it still runs"),
+            );
         }
     };
     if args.verbose {
@@ -185,7 +187,7 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     };
     let status = wait_for(child, &mut signals, |end| submitted.step(end));
     if let Some(ticket) = ticket {
-        // Its agent has removed it, unless it was killed.
+        // The agent has removed it, unless the agent was killed.
         let _ = std::fs::remove_file(ticket);
     }
     if let Some(ranks) = &mut submitted.ranks {
@@ -200,24 +202,24 @@ fn submitted(args: &SubmitArgs) -> Result<i32, Failure> {
     })
 }
 
-/// What an observer knows: see [`Request::Observed`].
+/// What a look at the ranks tells the service: see [`Request::Observed`].
 type Known = (Option<bool>, Observation);
 
-/// A gang whose command runs.
+/// A gang whose command is running.
 struct Submitted<'a> {
     kill: bool,
     launcher: u32,
     service: Service<'a>,
     ranks: Option<Ranks>,
-    /// What the service was told last, under the present number of the gang.
+    /// What was last reported to the service, under the gang's current number.
     told: Option<Known>,
-    /// Whether the job is ended because of a deadlock.
+    /// Whether the job is being ended because of a deadlock.
     killed: bool,
 }
 
 impl Submitted<'_> {
-    /// Waits for the end of the command, for the service, or for the next look; then sees to what
-    /// there is.
+    /// Waits for the command to end, for the service, or for the next look; then handles whatever
+    /// happened.
     fn step(&mut self, end: BorrowedFd<'_>) {
         let now = Instant::now();
         let looks = self.ranks.as_ref().filter(|_| !self.killed);
@@ -226,21 +228,21 @@ impl Submitted<'_> {
         let mut sockets = vec![end];
         sockets.extend(self.service.control.as_ref().map(AsFd::as_fd));
         sockets.extend(self.ranks.iter().flat_map(Ranks::sockets));
-        // Whatever ended it, everything is looked at.
+        // Whatever ended the wait, everything is checked.
         let _ = wait(&sockets, Some(clock::now() + Nanos::from(left)));
         self.service.listen();
         if self.kill && self.service.deadlocked && !self.killed {
             self.killed = true;
-            // It ends ranks on all nodes, and their launcher ends with them.
+            // The service ends the ranks on all nodes; their launcher ends with them.
             let gang = self.service.gang;
             self.service.tell(&Request::Cancel { gang });
         }
-        // What is being ended is not submitted again.
+        // A gang that is being ended is not submitted again.
         if !self.killed && self.service.return_to() {
             self.told = None;
         }
         let now = Instant::now();
-        // What is being ended is told of as a deadlock no more.
+        // The deadlock of a job that is being ended is not reported again.
         if !self.killed {
             self.look(now);
         }
@@ -249,13 +251,13 @@ impl Submitted<'_> {
         }
     }
 
-    /// Looks at the ranks if it is time, and tells the service what has changed.
+    /// Looks at the ranks if it is time, and reports changes to the service.
     fn look(&mut self, now: Instant) {
         let Some(look) = self.ranks.as_mut().and_then(|ranks| ranks.look(now)) else {
             return;
         };
         let Some(known) = known(&look) else { return };
-        // That ranks do nothing is said at each look: the service knows whether they had a turn
+        // Idleness is reported at every look: the service knows whether the ranks have had a turn
         // since.
         if self.told != Some(known) || known.1 == Observation::Idle {
             self.told = Some(known);
@@ -268,7 +270,7 @@ impl Submitted<'_> {
         }
         if self.kill && look.deadlock().is_some() {
             self.killed = true;
-            // Frozen ranks end only when they are thawed: the service does both.
+            // Frozen ranks end only once they are thawed: the service does both.
             let gang = self.service.gang;
             self.service.tell(&Request::Cancel { gang });
             if let Some(ranks) = &mut self.ranks {
@@ -278,20 +280,20 @@ impl Submitted<'_> {
     }
 }
 
-/// The service, and what it knows of the gang. When it has gone the command runs on, and is
-/// submitted again when it is back: its ranks bear the same mark.
+/// The service, and what it knows about the gang. If it goes away, the command runs on and is
+/// submitted again once it is back: its ranks carry the same mark.
 struct Service<'a> {
     args: &'a SubmitArgs,
     request: Request,
     gang: u32,
     control: Option<Control>,
-    /// When it is looked for again.
+    /// When to try to reach it again.
     again: Instant,
-    /// Whether it was said that it does not take the gang back.
+    /// Whether its refusal to take the gang back was reported.
     refused: bool,
-    /// Whether it has said that ranks with network contexts wait for each other forever.
+    /// Whether it has reported a deadlock among ranks with network contexts.
     deadlocked: bool,
-    /// Whether it has said that the gang's processes are told to end.
+    /// Whether it has reported that the gang's processes are being ended.
     ending: bool,
 }
 
@@ -303,7 +305,7 @@ impl Service<'_> {
         }
     }
 
-    /// Takes what it has said of the gang.
+    /// Handles its messages about the gang.
     fn listen(&mut self) {
         while let Some(control) = &mut self.control {
             match control.said() {
@@ -331,8 +333,8 @@ impl Service<'_> {
         self.ending = ending;
         let what = match stage {
             _ if new => "its processes are being terminated",
-            Stage::Waiting => "waits for its ranks",
-            Stage::Starting => "its ranks are coming; they run freely until all are there",
+            Stage::Waiting => "waiting for its ranks",
+            Stage::Starting => "its ranks are starting; they run freely until all have started",
             Stage::Running => "takes turns from now on",
             Stage::Ended => "its ranks have ended",
         };
@@ -347,18 +349,18 @@ impl Service<'_> {
         continue_stopped();
         say(match self.args.context {
             None => {
-                "idlewave: the gang service has gone; the command runs on, unswitched until it is back\n"
+                "idlewave: the gang service is gone; the command runs on, unswitched until it is back\n"
             }
             Some(_) => {
-                "idlewave: the gang service has gone, and with it the network contexts of the ranks, which fail\n"
+                "idlewave: the gang service is gone, and with it the ranks' network contexts; the ranks fail\n"
             }
         });
     }
 
-    /// Looks for a service that has gone, now and then; true if it has just taken the gang, of
-    /// which it knows nothing else.
+    /// Tries from time to time to reach a service that has gone; true if it has just accepted the
+    /// gang, about which it knows nothing else.
     fn return_to(&mut self) -> bool {
-        // Contexts end with the service that has made them.
+        // Contexts end with the service that created them.
         let waits = self.control.is_some() || Instant::now() < self.again;
         if waits || self.args.context.is_some() {
             return false;
@@ -378,7 +380,7 @@ impl Service<'_> {
                 ));
                 return true;
             }
-            // It may take the gang later, as after a drain.
+            // It may accept the gang later, as after a drain.
             Ok(Reply::Failed(why)) if !self.refused => {
                 self.refused = true;
                 say(&format!(
@@ -391,17 +393,17 @@ impl Service<'_> {
     }
 }
 
-/// What a look tells the service; `None`: nothing, as no process has called MPI.
+/// What a look reports to the service; `None` for nothing, since no process has called MPI.
 fn known(look: &Look) -> Option<Known> {
     let alive = look.ranks.iter().filter(|rank| !rank.ended()).count();
     Some(match &look.job {
         Job::NoProcess => return None,
         Job::Initialising => (Some(false), Observation::Progressing),
-        // Those that are not seen may be on their way out of MPI_Init.
+        // Unseen ranks may be about to leave MPI_Init.
         Job::Incomplete { .. } | Job::Unclear => (None, Observation::Progressing),
         Job::Progressing => (Some(true), Observation::Progressing),
         Job::Idle => (Some(true), Observation::Idle),
-        // Its messages may be on their way: it keeps its turns.
+        // Its messages may be in flight: it keeps its turns.
         Job::Suspected(_, Doubt::Slow) => (Some(true), Observation::Progressing),
         Job::Deadlocked(deadlock) | Job::Suspected(deadlock, Doubt::Polling) => {
             let dead = Observation::Deadlocked {
@@ -411,20 +413,20 @@ fn known(look: &Look) -> Option<Known> {
             };
             (Some(true), dead)
         }
-        // Another program of the same job may begin.
+        // Another program of the same job may start.
         Job::Terminated => (None, Observation::Terminated),
     })
 }
 
-/// Of a service that was killed as a whole, with its watchdogs, nobody is left who would continue
-/// what it had stopped by signals. Its agent may end a moment later than the controller: this is
-/// done again as long as the service is away.
+/// Continues processes that a killed service stopped with signals. If the service was killed
+/// together with its watchdogs, nothing else would continue them. Its agent may end a moment later
+/// than the controller, so this is repeated as long as the service is away.
 fn continue_stopped() {
-    // What cannot be continued by this user is for the next start.
+    // Whatever this user cannot continue is left to the next start.
     let _ = idlewave_freeze::recover(&idlewave_freeze::Freezer::Signals);
 }
 
-/// A mark that nobody else has.
+/// A unique mark.
 fn token() -> String {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     format!("{}.{}", std::process::id(), since.as_nanos())

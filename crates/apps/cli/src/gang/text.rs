@@ -1,4 +1,4 @@
-//! What the service says, for people (80 columns).
+//! The service's status as text (80 columns).
 
 use idlewave_gang_agent::Copying;
 use idlewave_gang_agent::control::{GangStatus, Quantiles, RowStatus, Stage, Status, SwitchStatus};
@@ -9,15 +9,15 @@ use idlewave_units::{Bytes, Nanos};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Slots of a row that are drawn; more are counted.
+/// Columns available for a row's slots; further slots are only counted.
 const DRAWN: usize = 56;
-/// Widest bar of the histogram.
+/// The widest bar of the histogram.
 const BAR: u64 = 40;
 
 /// The list of gangs.
 pub fn gangs(status: &Status) -> String {
     if status.gangs.is_empty() {
-        return "no gangs; to bring one: idlewave gang submit -- mpirun -n 2 ./app\n".to_owned();
+        return "no gangs; to start one: idlewave gang submit -- mpirun -n 2 ./app\n".to_owned();
     }
     let mut text = format!(
         "{:>5}  {:<10} {:>7} {:>5} {:>4} {:>9} {:>9}  {}\n",
@@ -68,7 +68,7 @@ fn ranks(gang: &GangStatus) -> String {
     }
 }
 
-/// Everything.
+/// The complete status.
 pub fn status(status: &Status) -> String {
     let mut text = String::new();
     let doing = match (status.draining, status.running) {
@@ -85,7 +85,7 @@ pub fn status(status: &Status) -> String {
             let part = percent(cost.as_f64() / status.slice.as_f64().max(1.0));
             writeln!(
                 text,
-                "  slice {}; switches take {cost} (p90), {part} of it; {overhead} are wanted",
+                "  slice {}; switches take {cost} (p90), {part} of it; the limit is {overhead}",
                 status.slice
             )
         }
@@ -101,14 +101,14 @@ pub fn status(status: &Status) -> String {
         let sizes: Vec<String> = sizes.iter().map(Bytes::to_string).collect();
         let how = match status.contexts {
             Copying::All => "copied out and in",
-            Copying::Valid => "copied as far as they mean something",
-            Copying::Pointer => "changed by a pointer",
+            Copying::Valid => "only the parts in use are copied",
+            Copying::Pointer => "switched by a pointer",
         };
         let _ = writeln!(text, "  network contexts of {}, {how}", sizes.join(", "));
     }
     text.push_str("\nNODES\n");
     if status.nodes.is_empty() {
-        text.push_str("  none has come yet\n");
+        text.push_str("  no agent has connected yet\n");
     }
     for node in &status.nodes {
         let part = if node.coordinated {
@@ -141,9 +141,7 @@ fn matrix(text: &mut String, status: &Status) {
     if status.rows.is_empty() {
         return;
     }
-    text.push_str(
-        "\nMATRIX (a column per CPU, * has the CPUs now, (n) runs in that row as well)\n",
-    );
+    text.push_str("\nMATRIX (a column per CPU, * has the CPUs now, (n) also runs in that row)\n");
     for row in &status.rows {
         let mark = if status.running == Some(row.row) {
             '*'
@@ -154,7 +152,7 @@ fn matrix(text: &mut String, status: &Status) {
     }
 }
 
-/// A gang's number in 1 or more columns per slot; alternates in brackets.
+/// One row of the matrix: gang numbers by slot, all of the same width, alternates in brackets.
 fn cells(row: &RowStatus) -> String {
     let widest = row
         .cells
@@ -193,7 +191,7 @@ fn cells(row: &RowStatus) -> String {
 fn switches(text: &mut String, switches: &SwitchStatus) {
     let _ = writeln!(
         text,
-        "\nSWITCHES: {} carried out, {} aborted, {} not heard of",
+        "\nSWITCHES: {} carried out, {} aborted, {} missing",
         switches.switched,
         switches.aborted.iter().map(|(_, n)| n).sum::<u64>(),
         counted(switches.missing, "node")
@@ -207,7 +205,7 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
         );
     }
     let (Some(cost), Some(skew)) = (&switches.cost, &switches.skew) else {
-        text.push_str("  what they cost was not measured yet\n");
+        text.push_str("  their cost was not measured yet\n");
         return;
     };
     let _ = writeln!(
@@ -224,7 +222,7 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
     };
     line("whole switch", cost);
     for (name, quantiles) in &switches.phases {
-        // Of those that had to do with the network.
+        // Only switches that involved the network.
         let of = match quantiles.n == cost.n {
             true => String::new(),
             false => format!(" (of {})", quantiles.n),
@@ -235,7 +233,7 @@ fn switches(text: &mut String, switches: &SwitchStatus) {
     histogram(text, &switches.histogram);
 }
 
-/// Octaves of the time of a switch.
+/// A histogram of switch times by octaves.
 fn histogram(text: &mut String, bins: &[(Nanos, u64)]) {
     let mut octaves: Vec<(u64, u64)> = Vec::new();
     for (upper, n) in bins {

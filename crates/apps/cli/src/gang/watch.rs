@@ -1,4 +1,4 @@
-//! `idlewave gang watch`: runs a program, and looks at what its ranks wait for.
+//! `idlewave gang watch`: runs a program and watches what its ranks wait for.
 
 use super::ranks::Ranks;
 use super::words::Words;
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The longest time until a signal is passed on, or it is seen that the job's time is over.
+/// The longest delay before a signal is passed on or the job's time limit takes effect.
 const STEP: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Args)]
@@ -52,7 +52,8 @@ pub struct WatchArgs {
     program: Vec<OsString>,
 }
 
-/// Runs the command. Standard output is the program's own, so all our words go to standard error.
+/// Runs the command. Standard output belongs to the program, so all our messages go to standard
+/// error.
 pub fn run_watch(args: &WatchArgs) -> ExitCode {
     match watched(args) {
         Ok(code) => code,
@@ -70,7 +71,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(Exit::Other, format!("watch for signals: {error}")))?;
     let mut ranks = Ranks::prepare(Words::new(args.json), interval)?;
     let launch = find_launch(&args.program, args.at, &Machine)
-        // It says itself what to do.
+        // The error itself says what to do.
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let (words, environment) = match launch {
         Some(launch) => {
@@ -84,7 +85,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut ended = None;
     let status = wait_for(child, &mut signals, |end| {
-        // A signal ends it early; that is a look early, at most.
+        // A signal ends the wait early, which at most causes an early look.
         let left = match ended {
             None => ranks.due().saturating_duration_since(Instant::now()),
             Some(_) => STEP,
@@ -93,7 +94,7 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         sockets.extend(ranks.sockets());
         let _ = wait(&sockets, Some(clock::now() + Nanos::from(left.min(STEP))));
         let now = Instant::now();
-        // What is being ended is told of as a deadlock no more.
+        // The deadlock of a job that is being ended is not reported again.
         if ended.is_none() {
             let dead = ranks
                 .look(now)
@@ -113,10 +114,10 @@ fn watched(args: &WatchArgs) -> Result<ExitCode, Failure> {
         }
     });
     if signals.asked_to_end().0 > 1 {
-        // The launcher was killed with all that descends from it; ranks may descend from nobody.
+        // The launcher and its descendants were killed; ranks may not be among them.
         ranks.kill_all();
     }
-    // What ends well in spite of being told to has not hung.
+    // A job that exits with code 0 although it was told to end did not hang.
     if ranks.ended(status.success()) && ended == Some(Exit::Deadlock) {
         ended = None;
     }

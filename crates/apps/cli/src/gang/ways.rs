@@ -1,4 +1,4 @@
-//! What a service is told to do in one way or another.
+//! Options of the services with a fixed set of values.
 
 use clap::ValueEnum;
 use idlewave_freeze::Kind;
@@ -44,7 +44,7 @@ impl Freezer {
             Freezer::Signals => Kind::Signals,
         }
     }
-    /// As it is asked for.
+    /// The value on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Freezer::V2 => "v2",

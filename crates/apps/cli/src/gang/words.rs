@@ -1,5 +1,5 @@
-//! What `idlewave gang watch` says: each deadlock and suspicion once, what proved wrong, and one
-//! line at the end.
+//! The messages of `idlewave gang watch`: each deadlock and suspicion once, corrections of wrong
+//! ones, and a final line.
 
 use idlewave_hangs::{Doubt, Job, Look, RankLook};
 use idlewave_interpose::StatePhase;
@@ -9,26 +9,26 @@ use idlewave_units::Nanos;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What was seen, and what of it was said.
+/// What was seen, and what was reported.
 #[derive(Debug, Default)]
 pub struct Words {
     json: bool,
     seen: Counts,
-    /// The verdict that was told last and has not proved wrong.
+    /// The last verdict reported that has not proved wrong.
     told: Option<Verdict>,
-    /// How long ranks must have stood still before a suspicion is told: twice as long as in the
-    /// longest one that proved wrong, or a program that polls for files would be told of again and
-    /// again.
+    /// How long ranks must have stood still before a suspicion is reported: twice as long as in the
+    /// longest one that proved wrong. Otherwise a program that polls for files would be reported
+    /// over and over.
     patience: Duration,
-    /// Ranks that are not followed, and why.
+    /// A rank that cannot be followed, and why.
     unknown: Option<String>,
-    /// Ranks seen and there are, where the last look that tells did not see all.
+    /// Ranks seen and ranks in total, if the last conclusive look did not see all.
     missing: Option<(u32, u32)>,
     /// The first look that failed.
     trouble: Option<String>,
 }
 
-/// Looks by what they showed.
+/// The number of looks by result.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Counts {
     looks: u64,
@@ -39,7 +39,7 @@ struct Counts {
     suspected: u64,
     unknown: u64,
     ended: u64,
-    /// Deadlocks told, and suspicions told, less those that were taken back.
+    /// Deadlocks and suspicions reported, without those withdrawn.
     deadlocks: u64,
     suspicions: u64,
     /// Deadlocks and suspicions that proved wrong.
@@ -48,7 +48,7 @@ struct Counts {
     wrong_deadlocks: u64,
 }
 
-/// What was said of ranks that stand still.
+/// What was reported about ranks that stand still.
 #[derive(Debug)]
 struct Verdict {
     ranks: Vec<Stand>,
@@ -82,7 +82,7 @@ enum Event<'a> {
         /// `deadlock` or `suspicion`.
         was: &'static str,
         ranks: &'a [u32],
-        /// Who went on; `None`: the program ended well.
+        /// The rank that went on; `None`: the program ended well.
         rank: Option<u32>,
     },
     Trouble {
@@ -108,8 +108,7 @@ impl Words {
         }
     }
 
-    /// Counts a look, tells of a deadlock or suspicion that is new, and takes one back that proves
-    /// wrong.
+    /// Counts a look, reports a new deadlock or suspicion, and withdraws one that proves wrong.
     pub fn look(&mut self, look: &Look) {
         let seen = &mut self.seen;
         seen.looks += 1;
@@ -159,7 +158,7 @@ impl Words {
         if !certain && still < self.patience {
             return;
         }
-        // It has grown, or has become certain: it is one all the same.
+        // It has grown or become certain, but is still the same one.
         match told.map(|told| told.certain) {
             Some(true) => self.seen.deadlocks -= 1,
             Some(false) => self.seen.suspicions -= 1,
@@ -194,7 +193,7 @@ impl Words {
         });
     }
 
-    /// The verdict that stands has proved wrong, since this rank went on.
+    /// Withdraws the current verdict, because this rank went on.
     fn take_back(&mut self, rank: Option<u32>) {
         let Some(told) = self.told.take() else {
             return;
@@ -233,14 +232,14 @@ impl Words {
         say(&format!("idlewave: withdrawn: {who}; {what}\n"));
     }
 
-    /// The job has ended, `well` if its exit code was 0. True if the verdict that stood has proved
-    /// wrong by that.
+    /// The job has ended, `well` if its exit code was 0. Returns whether that proves the current
+    /// verdict wrong.
     pub fn ended(&mut self, look: &Look, well: bool) -> bool {
         let Some(told) = &self.told else {
             return false;
         };
         let gone_on = told.gone_on(look);
-        // Ranks of other nodes are not seen any more.
+        // Ranks on other nodes are no longer seen.
         let wrong = gone_on.is_some() || (well && !told.ended_there(look));
         if wrong {
             self.take_back(gone_on);
@@ -248,7 +247,7 @@ impl Words {
         wrong
     }
 
-    /// A look failed: nothing is known of that moment.
+    /// A look failed: nothing is known about that moment.
     pub fn trouble(&mut self, error: &str) {
         self.seen.looks += 1;
         self.seen.unknown += 1;
@@ -261,14 +260,14 @@ impl Words {
         }
     }
 
-    /// The time of the job is over.
+    /// The job has reached its time limit.
     pub fn timed_out(&self, after: Duration) {
         match self.json {
             true => json(&Event::TimeOut {
                 seconds: after.as_secs_f64(),
             }),
             false => say(&format!(
-                "idlewave: the job is ended after {}\n",
+                "idlewave: ending the job after {}\n",
                 round(after)
             )),
         }
@@ -299,8 +298,8 @@ impl Words {
                     some => format!("{some} of {} looks saw all ranks", seen.looks),
                 };
                 format!(
-                    "{known}: {missing} of {size} ranks are on nodes that were not heard of\n  what that takes: the launcher passes IDLEWAVE_LOOKOUT on, \
-                     UDP reaches this node,\n  and the same idlewave is there as {}",
+                    "{known}: {missing} of {size} ranks are on nodes that sent nothing\n  to see them, pass IDLEWAVE_LOOKOUT on, \
+                     let UDP reach this node,\n  and install the same idlewave there as {}",
                     std::env::current_exe().unwrap_or_default().display()
                 )
             }
@@ -328,7 +327,7 @@ impl Words {
         say(&format!("idlewave: {text}\n"));
         if let Some(unknown) = &self.unknown {
             say(&format!(
-                "idlewave: {unknown}; what waits for it is not judged\n"
+                "idlewave: {unknown}; ranks that wait for it are not judged\n"
             ));
         }
     }
@@ -346,7 +345,7 @@ impl Counts {
         let deadlocks = many(self.deadlocks, "deadlock", "seen");
         let parts = [
             Some(deadlocks.unwrap_or_else(|| "no deadlock was seen".to_owned())),
-            many(self.suspicions, "suspicion", "told and stands"),
+            many(self.suspicions, "suspicion", "reported"),
             many(self.wrong_deadlocks, "deadlock", "withdrawn"),
             many(wrong, "suspicion", "withdrawn"),
         ];
@@ -369,8 +368,8 @@ impl Stand {
         same.find(|of| (of.rank, of.pid) == (self.rank, self.pid))
     }
 
-    /// Whether it left the call in which it stood, and not because the job is being aborted or a
-    /// partner has failed.
+    /// Whether the rank left the call in which it stood, other than because the job is being
+    /// aborted or a partner has failed.
     fn gone_on(&self, look: &Look) -> bool {
         self.find(look).is_some_and(|of| {
             let record = &of.record;
@@ -421,7 +420,7 @@ mod tests {
     use idlewave_interpose::StateRecord;
     use idlewave_units::Rank;
 
-    /// Two ranks with these epochs, of which the second may be gone.
+    /// Two ranks with these epochs; the second may be gone.
     fn look(job: Job, epochs: [u64; 2], gone: bool) -> Look {
         let rank = |(rank, epoch): (u32, u64)| RankLook {
             rank,
@@ -504,7 +503,7 @@ mod tests {
         words.look(&look(suspected(), [8, 6], false));
         words.look(&look(Job::Progressing, [10, 8], false));
         assert_eq!(counts(&words), [0, 0, 1]);
-        // As long as the one before, which was wrong.
+        // It has lasted as long as the previous one, which was wrong.
         words.look(&look(suspected(), [10, 8], false));
         assert_eq!(counts(&words), [0, 0, 1]);
         words.patience = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! `idlewave place`: a program, a network, and the placement to take.
+//! `idlewave place`: recommends a placement for a program on a network.
 
 use super::answer::{Answer, Given};
 use super::network::NetworkArgs;
@@ -66,13 +66,13 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         refuse_place(directory, "-o")?;
     }
     if args.html.is_some() && args.html == args.output {
-        let what = "write the page and the directory with the files to one place";
+        let what = "write the page and the directory of files to the same path";
         return Err(Failure::new(Exit::Usage, what).with_next("give --html and -o different names"));
     }
     args.subject.refuse_none()?;
     let scotch = args.scotch.program()?;
     let bars = Bars::new(!args.json);
-    // A million nodes take a minute.
+    // A million nodes take a minute to read.
     bars.part("reading the network");
     let prepared = args.network.prepare()?;
     bars.part("reading the program");
@@ -94,7 +94,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         subject.notes.push(none.to_owned());
     }
     if subject.program.is_played_with_slack() {
-        let slack = "transfers with less than 1 % left end early with others: times may be up to 1 % too short";
+        let slack = "transfers with less than 1 % left end early, together with others: times may be up to 1 % too short";
         subject.notes.push(slack.to_owned());
     }
     let job = Job {
@@ -106,7 +106,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
         seed: args.seed,
         ..Job::default()
     };
-    // A mapping that cannot be is refused before the search.
+    // An impossible mapping is refused before the search.
     let on = idlewave_place::Subject {
         network: &prepared.network,
         program: &subject.program,
@@ -128,7 +128,7 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     bars.part("looking for placements");
     let found = candidates_with(&prepared.network, &subject.program, &job, &outside);
     let found = found?;
-    bars.part("playing the program on them");
+    bars.part("simulating the program on them");
     let advice = advise(&on, &job, found)?;
     bars.finish();
     let remark = args.network.about_names();
@@ -169,8 +169,8 @@ pub fn run_advise(args: &AdviseArgs, ending: &Ending) -> Result<(), Failure> {
     print(&text::render(&sheet, &answer, output, html))
 }
 
-/// Times that rest on ranks being in step, as they are on no machine, longer or shorter by more
-/// than a twentieth without.
+/// Warnings about times that change by more than a twentieth if ranks are not exactly in step, as
+/// they never are on a real machine.
 fn apart(advice: &Advice, given: Option<&Given>) -> Vec<String> {
     const MUCH: f64 = 0.05;
     let said = |(name, row): (&str, &Advised)| {
@@ -178,7 +178,7 @@ fn apart(advice: &Advice, given: Option<&Given>) -> Vec<String> {
         let factor = apart / together;
         ((factor - 1.0).abs() > MUCH && factor.is_finite()).then(|| {
             format!(
-                "{name} takes {} as long where ranks begin up to 1 % of its time apart: messages of different steps then share links",
+                "{name} takes {} as long if ranks start up to 1 % of its time apart: messages of different steps then share links",
                 show::factor(factor)
             )
         })

@@ -1,11 +1,11 @@
-//! What `idlewave place` answers, and why it cannot.
+//! The answer of `idlewave place`, and its failures.
 
 use super::subject::Subject;
 use crate::exit::{Exit, Failure};
 use idlewave_network::{Network, NetworkError};
 use idlewave_place::{Advice, Advised, Job, MOST_OPERATIONS, PlaceError};
 
-/// Everything that is shown.
+/// Everything that the output shows.
 pub struct Answer<'a> {
     pub what: &'a str,
     pub network_in_words: &'a str,
@@ -26,19 +26,19 @@ pub struct Answer<'a> {
     pub given: Option<Given>,
 }
 
-/// A mapping that was played.
+/// A mapping that was simulated.
 pub struct Given {
-    /// What the option says.
+    /// The option's value.
     pub name: String,
     pub advised: Advised,
 }
 
-/// What the search or the play cannot do.
+/// Failures of the search or the simulation.
 impl From<PlaceError> for Failure {
     fn from(error: PlaceError) -> Self {
         if let PlaceError::UnknownCores { node } = &error {
-            let what = format!("place ranks on {node}: it is not known how many cores it has");
-            let next = "say so with --cores, or give a file that does, such as scontrol show node";
+            let what = format!("place ranks on {node}: its number of cores is not known");
+            let next = "give it with --cores, or a file that contains it, such as the output of scontrol show node";
             return Failure::new(Exit::Usage, what).with_next(next);
         }
         let next = match &error {
@@ -51,26 +51,26 @@ impl From<PlaceError> for Failure {
             PlaceError::Description { .. } => "give fewer --ranks",
             PlaceError::TooFewCores { .. } => "give fewer ranks, or more nodes",
             PlaceError::Parted { .. } => {
-                "give fewer ranks, or a topology with the switches that join the parts"
+                "give fewer ranks, or a topology with the switches that connect the parts"
             }
             PlaceError::TooFewNodes { .. } => "allow more with --per-node or --max-nodes",
             PlaceError::NoNodes { .. } => {
-                "give nodes that are free, or say with --only which to use whatever their state"
+                "give nodes that are free, or name with --only those to use whatever their state"
             }
             PlaceError::UnknownNodes { .. } => {
-                "give names of the network: `idlewave place topology FILE --json` lists them"
+                "give node names of this network: `idlewave place topology FILE --json` lists them"
             }
             PlaceError::Crowded { .. } => {
-                "give one rank for each core at most, or say with --cores how many there are"
+                "give at most one rank per core, or the number of cores with --cores"
             }
             PlaceError::NoCore { .. } | PlaceError::SharedCore { .. } => {
                 "correct the rank file; cores of a node count from 0, domain after domain"
             }
             PlaceError::Network(NetworkError::Stuck { .. }) => {
-                "correct the program: `idlewave simulate goal` says what waits for what"
+                "correct the program: `idlewave simulate goal` shows what waits for what"
             }
             PlaceError::Network(NetworkError::Topology(_)) => {
-                "join them, or mark the nodes of the other parts free = false: docs/topologies.md"
+                "connect them, or mark the nodes of the other parts free = false: docs/topologies.md"
             }
             _ => "see idlewave place --help",
         };

@@ -10,7 +10,7 @@ use idlewave_units::foreign::cut;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most bytes of a file of hosts.
+/// The largest file of hosts, in bytes.
 const MOST_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Default, Args)]
@@ -23,7 +23,7 @@ pub struct ChoiceArgs {
     pub only: Vec<String>,
 }
 
-/// What the options did, in words.
+/// What the options did, as text.
 #[derive(Debug, Default)]
 pub struct Chosen {
     pub notes: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Chosen {
 }
 
 impl ChoiceArgs {
-    /// Leaves the nodes available that the options allow. All of them stay in the network.
+    /// Makes only the nodes available that the options allow. All nodes stay in the network.
     pub fn apply(&self, topology: &mut Topology) -> Result<Chosen, Failure> {
         let mut chosen = Chosen::default();
         if !self.only.is_empty() {
@@ -44,7 +44,7 @@ impl ChoiceArgs {
                 .collect();
             if !busy.is_empty() {
                 chosen.warnings.push(format!(
-                    "--only takes {} that the files call not free, or no compute node: {}",
+                    "--only uses {} that the files list as not free or as no compute node: {}",
                     counted(busy.len() as u32, "node"),
                     cut(&fold_hostlist(busy.iter().copied()))
                 ));
@@ -58,7 +58,7 @@ impl ChoiceArgs {
             let out = places(topology, "--exclude", &self.exclude)?;
             topology.update_nodes(|index, node| node.free &= !out.contains(&index.get()));
             chosen.notes.push(format!(
-                "--exclude leaves out {}",
+                "--exclude removes {}",
                 counted(out.len() as u32, "node")
             ));
         }
@@ -70,7 +70,7 @@ impl ChoiceArgs {
     }
 }
 
-/// Places of the nodes that an option names.
+/// Indices of the nodes that an option names.
 fn places(topology: &Topology, option: &str, given: &[String]) -> Result<BTreeSet<usize>, Failure> {
     let mut places = BTreeSet::new();
     let mut unknown: Vec<String> = Vec::new();
@@ -89,7 +89,7 @@ fn places(topology: &Topology, option: &str, given: &[String]) -> Result<BTreeSe
     }
     let there = topology.nodes().iter().take(1_000);
     let next = format!(
-        "give names of the network, such as {}",
+        "give node names of this network, such as {}",
         cut(&fold_hostlist(there.map(|n| n.name.as_str())))
     );
     let unknown = cut(&fold_hostlist(unknown.iter().map(String::as_str)));
@@ -97,7 +97,7 @@ fn places(topology: &Topology, option: &str, given: &[String]) -> Result<BTreeSe
     Err(Failure::new(Exit::Usage, what).with_next(next))
 }
 
-/// Names of a list, or of the file that it names as Slurm's `--nodelist` does: by a `/`.
+/// The names in a list, or in a file; as in Slurm's `--nodelist`, a `/` tells them apart.
 fn names(option: &str, value: &str) -> Result<Vec<String>, Failure> {
     let next = "give names such as n[001-016],login1, or a file by its path: ./hosts";
     let wrong = |why: String| {

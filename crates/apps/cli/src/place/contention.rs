@@ -1,5 +1,5 @@
-//! `idlewave place contention`: a table of measured times, fitted, and each of its rows predicted
-//! from the others.
+//! `idlewave place contention`: fits a table of measured times and predicts each row from the
+//! others.
 
 use super::format::wrap;
 use crate::exit::{Exit, Failure};
@@ -19,9 +19,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Most bytes of a table.
+/// The largest table, in bytes.
 const MOST_BYTES: usize = 16 << 20;
-/// All-to-alls of the integer sort: ten that are timed and the one before them.
+/// All-to-alls of the integer sort: the ten timed ones and the one before them.
 const SORTS: f64 = 11.0;
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub struct ContentionArgs {
     json: bool,
 }
 
-/// Nodes and ranks on each.
+/// The number of nodes and of ranks per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout(u32, u32);
 
@@ -84,7 +84,7 @@ pub fn run_contention(args: &ContentionArgs) -> Result<(), Failure> {
     for table in &tables {
         let exchange = exchange(args, table)?;
         let calibrate: Vec<(u32, u32)> = args.calibrate.iter().map(|l| (l.0, l.1)).collect();
-        // Each table takes those of the rows that it has.
+        // Each table uses those of the given rows that it has.
         let own: Vec<(u32, u32)> = match tables.len() {
             1 => calibrate,
             _ => calibrate
@@ -99,7 +99,7 @@ pub fn run_contention(args: &ContentionArgs) -> Result<(), Failure> {
                 false => format!(" ({})", table.name),
             };
             let what = format!("predict {}{of}: {error}", name(&args.table));
-            let next = "give more rows, and --calibrate with rows of the table";
+            let next = "give more rows, and only rows of the table with --calibrate";
             Failure::new(Exit::Bundle, what).with_next(next)
         })?);
     }
@@ -109,7 +109,7 @@ pub fn run_contention(args: &ContentionArgs) -> Result<(), Failure> {
     print(&studies.iter().map(text_of).collect::<Vec<_>>().join("\n"))
 }
 
-/// What the program of a table exchanges.
+/// The data that the program of a table exchanges.
 fn exchange(args: &ContentionArgs, table: &ContentionTable) -> Result<Exchange, Failure> {
     if let Some(volume) = args.volume {
         return Ok(Exchange {
@@ -132,12 +132,14 @@ fn exchange(args: &ContentionArgs, table: &ContentionTable) -> Result<Exchange, 
     let power = power.ok_or_else(|| {
         let what = match class {
             Some(class) => {
-                format!("take {class:?} for a class of IS: those are S, W, A, B, C and D")
+                format!("use the class {class:?}: the classes of IS are S, W, A, B, C and D")
             }
-            None => "know what the program exchanges: the table has no column class".to_owned(),
+            None => {
+                "determine what the program exchanges: the table has no column class".to_owned()
+            }
         };
         let next =
-            "say with --volume what all ranks together exchange in the whole run, as in 64GiB";
+            "give with --volume what all ranks together exchange in the whole run, as in 64GiB";
         Failure::new(Exit::Usage, what).with_next(next)
     })?;
     Ok(Exchange {
@@ -168,7 +170,7 @@ fn text_of(study: &ContentionStudy) -> String {
     out
 }
 
-/// What was fitted, one line each.
+/// The fitted parameters, one per line.
 fn fitted(study: &ContentionStudy) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(adapter) = study.adapter {
@@ -186,7 +188,7 @@ fn fitted(study: &ContentionStudy) -> Vec<String> {
     }
     if let Some(work) = study.work {
         lines.push(format!(
-            "{} of computation on all ranks together; each further rank of a node adds {} to it",
+            "{} of computation on all ranks together; each further rank on a node adds {}",
             show::seconds(work),
             show::percent(study.crowding)
         ));
@@ -194,7 +196,7 @@ fn fitted(study: &ContentionStudy) -> Vec<String> {
     for above in &study.above {
         let link = match (above.link, study.adapter) {
             (Some(link), Some(adapter)) => format!(
-                "; one link of {} between two halves of the nodes ({} of an adapter) would take as long. The table does not tell where it \
+                "; one link of {} between two halves of the nodes ({} of an adapter) would take as long. The table does not show where it \
                  is, nor whether it is a link or lost messages",
                 BytesPerSecond::scaled_text(link),
                 show::percent(link / adapter)
@@ -202,7 +204,7 @@ fn fitted(study: &ContentionStudy) -> Vec<String> {
             _ => String::new(),
         };
         lines.push(format!(
-            "{}: {} were measured, of which adapters explain {}: something above them is slow{link}",
+            "{}: {} measured, of which adapters explain {}: something above them is slow{link}",
             counted(above.nodes, "node"),
             span(above.measured),
             span(above.explained)
@@ -259,7 +261,7 @@ fn table(out: &mut String, study: &ContentionStudy) {
         (
             '^',
             Family::Above,
-            "something above the adapters: predicted from other rows of as many nodes",
+            "something above the adapters: predicted from other rows with as many nodes",
         ),
     ];
     for (mark, family, words) in marks {
@@ -292,7 +294,7 @@ fn percent(error: Option<f64>) -> String {
     error.map_or("-".to_owned(), show::change)
 }
 
-/// Mean errors of the predicted rows, by what they share, and how many lie in their intervals.
+/// Mean errors of the predicted rows, by the shared resource, and how many lie in their intervals.
 fn errors(study: &ContentionStudy) -> Vec<String> {
     let mut lines = Vec::new();
     for (family, words) in [
@@ -309,7 +311,7 @@ fn errors(study: &ContentionStudy) -> Vec<String> {
         match (count, parts.is_empty()) {
             (0, _) => {}
             (_, true) => lines.push(format!(
-                "{} {words}: not predicted, no other row tells",
+                "{} {words}: not predicted, no other row applies",
                 counted(count as u32, "row")
             )),
             (_, false) => lines.push(format!(
@@ -328,7 +330,7 @@ fn errors(study: &ContentionStudy) -> Vec<String> {
     if !within.is_empty() {
         let inside = within.iter().filter(|inside| **inside).count();
         lines.push(format!(
-            "{inside} of {} totals lie in their intervals, which come from how far off the other rows are",
+            "{inside} of {} totals lie in their intervals, which follow from the errors of the other rows",
             within.len()
         ));
     }
@@ -378,7 +380,7 @@ fn as_json(studies: &[ContentionStudy]) -> Value {
 mod tests {
     use super::*;
 
-    /// 16-node rows far above what the adapters explain, one row of one node.
+    /// Has 16-node rows far above what the adapters explain, and one row on a single node.
     const TABLE: &str = include_str!("../../../../../docs/examples/contention.csv");
 
     #[test]

@@ -1,5 +1,5 @@
-//! `idlewave place --evaluate MAPPING`: what a mapping that somebody has takes, beside the default
-//! and what is advised.
+//! `idlewave place --evaluate MAPPING`: predicts the time of a given mapping and compares it with
+//! the default and the recommended placement.
 
 use super::answer::{Answer, Given};
 use super::files::names;
@@ -17,12 +17,12 @@ use idlewave_units::show::{self, factor};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Most bytes of a mapping: a million ranks with long names.
+/// The largest mapping, in bytes: a million ranks with long names.
 const MOST_BYTES: usize = 256 << 20;
 
 const FORMS: &str = "give a rank file or host file of Open MPI, MPICH or Slurm, or nodes with their ranks: \"n1:0-3 n2:4-7\"";
 
-/// Reads the mapping of so many ranks: a file, or nodes with their ranks where there is no such
+/// Reads the mapping of this many ranks: a file, or nodes with their ranks if there is no such
 /// file.
 pub fn read(mapping: &str, ranks: u32) -> Result<Vec<GivenRank>, Failure> {
     let path = Path::new(mapping);
@@ -33,7 +33,7 @@ pub fn read(mapping: &str, ranks: u32) -> Result<Vec<GivenRank>, Failure> {
     };
     read.map_err(|error| {
         let next = match &error {
-            GivenError::Ranks { .. } => "give a mapping of as many ranks as the program has",
+            GivenError::Ranks { .. } => "give a mapping with as many ranks as the program has",
             GivenError::Elsewhere => "give that file: --evaluate slurm_hostfile",
             _ => FORMS,
         };
@@ -45,7 +45,7 @@ pub fn read(mapping: &str, ranks: u32) -> Result<Vec<GivenRank>, Failure> {
     })
 }
 
-/// Plays the mapping; notes and warnings of it come back too.
+/// Simulates the mapping; also returns warnings about it.
 pub fn judge(mapping: &str, on: &Subject<'_>, job: &Job) -> Result<(Given, Vec<String>), Failure> {
     let given = read(mapping, on.program.ranks())?;
     let candidate = given_candidate(on.network, on.program, job, &given)?;
@@ -59,7 +59,7 @@ pub fn judge(mapping: &str, on: &Subject<'_>, job: &Job) -> Result<(Given, Vec<S
     let mut warnings = Vec::new();
     if !busy.is_empty() {
         warnings.push(format!(
-            "--evaluate has ranks on nodes that a job cannot have now: {}",
+            "--evaluate puts ranks on nodes that are not available now: {}",
             host_list(&busy)
         ));
     }
@@ -79,13 +79,13 @@ pub fn judge(mapping: &str, on: &Subject<'_>, job: &Job) -> Result<(Given, Vec<S
     Ok((Given { name, advised }, warnings))
 }
 
-/// This time against another one, in words.
+/// Compares this time with another one, in words.
 fn against(given: &Estimate, other: &Estimate, what: &str) -> String {
     let ratio = given.ratio(other);
     let seconds = other.seconds.value;
     match (given.differs_from(other), ratio.value >= 1.0) {
         (false, _) => format!(
-            "no significant difference to {what}, {}",
+            "no significant difference from {what}, {}",
             time_with_range(&other.seconds)
         ),
         (true, true) => format!(
@@ -105,7 +105,7 @@ fn against(given: &Estimate, other: &Estimate, what: &str) -> String {
     }
 }
 
-/// What the table has of it.
+/// Writes its part of the table.
 pub fn text(out: &mut String, given: &Given, answer: &Answer<'_>) {
     let (own, advice) = (&given.advised, answer.advice);
     let nodes = names(answer.network, &own.candidate);
@@ -126,7 +126,7 @@ pub fn text(out: &mut String, given: &Given, answer: &Answer<'_>) {
     out.push('\n');
 }
 
-/// What is said of it, one line each.
+/// The results, one per line.
 pub fn lines(given: &Given, network: &Network, advice: &idlewave_place::Advice) -> Vec<String> {
     let own = &given.advised.estimate;
     let (best, default) = (&advice.rows[advice.best], &advice.rows[advice.default]);
@@ -145,7 +145,7 @@ pub fn lines(given: &Given, network: &Network, advice: &idlewave_place::Advice) 
     lines
 }
 
-/// As part of the JSON.
+/// Its part of the JSON.
 pub fn as_json(given: &Given, answer: &Answer<'_>) -> Value {
     let own = &given.advised;
     let (best, default) = (

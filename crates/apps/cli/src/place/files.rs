@@ -1,4 +1,4 @@
-//! A placement as files for launchers and batch systems.
+//! Writes a placement as files for launchers and batch systems.
 
 use crate::exit::{Exit, Failure};
 use idlewave_network::Network;
@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// One name per rank and nothing else: its form has no comments.
+/// One name per rank and nothing else: the format has no comments.
 const HOST_FILE: &str = "slurm_hostfile";
 
-/// All files of a placement by their names. `remark` is a line that stands first in those whose
-/// form has comments.
+/// All files of a placement by name. `remark` becomes the first line of those whose format has
+/// comments.
 pub fn of(
     network: &Network,
     candidate: &Candidate,
@@ -27,7 +27,7 @@ pub fn of(
     let command = vec!["./app".to_owned()];
     let leaves = leaves(network, candidate);
     let slurm = SlurmOptions {
-        // With one switch there is nothing to ask for.
+        // With one switch there is nothing to request.
         switches: (network.topology().switches().len() > 1 && leaves > 0).then_some(leaves),
         exclusive: true,
         host_file: HOST_FILE.to_owned(),
@@ -59,7 +59,7 @@ pub fn of(
         .to_vec())
 }
 
-/// With a comment in front, of scripts behind the line that names their shell.
+/// Prepends a comment; in scripts it follows the line that names the shell.
 fn remarked(content: &str, remark: &str) -> String {
     let first = content.split_inclusive('\n').next().unwrap_or_default();
     match content.strip_prefix("#!").and(content.strip_prefix(first)) {
@@ -68,7 +68,8 @@ fn remarked(content: &str, remark: &str) -> String {
     }
 }
 
-/// Cores by their numbers: the memory domains of a node have theirs one after the other.
+/// Assigns core numbers: the cores of a node's memory domains are numbered one domain after the
+/// other.
 fn assignment(network: &Network, candidate: &Candidate) -> Result<Assignment, Failure> {
     let mut nodes: Vec<AssignedNode> = Vec::new();
     let mut index: HashMap<NodeIndex, usize> = HashMap::new();
@@ -95,7 +96,7 @@ fn assignment(network: &Network, candidate: &Candidate) -> Result<Assignment, Fa
     }
     Assignment::new(nodes, slots).map_err(|error| {
         Failure::new(Exit::Other, error.to_string())
-            .with_next("give names of nodes that a batch system takes")
+            .with_next("give node names that a batch system accepts")
     })
 }
 
@@ -105,7 +106,7 @@ fn first_core(network: &Network, node: NodeIndex, domain: u32) -> u32 {
     with_cores.take(domain as usize).map(|d| d.cores).sum()
 }
 
-/// Leaf switches of the nodes in use.
+/// The number of leaf switches of the nodes in use.
 pub fn leaves(network: &Network, candidate: &Candidate) -> u32 {
     let topology = network.topology();
     let mut leaves: Vec<_> = candidate
@@ -137,11 +138,11 @@ pub fn write(directory: &Path, files: &[(String, String)]) -> Result<(), Failure
         for (name, content) in files {
             files::write_new(&temporary.join(name), content.as_bytes())?;
         }
-        // An empty directory in its place would be replaced: nothing is lost.
+        // An empty directory of this name would be replaced; nothing would be lost.
         fs::rename(&temporary, directory)
     });
     if written.is_err() {
-        // The failure matters more than what is left of the temporary directory.
+        // Report the original failure even if the temporary directory cannot be removed.
         let _ = fs::remove_dir_all(&temporary);
     }
     written.map_err(failed)

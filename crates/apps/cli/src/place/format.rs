@@ -1,4 +1,4 @@
-//! Times, lists of nodes and paragraphs on a terminal of 80 columns.
+//! Formats times, lists of nodes and paragraphs for a terminal of 80 columns.
 
 use idlewave_network::Predicted;
 use idlewave_place::batch::fold_hostlist;
@@ -7,7 +7,7 @@ use idlewave_units::show::seconds;
 /// Columns.
 pub const WIDTH: usize = 80;
 
-/// A paragraph in lines of 80 columns, the later ones two deeper than the first.
+/// Breaks a paragraph into lines of 80 columns; lines after the first are indented by two more.
 pub fn wrap(out: &mut String, indent: &str, text: &str) {
     let deeper = format!("{indent}  ");
     let options = width().initial_indent(indent).subsequent_indent(&deeper);
@@ -26,7 +26,7 @@ fn width() -> textwrap::Options<'static> {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
 }
 
-/// Names of nodes, folded; where they are many, their ends.
+/// Folded node names; if there are many, only the first and the last.
 pub fn host_list(names: &[String]) -> String {
     const MOST: usize = 120;
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -38,7 +38,7 @@ pub fn host_list(names: &[String]) -> String {
     }
 }
 
-/// The unit for a column of times like this one, and how many of them are a second.
+/// The unit for a column of such times, and how many of it are a second.
 pub fn unit(seconds: f64) -> (&'static str, f64) {
     match seconds {
         s if s >= 0.1 => ("s", 1.0),

@@ -1,4 +1,4 @@
-//! `idlewave place`: which nodes, how many ranks on each of them, and in which order.
+//! `idlewave place`: recommends nodes, the number of ranks on each, and their order.
 
 mod advise;
 mod answer;
@@ -56,9 +56,9 @@ enum Place {
     Topology(topology::TopologyArgs),
 }
 
-/// Runs the command. What measures ends in order when it is told to; everything else writes nothing
-/// but its output, so that a signal may end it at any moment; only while Scotch runs there is
-/// something to clean up.
+/// Runs the command. Measuring commands end cleanly on a signal. All others write only their
+/// output, so a signal may end them at any moment, except while Scotch runs, which leaves something
+/// to clean up.
 pub fn run_place(args: PlaceArgs) -> ExitCode {
     match args.what {
         Some(Place::Calibrate(args)) => until_stopped(|stop| calibrate::run_calibrate(args, stop)),

@@ -1,5 +1,5 @@
-//! The network on which a program is to be placed: nodes and switches, what they carry, what others
-//! send on them.
+//! The network on which to place a program: nodes and switches, their capacities, and the traffic
+//! of other jobs.
 
 use super::choice::ChoiceArgs;
 use super::topology::read_files;
@@ -15,9 +15,9 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// What an adapter carries where nobody says: 10 Gbit/s.
+/// Bandwidth of an adapter if nothing specifies it: 10 Gbit/s.
 const ADAPTER: f64 = 1.25e9;
-/// Most bytes of parameters and of loads: some hundred thousand of the latter.
+/// The largest file of parameters or loads, in bytes: some hundred thousand loads.
 const MOST_BYTES: usize = 16 << 20;
 
 /// The network.
@@ -53,17 +53,17 @@ pub struct NetworkArgs {
     pub load: Option<PathBuf>,
 }
 
-/// The network with what was assumed of it, and what makes answers for it doubtful.
+/// The network, with assumptions and warnings about it.
 pub struct Prepared {
     pub network: Network,
-    /// In words, one line.
+    /// A description in one line.
     pub what: String,
     pub notes: Vec<String>,
     pub warnings: Vec<String>,
 }
 
 impl Prepared {
-    /// Most cores of a free node; `None` where nobody says.
+    /// The most cores of any free node; `None` if not known.
     pub fn most_cores(&self) -> Option<u32> {
         let nodes = self.network.topology().nodes().iter();
         nodes
@@ -89,12 +89,11 @@ struct Load {
 }
 
 impl NetworkArgs {
-    /// A remark for files that have names of nodes which nobody gave; `None` where the names are of
-    /// files.
+    /// A remark for files with invented node names; `None` if the names come from files.
     pub fn about_names(&self) -> Option<String> {
         let nodes = self.nodes.filter(|_| self.topology.is_empty())?;
         Some(format!(
-            "{}: put the names of yours in their place",
+            "{}: replace them with your node names",
             invented_names(nodes)
         ))
     }
@@ -121,7 +120,7 @@ impl NetworkArgs {
                 let read = read_parameters(path)?;
                 if read.between_nodes_is_assumed() && topology.nodes().len() > 1 {
                     warnings.push(format!(
-                        "{} has nothing measured between nodes, it is assumed: run `idlewave place calibrate` on two nodes or more",
+                        "{} has no measurements between nodes; these parameters are assumed: run `idlewave place calibrate` on two nodes or more",
                         path.display()
                     ));
                 }
@@ -139,7 +138,7 @@ impl NetworkArgs {
                     BytesPerSecond::scaled_text(rate)
                 );
                 warnings.push(format!(
-                    "the network is {about}: `idlewave place calibrate` measures what they do"
+                    "the network is {about}: `idlewave place calibrate` measures it"
                 ));
                 NetworkParameters::assumed(about, rate)
             }
@@ -151,17 +150,17 @@ impl NetworkArgs {
         };
         let mut network = Network::new(topology, parameters, routing).map_err(|error| {
             Failure::new(Exit::Usage, format!("use the network: {error}"))
-                .with_next("correct the file of --network; docs/network.md has its form")
+                .with_next("correct the file of --network; docs/network.md describes the format")
         })?;
         let parts = network.topology().parts();
         if parts > 1 {
             notes.push(format!(
-                "nothing joins the {parts} parts of the network: nodes of one of them are taken"
+                "nothing connects the {parts} parts of the network: only nodes of one part are used"
             ));
         }
         if network.unknown_links() > 0 {
             warnings.push(format!(
-                "{} links between switches are taken as no limit: give what they carry with --uplink",
+                "{} links between switches are assumed to be no limit: give their bandwidth with --uplink",
                 network.unknown_links()
             ));
         }
@@ -197,7 +196,7 @@ impl NetworkArgs {
         let Some(nodes) = self.nodes else {
             let next = "give --topology FILE, or --nodes N and --cores Q for nodes on one switch";
             return Err(
-                Failure::new(Exit::Usage, "place on no network: none was given").with_next(next),
+                Failure::new(Exit::Usage, "place ranks: no network was given").with_next(next),
             );
         };
         let topology = Topology::star(nodes as usize).map_err(|error| {
@@ -208,7 +207,8 @@ impl NetworkArgs {
             .with_next("give fewer --nodes")
         })?;
         let named = invented_names(nodes);
-        let note = format!("{named}: give --topology for the names that your batch system knows");
+        let note =
+            format!("{named}: give --topology to use the names that your batch system knows");
         Ok(Files {
             topology,
             name: "one switch".to_owned(),
@@ -218,7 +218,7 @@ impl NetworkArgs {
     }
 }
 
-/// How nodes of which only the number is given are called.
+/// Names nodes of which only the number is given.
 fn invented_names(nodes: u32) -> String {
     match nodes {
         1 => "the node is called n1".to_owned(),
@@ -226,7 +226,8 @@ fn invented_names(nodes: u32) -> String {
     }
 }
 
-/// Takes away what others send, and says so; a warning where it is more than there is.
+/// Subtracts the traffic of other jobs from the capacities, and says so; with a warning if it
+/// exceeds them.
 fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<String>), Failure> {
     let wrong = |why: String| {
         Failure::new(Exit::Bundle, format!("read {}: {why}", path.display()))
@@ -241,7 +242,7 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<Strin
     let count = loads.load.len() as u32;
     for load in loads.load {
         let at = load.span().start;
-        // The line is looked for where it is said only: it takes as long as to read the file.
+        // Find the line only when it is needed: that takes as long as reading the file.
         let wrong = |why: String| {
             let line = line_of(&text, at);
             wrong(format!("[[load]] of line {line}: {why}"))
@@ -253,10 +254,7 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<Strin
         };
         let (from, to) = (node(&load.from)?, node(&load.to)?);
         if from == to {
-            let why = format!(
-                "it stays on {}: only what goes over links counts",
-                load.from
-            );
+            let why = format!("it stays on {}: only traffic over links counts", load.from);
             return Err(wrong(why));
         }
         let rate: BytesPerSecond = load.rate.parse().map_err(|e| wrong(format!("rate: {e}")))?;
@@ -274,25 +272,25 @@ fn add_loads(path: &Path, network: &mut Network) -> Result<(String, Option<Strin
         )
     });
     let note = format!(
-        "{} of other jobs from {}, subtracted from the capacity of links, of which at least a tenth stays",
+        "{} of other jobs from {}, subtracted from the capacity of links, at least a tenth of which remains",
         counted(count, "load"),
         path.display()
     );
     Ok((note, warning))
 }
 
-/// What files say of nodes and switches.
+/// Nodes and switches as read from files.
 pub struct Files {
     pub topology: Topology,
     /// Names of the files.
     pub name: String,
-    /// What was assumed or left out.
+    /// Assumptions and omissions.
     pub notes: Vec<String>,
-    /// What makes answers doubtful.
+    /// What makes the answer doubtful.
     pub warnings: Vec<String>,
 }
 
-/// Reads and joins files.
+/// Reads and merges files.
 pub fn read_topology(files: &[PathBuf]) -> Result<Files, Failure> {
     let read = read_files(files, None)?;
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
@@ -304,22 +302,22 @@ pub fn read_topology(files: &[PathBuf]) -> Result<Files, Failure> {
     })
 }
 
-/// Text in one of the forms of docs/network.md.
+/// Reads text in one of the formats of docs/network.md.
 fn read_form(path: &Path) -> Result<String, Failure> {
-    let next = "give a text file that you may read; docs/network.md has the forms";
+    let next = "give a text file that you may read; docs/network.md describes the formats";
     read_text(path, MOST_BYTES, next, None)
 }
 
-/// Parameters of a network from a file.
+/// Reads network parameters from a file.
 pub fn read_parameters(path: &Path) -> Result<NetworkParameters, Failure> {
     NetworkParameters::read(&read_form(path)?).map_err(|error| {
         Failure::new(Exit::Bundle, format!("read {}: {error}", path.display())).with_next(
-            "give a file that `idlewave place calibrate` wrote; docs/network.md has the form",
+            "give a file that `idlewave place calibrate` wrote; docs/network.md describes the format",
         )
     })
 }
 
-/// What the first node's link should carry.
+/// The nominal capacity of the first node's link.
 fn node_link(topology: &Topology) -> Option<f64> {
     let mut links = topology.links().iter();
     let out = links.find(|link| matches!(link.from, Vertex::Node(_)))?;

@@ -1,4 +1,4 @@
-//! What the model says of each layout of a study: `idlewave place study --network FILE`.
+//! Predicts each layout of a study: `idlewave place study --network FILE`.
 
 use super::network::{read_parameters, read_topology};
 use crate::exit::Failure;
@@ -11,17 +11,17 @@ use idlewave_workloads::Benchmark;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What predictions are made from.
+/// The inputs of predictions.
 pub struct Model {
     parameters: NetworkParameters,
     /// Nodes and switches; without them all nodes are on one switch.
     topology: Option<Topology>,
-    /// Whose rules choose algorithms of collectives.
+    /// The MPI library whose rules choose the algorithms of collectives.
     library: Library,
 }
 
 impl Model {
-    /// Reads its files, so that a wrong one is refused before anything is measured.
+    /// Reads its files, so that an invalid one is refused before the measurement.
     pub fn read(
         parameters: &Path,
         topology: &[PathBuf],
@@ -38,9 +38,9 @@ impl Model {
         })
     }
 
-    /// The prediction of each layout. Computation is that of the layout with the fewest ranks per
-    /// node, of as many ranks; what more ranks on a node do to it the parameters say. A text where
-    /// there can be none: what was measured is worth showing without it.
+    /// Predicts each layout. Its computation is that of the layout with as many ranks and the
+    /// fewest ranks per node; the parameters say how more ranks on a node slow it down. The error
+    /// is a text, since the measurements are worth showing even without predictions.
     pub fn predict(
         &self,
         workload: &Benchmark,
@@ -108,7 +108,8 @@ impl Model {
     }
 }
 
-/// The nodes of a topology that have the host names of a job's nodes, whole or up to the first dot.
+/// The nodes of a topology that have the host names of a job's nodes, in full or up to the first
+/// dot.
 fn nodes_of_job(topology: &Topology, hosts: &[String]) -> Result<Vec<NodeIndex>, String> {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     let mut by_short: BTreeMap<String, Vec<NodeIndex>> = BTreeMap::new();
@@ -127,7 +128,7 @@ fn nodes_of_job(topology: &Topology, hosts: &[String]) -> Result<Vec<NodeIndex>,
         let index = index.ok_or_else(|| no_node(host))?;
         match seen.insert(index) {
             true => Ok(index),
-            false => Err(format!("two nodes of the job are {host} of the topology")),
+            false => Err(format!("two nodes of the job match {host} of the topology")),
         }
     };
     hosts.iter().map(of_host).collect()
@@ -135,7 +136,7 @@ fn nodes_of_job(topology: &Topology, hosts: &[String]) -> Result<Vec<NodeIndex>,
 
 fn no_node(host: &str) -> String {
     format!(
-        "the topology has no node {host}; give one with the names that `hostname` prints on the nodes, or leave out --topology"
+        "the topology has no node {host}; give one with the names that `hostname` prints on the nodes, or omit --topology"
     )
 }
 
@@ -197,7 +198,7 @@ mod tests {
             (["n1", "n3"], no_node("n3")),
             (
                 ["n1", "n1.x"],
-                "two nodes of the job are n1.x of the topology".to_owned(),
+                "two nodes of the job match n1.x of the topology".to_owned(),
             ),
         ] {
             assert_eq!(found(&hosts), Err(said));

@@ -1,9 +1,8 @@
-//! Orders of ranks that `gmap` of Scotch makes: the only program that `idlewave place` starts, and
-//! only where it is asked to.
+//! Rank orders from `gmap` of Scotch, the only program that `idlewave place` starts, and only on
+//! request.
 //!
-//! F. Pellegrini, "Scotch and libScotch user's guide", section "gmap". All of its files are in a
-//! directory of their own, which goes away whatever happens; a process that takes too long is
-//! killed by its id.
+//! F. Pellegrini, "Scotch and libScotch user's guide", section "gmap". All its files are in a
+//! private directory that is always removed; a process that takes too long is killed by its PID.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -22,15 +21,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Its names, in this order: in Debian `gmap` is a program of another package, which aligns
-/// genomes.
+/// Its names, in order of preference: in Debian, `gmap` is a program of another package, which
+/// aligns genomes.
 const NAMES: [&str; 2] = ["scotch_gmap", "gmap"];
-/// How often is looked whether it has ended: it takes 5 ms for small programs.
+/// The time between two checks whether it has ended: it takes 5 ms for small programs.
 const POLL: Duration = Duration::from_millis(2);
 /// A line of a mapping has two numbers of at most ten digits.
 const LONGEST_LINE: u64 = 32;
 
-/// Options of `idlewave place` about Scotch.
+/// Options of `idlewave place` for Scotch.
 #[derive(Debug, Args)]
 pub struct ScotchArgs {
     /// Also try rank orders from the gmap program of Scotch [default program: scotch_gmap or gmap]
@@ -42,10 +41,10 @@ pub struct ScotchArgs {
 }
 
 impl ScotchArgs {
-    /// The program to ask, where one is to be asked.
+    /// The program to run, if requested.
     ///
     /// # Errors
-    /// There is none.
+    /// No such program was found.
     pub fn program(&self) -> Result<Option<PathBuf>, Failure> {
         match &self.scotch {
             None => Ok(None),
@@ -77,7 +76,7 @@ fn missing(what: &str) -> Failure {
     Failure::new(Exit::NotPossible, what).with_next(next)
 }
 
-/// What is asked of all runs.
+/// What all runs share.
 struct Asked<'a> {
     program: &'a Path,
     directory: &'a Path,
@@ -85,16 +84,16 @@ struct Asked<'a> {
     limit: Nanos,
     deadline: Option<Instant>,
     stop: &'a Stop,
-    /// The first failure, after which the others need not go on.
+    /// The first failure; it makes the other runs pointless.
     failed: OnceLock<Failure>,
 }
 
-/// An order of the ranks for each of these layouts, from as many runs of the program at once as
-/// there are CPUs.
+/// Computes an order of the ranks for each of these layouts, with as many runs of the program at
+/// once as there are CPUs.
 ///
 /// # Errors
-/// The program cannot be started, fails, takes too long or answers what is no order; no place for
-/// its files; a request to stop.
+/// The program cannot be started, fails, takes too long or returns something else than an order;
+/// its files cannot be written; a request to stop.
 pub fn orders(
     args: &ScotchArgs,
     program: &Path,
@@ -126,7 +125,7 @@ pub fn orders(
             let Some(sizes) = layouts.get(at) else { break };
             match asked.map(at, sizes) {
                 Ok(mapping) => mappings.push(mapping),
-                // Refused where another one came first, which is the cause.
+                // Ignored if another failure was first: that one is the cause.
                 Err(failure) => drop(asked.failed.set(failure)),
             }
         }
@@ -136,8 +135,8 @@ pub fn orders(
     let mut mappings = Vec::new();
     std::thread::scope(|scope| {
         let threads = (0..cpus.min(layouts.len())).map(|_| scope.spawn(some));
-        // All are started before the first is waited for. What one that panicked did is missing, as
-        // its panic says.
+        // Start all before joining the first. The results of a thread that panicked are missing;
+        // its panic message says so.
         for thread in threads.collect::<Vec<_>>() {
             mappings.extend(thread.join().unwrap_or_default());
         }
@@ -145,14 +144,14 @@ pub fn orders(
     if let Some(failure) = asked.failed.into_inner() {
         return Err(failure);
     }
-    // Dropping would not say that it failed.
+    // Dropping the directory would hide a failure to remove it.
     directory.close().map_err(no_place)?;
     Ok(mappings)
 }
 
 fn no_place(error: io::Error) -> Failure {
-    let what = format!("keep files for Scotch: {error}");
-    let next = "say where temporary files may be with TMPDIR";
+    let what = format!("write files for Scotch: {error}");
+    let next = "set TMPDIR to a directory for temporary files";
     Failure::new(Exit::Io, what).with_next(next)
 }
 
@@ -162,7 +161,7 @@ impl Asked<'_> {
             "ask {} for an order of ranks: {why}",
             self.program.display()
         );
-        let next = "check that it is gmap of Scotch 6 or newer, or leave out --scotch";
+        let next = "check that it is gmap of Scotch 6 or newer, or omit --scotch";
         Failure::new(Exit::NotPossible, what).with_next(next)
     }
 
@@ -174,12 +173,12 @@ impl Asked<'_> {
             .arg(self.directory.join("graph"))
             .args([&target, &mapping])
             .args([OsStr::new("/dev/null"), OsStr::new("-b0")])
-            // With several threads it answers differently each time.
+            // With several threads, its results differ from run to run.
             .env("SCOTCH_PTHREAD_NUMBER", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(files::create(&said).map_err(no_place)?)
-            // Ctrl-C is for this process, which ends it in order.
+            // Ctrl-C goes to this process, which ends the child cleanly.
             .process_group(0)
             .spawn();
         let child = child.map_err(|error| match error.kind() {
@@ -197,11 +196,11 @@ impl Asked<'_> {
         };
         let mapping = read_scotch_mapping(&text);
         let mapping = mapping.and_then(|node_of| Mapping::new(sizes.to_vec(), node_of));
-        mapping.map_err(|error| self.failure(format!("its answer is not a valid order: {error}")))
+        mapping.map_err(|error| self.failure(format!("its output is not a valid order: {error}")))
     }
 
-    /// Waits for the end of a process, and ends it where that takes too long or nobody wants its
-    /// answer any more.
+    /// Waits for a process to end, and kills it if that takes too long or its result is no longer
+    /// needed.
     fn wait(&self, mut child: Child) -> Result<ExitStatus, Failure> {
         let why = loop {
             match child.try_wait() {
@@ -217,18 +216,18 @@ impl Asked<'_> {
             }
             if self.deadline.is_some_and(|end| Instant::now() >= end) {
                 let late = self.failure(format!("it takes longer than {}", self.limit));
-                break late.with_next("allow more with --scotch-limit, or leave out --scotch");
+                break late.with_next("allow more time with --scotch-limit, or omit --scotch");
             }
             std::thread::sleep(POLL);
         };
-        // It may have ended meanwhile, which is as good.
+        // It may have ended meanwhile, which is fine.
         let _ = child.kill();
         let _ = child.wait();
         Err(why)
     }
 }
 
-/// How a process failed, with the first line that it said of it.
+/// Describes how a process failed, with the first line of its messages.
 fn how_ended(status: ExitStatus, said: &Path) -> String {
     const MOST: usize = 120;
     let ended = match (status.code(), status.signal()) {

@@ -1,4 +1,4 @@
-//! An answer as plain data: what the table, the page and the JSON are made from.
+//! The answer as plain data, from which table, page and JSON are made.
 
 use super::answer::Answer;
 use super::evaluate;
@@ -18,16 +18,16 @@ use idlewave_units::show;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the model does not have, whatever is placed.
+/// What the model does not cover, for any placement.
 const NOT_MODELLED: [&str; 5] = [
     "packets: loss, retransmission, incast collapse and congestion trees; flows share each resource fairly at every moment",
-    "adaptive routing: a pair of nodes has one way, or all shortest ways in equal parts",
-    "noise, and computation that varies: recorded computation takes equally long on every node",
-    "what running jobs do, unless --load says what they send",
-    "collectives that know of nodes (hierarchical ones), and those of the network itself",
+    "adaptive routing: a pair of nodes uses one path, or all shortest paths in equal parts",
+    "noise, and computation that varies: recorded computation takes the same time on every node",
+    "the traffic of running jobs, unless given with --load",
+    "collectives that take nodes into account (hierarchical ones), and those of the network hardware",
 ];
 
-/// The sheet of an answer.
+/// Builds the sheet of an answer.
 pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
     let advice = answer.advice;
     let rows = advice.rows.iter().map(|row| row_of(row, answer)).collect();
@@ -48,7 +48,7 @@ pub fn of(answer: &Answer<'_>) -> Result<PlacementSheet, Failure> {
         let name = answer.network.topology().name(Vertex::Node(node));
         let much = format!(
             "no placement fits into memory: {name} needs {needed} and has {there}; \
-             take more nodes, or give a smaller problem"
+             use more nodes, or a smaller problem"
         );
         warnings.insert(0, much);
     }
@@ -98,7 +98,7 @@ fn details(answer: &Answer<'_>) -> Vec<String> {
         times => format!(", {times} times"),
     };
     let mut details = vec![format!(
-        "{} of {:.1} MB together are played{repeated}",
+        "{} of {:.1} MB together are simulated{repeated}",
         counted(program.messages().len(), "message"),
         bytes as f64 / 1e6
     )];
@@ -143,14 +143,14 @@ fn row_of(row: &Advised, answer: &Answer<'_>) -> PlacementRow {
             MemoryVerdict::Unknown => MemoryFit::Unknown,
         },
         same_as_best: row.same_as_best,
-        // Of what is played; the other times are of the whole program.
+        // The bound is of the part simulated; the other times are of the whole program.
         bound_seconds: candidate.bound_seconds * answer.subject.times,
         lower_bound_seconds: row.lower_bound_seconds,
         parts: parts(estimate),
     }
 }
 
-/// Shares by what users know; they add up to 1 as those of the estimate do.
+/// Shares by parts that users know; like those of the estimate, they add up to 1.
 fn parts(estimate: &Estimate) -> Vec<(String, f64)> {
     let names = [
         "computation",
@@ -182,7 +182,7 @@ fn parts(estimate: &Estimate) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// How busy everything is under a placement.
+/// The load of every part of the network under a placement.
 fn picture(answer: &Answer<'_>, candidate: &Candidate) -> Result<LoadPicture, Failure> {
     let network = answer.network;
     let subject = Subject {
@@ -253,7 +253,7 @@ fn picture(answer: &Answer<'_>, candidate: &Candidate) -> Result<LoadPicture, Fa
     })
 }
 
-/// Everything, with the node and the memory domain of each rank of the placement to take.
+/// The complete JSON, with the node and memory domain of each rank of the recommended placement.
 pub fn as_json(sheet: &PlacementSheet, answer: &Answer<'_>) -> Result<Value, Failure> {
     let wrong = |error| Failure::new(Exit::Other, format!("encode the answer: {error}"));
     let mut value = serde_json::to_value(sheet).map_err(wrong)?;
@@ -278,7 +278,7 @@ mod tests {
     use idlewave_topology::{Routing, Topology};
     use idlewave_units::Bytes;
 
-    /// Four ranks in a ring on two nodes, and what is advised.
+    /// Four ranks in a ring on two nodes, and the advice.
     fn advised() -> (Network, Program, Advice) {
         let topology = Topology::star(2).unwrap().with_cores(2);
         let parameters = NetworkParameters::assumed("test", 1e9);
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(said(&advice, false).0, None);
         assert!(said(&advice, true).0.unwrap().contains("the same as those"));
         advice.left_out = 1;
-        assert!(said(&advice, true).0.unwrap().contains("worth playing"));
+        assert!(said(&advice, true).0.unwrap().contains("worth simulating"));
         let other = usize::from(advice.best == 0);
         let best = advice.rows[advice.best].estimate.seconds.value;
         advice.rows[other].candidate.how.order = Order::Scotch;
@@ -347,13 +347,13 @@ mod tests {
             text.ends_with("x3.00 as long") && !how.contains("Scotch"),
             "{text}"
         );
-        // What does not fit is no alternative.
+        // A placement that does not fit into memory is no alternative.
         advice.rows[other].candidate.memory = MemoryVerdict::Exceeds {
             node: NodeIndex::new(0),
             needed: Bytes::new(2),
             there: Bytes::new(1),
         };
-        assert!(said(&advice, true).0.unwrap().contains("worth playing"));
+        assert!(said(&advice, true).0.unwrap().contains("worth simulating"));
         for row in &mut advice.rows {
             row.candidate.memory = MemoryVerdict::Fits;
             row.candidate.how.order = Order::Block;

@@ -1,5 +1,5 @@
-//! `idlewave place study`: a workload on every number of nodes and of ranks per node that an
-//! allocation has, measured beside predicted.
+//! `idlewave place study`: runs a workload with every number of nodes and ranks per node of an
+//! allocation, and compares the times with predictions.
 
 use super::format::{unit, wrap};
 use super::numbers::Numbers;
@@ -71,7 +71,7 @@ pub struct StudyArgs {
     json: bool,
 }
 
-/// Runs the command. Of a job, rank 0 predicts, writes and prints.
+/// Runs the command. In a job, rank 0 predicts, writes and prints.
 pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
     let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
     if let Some(page) = args.html.as_deref().filter(|_| launched == 0) {
@@ -135,13 +135,13 @@ pub fn run_study(args: &StudyArgs, stop: &Stop) -> Result<(), Failure> {
         None => Ok(()),
         Some(why) => {
             let what = format!("predict what was measured: {why}");
-            let next = "leave out --network, or correct what it says";
+            let next = "omit --network, or correct its file";
             Err(Failure::new(Exit::Partly, what).with_next(next))
         }
     }
 }
 
-/// A warning where ranks of a layout that was run take turns on CPUs.
+/// A warning if ranks of a layout that was run shared CPUs.
 fn shared(outcome: &PlacementOutcome) -> Option<String> {
     let measured = outcome.layouts.iter().filter(|l| !l.runs.is_empty());
     let (most, cpus) = (
@@ -150,8 +150,8 @@ fn shared(outcome: &PlacementOutcome) -> Option<String> {
     );
     (most > cpus).then(|| {
         format!(
-            "{most} shared {} of a node: times with more than {cpus} per node hold waits for a CPU, \
-             of which predictions know nothing",
+            "{most} shared {} of a node: times with more than {cpus} per node include waits for a CPU, \
+             which predictions do not cover",
             counted(cpus, "CPU"), most = counted(most, "rank"))
     })
 }
@@ -194,7 +194,7 @@ fn sheet(
             format!("messages: {}", outcome.fabric),
             format!("nodes: {}", outcome.nodes.join(", ")),
             format!("{} of each layout, in turn", counted(args.repeats, "run")),
-            "total of the rank that took longest; in collectives and point-to-point operations mean over the ranks".to_owned(),
+            "total of the slowest rank; collectives and point-to-point operations: mean over the ranks".to_owned(),
         ],
         command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
         idlewave: env!("CARGO_PKG_VERSION").to_owned(),
@@ -236,7 +236,7 @@ fn text(sheet: &StudySheet, network: Option<&Path>, page: Option<&Path>) -> Stri
     out
 }
 
-/// Measured times of each layout, beside predicted ones.
+/// Measured times of each layout, next to the predicted ones.
 fn table(out: &mut String, sheet: &StudySheet) {
     let least = sheet
         .rows
@@ -314,8 +314,8 @@ fn line(
     format!("{}\n", line.trim_end())
 }
 
-/// Whether measurement and prediction agree on the best number of ranks per node, and on the order
-/// of all.
+/// Whether measurement and prediction agree on the best number of ranks per node, and on the
+/// complete order.
 fn order(sheet: &StudySheet) -> String {
     let mut by_ranks: BTreeMap<u32, Vec<&StudyRow>> = BTreeMap::new();
     for row in &sheet.rows {

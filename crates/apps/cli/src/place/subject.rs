@@ -1,4 +1,4 @@
-//! The program that is to be placed: recorded, a schedule, a workload, or a described pattern.
+//! The program to place: recorded, a schedule, a workload, or a synthetic pattern.
 
 use crate::exit::{Exit, Failure};
 use crate::files::open_complete;
@@ -21,10 +21,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// What options of a pattern say nothing about.
+/// Options that conflict with those of a pattern.
 const NO_PATTERN: [&str; 3] = ["run", "goal", "workload"];
 
-/// The program that is to be placed.
+/// The program to place.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
     /// Recorded MPI program: a run made by `idlewave record`
@@ -71,7 +71,7 @@ pub struct SubjectArgs {
     pub collectives: Library,
 }
 
-/// What the ranks of a described program do in each step, beside computing.
+/// What the ranks of a synthetic program do in each step, besides computing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PatternChoice {
     /// Exchange with the nearest neighbours on a periodic grid
@@ -88,40 +88,41 @@ pub enum PatternChoice {
     Pipeline,
 }
 
-/// An amount of memory. A number alone would be one of bytes, which nobody means.
+/// Parses an amount of memory. A number without a unit would be one of bytes, which is hardly ever
+/// meant.
 fn memory(text: &str) -> Result<Bytes, String> {
     let amount: Bytes = text.parse().map_err(|e: ParseBytesError| e.to_string())?;
     match text.ends_with(|c: char| c.is_ascii_alphabetic()) {
         true => Ok(amount),
         false => Err(format!(
-            "a number without a unit: write {text}GiB or {text}MiB, say"
+            "a number without a unit: write {text}GiB or {text}MiB, for example"
         )),
     }
 }
 
-/// A program with what is known of it.
+/// A program and what is known about it.
 pub struct Subject {
-    /// In words, one line.
+    /// A description in one line.
     pub what: String,
-    /// Ready to be played.
+    /// The program, ready to be simulated.
     pub program: Program,
-    /// How often it is played after each other.
+    /// How many times it runs in a row.
     pub times: f64,
-    /// Ranks per node with which its computation was measured.
+    /// Ranks per node when its computation was measured.
     pub measured_with: u32,
     /// Memory of each rank.
     pub memory_per_rank: Option<Bytes>,
-    /// What was assumed, one line each.
+    /// Assumptions, one per line.
     pub notes: Vec<String>,
-    /// What makes an answer doubtful, one line each.
+    /// Warnings about the answer, one per line.
     pub warnings: Vec<String>,
 }
 
 impl SubjectArgs {
-    /// Whether there is a program at all.
+    /// Checks that a program was given.
     ///
     /// # Errors
-    /// There is none.
+    /// No program was given.
     pub fn refuse_none(&self) -> Result<(), Failure> {
         let given = [
             self.run.is_some(),
@@ -135,7 +136,7 @@ impl SubjectArgs {
         }
     }
 
-    /// Reads, describes or measures it.
+    /// Reads, generates or measures the program.
     pub fn subject(&self, stop: &Stop) -> Result<Subject, Failure> {
         let mut subject = match (&self.run, &self.goal, &self.workload, self.pattern) {
             (Some(run), ..) => self.recorded(run, stop),
@@ -172,7 +173,7 @@ impl SubjectArgs {
         };
         let replay = schedule_of(&run, &options).map_err(failed)?;
         let notes = vec![
-            "computation is the time between calls, less what others took from it in the run"
+            "computation is the time between calls, less what other processes took from it in the run"
                 .to_owned(),
         ];
         let what = format!(
@@ -185,7 +186,7 @@ impl SubjectArgs {
         if !replay.left_out.entries().is_empty() {
             let count = replay.left_out.entries().len();
             subject.warnings.push(format!(
-                "{count} kinds of calls are not played: `idlewave simulate like` lists them"
+                "{count} kinds of calls are not simulated: `idlewave simulate like` lists them"
             ));
         }
         Ok(subject)
@@ -203,7 +204,7 @@ impl SubjectArgs {
             error => failed(
                 Exit::Bundle,
                 &error,
-                "correct it; docs/simulate.md has the form",
+                "correct it; docs/simulate.md describes the format",
             ),
         })?;
         let ranks = counted(schedule.ranks(), "rank");
@@ -216,17 +217,17 @@ impl SubjectArgs {
             None => Ok(()),
             Some(ranks) => {
                 let what = format!(
-                    "place {ranks} of {option}, which has its own number of them",
+                    "place {ranks} of {option}, which has a fixed number of ranks",
                     ranks = counted(ranks, "rank")
                 );
-                Err(Failure::new(Exit::Usage, what).with_next("leave out --ranks"))
+                Err(Failure::new(Exit::Usage, what).with_next("omit --ranks"))
             }
         }
     }
 
     fn ranks(&self) -> Result<u32, Failure> {
         self.ranks.ok_or_else(|| {
-            let next = "say how many with --ranks";
+            let next = "give their number with --ranks";
             Failure::new(Exit::Usage, "place an unknown number of ranks").with_next(next)
         })
     }
@@ -234,7 +235,7 @@ impl SubjectArgs {
     fn pattern(&self, pattern: PatternChoice) -> Result<Subject, Failure> {
         if let (Some(dims), true) = (self.dims, pattern != PatternChoice::Halo) {
             let what = format!("place a pattern with --dims {dims}: only halo has dimensions");
-            return Err(Failure::new(Exit::Usage, what).with_next("leave out --dims"));
+            return Err(Failure::new(Exit::Usage, what).with_next("omit --dims"));
         }
         let ranks = self.ranks()?;
         let (count, each) = (ranks as usize, self.bytes.get());
@@ -300,7 +301,7 @@ impl SubjectArgs {
             }
         };
         if matches!(workload, Benchmark::Is(_)) {
-            notes.push("keys are taken as spread evenly over pairs of ranks".to_owned());
+            notes.push("keys are assumed to be spread evenly over pairs of ranks".to_owned());
         }
         let looped = Loop::of_workload(workload, ranks, work);
         let steps = counted(looped.steps, "iteration");
@@ -319,7 +320,7 @@ impl SubjectArgs {
         let (played, steps) = (looped.steps_played(), looped.steps);
         if steps > played {
             notes.push(format!(
-                "{played} of {steps} are played; the time is in proportion",
+                "{played} of {steps} are simulated; the time is scaled up",
                 steps = counted(steps, "step")
             ));
         }
@@ -358,7 +359,7 @@ fn no_program() -> Failure {
     Failure::new(Exit::Usage, "place nothing: no program was given").with_next(next)
 }
 
-/// Most ranks of a node of a run; 1 where it does not tell.
+/// The most ranks on any node of a run; 1 if the run does not tell.
 fn ranks_per_node(run: &RunReader) -> u32 {
     let mut counts = std::collections::BTreeMap::new();
     for rank in &run.manifest().ranks {
@@ -367,7 +368,8 @@ fn ranks_per_node(run: &RunReader) -> u32 {
     counts.into_values().max().unwrap_or(1)
 }
 
-/// Computation of one rank in one iteration, from one rank of a small problem on this machine.
+/// Measures the computation of one rank in one iteration, with one rank of a small problem on this
+/// machine.
 fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Failure> {
     let (small, scale) = match workload {
         Benchmark::Is(class) => {
@@ -382,7 +384,7 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
         }
     };
     let failed = |what: String| {
-        Failure::new(Exit::NotPossible, what).with_next("say how long it computes with --work")
+        Failure::new(Exit::NotPossible, what).with_next("give the computation time with --work")
     };
     let mut ends = world(1, Waiting::Spin);
     let Some(fabric) = ends.first_mut() else {
@@ -395,7 +397,7 @@ fn measured_work(workload: &Benchmark, ranks: u32) -> Result<(u64, String), Fail
     let ns = (compute * scale * 1e9).round() as u64;
     let note = format!(
         "{} of computation per rank and iteration, from {small} on one core of this machine, now; \
-         `--work {ns}ns` gives the same again",
+         `--work {ns}ns` gives the same result again",
         Nanos::from_nanos(ns)
     );
     Ok((ns, note))

@@ -1,5 +1,5 @@
-//! An answer on the terminal, 80 columns: the verdict, the table over ranks per node, what limits,
-//! what to do.
+//! The answer as text for a terminal of 80 columns: the recommendation, the table over ranks per
+//! node, the limits, the next steps.
 
 use super::answer::Answer;
 use super::files::{leaves, names};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Most rows of the table; JSON and page have all.
+/// The most rows of the table; JSON and page have all.
 const MOST_ROWS: usize = 16;
 
 /// The whole text.
@@ -141,21 +141,21 @@ fn compare(out: &mut String, best: &Advised, default: &Advised, same: bool) {
             factor(ratio.high)
         ),
         false => format!(
-            "no significant difference to the default of a batch system ({by_default}), {}",
+            "no significant difference from the default of a batch system ({by_default}), {}",
             time_with_range(&default.estimate.seconds)
         ),
     };
     wrap(out, "  ", &said);
 }
 
-/// Per number of ranks per node the best one, beside the nodes filled in order.
+/// For each number of ranks per node, the best placement, next to the nodes filled in order.
 fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
     let advice = answer.advice;
     let mut best: BTreeMap<u32, usize> = BTreeMap::new();
     let mut in_order: BTreeMap<u32, f64> = BTreeMap::new();
     for (at, row) in advice.rows.iter().enumerate() {
         let k = row.candidate.ranks_per_node;
-        // Rows of one number come fastest first.
+        // Rows with the same number are sorted by time.
         best.entry(k).or_insert(at);
         if row.is_baseline() {
             in_order.insert(k, row.estimate.seconds.value);
@@ -169,7 +169,7 @@ fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
     let (name, scale) = unit(advice.rows[advice.best].estimate.seconds.value);
     let _ = writeln!(
         out,
-        "RANKS PER NODE, times in {name}; * no significant difference to the best"
+        "RANKS PER NODE, times in {name}; * no significant difference from the best"
     );
     let digits = |seconds: f64| digits(seconds * scale);
     let _ = writeln!(
@@ -216,7 +216,7 @@ fn table(out: &mut String, sheet: &PlacementSheet, answer: &Answer<'_>) {
     out.push('\n');
 }
 
-/// All numbers where there are few; else the best ones, powers of two and the ends.
+/// All numbers if there are few; otherwise the best ones, powers of two and the ends.
 fn chosen(answer: &Answer<'_>, best: &BTreeMap<u32, usize>) -> Vec<u32> {
     let mut all: Vec<u32> = best.keys().copied().collect();
     if all.len() <= MOST_ROWS {
@@ -248,7 +248,7 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
                 "  ",
                 &format!("files in {directory}: {}", all.join(", ")),
             );
-            let steps = "put the whole path of your program in place of ./app, then, as the files name each other \
+            let steps = "replace ./app with the full path of your program, then, as the files refer to each other \
                          without a directory:";
             wrap(out, "  ", steps);
             out.push_str(&format!("  cd {directory}\n"));
@@ -260,14 +260,14 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
             let script = sheet.files.iter().find(|f| f.name == "job.sbatch");
             let script = script.map_or("", |f| f.content.as_str());
             for line in script.lines().filter(|line| line.starts_with("#SBATCH")) {
-                // Half an option is none; what is too long is in the files.
+                // A truncated option is useless; long ones are in the files.
                 match line.chars().count() + 2 <= WIDTH {
                     true => out.push_str(&format!("  {line}\n")),
                     false => long_option(out, line),
                 }
             }
             let arbitrary = script.contains("arbitrary");
-            // Without it ranks would go elsewhere.
+            // Without that file, ranks would be placed differently.
             for line in script
                 .lines()
                 .filter(|l| !arbitrary && l.starts_with("srun"))
@@ -276,7 +276,7 @@ fn next(out: &mut String, sheet: &PlacementSheet, directory: Option<&Path>, page
             }
             let why = match arbitrary {
                 true => {
-                    "this order of ranks needs a file: add -o DIR for it, and for rank file, host files, Slurm, Flux, PBS"
+                    "this order of ranks needs a file: add -o DIR for it and for rank file, host files, Slurm, Flux, PBS"
                 }
                 false => "all files (rank file, host files, Slurm, Flux, PBS): add -o DIR",
             };
@@ -305,7 +305,7 @@ fn lines(out: &mut String, title: &str, all: &[String]) {
     out.push('\n');
 }
 
-/// An option of which not all fits on a line.
+/// An option too long for a line.
 fn long_option(out: &mut String, line: &str) {
     let (name, _) = line.split_once('=').unwrap_or((line, ""));
     out.push_str(&format!("  {name}=... is long: in the file job.sbatch\n"));

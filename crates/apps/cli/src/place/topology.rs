@@ -1,4 +1,4 @@
-//! `idlewave place topology`: files of other tools to a topology, its totals, and Slurm's
+//! `idlewave place topology`: reads topology files of other tools, shows totals and writes Slurm's
 //! topology.conf.
 
 use crate::exit::{Exit, Failure};
@@ -52,7 +52,7 @@ pub fn run_topology(args: &TopologyArgs) -> Result<(), Failure> {
     let output = args.output.clone().or_else(usual);
     let to_stdout = output.as_deref().is_some_and(is_dash);
     if to_stdout && args.json {
-        let what = "write the topology and the JSON to standard output at a time";
+        let what = "write both the topology and the JSON to standard output";
         return Err(Failure::new(Exit::Usage, what).with_next("give a file with -o"));
     }
     if let Some(output) = output.as_deref().filter(|_| !to_stdout) {
@@ -81,7 +81,7 @@ fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Reads the files, each of a format that is seen from its content, and joins them.
+/// Reads the files, each in the format that its content shows, and merges them.
 pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Failure> {
     let mut read = Vec::new();
     for file in files {
@@ -89,34 +89,32 @@ pub fn read_files(files: &[PathBuf], name: Option<&str>) -> Result<Combined, Fai
     }
     if let Some(name) = name.filter(|_| read.iter().all(|r| r.format != Format::TopologyYaml)) {
         let what =
-            format!("take the topology --name {name}: only those of a topology.yaml have names");
-        return Err(Failure::new(Exit::Usage, what).with_next("leave out --name"));
+            format!("use the topology --name {name}: only those of a topology.yaml have names");
+        return Err(Failure::new(Exit::Usage, what).with_next("omit --name"));
     }
     combine(read).map_err(|error| {
         let next = match &error {
-            ReadError::NoneListed { .. } => {
-                "give files of one cluster, with the same names of nodes"
-            }
-            _ => "docs/topologies.md says which files go together",
+            ReadError::NoneListed { .. } => "give files of one cluster, with the same node names",
+            _ => "docs/topologies.md explains which files go together",
         };
         Failure::new(Exit::Bundle, error.to_string()).with_next(next)
     })
 }
 
-/// Longest file that is read, 1 GiB.
+/// The largest file, 1 GiB.
 const MOST_BYTES: usize = 1 << 30;
 
 fn read_file(file: &Path, name: Option<&str>) -> Result<Read, Failure> {
     let next =
-        "give a text file that you may read; docs/topologies.md says how to save each of these";
+        "give a text file that you may read; docs/topologies.md explains how to save each format";
     let text = read_text(file, MOST_BYTES, next, None)?;
-    // A name is one of a topology.yaml; the other files have none.
+    // Only a topology.yaml has names.
     let yaml = Format::guess(&text) == Some(Format::TopologyYaml);
     let name = name.filter(|_| yaml);
     read_as(text.as_bytes(), None, name).map_err(|error| {
         let next = match &error {
-            ReadError::NoFormat => "docs/topologies.md says how to save each of these",
-            _ => "correct the file; docs/topologies.md has its form",
+            ReadError::NoFormat => "docs/topologies.md explains how to save each format",
+            _ => "correct the file; docs/topologies.md describes its format",
         };
         let what = format!("read {}: {error}", files::name(file));
         Failure::new(Exit::Bundle, what).with_next(next)
@@ -139,7 +137,7 @@ fn show(args: &TopologyArgs, combined: &Combined, written: Option<&Path>) -> Res
     }
 }
 
-/// What `--json` prints. Lists are written as they are made.
+/// What `--json` prints. Lists are written while they are generated.
 #[derive(Serialize)]
 struct Printed<'a> {
     levels: Levels<'a>,
@@ -252,7 +250,7 @@ impl Serialize for Nodes<'_> {
     }
 }
 
-/// How many nodes have which value, the most frequent first: `48 on 7 nodes, 64 on 1`.
+/// The number of nodes with each value, the most frequent first: `48 on 7 nodes, 64 on 1`.
 fn spread<T: Ord>(values: impl Iterator<Item = Option<T>>, text: impl Fn(&T) -> String) -> String {
     const MOST: usize = 3;
     let mut counts: BTreeMap<Option<T>, usize> = BTreeMap::new();
@@ -312,7 +310,7 @@ fn summary(args: &TopologyArgs, combined: &Combined, written: Option<&Path>) -> 
     text.push_str(&wrapped("links     ", &links(topology)));
     if topology.parts() > 1 {
         let parts = format!(
-            "{}; nothing joins nodes of different parts",
+            "{}; nothing connects nodes of different parts",
             topology.parts()
         );
         text.push_str(&wrapped("parts     ", &parts));
@@ -337,7 +335,7 @@ fn summary(args: &TopologyArgs, combined: &Combined, written: Option<&Path>) -> 
     text
 }
 
-/// Cables and the capacities of one.
+/// The number of cables and the capacity of one.
 fn links(topology: &Topology) -> String {
     let one_way = topology.links().iter().step_by(2);
     let cables: u64 = one_way.clone().map(|l| u64::from(l.cables)).sum();

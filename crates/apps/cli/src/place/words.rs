@@ -1,4 +1,4 @@
-//! A placement and its time in the words that terminal, page and JSON share.
+//! Phrases for placements and times, shared by terminal, page and JSON.
 
 use super::answer::Answer;
 use idlewave_network::{Estimate, Limiting, Network, Predicted};
@@ -6,7 +6,7 @@ use idlewave_place::{Advised, Candidate, MemoryVerdict, Order, Selection};
 use idlewave_run::findings::Estimate as Interval;
 use idlewave_units::show;
 
-/// How a placement was found, in words.
+/// How a placement was found.
 pub fn how(candidate: &Candidate) -> String {
     let nodes = match candidate.how.selection {
         Selection::First => "first nodes",
@@ -29,7 +29,7 @@ pub fn how(candidate: &Candidate) -> String {
     format!("{nodes}, {order}{improved}")
 }
 
-/// What limits a time, in words.
+/// What limits a time.
 pub fn limit(estimate: &Estimate, network: &Network) -> String {
     match estimate.limit {
         Limiting::Compute => "computation".to_owned(),
@@ -40,26 +40,27 @@ pub fn limit(estimate: &Estimate, network: &Network) -> String {
     }
 }
 
-/// An interval of a predicted time.
+/// The interval of a predicted time.
 pub fn interval(predicted: &Predicted) -> Interval {
     Interval {
         value: predicted.value,
         low: predicted.low,
         high: predicted.high,
         n: 1,
-        method: "one play; ranges of the parameters and misfit of the model to first order, 95 %"
-            .to_owned(),
+        method:
+            "one simulation; ranges of the parameters and misfit of the model to first order, 95 %"
+                .to_owned(),
     }
 }
 
-/// What came of the orders that Scotch was asked for; `None` where it was not.
+/// How the rank orders from Scotch compare; `None` if Scotch was not used.
 pub fn scotch(answer: &Answer<'_>) -> Option<String> {
     let advice = answer.advice;
     let best = &advice.rows[advice.best];
     let by_scotch = |row: &&Advised| row.candidate.how.order == Order::Scotch;
     let taken = by_scotch(&best);
     let exceeds = |row: &Advised| matches!(row.candidate.memory, MemoryVerdict::Exceeds { .. });
-    // As the best one was found: of what fits, if anything does.
+    // Like the best one, choose among those that fit into memory, if any do.
     let rows = advice
         .rows
         .iter()
@@ -82,7 +83,9 @@ pub fn scotch(answer: &Answer<'_>) -> Option<String> {
             takes(row)
         ),
         (false, Some(row)) => format!("the fastest order by Scotch {}", takes(row)),
-        (false, None) if advice.left_out > 0 => "no order by Scotch was worth playing".to_owned(),
+        (false, None) if advice.left_out > 0 => {
+            "no order by Scotch was worth simulating".to_owned()
+        }
         (false, None) => "Scotch's orders are the same as those of the search".to_owned(),
     })
 }

@@ -1,4 +1,4 @@
-//! `idlewave simulate`: options to a simulation, and its outcome to the terminal.
+//! `idlewave simulate`: turns options into a simulation and prints its outcome.
 
 mod ask;
 mod goal;
@@ -29,9 +29,9 @@ enum Simulation {
     Like(Box<ask::LikeArgs>),
 }
 
-/// Runs the command. It writes nothing but its output, so that a signal may end it at any moment.
+/// Runs the command. It writes nothing but its output, so a signal may end it at any moment.
 pub fn run_simulate(args: &SimulateArgs) -> ExitCode {
-    // Nothing stops it but a signal, which ends it at once.
+    // Only a signal stops it, and that ends it at once.
     let stop = Stop::default();
     until_killed(|_| match &args.what {
         Simulation::Goal(args) => goal::run_goal(args, &stop),

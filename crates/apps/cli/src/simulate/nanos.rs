@@ -1,4 +1,4 @@
-//! Times on the command line, whose unit may be left out.
+//! Times on the command line whose unit may be omitted.
 
 use idlewave_units::Nanos;
 

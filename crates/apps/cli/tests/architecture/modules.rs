@@ -1,8 +1,8 @@
-//! Which modules of a crate use each other in a circle.
+//! Finds circles among the modules of a crate.
 //!
-//! A module is a file. It uses those whose items its paths name: what a module above it only hands
-//! on belongs to the module that defines it. Tests at the end of a file, and files of tests, are
-//! left out.
+//! A module is a file. It uses those whose items its paths name; an item that a module above it
+//! only re-exports belongs to the module that defines it. Tests at the end of a file, and files of
+//! tests, are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 /// A path of modules within the crate.
 type Place = Vec<String>;
 
-/// A file of a crate, as far as others see it.
+/// A file of a crate, as other files see it.
 struct Module {
     file: PathBuf,
-    /// Paths in its code that begin at the crate, at itself or above it.
+    /// Paths in its code that start at the crate, at itself or above it.
     paths: Vec<Place>,
-    /// Names that it has from elsewhere, with the path that each comes from.
+    /// Imported names, each with the path that it comes from.
     handed_on: Vec<(String, Place)>,
 }
 
@@ -81,7 +81,7 @@ fn place(file: &Path) -> Place {
 /// The module that defines what a path names.
 fn home(modules: &BTreeMap<Place, Module>, path: &Place) -> Option<Place> {
     let mut path = path.clone();
-    // A name that is handed on again and again ends somewhere; a circle of such hands does not.
+    // A chain of re-exports ends somewhere; a circle of them does not.
     for _ in 0..16 {
         let depth = (0..=path.len())
             .rev()
@@ -124,7 +124,7 @@ fn read(file: &Path, place: &Place) -> Module {
             let Some(path) = absolute(&path, place) else {
                 continue;
             };
-            // What it hands on only, it does not use itself.
+            // A module does not use what it only re-exports.
             if before.is_empty() {
                 paths.push(path.clone());
             }
@@ -132,8 +132,7 @@ fn read(file: &Path, place: &Place) -> Module {
         }
         rest = rest.get(end + 1..).unwrap_or_default();
     }
-    // Names that are used with their path, without a `use`. What ends with `::` begins the braces
-    // of one.
+    // Names used by path, without a `use`. A match that ends with `::` starts a braced list.
     let inline = code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let inline = inline.filter(|w| w.starts_with("crate::") || w.starts_with("super::"));
     for word in inline.filter(|w| !w.ends_with("::")) {
@@ -144,7 +143,7 @@ fn read(file: &Path, place: &Place) -> Module {
             .collect();
         paths.extend(absolute(&path, place));
     }
-    // Children that are named by themselves: `child::item`.
+    // Children named directly: `child::item`.
     for child in code.lines().filter_map(|l| {
         let words = l.trim().trim_start_matches("pub").trim_start();
         let words = words.strip_prefix("(crate) ").unwrap_or(words);
@@ -189,7 +188,7 @@ fn code_of(text: &str) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths of `a::{b, c::{d as e}}`, each with the name that it gets.
+/// The paths of `a::{b, c::{d as e}}`, each with its local name.
 fn expanded(tree: &str) -> Vec<(Place, String)> {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
@@ -243,7 +242,7 @@ fn expanded(tree: &str) -> Vec<(Place, String)> {
         .collect()
 }
 
-/// A path from the root of the crate; `None` of another crate.
+/// A path from the root of the crate; `None` for another crate.
 fn absolute(path: &[String], place: &Place) -> Option<Place> {
     let (first, rest) = path.split_first()?;
     match first.as_str() {

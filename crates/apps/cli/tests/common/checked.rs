@@ -1,5 +1,5 @@
-//! Gangs with network contexts whose ranks check every message that comes, and tell how far they
-//! are.
+//! Gangs with network contexts whose ranks check every message that arrives and report their
+//! progress.
 
 // Every test program uses a part of it.
 #![allow(dead_code)]
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The variable with the path that files of a gang's ranks begin with.
+/// The variable with the path prefix of the files of a gang's ranks.
 pub const PLACE: &str = "IDLEWAVE_TEST_PLACE";
-/// With it a rank that cannot go on ends as if nothing were wrong: no launcher ends the others
-/// because of it then.
+/// If set, a rank that cannot continue exits as if nothing were wrong, so that no launcher ends the
+/// others because of it.
 pub const LENIENT: &str = "IDLEWAVE_TEST_LENIENT";
-/// The exit code of a rank that got what was not sent.
+/// The exit code of a rank that received a wrong message.
 pub const WRONG: i32 = 99;
 
-/// The message of a rank in a round: no two are alike, also of two gangs. Most are a few frames
+/// The message of a rank in a round: no two are alike, even between gangs. Most are a few frames
 /// long.
 fn message(place: &str, rank: u32, round: u64, last: bool) -> Vec<u8> {
     let seed = place.bytes().chain(rank.to_le_bytes());
@@ -38,9 +38,9 @@ fn message(place: &str, rank: u32, round: u64, last: bool) -> Vec<u8> {
     data
 }
 
-/// The body of a rank, in the test program that starts itself as the program of its gang: exchanges
-/// messages with the other one until the gang is told to end. Does nothing in a process that is not
-/// a rank.
+/// The body of a rank, in the test program that runs itself as the program of its gang: exchanges
+/// messages with the other rank until the gang is told to end. Does nothing in a process that is no
+/// rank.
 pub fn rank() {
     let Ok(Some(attachment)) = Attachment::of_this_process() else {
         return;
@@ -51,7 +51,7 @@ pub fn rank() {
         Ok(()) => std::process::exit(0),
         Err(said) => said,
     };
-    // Two ranks write to one file: each at once.
+    // Two ranks write to one file: each line in one call.
     let said = format!("rank {number}: failed to go on: {said}\n");
     let _ = std::io::stderr().write_all(said.as_bytes());
     std::process::exit(i32::from(std::env::var_os(LENIENT).is_none()));
@@ -74,7 +74,7 @@ fn exchange(attachment: &Attachment, place: &str) -> Result<(), String> {
         let sending = sending.map_err(|error| error.to_string())?;
         let receiving = fabric.start_receive(Some(peer), Tag(7), 8192, Vec::new());
         let receiving = receiving.map_err(|error| error.to_string())?;
-        // Programs that do something else meanwhile ask again and again.
+        // Programs with other work meanwhile poll.
         while spins && !fabric.is_received(&receiving).map_err(|e| e.to_string())? {}
         let got = fabric.finish_receive(receiving, &mut || ());
         let got = got.map_err(|error| error.to_string())?.data;
@@ -104,7 +104,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// Submits it, as this test program with the test of this name, which calls [`rank`].
+    /// Submits this test program as a gang, with the test of this name, which calls [`rank`].
     pub fn start(service: &Service, name: &str, test: &str, polls: bool) -> Self {
         let directory = service.socket.parent().unwrap();
         let place = directory.join(name);
@@ -141,7 +141,7 @@ impl Team {
         self.submit.try_wait().unwrap()
     }
 
-    /// Has it end in order; everything came as it was sent.
+    /// Ends it cleanly; every message arrived as it was sent.
     pub fn finish(mut self) {
         std::fs::write(format!("{}.stop", self.place.display()), "").unwrap();
         let status = until("the gang ends", || self.ended());

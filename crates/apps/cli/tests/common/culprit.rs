@@ -1,5 +1,5 @@
-//! A program of known name, period and length that takes CPUs away, and its own record of when it
-//! did.
+//! A program with a known name, period and length that takes CPUs away, and its own record of when
+//! it did.
 
 // Every test program uses a part of it.
 #![allow(dead_code, clippy::unwrap_used)]

@@ -1,5 +1,4 @@
-//! Processes of a gang service that are killed at a phase of a switch, and what is seen of the
-//! ranks that live on.
+//! Kills processes of a gang service at a phase of a switch, and observes the surviving ranks.
 
 // Every test program uses a part of it.
 #![allow(dead_code)]
@@ -8,8 +7,8 @@ use crate::gang::{Rank, Service, until};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Nobody may stand still for longer than this: far above two leases of a second and the start of a
-/// process, on a machine that does much else.
+/// No rank may stand still for longer than this: far above two leases of a second and the start of
+/// a process, even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum Who {
     /// Both.
     Watchdogs,
     Rank,
-    /// Stopped, and not killed.
+    /// Stopped, not killed.
     AgentStill,
     ControllerStill,
     WatchdogStill,
@@ -36,32 +35,33 @@ impl Who {
     }
 }
 
-/// What came of one fault.
+/// The outcome of one fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Came {
-    /// Until every rank that survived had run again, or had ended where its network was lost.
+    /// The time until every surviving rank had run again, or had ended because its network was
+    /// lost.
     pub runs: Duration,
     /// The longest that any of them stood still, from then until they were in step.
     pub still: Duration,
-    /// Until both gangs, or those that came for them, were switched again.
+    /// The time until both gangs, or their replacements, were switched again.
     pub step: Duration,
 }
 
-/// Has processes killed when a switch comes to this phase, and waits for that; gives the moment.
+/// Kills processes when a switch reaches this phase, and waits for that; returns the time.
 pub fn kill_at(service: &Service, phase: &str, pids: &[u32]) -> Instant {
     arm(&service.fault, phase, pids)
 }
 
-/// The same by the file that is looked for there.
+/// The same, by the fault file in that place.
 pub fn arm(fault: &Path, phase: &str, pids: &[u32]) -> Instant {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     arm_words(fault, phase, &pids)
 }
 
-/// The same with words as the fault file has them.
+/// The same, with the text of the fault file.
 pub fn arm_words(fault: &Path, phase: &str, words: &[String]) -> Instant {
     let line = format!("{phase} {}\n", words.join(" "));
-    // As a whole, or whoever reads it sees half of it.
+    // Written atomically, or a reader may see half of it.
     let part = fault.with_extension("part");
     std::fs::write(&part, line).unwrap();
     std::fs::rename(&part, fault).unwrap();
@@ -69,7 +69,7 @@ pub fn arm_words(fault: &Path, phase: &str, words: &[String]) -> Instant {
     Instant::now()
 }
 
-/// A rank that is to run on.
+/// A rank that should keep running.
 struct One {
     rank: Rank,
     count: u64,
@@ -78,7 +78,7 @@ struct One {
     still: Duration,
 }
 
-/// Ranks that are to run on after a fault.
+/// Ranks that should keep running after a fault.
 pub struct Watched {
     begin: Instant,
     ranks: Vec<One>,
@@ -109,7 +109,7 @@ impl Watched {
         Self { bound, ..self }
     }
 
-    /// Looks at all of them; none stands still for too long.
+    /// Checks all of them; none may stand still for too long.
     pub fn look(&mut self, what: &str) {
         let now = Instant::now();
         for one in &mut self.ranks {
@@ -131,7 +131,7 @@ impl Watched {
         }
     }
 
-    /// Until all had run again.
+    /// The time until all had run again.
     pub fn runs(&self) -> Option<Duration> {
         self.runs
     }
@@ -148,7 +148,7 @@ fn middle(mut of: Vec<Duration>) -> (f64, f64) {
     (ms(of[of.len() / 2]), ms(of[of.len() - 1]))
 }
 
-/// Prints what came of all faults, by who was killed and when.
+/// Prints the outcomes of all faults, by process and phase.
 pub fn print_table(cases: &[&[Who]], phases: &[&str], came: &[(&[Who], &str, Came)]) {
     println!(
         "{:22} {:9} {:>3}  {:>19}  {:>19}  {:>19}",

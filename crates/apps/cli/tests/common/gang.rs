@@ -21,7 +21,7 @@ pub fn kill(pid: u32, signal: i32) {
         .unwrap();
 }
 
-/// A process that is ended with the test, in order if it does so.
+/// A process that ends with the test, cleanly if possible.
 pub struct Ended(pub Child);
 
 impl Drop for Ended {
@@ -38,7 +38,7 @@ impl Drop for Ended {
     }
 }
 
-/// Until it gives something, in steps of a few milliseconds.
+/// Polls every few milliseconds until it returns something.
 #[track_caller]
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
@@ -101,7 +101,7 @@ impl Service {
         });
     }
 
-    /// As whoever looks after services does, when it has ended.
+    /// What a service manager does when it has ended.
     pub fn again(&mut self) {
         let _ = self.child.wait();
         self.child = launch(&self.socket, &self.fault, &self.log, &self.more);
@@ -196,9 +196,8 @@ fn launch(socket: &Path, fault: &Path, log: &Path, more: &[String]) -> Child {
         .unwrap()
 }
 
-/// Every rank writes its number and counts in a file, every two milliseconds: it costs next to
-/// nothing, and stands still while it is frozen. One that nobody ends does so itself after some
-/// minutes.
+/// Every rank writes its number and counts in a file, every two milliseconds: this costs next to
+/// nothing, and stops while the rank is frozen. A rank that is not ended exits after some minutes.
 const RANK: &str = "
 import os,sys,time,struct
 f=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT,0o644)
@@ -289,7 +288,7 @@ impl Drop for Job {
     }
 }
 
-/// Control groups of agents with these numbers that are there.
+/// Existing control groups of agents with these numbers.
 pub fn groups_of(agents: &[u32]) -> Vec<String> {
     let freezer = idlewave_freeze::Freezer::choose().freezer;
     let Some(parent) = freezer.parent() else {
@@ -306,7 +305,7 @@ pub fn groups_of(agents: &[u32]) -> Vec<String> {
         .collect()
 }
 
-/// Files of these agents that say what is stopped.
+/// Files in which these agents list stopped processes.
 pub fn journals_of(agents: &[u32]) -> Vec<String> {
     let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -319,7 +318,7 @@ pub fn journals_of(agents: &[u32]) -> Vec<String> {
         .collect()
 }
 
-/// Devices and tickets of this agent that are there.
+/// Existing devices and tickets of this agent.
 pub fn left_of(agent: u32) -> Vec<PathBuf> {
     let own = format!("idlewave-devices.{agent}.");
     let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();

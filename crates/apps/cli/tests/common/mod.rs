@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it with a limit, and a recorded bundle to work on.
+//! Shared by the tests of the command: running it with a time limit, and a recorded bundle.
 
 // Every test program uses a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
@@ -14,11 +14,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A command that takes longer hangs.
+/// A command that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The command, with a prediction that costs nothing: what is tested here does not depend on its
-/// precision.
+/// The command, with minimal effort for predictions: no test here depends on their precision.
 pub fn idlewave() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_idlewave"));
     command
@@ -28,7 +27,7 @@ pub fn idlewave() -> Command {
     command
 }
 
-/// What a command said, and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     pub pid: u32,
@@ -53,7 +52,7 @@ impl Ended {
         [what.to_owned(), next.to_owned()]
     }
 
-    /// The same after words that were said before, as what a study will take.
+    /// The same after other output, such as the expected size of a study.
     #[track_caller]
     pub fn failed_at_last(&self, code: i32) -> [String; 2] {
         let lines: Vec<&str> = self.stderr.lines().collect();
@@ -74,7 +73,7 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, or fails the test where it hangs.
+/// Runs a command to its end; fails the test if it hangs.
 #[track_caller]
 pub fn run(command: &mut Command) -> Ended {
     let child = command
@@ -104,7 +103,7 @@ pub fn await_handler(child: &mut Child, signal: Signal) {
     }
 }
 
-/// Waits until a signal that was sent to a process has reached it: another one would be the same until then.
+/// Waits until a signal has reached a process: before that, a second one would merge with it.
 pub fn await_delivery(pid: u32, signal: Signal) {
     let begin = Instant::now();
     let pending = || signals_of(pid, "SigPnd:") | signals_of(pid, "ShdPnd:");
@@ -114,7 +113,7 @@ pub fn await_delivery(pid: u32, signal: Signal) {
     }
 }
 
-/// Sends a signal to a child that was not waited for, so that its number is still its own.
+/// Sends a signal to a child that was not waited for, so its PID is still valid.
 #[track_caller]
 pub fn signal(child: &Child, signal: Signal) {
     send(Pid::new(child.id()), signal).unwrap();
@@ -158,7 +157,7 @@ pub fn bundle() -> &'static Path {
     static BUNDLE: OnceLock<PathBuf> = OnceLock::new();
     BUNDLE.get_or_init(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // What test programs that have ended have left: they have no last moment to clean up in.
+        // Leftovers of earlier test programs: they have no way to clean up when they exit.
         for entry in fs::read_dir(all).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
             let owner = name.strip_prefix("bundle-");
@@ -169,7 +168,7 @@ pub fn bundle() -> &'static Path {
         let check = std::env::var("IDLEWAVE_CHECK").ok();
         let owner = check.unwrap_or_else(|| std::process::id().to_string());
         let path = all.join(format!("bundle-{owner}"));
-        // Whoever is first records it, and the others wait for that.
+        // The first process records it; the others wait for that.
         let lock = fs::File::open(all).unwrap();
         // Closing it ends the lock.
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -181,7 +180,7 @@ pub fn bundle() -> &'static Path {
     })
 }
 
-/// A study as short as they come, with few iterations.
+/// The shortest possible study, with few iterations.
 pub fn study(output: &Path) -> Command {
     study_with(&["--duration=2s", "--work=200us"], output)
 }
@@ -198,7 +197,7 @@ pub fn again(what: &str, bundle: &Path) -> Ended {
     run(idlewave().arg(what).arg(bundle))
 }
 
-/// Copies a directory with what is in it.
+/// Copies a directory with its contents.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -230,7 +229,7 @@ pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Tracefs instances that a process of this program has made.
+/// Tracefs instances created by a process of this program.
 pub fn instances_of(pid: u32) -> Vec<PathBuf> {
     let Ok(instances) = fs::read_dir("/sys/kernel/tracing/instances") else {
         return Vec::new();
@@ -252,7 +251,7 @@ pub fn is_root() -> bool {
     Uid::own() == Uid::ROOT
 }
 
-/// Whether a program is there to be started.
+/// Whether a program can be started.
 pub fn has(program: &str) -> bool {
     let version = Command::new(program).arg("--version").output();
     version.is_ok_and(|o: Output| o.status.success())
@@ -262,7 +261,8 @@ pub fn has(program: &str) -> bool {
 pub struct Mount(PathBuf);
 
 impl Mount {
-    /// Mounts with the arguments of mount(8) at `target`; the reason where that is not possible.
+    /// Mounts with the arguments of mount(8) at `target`; returns the reason if that is not
+    /// possible.
     pub fn new(args: &[&str], target: &Path) -> Result<Self, String> {
         if !is_root() {
             return Err("mounting needs root".to_owned());
@@ -278,7 +278,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily, so that it goes away even where a failed test has left a file open.
+        // Lazily, so that it is unmounted even if a failed test left a file open.
         let done = Command::new("umount").arg("-l").arg(&self.0).status();
         assert!(done.is_ok_and(|s| s.success()) || std::thread::panicking());
     }

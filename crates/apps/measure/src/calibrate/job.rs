@@ -1,4 +1,4 @@
-//! A calibration from start to end: the same on every rank, its samples on rank 0.
+//! A calibration from start to end: every rank does the same; the samples are on rank 0.
 
 use super::layout::Layout;
 use super::options::CalibrateOptions;
@@ -15,18 +15,18 @@ use idlewave_units::Bytes;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Share of the free memory of a node that its ranks may use together.
+/// The fraction (one over this) of a node's free memory that its ranks may use together.
 const MEMORY_SHARE: u64 = 4;
-/// Free memory where the system does not tell.
+/// Free memory to assume if the system does not report it.
 const UNKNOWN_MEMORY: u64 = 1 << 30;
 
 /// Measures what messages and shared memory cost; every process of an MPI job calls it. The samples
-/// are on rank 0, `None` elsewhere. Nothing is pinned: what the launcher made of the ranks is what
-/// programs will find.
+/// are on rank 0, `None` elsewhere. Nothing is pinned: programs will find the ranks as the launcher
+/// placed them.
 ///
 /// # Errors
-/// See [`MeasureError`]. All ranks fail if one does. Ended on request before the first round:
-/// nothing was measured.
+/// See [`MeasureError`]. All ranks fail if one does. A request to stop before the first round is an
+/// error: nothing was measured.
 pub fn calibrate(
     options: &CalibrateOptions,
     stop: &Stop,
@@ -39,12 +39,12 @@ pub fn calibrate(
     on_every_rank(&work, options.fabric, &options.mpi, threads, progress)
 }
 
-/// What a calibration gives.
+/// The result of a calibration.
 #[derive(Clone, Debug)]
 pub struct Calibrated {
-    /// Repetitions of all points.
+    /// The repetitions of all points.
     pub samples: CalibrationSamples,
-    /// How busy others kept each node meanwhile.
+    /// How busy other processes kept each node meanwhile.
     pub machine: Vec<NodeLoad>,
 }
 
@@ -66,7 +66,7 @@ impl OfEveryRank for Work<'_> {
     }
 }
 
-/// What every rank does.
+/// The work of every rank.
 fn rank<F: Fabric>(
     fabric: &mut F,
     options: &CalibrateOptions,
@@ -76,7 +76,7 @@ fn rank<F: Fabric>(
 ) -> Result<Option<Calibrated>, MeasureError> {
     let begin = Instant::now();
     let nodes = fabric.nodes()?;
-    // The same on all ranks, so that all end where it cannot be.
+    // Identical on all ranks, so that all fail together if it is impossible.
     let layout = Layout::new(&nodes, &options.leaves)?;
     let cpus_per_node = cpus_of_nodes(fabric, &nodes)?;
     let free = available_memory(Path::new("/")).map_or(UNKNOWN_MEMORY, Bytes::get);
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn threads_tell_of_one_node_and_their_samples_make_parameters() {
-        // Beside a load little fits into two seconds, and longer messages may seem to be no slower: no bandwidth follows then.
+        // Under other load, little fits into two seconds, and longer messages may not appear
+        // slower: then no bandwidth follows.
         let all_to_all = |p: &SamplePoint| matches!(p.probe, Probe::AllToAll { per_node: 3, .. });
         let attempts = [2, 8].map(Nanos::from_secs).into_iter();
         let mut attempts = attempts.map(|duration| {
@@ -160,7 +161,8 @@ mod tests {
             found.is_ok() && often && points.iter().any(all_to_all)
         });
         let Some((done, found)) = enough else {
-            // By what it measured of itself the machine was busy, each time: all of it may take minutes then.
+            // By its own measurements the machine was busy each time; a complete calibration may
+            // then take minutes.
             assert!(
                 others.len() == 2 && others.iter().all(|share| *share > 0.1),
                 "{others:?}"
@@ -196,7 +198,7 @@ mod tests {
         )));
         let parameters = found.expect("it was looked for").parameters;
         parameters.check().expect("sound parameters");
-        // What was written is what was measured.
+        // Samples survive serialization unchanged.
         let text = serde_json::to_string(&samples).expect("plain data");
         assert_eq!(
             serde_json::from_str::<CalibrationSamples>(&text).ok(),

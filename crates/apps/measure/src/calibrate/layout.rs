@@ -1,4 +1,4 @@
-//! Which ranks take part in a probe.
+//! Chooses the ranks that take part in a probe.
 
 use crate::MeasureError;
 use idlewave_fabric::Nodes;
@@ -8,25 +8,26 @@ use idlewave_units::{NodeId, Rank};
 /// The ranks of a job by node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The same number of ranks of each node.
+    /// The same number of ranks on each node.
     nodes: Vec<Vec<Rank>>,
-    /// The node that the first one talks to, below the same leaf as far as is known.
+    /// The partner of the first node, below the same leaf as far as known.
     near: Option<usize>,
-    /// One below another leaf.
+    /// A partner below another leaf.
     far: Option<usize>,
 }
 
-/// Whether a host name and one in a list are of the same node: one of them may have its domain.
+/// Whether a host name and a listed name mean the same node; one of them may include its domain.
 fn same(host: &str, listed: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or("").to_owned();
     host == listed || short(host) == short(listed)
 }
 
 impl Layout {
-    /// From the nodes of a job, and the names below each leaf.
+    /// Builds the layout from the nodes of a job and the names below each leaf.
     ///
     /// # Errors
-    /// Fewer than two ranks, or a node that is below no leaf although leaves are given.
+    /// Fewer than two ranks, or a node below none of the leaves although leaves are given, or below
+    /// two.
     pub fn new(nodes: &Nodes, leaves: &[Vec<String>]) -> Result<Self, MeasureError> {
         let all: Vec<Vec<Rank>> = (0..nodes.count())
             .map(|node| nodes.ranks_of(NodeId::new(node)).collect())
@@ -36,7 +37,7 @@ impl Layout {
             return Err(MeasureError::option(
                 "calibrate with one rank",
                 "a message needs two ranks",
-                "start two or more, best as many per node as a job may have: mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
+                "start two or more, ideally as many per node as a job may have: mpirun -n 8 --map-by ppr:4:node idlewave place calibrate",
             ));
         }
         let mut leaf_of = Vec::new();
@@ -68,24 +69,24 @@ impl Layout {
         let far = find(false);
         Ok(Self {
             nodes: all.iter().map(|ranks| ranks[..each].to_vec()).collect(),
-            // Without a neighbour below the same leaf the other one has to do, and hops are not
-            // told apart.
+            // Without a neighbour below the same leaf, use the one below another; hops are then not
+            // distinguished.
             near: find(true).or(far),
             far: far.filter(|_| find(true).is_some()),
         })
     }
 
-    /// Nodes.
+    /// The number of nodes.
     pub fn nodes(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// Ranks of each node.
+    /// The number of ranks per node.
     pub fn per_node(&self) -> u32 {
         self.nodes.first().map_or(0, |ranks| ranks.len() as u32)
     }
 
-    /// Ways that there are.
+    /// The distances available.
     pub fn ways(&self) -> Vec<Distance> {
         let mut ways = Vec::new();
         if self.per_node() > 1 {
@@ -96,7 +97,7 @@ impl Layout {
         ways
     }
 
-    /// Members of the world in which `probe` runs: of pairs, those that begin come first, then
+    /// The members of the world in which `probe` runs; for pairs, first those that begin, then
     /// their partners in the same order.
     pub fn members(&self, probe: &Probe) -> Vec<Rank> {
         let pairs = |way: Distance, pairs: usize| -> Vec<Rank> {
@@ -129,7 +130,7 @@ mod tests {
         numbers.iter().copied().map(Rank::new).collect()
     }
 
-    /// Three nodes with two, three and two ranks, dealt in turn.
+    /// Three nodes with two ranks each, dealt in turn.
     fn layout(far: bool) -> Layout {
         Layout {
             nodes: vec![ranks(&[0, 3]), ranks(&[1, 4]), ranks(&[2, 5])],

@@ -1,9 +1,9 @@
-//! What a network and its nodes can do, measured between ranks: messages alone, several pairs at a
-//! time, everybody with everybody, and computation that shares memory.
+//! Measures a network and its nodes between ranks: single messages, several pairs at once, all
+//! ranks with all ranks, and computation that shares memory.
 //!
-//! Place in the flow: it gives [`CalibrationSamples`](idlewave_network::CalibrationSamples), raw;
-//! `idlewave_network::fit` makes parameters of them. The points are those of GPCNeT and of the OSU
-//! benchmarks, by the number of ranks per node; docs/calibration.md says what each of them
+//! It produces raw [`CalibrationSamples`](idlewave_network::CalibrationSamples), from which
+//! `idlewave_network::fit` derives parameters. The points are those of GPCNeT and of the OSU
+//! benchmarks, by the number of ranks per node; docs/calibration.md describes what each of them
 //! measures.
 
 mod job;

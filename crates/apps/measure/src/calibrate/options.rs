@@ -1,25 +1,26 @@
-//! What the user may choose.
+//! The options of a calibration.
 
 use crate::{FabricChoice, MeasureError};
 use idlewave_mpi::Search;
 use idlewave_units::Nanos;
 
-/// Least and most time.
+/// The least and the most time.
 const DURATION: [Nanos; 2] = [Nanos::from_secs(1), Nanos::from_secs(3_600)];
 
-/// A calibration.
+/// The options of a calibration.
 #[derive(Clone, Debug, Default)]
 pub struct CalibrateOptions {
-    /// Time for all of it, from 1 s to 60 min. At least three rounds are made, which may take
-    /// longer on slow networks.
+    /// Total time, from 1 s to 60 min. There are at least three rounds, which may take longer on
+    /// slow networks.
     pub duration: Nanos,
-    /// Who carries the messages; `None` for what suits.
+    /// The fabric; `None` to choose a suitable one.
     pub fabric: Option<FabricChoice>,
-    /// Where the MPI library is.
+    /// Where to find the MPI library.
     pub mpi: Search,
-    /// Ranks as threads; `None` for one per CPU. Not for MPI, where the launcher says.
+    /// Number of ranks as threads; `None` for one per CPU. Not for MPI, where the launcher sets it.
     pub ranks: Option<u32>,
-    /// Host names below each leaf switch; empty if all nodes are below one, or nobody knows.
+    /// Host names below each leaf switch; empty if all nodes are below one, or if this is not
+    /// known.
     pub leaves: Vec<Vec<String>>,
 }
 
@@ -27,7 +28,7 @@ impl CalibrateOptions {
     /// Checks what can be checked without the ranks.
     ///
     /// # Errors
-    /// An option that cannot be carried out, with what would do instead.
+    /// An option that is not possible, with an alternative.
     pub fn check(&self) -> Result<(), MeasureError> {
         let [least, most] = DURATION;
         if !(least..=most).contains(&self.duration) {

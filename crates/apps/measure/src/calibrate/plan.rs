@@ -1,38 +1,37 @@
-//! Which points are measured, how long each of them takes, and what is left out where the time does
-//! not suffice.
+//! Chooses the points to measure and the time for each, and drops points if time is short.
 
 use idlewave_network::{Distance, Probe};
 use std::time::Duration;
 
-/// Lengths of streams: the first for the overhead of a message.
+/// Message lengths of streams; the first is for the overhead of a message.
 const STREAMS: [u64; 7] = [8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Lengths of messages of an all-to-all.
 const ALL_TO_ALL: [u64; 2] = [64 << 10, 1 << 20];
-/// Longest message of the ping-pong.
+/// The longest message of the ping-pong.
 const MOST_PING_PONG: u64 = 4 << 20;
-/// All numbers of ranks up to this are measured, above it some.
+/// All numbers of ranks up to this are measured, and some above it.
 const ALL_UP_TO: u32 = 16;
-/// Rounds that are made in any case.
+/// The least number of rounds.
 pub const LEAST_ROUNDS: u32 = 3;
-/// Rounds that are aimed at.
+/// The number of rounds to aim at.
 const ROUNDS: f64 = 9.0;
-/// With so many, messages are made shorter; the first is to warm up.
+/// With fewer rounds than this, messages are shortened; the first round is for warm-up.
 const FEWEST: f64 = 5.0;
-/// Time of a point in one round that is aimed at even where there are fewer rounds for it: a single
-/// short message tells little.
+/// Time of a point in one round to aim at, even if that leaves fewer rounds: a single short message
+/// says little.
 const FAIR_SLICE: f64 = 10e-3;
-/// Least and most time of a point in one round, where a single message does not take longer.
+/// The least and the most time of a point in one round, unless a single message takes longer.
 const SLICE: [f64; 2] = [2e-3, 0.25];
-/// Most messages, round trips, calls or passes of a point in one round.
+/// The most messages, round trips, calls or passes of a point in one round.
 const MOST_COUNT: f64 = 10_000.0;
-/// Messages of this length and shorter are not made smaller.
+/// Messages up to this length are not shortened.
 const SHORT: u64 = 1 << 10;
 
-/// What a first look has found: seconds of an empty message and bytes per second, inside and
-/// outside.
+/// Results of a first look: seconds of an empty message and bytes per second, within a node and
+/// between nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Speeds {
-    /// Inside a node.
+    /// Within a node.
     pub inside: Option<(f64, f64)>,
     /// Between nodes.
     pub outside: Option<(f64, f64)>,
@@ -41,17 +40,17 @@ pub struct Speeds {
 /// The shape of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Ranks of each.
+    /// The number of ranks per node.
     pub per_node: u32,
-    /// Ways that there are.
+    /// The distances available.
     pub ways: Vec<Distance>,
     /// Bytes that one rank may use.
     pub memory: u64,
 }
 
-/// Numbers of ranks of a node to measure: all of them where they are few.
+/// The numbers of ranks per node to measure: all of them if they are few.
 fn numbers(most: u32) -> Vec<u32> {
     let mut all: Vec<u32> = (1..=most.min(ALL_UP_TO)).collect();
     let mut next = ALL_UP_TO;
@@ -77,7 +76,7 @@ pub fn lengths() -> impl Iterator<Item = u64> {
 }
 
 impl Shape {
-    /// All points but the ping-pong, each with one message.
+    /// All points except the ping-pong, each with one message.
     fn all(&self) -> Vec<Probe> {
         let mut all = Vec::new();
         for &way in self.ways.iter().filter(|way| **way != Distance::Across) {
@@ -123,7 +122,7 @@ impl Shape {
         all
     }
 
-    /// Bytes that a rank holds for a point.
+    /// The bytes that a rank needs for a point.
     fn held(&self, probe: &Probe) -> u64 {
         match *probe {
             Probe::AllToAll {
@@ -136,8 +135,8 @@ impl Shape {
         }
     }
 
-    /// The points that fit into `budget` seconds and the memory, and what was changed for that, one
-    /// line each. `spent` is what one round of ping-pongs takes.
+    /// The points that fit into `budget` seconds and the memory, and the changes that this
+    /// required, one per line. `spent` is the time of one round of ping-pongs.
     pub fn points(&self, speeds: &Speeds, spent: f64, budget: f64) -> (Vec<Probe>, Vec<String>) {
         let mut all = self.all();
         let mut notes = Vec::new();
@@ -171,14 +170,14 @@ impl Shape {
             };
             let what = if dropped { "left out" } else { "halved" };
             notes.push(format!(
-                "{kind} with messages of {bytes} bytes {what}: the {why} does not suffice"
+                "{kind} with messages of {bytes} bytes {what}: not enough {why}"
             ));
         }
     }
 }
 
-/// Points of one kind and length: they are changed together, so that numbers of ranks stay
-/// comparable.
+/// Points of one kind and length. They are changed together, so that results for different numbers
+/// of ranks stay comparable.
 type Family = (&'static str, u64);
 
 fn family_of(probe: &Probe) -> Option<Family> {
@@ -196,7 +195,7 @@ fn family(probe: &Probe) -> Family {
     family_of(probe).unwrap_or(("", 0))
 }
 
-/// The family that takes the longest, of those that can be made shorter.
+/// The family that takes the longest, among those that can be shortened.
 fn dearest(all: &[Probe], speeds: &Speeds) -> Option<Family> {
     let mut families: Vec<(Family, f64)> = Vec::new();
     for probe in all {
@@ -225,12 +224,13 @@ fn set_bytes(probe: &mut Probe, to: u64) {
 }
 
 impl Speeds {
-    /// About how long a point takes with as few messages as it may have.
+    /// The approximate time of a point with the fewest messages possible.
     fn least_seconds(&self, probe: &Probe) -> f64 {
         least(probe) as f64 * self.seconds(probe)
     }
 
-    /// About how long a point takes with one message: all ranks of a node share what one pair gets.
+    /// The approximate time of a point with one message: all ranks of a node share what one pair
+    /// gets.
     fn seconds(&self, probe: &Probe) -> f64 {
         let moved = |of: Option<(f64, f64)>, bytes: f64| {
             of.map_or(0.0, |(empty, rate)| 2.0 * empty + bytes / rate)
@@ -262,8 +262,8 @@ impl Speeds {
     }
 }
 
-/// Least messages of a stream in a round: with a single one each way a library may send the one
-/// after the other.
+/// The fewest messages of a stream in a round: with a single one each way, a library may send them
+/// one after the other.
 fn least(probe: &Probe) -> u64 {
     match *probe {
         Probe::Stream { bytes, .. } if bytes > 256 << 10 => 2,
@@ -272,12 +272,12 @@ fn least(probe: &Probe) -> u64 {
     }
 }
 
-/// How many messages, calls or passes of each point make a round, from what one of them takes.
+/// The number of messages, calls or passes of each point in a round, from the time of one.
 pub fn counts(probes: &[Probe], units: &[f64], budget: Duration) -> Vec<u64> {
     let goal = budget.as_secs_f64() / ROUNDS;
     let all = || probes.iter().map(least).zip(units);
     let at = |slice: f64| -> f64 { all().map(|(n, unit)| (n as f64 * unit).max(slice)).sum() };
-    // The longest slice with which a round is not too long.
+    // Find the longest slice for which a round is not too long.
     let (mut low, mut high) = (SLICE[0], SLICE[1]);
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
@@ -291,7 +291,7 @@ pub fn counts(probes: &[Probe], units: &[f64], budget: Duration) -> Vec<u64> {
     all().map(|(n, unit)| fits(unit).max(n)).collect()
 }
 
-/// The point with so many messages, round trips, calls or passes.
+/// The point with this number of messages, round trips, calls or passes.
 pub fn with_count(probe: Probe, count: u64) -> Probe {
     let mut probe = probe;
     match &mut probe {
@@ -391,7 +391,7 @@ mod tests {
         let counts = counts(&probes, &units, Duration::from_secs(27));
         let round: f64 = units.iter().zip(&counts).map(|(u, &n)| u * n as f64).sum();
         assert!((2.0..=3.0).contains(&round), "{counts:?}");
-        // No less than two, however long they take.
+        // At least two, however long they take.
         assert_eq!(counts[2], 2);
         assert_eq!(counts[0], 10_000);
     }

@@ -1,4 +1,4 @@
-//! Points that the same ranks measure, each once, and a first look at a pair.
+//! Measures points that share their ranks once each, and takes a first look at a pair.
 
 use super::streams::{Pair, ping_pong, stream};
 use idlewave_fabric::{Fabric, FabricError, Reduction};
@@ -7,7 +7,7 @@ use idlewave_units::Rank;
 use idlewave_workloads::triad::Triad;
 use std::time::Instant;
 
-/// Runs probes; keeps what is large from one to the next.
+/// Runs probes; keeps large buffers from one to the next.
 #[derive(Debug, Default)]
 pub struct Runner {
     triad: Option<Triad>,
@@ -16,16 +16,16 @@ pub struct Runner {
 /// Seconds of the slowest and of the fastest rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Of the slowest.
+    /// Of the slowest rank.
     pub slowest: f64,
-    /// Of the fastest.
+    /// Of the fastest rank.
     pub fastest: f64,
 }
 
 impl Runner {
-    /// Runs `probes`, which have the same ranks, while the others sleep: to wake them and to put
-    /// them to sleep takes longer than many a point. All ranks call it and get the same times, in
-    /// the order of the probes.
+    /// Runs `probes`, which have the same ranks, while the other ranks sleep: waking them and
+    /// putting them back to sleep takes longer than many points. All ranks call it and get the same
+    /// times, in the order of the probes.
     pub fn run<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -43,7 +43,7 @@ impl Runner {
         let mut both: Vec<f64> = most.chain(least).collect();
         fabric.allreduce(&mut both, Reduction::Max, &mut || ())?;
         let (most, least) = both.split_at(probes.len());
-        // A clock may stand still between two looks at it.
+        // The clock may not advance between two readings.
         let times = most.iter().zip(least).map(|(most, least)| Times {
             slowest: most.max(1e-9),
             fastest: (-least).max(1e-9),
@@ -51,7 +51,7 @@ impl Runner {
         Ok(times.collect())
     }
 
-    /// What a member does; seconds where this rank is one whose time counts.
+    /// The work of a member; returns seconds if this rank's time counts.
     fn once<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -88,7 +88,7 @@ impl Runner {
     }
 }
 
-/// Does `work` on these ranks, and ends the job where it fails on one of them.
+/// Does `work` on these ranks, and ends the job if it fails on one of them.
 fn together<F: Fabric, T>(
     fabric: &mut F,
     members: &[Rank],
@@ -104,8 +104,8 @@ fn together<F: Fabric, T>(
     done.transpose()
 }
 
-/// Half a round trip of each of the lengths between two ranks, in seconds, until one takes longer
-/// than `longest`. All ranks call it and get the same times.
+/// Half a round trip between two ranks for each length, in seconds, until one takes longer than
+/// `longest`. All ranks call it and get the same times.
 pub fn look<F: Fabric>(
     fabric: &mut F,
     members: &[Rank],
@@ -117,7 +117,7 @@ pub fn look<F: Fabric>(
         let mut times = Vec::new();
         for &bytes in lengths {
             let mut time = ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0);
-            // A first message opens connections, and one may be disturbed.
+            // The first message opens connections, and either may be disturbed.
             time = time.min(ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0));
             let mut of_both = [time];
             fabric.allreduce(&mut of_both, Reduction::Max, &mut || ())?;
@@ -129,7 +129,7 @@ pub fn look<F: Fabric>(
         Ok(times)
     })?;
     let mut all = own.unwrap_or_default();
-    // 0 where nothing was measured.
+    // 0 for lengths that were not measured.
     all.resize(lengths.len(), 0.0);
     fabric.allreduce(&mut all, Reduction::Max, &mut || ())?;
     Ok(all.into_iter().take_while(|time| *time > 0.0).collect())

@@ -1,8 +1,8 @@
-//! From the first look at the network to the last round over all points.
+//! Runs a calibration from the first look at the network to the last round over all points.
 //!
-//! Every round goes once over all points, so that a machine that becomes slower or faster meanwhile
-//! does so for all numbers of ranks alike. What is measured to warm up is dropped. All ranks take
-//! the same decisions: from times that all of them have, or from rank 0.
+//! Every round visits all points once, so that a machine that becomes slower or faster affects all
+//! numbers of ranks alike. Warm-up measurements are dropped. All ranks take the same decisions,
+//! from times that all of them have or from rank 0.
 
 use super::layout::Layout;
 use super::plan::{LEAST_ROUNDS, Shape, Speeds, counts, lengths, with_count};
@@ -14,44 +14,44 @@ use idlewave_session::{Progress, Stop};
 use idlewave_units::Rank;
 use std::time::{Duration, Instant};
 
-/// A round trip of the ping-pong that takes a larger share of the time ends the lengths.
+/// If a round trip of the ping-pong takes a larger share of the time, longer messages are skipped.
 const LONGEST_SHARE: f64 = 0.01;
-/// Rounds that are made in any case are not waited for longer than so many times the time.
+/// Even the least number of rounds is abandoned after this multiple of the time.
 const OVERTIME: f64 = 3.0;
 
-/// What was measured.
+/// The measurements.
 pub struct Measured {
     /// Points with at least one repetition.
     pub points: Vec<SamplePoint>,
-    /// What was left out.
+    /// What was omitted.
     pub notes: Vec<String>,
 }
 
-/// The parts of one calibration.
+/// The state of one calibration.
 pub struct Rounds<'a, F: Fabric> {
     /// All ranks.
     pub fabric: &'a mut F,
-    /// Who does what.
+    /// Which ranks do what.
     pub layout: &'a Layout,
     /// Bytes that a rank may use.
     pub memory: u64,
-    /// Time.
+    /// The time available.
     pub budget: Duration,
-    /// Whether to end.
+    /// Requests to end.
     pub stop: &'a Stop,
-    /// Who is told how far it is.
+    /// Where progress is reported.
     pub progress: &'a dyn Progress,
-    /// When it began.
+    /// When the calibration began.
     pub begin: Instant,
 }
 
-/// Points that the same ranks measure, by their places.
+/// Points measured by the same ranks, by index.
 struct Group {
     members: Vec<Rank>,
     points: Vec<usize>,
 }
 
-/// What a first look gave.
+/// The results of the first look.
 #[derive(Default)]
 struct Look {
     probes: Vec<Probe>,
@@ -79,7 +79,7 @@ impl<F: Fabric> Rounds<'_, F> {
         let mut probes = seen.probes;
         probes.extend(others);
         let groups = self.groups(&probes);
-        // Nobody knows yet how long the others take: once, to warm up.
+        // The times of the others are not known yet: run them once, which also warms up.
         let mut units = seen.units;
         units.resize(probes.len(), 0.0);
         for group in &groups {
@@ -94,7 +94,7 @@ impl<F: Fabric> Rounds<'_, F> {
             }
         }
         let left = self.budget.saturating_sub(self.begin.elapsed());
-        // All ranks count the same: those of rank 0.
+        // All ranks use the counts of rank 0.
         let [left] = gather::from_root(self.fabric, [left.as_nanos() as u64])?;
         let counts = counts(&probes, &units, Duration::from_nanos(left));
         let with_counts = probes.into_iter().zip(counts);
@@ -132,7 +132,7 @@ impl<F: Fabric> Rounds<'_, F> {
         })
     }
 
-    /// Points by the ranks that measure them.
+    /// Groups the points by the ranks that measure them.
     fn groups(&self, probes: &[Probe]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (i, probe) in probes.iter().enumerate() {
@@ -148,7 +148,7 @@ impl<F: Fabric> Rounds<'_, F> {
         groups
     }
 
-    /// The ping-pongs with rising lengths, as long as they do not take too long.
+    /// Runs ping-pongs of rising lengths until they take too long.
     fn look(&mut self) -> Result<Look, MeasureError> {
         let mut seen = Look::default();
         let all: Vec<u64> = lengths().collect();
@@ -163,7 +163,7 @@ impl<F: Fabric> Rounds<'_, F> {
             let times = look(self.fabric, &members, &all, longest)?;
             if let Some(next) = all.get(times.len()) {
                 seen.notes.push(format!(
-                    "ping-pong {} ends before {next} bytes: the time does not suffice",
+                    "ping-pong {} ends before {next} bytes: not enough time",
                     way.words()
                 ));
             }
@@ -184,14 +184,15 @@ impl<F: Fabric> Rounds<'_, F> {
         Ok(seen)
     }
 
-    /// Whether rank 0 was not asked to end and less than so many times the time has passed.
+    /// Whether to continue: no request to end on rank 0, and less than `times` the available time
+    /// has passed.
     fn go_on(&mut self, times: f64) -> Result<bool, FabricError> {
         let share = self.begin.elapsed().as_secs_f64() / self.budget.as_secs_f64();
         self.progress.at(share.min(1.0));
         gather::agree(self.fabric, !self.stop.is_requested() && share < times)
     }
 
-    /// Whether there is to be another round, after so many of which the last one took so long.
+    /// Whether to start another round, after `round` of them, of which the last one took `last`.
     fn begins_round(&mut self, round: u32, last: Duration) -> Result<bool, FabricError> {
         let enough = round >= LEAST_ROUNDS && self.begin.elapsed() + last > self.budget;
         let wanted = gather::agree(self.fabric, !enough)?;

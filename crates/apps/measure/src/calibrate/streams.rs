@@ -1,4 +1,4 @@
-//! One end of a pair: messages back and forth, and streams with several messages under way.
+//! One end of a pair: messages back and forth, and streams with several messages in flight.
 
 use idlewave_fabric::{Fabric, FabricError, Tag};
 use idlewave_units::Rank;
@@ -7,14 +7,14 @@ use std::time::Instant;
 
 const TAG: Tag = Tag(310);
 const ACKNOWLEDGEMENT: Tag = Tag(311);
-/// Messages of a stream that are under way at most.
+/// The most messages of a stream in flight.
 const WINDOW: u64 = 64;
-/// Bytes of them.
+/// The most bytes in flight.
 const WINDOW_BYTES: u64 = 8 << 20;
 
 fn quiet() {}
 
-/// What this rank does in a pair.
+/// This rank's role in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The partner.
@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// In a world whose first half begins.
+    /// The role in a world whose first half begins.
     pub fn of(rank: Rank, size: u32) -> Self {
         let (half, own) = (size / 2, rank.get());
         let begins = own < half;
@@ -36,8 +36,8 @@ impl Pair {
     }
 }
 
-/// Seconds of half a round trip, the mean of `rounds`; `None` on the partner. An empty one before
-/// them is not counted: the partner may come late.
+/// Seconds of half a round trip, the mean of `rounds`; `None` on the partner. An empty message
+/// first is not counted, since the partner may be late.
 pub fn ping_pong<F: Fabric>(
     fabric: &mut F,
     pair: Pair,
@@ -79,9 +79,9 @@ fn back_and_forth<F: Fabric>(
     Ok(())
 }
 
-/// A stream of `messages`, from the first of a pair to the second or both ways. Seconds: one way,
-/// on the sender until it is told that the last one has come; both ways, until all own ones have
-/// gone and all others have come. `None` on receivers.
+/// Sends a stream of `messages` from the first of a pair to the second, or both ways. The time in
+/// seconds: one way, on the sender until the receiver confirms the last message; both ways, until
+/// all own messages are sent and all others received. `None` on receivers.
 pub fn stream<F: Fabric>(
     fabric: &mut F,
     pair: Pair,
@@ -103,7 +103,7 @@ pub fn stream<F: Fabric>(
     if sends {
         buffers = vec![vec![0x5a_u8; length]; window as usize];
     }
-    // Receives are there before the first message is sent.
+    // Receives are posted before the first message is sent.
     fabric.barrier(&mut quiet)?;
     let begin = Instant::now();
     let mut outgoing = VecDeque::new();

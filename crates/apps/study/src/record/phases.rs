@@ -1,4 +1,4 @@
-//! The parts of a study, one after the other.
+//! Runs the parts of a study, one after the other.
 
 use crate::plan::{Plan, THRESHOLD};
 use idlewave_clock::{Calibration, Readings, monotonic_ns};
@@ -10,7 +10,7 @@ use idlewave_workloads::{detour, fixed_work, lockstep};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all parts need.
+/// The data that all parts need.
 pub struct Phases<'a> {
     pub plan: &'a Plan,
     pub readings: Readings,
@@ -23,7 +23,7 @@ pub struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    /// Runs all of them; stops in order between or inside them when the recording is over.
+    /// Runs all parts; stops cleanly between or within them when the recording is over.
     pub fn run(&mut self, recording: &mut Recording<'_>) -> Result<(), SessionError> {
         self.detours(recording)?;
         if !recording.is_over() {
@@ -41,7 +41,7 @@ impl Phases<'_> {
         self.plan.cpus.iter().collect()
     }
 
-    /// Enters a phase with a provisional end, which is all there is if this process is killed.
+    /// Enters a phase with a provisional end, which remains if this process is killed.
     fn begin(
         &self,
         recording: &mut Recording<'_>,

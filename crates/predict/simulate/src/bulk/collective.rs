@@ -1,50 +1,54 @@
 //! Collective operations as rounds of messages, by algorithm.
 //!
-//! Sources of the algorithms: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-//! IJHPCA 19 (2005); D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988 (dissemination).
+//! Sources of the algorithms: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+//! communication operations in MPICH", IJHPCA 19 (2005); D. Hensgen, R. Finkel, U. Manber, "Two
+//! algorithms for barrier synchronization", 1988 (dissemination).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What is done.
+/// A collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// All wait for all.
     Barrier,
-    /// All get the sum of all.
+    /// All ranks get the sum over all.
     Allreduce,
-    /// All get what rank 0 has.
+    /// All ranks get the data of rank 0.
     Broadcast,
-    /// Rank 0 gets the sum of all.
+    /// Rank 0 gets the sum over all.
     Reduce,
-    /// Each sends every other one a piece of its own.
+    /// Each rank sends every other rank a piece of its own.
     Alltoall,
 }
 
-/// By which messages.
+/// The messages that perform a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Along a binomial tree: to the root, from the root, or both after each other.
+    /// Along a binomial tree: to the root, from the root, or first one and then the other.
     Binomial,
-    /// In round k each sends to the rank 2^k above it.
+    /// In round k each rank sends to the rank 2^k above it.
     Dissemination,
-    /// In round k ranks whose numbers differ in bit k exchange; what exceeds a power of two joins before and after.
+    /// In round k, ranks whose numbers differ in bit k exchange; ranks beyond a power of two join
+    /// before and after.
     RecursiveDoubling,
-    /// Pieces go around, from each rank to the next.
+    /// Pieces travel around a ring, from each rank to the next.
     Ring,
-    /// In round k each sends to the rank k above it.
+    /// In round k each rank sends to the rank k above it.
     Pairwise,
-    /// In round k each sends to the rank 2^k above it what has to go on in that direction, whoever it is for.
+    /// In round k each rank sends to the rank 2^k above it everything that still has to travel in
+    /// that direction, whatever its destination.
     Bruck,
-    /// Halves are exchanged and summed, then put together again (Rabenseifner).
+    /// Halves are exchanged and summed, then reassembled (Rabenseifner).
     Rabenseifner,
     /// Pieces down a binomial tree, then around a ring.
     ScatterRing,
-    /// All messages at once. Not in the bulk-synchronous engine, whose rounds have one message per rank.
+    /// All messages at once. Not in the bulk-synchronous engine, whose rounds have one message per
+    /// rank.
     Linear,
 }
 
-/// The algorithm does not do that operation.
+/// The algorithm cannot perform the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{algorithm} is no algorithm for {collective}; there are {}", names(*collective))]
 pub struct CollectiveError {
@@ -95,7 +99,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Reads a name out of a table.
+/// Looks up a name in a table.
 fn named<T: Copy>(table: &[(T, &str)], text: &str) -> Result<T, String> {
     table
         .iter()
@@ -124,7 +128,8 @@ impl FromStr for Algorithm {
 }
 
 impl Collective {
-    /// Algorithms that do it; MPI libraries usually begin with the first one for short messages.
+    /// Algorithms for this operation; MPI libraries usually choose the first one for short
+    /// messages.
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::*;
         match self {
@@ -136,10 +141,11 @@ impl Collective {
         }
     }
 
-    /// The rounds of an algorithm among so many ranks, with messages of `bytes` bytes per rank of the operation.
+    /// The rounds of an algorithm on `ranks` ranks, with messages of `bytes` bytes per rank of the
+    /// operation.
     ///
     /// # Errors
-    /// The algorithm is none for this operation.
+    /// The algorithm is not one for this operation.
     pub fn rounds(
         self,
         algorithm: Algorithm,
@@ -214,7 +220,7 @@ impl Collective {
                 let piece = bytes.div_ceil(u64::from(ranks));
                 with(piece, around(2 * (ranks - 1)).collect())
             }
-            // The others are none of any collective, as seen above.
+            // No collective has these algorithms, as checked above.
             (_, Algorithm::Pairwise | Algorithm::ScatterRing | Algorithm::Linear) => {
                 with(bytes, (1..ranks).map(Pattern::Shift).collect())
             }
@@ -222,13 +228,13 @@ impl Collective {
     }
 }
 
-/// How many of the numbers below `ranks` have this bit.
+/// How many of the numbers below `ranks` have this bit set.
 fn with_bit(ranks: u32, bit: u32) -> u64 {
     let (ranks, size) = (u64::from(ranks), 1_u64 << bit);
     (ranks / (2 * size)) * size + (ranks % (2 * size)).saturating_sub(size)
 }
 
-/// One message at most from each rank and one to each.
+/// A round: each rank sends at most one message and receives at most one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// Who sends to whom.
@@ -237,25 +243,25 @@ pub struct Round {
     pub bytes: u64,
 }
 
-/// Who sends to whom.
+/// Which rank sends to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// To the rank so far above, around the end.
+    /// To the rank this far above, wrapping around at the end.
     Shift(u32),
     /// Between ranks whose numbers differ in this bit, both below the second number.
     Differ(u32, u32),
-    /// Ranks from this number on to those as far below.
+    /// From the ranks at or above this number to those that far below.
     FoldIn(u32),
-    /// And back.
+    /// The reverse of `FoldIn`.
     FoldOut(u32),
-    /// In a binomial tree: ranks with this bit as their lowest one to those without it.
+    /// In a binomial tree: from the ranks whose lowest set bit is this one to the ranks without it.
     TreeUp(u32),
-    /// And back.
+    /// The reverse of `TreeUp`.
     TreeDown(u32),
 }
 
 impl Pattern {
-    /// Whom a rank sends to.
+    /// The rank that `rank` sends to.
     #[inline]
     pub fn target(self, rank: u32, ranks: u32) -> Option<u32> {
         match self {
@@ -273,7 +279,7 @@ impl Pattern {
         }
     }
 
-    /// Whom a rank receives from.
+    /// The rank that `rank` receives from.
     #[inline]
     pub fn source(self, rank: u32, ranks: u32) -> Option<u32> {
         match self {
@@ -319,7 +325,7 @@ mod tests {
         assert!(error.to_string().contains("there are binomial"), "{error}");
     }
 
-    /// What each rank knows of: the oracle of what a collective is for.
+    /// Tracks which ranks' data each rank has: the oracle for what a collective must achieve.
     #[test]
     fn every_rank_ends_with_what_the_operation_promises() {
         for ranks in [1_u32, 2, 3, 4, 5, 7, 8, 13, 16, 33] {
@@ -374,7 +380,8 @@ mod tests {
         }
         let of = |ranks| rounds(Collective::Allreduce, Algorithm::RecursiveDoubling, ranks).len();
         assert_eq!([of(8), of(9), of(1)], [3, 5, 0]);
-        // In round k the pieces go on whose distance has bit k: of distances 0 to 7 four each; of 0 to 4 two (1, 3), two (2, 3), one (4).
+        // In round k the pieces whose distance has bit k travel: four of the distances 0 to 7 each;
+        // of the distances 0 to 4 two (1, 3), two (2, 3) and one (4).
         let bruck = rounds(Collective::Alltoall, Algorithm::Bruck, 8);
         assert_eq!(
             bruck.iter().map(|r| r.bytes).collect::<Vec<_>>(),
@@ -385,7 +392,7 @@ mod tests {
             odd.iter().map(|r| r.bytes).collect::<Vec<_>>(),
             [2_000, 2_000, 1_000]
         );
-        // Twice all but one of n pieces, as bandwidth allows no less.
+        // Twice all but one of n pieces, the least that bandwidth allows.
         let halves = rounds(Collective::Allreduce, Algorithm::Rabenseifner, 8);
         assert_eq!(halves.iter().map(|r| r.bytes).sum::<u64>(), 2 * 7 * 125);
         let scattered = rounds(Collective::Broadcast, Algorithm::ScatterRing, 4);

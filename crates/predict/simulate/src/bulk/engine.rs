@@ -1,4 +1,4 @@
-//! All ranks of a program, step after step.
+//! Runs all ranks of a program, step by step.
 
 use super::collective::{CollectiveError, Pattern, Round};
 use super::exchange::{Cost, Partners, Ranks};
@@ -11,10 +11,10 @@ use idlewave_noise::{Charge, Noise};
 /// Why a program was not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BulkError {
-    /// Ranks, shapes or works of different numbers.
+    /// Phases for different numbers of ranks.
     #[error("the program has {0} ranks, and a phase of another number")]
     Ranks(u32),
-    /// An algorithm that does not do the operation.
+    /// An algorithm that cannot perform the operation.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
     /// A time beyond 64-bit nanoseconds.
@@ -22,18 +22,19 @@ pub enum BulkError {
     TooLong,
 }
 
-/// A delay that happens once: the rank stands still after the first computation of the step.
+/// A one-off delay: the rank stands still after the first computation of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneOff {
     /// The rank.
     pub rank: u32,
     /// The step, from 0.
     pub step: u64,
-    /// For how long, in nanoseconds.
+    /// Length of the delay, in nanoseconds.
     pub ns: u64,
 }
 
-/// A part of a step with what can be known before. One that waits for one message after the other is as many exchanges.
+/// A part of a step with everything that can be computed in advance. An exchange that waits for one
+/// message after the other becomes as many exchanges.
 pub(super) enum Part {
     Compute(Work),
     Pause(u64),
@@ -46,7 +47,7 @@ pub(super) enum Part {
     Round(OneRound, Cost),
 }
 
-/// What has just ended for all ranks, of a step.
+/// The part of a step that has just ended for all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// A computation.
@@ -57,10 +58,10 @@ pub enum Ended {
     Communication,
 }
 
-/// A program on its way.
+/// A running program.
 pub struct Engine<'a> {
     ranks: Ranks<'a>,
-    /// Those of each phase.
+    /// The parts of each phase.
     phases: Vec<Vec<Part>>,
     delays: Vec<OneOff>,
     step: u64,
@@ -120,10 +121,10 @@ impl Partners for OneRound {
 }
 
 impl<'a> Engine<'a> {
-    /// All ranks at time 0. `delays` happen once, each.
+    /// All ranks at time 0. Each of `delays` happens once.
     ///
     /// # Errors
-    /// Phases of another number of ranks, algorithms that do not fit, costs beyond 64 bits.
+    /// Phases for different numbers of ranks, algorithms that do not fit, costs beyond 64 bits.
     pub fn new(
         program: &Program,
         noise: &'a Noise,
@@ -138,7 +139,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Takes all ranks one step further.
+    /// Advances all ranks by one step.
     ///
     /// # Errors
     /// A time beyond 64-bit nanoseconds.
@@ -146,7 +147,7 @@ impl<'a> Engine<'a> {
         self.one_step(None, &mut |_, _| {})
     }
 
-    /// [`Engine::step`], written into a record that [`Engine::record`] has begun.
+    /// Like [`Engine::step`], appended to a record obtained from [`Engine::record`].
     ///
     /// # Errors
     /// As [`Engine::step`].
@@ -154,7 +155,8 @@ impl<'a> Engine<'a> {
         self.one_step(Some(record), &mut |_, _| {})
     }
 
-    /// [`Engine::step`]; `see` is shown when each rank had ended each part of it, in nanoseconds.
+    /// Like [`Engine::step`]; after each part of the step, `see` gets the time at which each rank
+    /// ended it, in nanoseconds.
     ///
     /// # Errors
     /// As [`Engine::step`].
@@ -162,12 +164,12 @@ impl<'a> Engine<'a> {
         self.one_step(None, see)
     }
 
-    /// A record that begins here.
+    /// A record that starts at the current state.
     pub fn record(&self) -> Record {
         Record::new(&self.ranks.times)
     }
 
-    /// When each rank has ended the last step, in nanoseconds.
+    /// When each rank ended the last step, in nanoseconds.
     pub fn times(&self) -> &[u64] {
         &self.ranks.times
     }
@@ -219,7 +221,7 @@ impl<'a> Engine<'a> {
             delay(&mut self.ranks, &self.delays, self.step, &mut record, see);
         }
         self.step += 1;
-        // Sums saturate and no time goes back: had one been too long, it still would be.
+        // Sums saturate and no time decreases: if one ever overflowed, it still shows.
         match self.ranks.times.contains(&u64::MAX) {
             true => Err(BulkError::TooLong),
             false => Ok(()),
@@ -228,7 +230,7 @@ impl<'a> Engine<'a> {
 }
 
 impl Program {
-    /// Parts of a step that a [`Record`] keeps: computations, exchanges, rounds.
+    /// Number of parts of a step that a [`Record`] keeps: computations, exchanges, rounds.
     ///
     /// # Errors
     /// As [`Engine::new`].
@@ -237,7 +239,7 @@ impl Program {
     }
 }
 
-/// What can be known of the phases before they begin.
+/// Computes in advance what is known of the phases before the run.
 pub(super) fn prepare(program: &Program) -> Result<Vec<Vec<Part>>, BulkError> {
     if !program.fits() {
         return Err(BulkError::Ranks(program.ranks));
@@ -292,7 +294,7 @@ pub(super) fn prepare(program: &Program) -> Result<Vec<Vec<Part>>, BulkError> {
         .collect()
 }
 
-/// A phase, written down if there is a record.
+/// Runs a phase and notes it if there is a record.
 fn noted(
     ranks: &mut Ranks<'_>,
     record: &mut Option<&mut Record>,
@@ -308,7 +310,7 @@ fn noted(
     }
 }
 
-/// The delays of a step.
+/// Applies the delays of a step.
 fn delay(
     ranks: &mut Ranks<'_>,
     delays: &[OneOff],

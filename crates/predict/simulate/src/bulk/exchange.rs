@@ -1,4 +1,4 @@
-//! Messages of all ranks at once: every rank sends, perhaps computes, and takes what comes.
+//! Exchanges of all ranks at once: every rank sends, computes if there is work, and receives.
 
 use super::path::Notes;
 use crate::Work;
@@ -6,28 +6,28 @@ use crate::goal::Parameters;
 use idlewave_noise::{Charge, Noise, Timeline};
 use rayon::prelude::*;
 
-/// Ranks that one thread takes at least.
+/// Least number of ranks per thread.
 const SHARE: usize = 2_048;
 
-/// What a message of one length costs, in nanoseconds.
+/// Cost of a message of one length, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// CPU of the sender: o + (n - 1) O.
+    /// CPU time of the sender: o + (n - 1) O.
     pub send: u64,
-    /// CPU of the receiver: o.
+    /// CPU time of the receiver: o.
     pub take: u64,
     /// Least time between the starts of two sends: g + (n - 1) G.
     pub gap: u64,
-    /// L.
+    /// Latency: L.
     pub latency: u64,
-    /// (n - 1) G.
+    /// Transfer time: (n - 1) G.
     pub transfer: u64,
     /// Whether the sender waits for the receiver.
     pub rendezvous: bool,
 }
 
 impl Cost {
-    /// Of a message of `bytes` bytes; `None` if it is beyond 64-bit nanoseconds.
+    /// Cost of a message of `bytes` bytes; `None` if it exceeds 64-bit nanoseconds.
     pub fn of(parameters: &Parameters, bytes: u64) -> Option<Cost> {
         let after_first = bytes.saturating_sub(1);
         let transfer = parameters.gap_per_byte.cost(after_first)?;
@@ -43,17 +43,17 @@ impl Cost {
     }
 }
 
-/// Who sends to whom, in so many directions.
+/// Which rank sends to which, in one or more directions.
 pub(super) trait Partners: Sync {
-    /// Messages of each rank at most.
+    /// Largest number of messages of a rank.
     fn directions(&self) -> usize;
-    /// Whom a rank sends to.
+    /// The rank that `rank` sends to.
     fn target(&self, rank: usize, direction: usize) -> Option<usize>;
-    /// Whom it receives from: the rank whose target it is.
+    /// The rank that `rank` receives from: the one whose target it is.
     fn source(&self, rank: usize, direction: usize) -> Option<usize>;
 }
 
-/// Times of all ranks, and their CPUs.
+/// Times and CPUs of all ranks.
 pub(super) struct Ranks<'a> {
     pub noise: &'a Noise,
     pub times: Vec<u64>,
@@ -62,22 +62,22 @@ pub(super) struct Ranks<'a> {
     begin: Vec<u64>,
     /// When each rank begins to wait.
     ready: Vec<u64>,
-    /// When the CPU of the sender is free of each message, rank after rank.
+    /// When the sender's CPU is done with each message, rank by rank.
     sent: Vec<u64>,
 }
 
-/// Where the time of a rank comes from: its own, or that of another rank.
+/// What determined the time of a rank: the rank itself or another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// What it did itself since it began.
+    /// What the rank did itself since it began.
     Own,
-    /// Its own begin: others waited for it, and it for them.
+    /// Its own begin: others waited for it, and it waited for them.
     OwnBegin,
-    /// What this rank did until it had sent the message of this direction.
+    /// What this rank did until it had sent the message in this direction.
     Sent(usize, usize),
-    /// What this rank did until it waited.
+    /// What this rank did until it began to wait.
     Waited(usize),
-    /// When this rank began.
+    /// The time at which this rank began.
     Began(usize),
 }
 
@@ -112,14 +112,14 @@ impl<'a> Ranks<'a> {
             .for_each(|(rank, (t, cpu))| *t = cpu.end(noise, *t, work.of(rank), |_| {}));
     }
 
-    /// Time goes by for every rank.
+    /// Time passes for every rank.
     pub fn pause(&mut self, ns: u64) {
         for t in &mut self.times {
             *t = t.saturating_add(ns);
         }
     }
 
-    /// Every rank sends to its partners, computes if there is something to compute, and waits for its partners.
+    /// Every rank sends to its partners, computes if there is work, and waits for its partners.
     pub fn exchange<P: Partners>(
         &mut self,
         partners: &P,
@@ -203,7 +203,7 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// What of the other ranks a waiting one depends on.
+/// The state of the other ranks that a waiting rank depends on.
 struct There<'a> {
     begin: &'a [u64],
     ready: &'a [u64],
@@ -212,7 +212,8 @@ struct There<'a> {
     overlapped: bool,
 }
 
-/// All sends of a rank, then its computation. `charge` is told before which message noise struck; the computation comes after all.
+/// All sends of a rank, then its computation. `charge` gets noise with the number of the message
+/// that it struck before; noise during the computation counts as after the last message.
 #[allow(clippy::too_many_arguments)]
 #[inline]
 fn send<P: Partners>(
@@ -241,7 +242,7 @@ fn send<P: Partners>(
     }
 }
 
-/// The wait of a rank for all its messages, those sent and those to come; where its time comes from.
+/// The wait of a rank for all its messages, sent and received. Returns what determined its time.
 #[allow(clippy::too_many_arguments)]
 #[inline]
 fn wait<P: Partners>(
@@ -256,7 +257,7 @@ fn wait<P: Partners>(
     recorded: bool,
 ) -> Origin {
     let mut origin = Origin::Own;
-    // A side of a torus has few directions: no list of this length moves to the heap.
+    // A torus has few directions, so messages are normally sorted without allocation.
     let mut coming: [(u64, usize, Origin); MOST_AT_ONCE] = [(0, 0, Origin::Own); MOST_AT_ONCE];
     let mut many = Vec::new();
     let arrivals = (0..there.directions).filter_map(|direction| {
@@ -313,10 +314,10 @@ fn wait<P: Partners>(
     origin
 }
 
-/// Messages of a rank that are sorted without a list on the heap.
+/// Largest number of messages of a rank that are sorted without allocation.
 const MOST_AT_ONCE: usize = 8;
 
-/// When a message is there, and what decided it.
+/// When a message has arrived, and what determined that time.
 #[inline]
 fn arrival(
     cost: Cost,
@@ -336,7 +337,8 @@ fn arrival(
     (start.saturating_add(travel), origin)
 }
 
-/// When the data of a long message leaves: the receiver is asked, and answers when it has got so far; then the sender must be there.
+/// When the data of a rendezvous message leaves: the sender asks, the receiver answers once it has
+/// got that far, and then the sender must be ready.
 #[inline]
 fn transfer(
     cost: Cost,
@@ -346,7 +348,7 @@ fn transfer(
     direction: usize,
 ) -> (u64, Origin) {
     let asked = there.sent[from * there.directions + direction].saturating_add(cost.latency);
-    // Who computes meanwhile answers only when he waits.
+    // A rank that computes meanwhile answers only once it waits.
     let (posted, by_receiver) = match there.overlapped {
         true => (there.ready[to], Origin::Waited(to)),
         false => (there.begin[to], Origin::OwnBegin),
@@ -362,7 +364,7 @@ fn transfer(
     }
 }
 
-/// Writes down where the time of a rank came from, and the noise on that way.
+/// Notes what determined the time of a rank, and the noise on the path to it.
 fn note(
     notes: &mut Notes,
     rank: usize,
@@ -371,7 +373,8 @@ fn note(
     work: impl Fn(usize) -> u64,
     taken: &[Charge],
 ) {
-    // Charges of the sending side lie before their message, those of the computation after all messages.
+    // Noise on the sending side belongs before its message, noise during the computation after all
+    // messages.
     let (from, until) = match origin {
         Origin::Own => (rank, Some(directions)),
         Origin::OwnBegin => (rank, None),

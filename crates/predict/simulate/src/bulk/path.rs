@@ -1,15 +1,16 @@
-//! What a finish time was made of: the critical path back through ranks and phases, to the noise that lengthened it.
+//! What a finish time was made of: the critical path back through ranks and phases to the noise
+//! that lengthened it.
 
 use idlewave_noise::Charge;
 
-/// Where one phase left every rank, and where it had come from.
+/// When each rank ended a phase, and what determined that time.
 #[derive(Clone, Debug)]
 struct PhaseNotes {
-    /// When each rank had ended the phase.
+    /// When each rank ended the phase.
     after: Vec<u64>,
-    /// The rank whose begin of the phase lies on the way.
+    /// The rank whose begin of the phase lies on the path.
     from: Vec<u32>,
-    /// What lies on the way beside communication: rank, part, nanoseconds; sorted by rank.
+    /// What lies on the path besides communication: rank, part, nanoseconds; sorted by rank.
     parts: Vec<(u32, Part, u64)>,
 }
 
@@ -20,14 +21,14 @@ enum Part {
     Noise(u32),
 }
 
-/// The phase at hand.
+/// Notes on the current phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     from: Vec<u32>,
     parts: Vec<(u32, Part, u64)>,
-    /// Noise on the sending side: rank, message before which it struck.
+    /// Noise on the sending side: rank, message before which it struck, charge.
     sending: Vec<(u32, u32, Charge)>,
-    /// Whether the phase is an exchange: the noise on the way is then known in the end only.
+    /// Whether the phase is an exchange; the noise on the path is then known only at its end.
     exchange: bool,
 }
 
@@ -39,7 +40,8 @@ impl Notes {
         self.exchange = exchange;
     }
 
-    /// Noise on a rank before message number `message`; ranks in order, of each rank its messages in order.
+    /// Noise on a rank before message number `message`; ranks come in order, and so do the messages
+    /// of each rank.
     pub fn charge(&mut self, rank: usize, message: usize, charge: Charge) {
         match self.exchange {
             true => self.sending.push((rank as u32, message as u32, charge)),
@@ -55,8 +57,8 @@ impl Notes {
         self.parts.push((rank as u32, Part::Work, ns));
     }
 
-    /// The time of a rank comes from another one's begin, over its messages up to `until`, its computation, and the noise
-    /// `taken` of its own in the end.
+    /// The time of `rank` was determined by the begin of rank `from`, its messages up to `until`,
+    /// its computation, and the noise `taken` that struck `rank` itself at the end.
     pub fn way(
         &mut self,
         rank: usize,
@@ -87,7 +89,7 @@ impl Notes {
     }
 }
 
-/// Keeps where the times of all ranks came from: about 12 bytes per rank and phase.
+/// Keeps what determined the times of all ranks: about 12 bytes per rank and phase.
 #[derive(Clone, Debug)]
 pub struct Record {
     before: Vec<u64>,
@@ -95,29 +97,30 @@ pub struct Record {
     notes: Notes,
 }
 
-/// What the way to a finish time was spent on. The parts add up to `finish_ns - begin_ns` exactly.
+/// What the path to a finish time was spent on. The parts add up to `finish_ns - begin_ns` exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalPath {
-    /// Where the way began.
+    /// The rank at which the path begins.
     pub first_rank: u32,
-    /// When, in nanoseconds.
+    /// When it begins, in nanoseconds.
     pub begin_ns: u64,
     /// The rank that finished last.
     pub last_rank: u32,
-    /// When, in nanoseconds.
+    /// When it finished, in nanoseconds.
     pub finish_ns: u64,
     /// Undisturbed computation.
     pub work_ns: u64,
-    /// Messages: CPU, wire, and waiting for their turn.
+    /// Messages: CPU time, wire, and waiting for their turn.
     pub communication_ns: u64,
-    /// Noise by number of the source in the model, each once, most first. One-off delays have the number after the last.
+    /// Noise by the number of its source in the model, each source once, largest first. One-off
+    /// delays have the number after the last source.
     pub noise_ns: Vec<(u32, u64)>,
-    /// How often the way passes from one rank to another.
+    /// How often the path passes from one rank to another.
     pub hops: u64,
 }
 
 impl Record {
-    /// Begins where these times are.
+    /// A record that starts at these times.
     pub(super) fn new(times: &[u64]) -> Self {
         Record {
             before: times.to_vec(),
@@ -132,7 +135,7 @@ impl Record {
         &mut self.notes
     }
 
-    /// The phase has ended at these times.
+    /// Ends the phase at these times.
     pub(super) fn end(&mut self, times: &[u64]) {
         let mut parts = std::mem::take(&mut self.notes.parts);
         parts.sort_by_key(|p| p.0);
@@ -143,8 +146,8 @@ impl Record {
         });
     }
 
-    /// The way to the rank that finished last (of equal ones the lowest), back to where the record begins. `None` if nothing
-    /// was recorded.
+    /// The path to the rank that finished last (of several, the lowest), back to where the record
+    /// begins. `None` if nothing was recorded.
     pub fn critical_path(&self) -> Option<CriticalPath> {
         let last = self.phases.last()?;
         let latest = (0..last.after.len()).rev().max_by_key(|&r| last.after[r])?;

@@ -1,14 +1,14 @@
-//! What a step of a bulk-synchronous program is.
+//! The step of a bulk-synchronous program.
 
 use super::collective::{Algorithm, Collective};
 use crate::goal::{Parameters, PerByte};
 use crate::{Stencil, Work};
 use idlewave_units::Nanos;
 
-/// A loop that all ranks go through.
+/// A loop that all ranks execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Number of ranks, from 1 on.
+    /// Number of ranks, at least 1.
     pub ranks: u32,
     /// One step.
     pub phases: Vec<Phase>,
@@ -21,7 +21,8 @@ pub struct Program {
 pub enum Phase {
     /// Every rank computes.
     Compute(Work),
-    /// For every rank so much time goes by, in nanoseconds, without its CPU: what communication costs beside waiting for others.
+    /// Time that passes on every rank without using its CPU, in nanoseconds: the cost of
+    /// communication apart from waiting for others.
     Pause(u64),
     /// Every rank sends one message to each of its neighbours and waits for theirs.
     Exchange {
@@ -29,16 +30,16 @@ pub enum Phase {
         stencil: Stencil,
         /// Length of each message.
         bytes: u64,
-        /// How it waits.
+        /// How a rank waits for the messages.
         wait: Wait,
     },
-    /// All ranks together.
+    /// A collective of all ranks.
     Collective {
-        /// What is done.
+        /// The operation.
         operation: Collective,
-        /// By which messages.
+        /// The messages that perform it.
         algorithm: Algorithm,
-        /// Bytes of each rank.
+        /// Bytes per rank.
         bytes: u64,
     },
 }
@@ -46,16 +47,17 @@ pub enum Phase {
 /// How a rank waits for the messages of an exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wait {
-    /// One direction after the other: it sends one message, waits for the one from the other side, goes on (`MPI_Sendrecv`).
+    /// One direction after the other: send a message, wait for the one from the other side, go on
+    /// (`MPI_Sendrecv`).
     Blocking,
-    /// It sends all, then takes what comes in the order in which it comes (`MPI_Isend`, `MPI_Irecv`, `MPI_Waitall`).
+    /// Send all, then receive in the order of arrival (`MPI_Isend`, `MPI_Irecv`, `MPI_Waitall`).
     All,
-    /// It sends all, computes, and only then waits; messages travel in the meantime.
+    /// Send all, compute, and only then wait; messages travel in the meantime.
     Overlapped(Work),
 }
 
 impl Program {
-    /// Whether messages of so many bytes take no time.
+    /// Whether messages of this many bytes take no time.
     pub(crate) fn sends_for_free(&self, bytes: u64) -> bool {
         let costs = &self.costs;
         [costs.latency, costs.overhead, costs.gap] == [Nanos::ZERO; 3]
@@ -63,7 +65,7 @@ impl Program {
             && bytes <= costs.rendezvous.get()
     }
 
-    /// Whether every number is of the ranks that there are.
+    /// Whether all parts are for this number of ranks.
     pub(crate) fn fits(&self) -> bool {
         let fits = |work: &Work| match work {
             Work::Same(_) => true,

@@ -1,7 +1,8 @@
 //! The same program as single operations, for the LogGOPS engine.
-//!
-//! The CPU's part of every message becomes a computation of its own beside it, and the wire's part the latency of the
-//! parameters that go with the schedule: both engines then say the same, rank by rank and nanosecond by nanosecond.
+//! //!
+//! The CPU part of every message becomes a computation of its own, and the wire part becomes the
+//! latency of the parameters that go with the schedule. Both engines then agree, rank by rank and
+//! nanosecond by nanosecond.
 
 use super::engine::{BulkError, OneOff, Part, prepare};
 use super::exchange::{Cost, Partners};
@@ -11,22 +12,22 @@ use crate::goal::{
 };
 use idlewave_units::Nanos;
 
-/// Why a program has no such schedule.
+/// Why a program has no equivalent schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSchedule {
-    /// The program cannot be.
+    /// The program is invalid.
     #[error(transparent)]
     Program(#[from] BulkError),
-    /// Messages of different costs on the wire: one latency has to stand for all.
+    /// Messages with different costs on the wire: a schedule has only one latency.
     #[error("messages of different lengths have no common latency")]
     Lengths,
-    /// A message for which the sender waits.
+    /// A message for which the sender waits (rendezvous).
     #[error("a message above the rendezvous limit has a handshake, which a schedule has not")]
     Rendezvous,
-    /// The wire takes longer than the CPU, so that a rank would wait without computing.
+    /// A gap above the overhead: a rank would wait without computing.
     #[error("a gap above the overhead has no place in a schedule")]
     Gap,
-    /// Time without CPU, message or wait.
+    /// Time without computation, message or wait.
     #[error("a pause has no place in a schedule")]
     Pause,
     /// Too many operations.
@@ -34,10 +35,9 @@ pub enum NoSchedule {
     Build(#[from] BuildError),
 }
 
-/// So many steps of a program as a schedule, with the parameters with which it has to be played.
-///
-/// # Errors
-/// Programs of which one latency cannot tell all, and schedules that are too large.
+/// `steps` steps of a program as a schedule, with the parameters to play it with.
+/// ///
+/// # Errors Programs that one latency cannot describe, and schedules that are too large.
 pub fn schedule(
     program: &Program,
     steps: u64,
@@ -71,7 +71,7 @@ pub fn schedule(
     Ok((builder.finish()?, parameters))
 }
 
-/// What every message takes on the wire.
+/// The time that every message takes on the wire.
 fn common_latency(parts: &[Part]) -> Result<u64, NoSchedule> {
     let mut common = None;
     let mut see = |cost: &Cost, in_a_row: usize| {
@@ -104,14 +104,15 @@ fn common_latency(parts: &[Part]) -> Result<u64, NoSchedule> {
 struct Writer<'a> {
     builder: &'a mut ScheduleBuilder,
     rank: usize,
-    /// What the next operation waits for.
+    /// The operations that the next one waits for.
     last: Vec<OperationId>,
 }
 
 impl Writer<'_> {
     fn step(&mut self, parts: &[Part], late: u64) -> Result<(), BuildError> {
         let mut delayed = false;
-        // Messages of one pair come in the order in which they were sent, so that a tag may come again in the next step.
+        // Messages of a pair of ranks match in the order in which they were sent, so each step may
+        // reuse the same tags.
         let mut tag = 0;
         for part in parts {
             match part {
@@ -121,7 +122,7 @@ impl Writer<'_> {
                         self.calc(late)?;
                     }
                 }
-                // Refused before.
+                // Rejected before.
                 Part::Pause(_) => {}
                 Part::Exchange {
                     stencil,
@@ -145,7 +146,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// An operation after what was last.
+    /// Adds an operation that depends on the last ones.
     fn push(&mut self, operation: Operation) -> Result<OperationId, BuildError> {
         let id = self.builder.push(operation)?;
         for &earlier in &self.last {
@@ -154,7 +155,7 @@ impl Writer<'_> {
         Ok(id)
     }
 
-    /// The next operation is this computation; nothing, if it takes no time.
+    /// Adds a computation, unless it takes no time.
     fn calc(&mut self, ns: u64) -> Result<(), BuildError> {
         if ns > 0 {
             self.last = vec![self.push(Operation::calc(ns))?];

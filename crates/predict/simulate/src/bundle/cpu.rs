@@ -1,11 +1,12 @@
-//! One rank's CPU over time, as rows: the rank, whoever took its place, and what interrupted it.
+//! One rank's CPU over time, as rows: the rank, the threads that took its place, and the
+//! interrupts.
 
 use super::threads::{Names, Who};
 use idlewave_noise::{Charge, Noise, NoiseModel, Served, ServedEvents, Timeline};
 use idlewave_run::tables::{Burst, Interrupt, end_reason};
 use idlewave_units::{Cpu, NodeId, Pid};
 
-/// Where rows go.
+/// Receives the rows.
 pub trait Rows {
     /// A burst.
     fn burst(&mut self, burst: Burst);
@@ -20,9 +21,10 @@ pub struct RankCpu {
     cpu: Cpu,
     pid: Pid,
     events: ServedEvents,
-    /// The same CPU once more, for what sources took that leave some speed; `None` if there are none.
+    /// A second timeline of the same CPU, for sources that slow it down without stopping it; `None`
+    /// if there are none.
     levels: Option<Timeline>,
-    /// Since when the rank has the CPU.
+    /// Since when the rank has had the CPU.
     since: u64,
     /// Events served since the last computation began.
     recent: Vec<Served>,
@@ -44,7 +46,7 @@ impl RankCpu {
         }
     }
 
-    /// All events that the CPU turned to before `until`.
+    /// Serves all events that reached the CPU before `until`.
     pub fn serve(&mut self, noise: &Noise, names: &mut Names, until: u64, rows: &mut impl Rows) {
         while let Some(event) = self.events.next_before(noise, until) {
             match names.who(self.rank, event.source) {
@@ -61,8 +63,9 @@ impl RankCpu {
         }
     }
 
-    /// The rank computed from `begin` to `end`, for so much work: what slowed it down stands at the end, where nothing else is.
-    /// Events up to `end` have been served.
+    /// The rank computed from `begin` to `end`, for this much work. Time lost to sources that only
+    /// slow the CPU down is placed at the end, where nothing else is. Events up to `end` have been
+    /// served.
     pub fn computed(
         &mut self,
         noise: &Noise,
@@ -95,7 +98,7 @@ impl RankCpu {
         }
     }
 
-    /// The rank stood still: a delay, but for what was served meanwhile.
+    /// The rank stood still: one delay, minus what was served meanwhile.
     pub fn delayed(&self, source: u32, begin: u64, end: u64, rows: &mut impl Rows) {
         let mut at = end;
         while at > begin {
@@ -107,22 +110,23 @@ impl RankCpu {
         }
     }
 
-    /// The next computation begins. An event that reaches into it needs no regard: what was lost to levels is less than the free time
-    /// behind it, and is laid from the end.
+    /// The next computation begins. An event that reaches into it can be ignored: the time lost to
+    /// levels is shorter than the free time behind the event, and is placed from the end.
     pub fn forget(&mut self) {
         self.recent.clear();
     }
 
-    /// The program has ended: the rank, and whoever was there last, gives the CPU back.
+    /// The program has ended: the rank and the last thread on the CPU give it up.
     pub fn finish(&mut self, end: u64, rows: &mut impl Rows) {
         self.rank_burst(end, end_reason::EXITED, rows);
     }
 
-    /// The last stretch before `at` in which no event was served; where it is empty both ends are those of `begin` or of an event.
+    /// The last stretch before `at` in which no event was served. If it is empty, both ends equal
+    /// `begin` or the begin of an event.
     fn free_before(&self, mut at: u64, begin: u64) -> (u64, u64) {
         for event in self.recent.iter().rev() {
             match event.end >= at {
-                // It reaches to here.
+                // The event reaches up to here.
                 true => at = at.min(event.begin.max(begin)),
                 false => return (event.end.max(begin).min(at), at),
             }

@@ -6,28 +6,28 @@ use idlewave_noise::ModelProblem;
 use idlewave_run::RunError;
 use std::path::PathBuf;
 
-/// Why a simulated run was not written. Nothing is left of it.
+/// Why a simulated run was not written. Nothing is left on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The model cannot be.
+    /// The model is invalid.
     #[error(transparent)]
     Model(#[from] ModelProblem),
-    /// The program cannot be, or takes too long.
+    /// The program is invalid or takes too long.
     #[error(transparent)]
     Program(#[from] BulkError),
     /// Noise by exposure.
     #[error(
-        "noise by exposure has no moments on the wall clock that a run could show; simulate by the wall clock, or ask for the numbers without a bundle"
+        "noise by exposure has no times on the wall clock for a run to show; simulate on the wall clock, or ask for the numbers without a bundle"
     )]
     Exposure,
-    /// A step is no computation followed by communication of one kind.
-    #[error("the program is no lockstep run: {0}")]
+    /// A step is not a computation followed by communication of one kind.
+    #[error("the program is not a lockstep run: {0}")]
     NoLockstep(&'static str),
-    /// A source that is left out, and is not there.
-    #[error("source {0} is left out, and the model has {1} sources")]
+    /// A source to leave out that does not exist.
+    #[error("source {0} is to be left out, but the model has {1} sources")]
     Without(usize, usize),
-    /// A delay of a rank or in a step that is not there.
-    #[error("a delay of rank {rank} in step {step}: there are {ranks} ranks and {steps} steps")]
+    /// A delay of a rank or in a step that does not exist.
+    #[error("a delay of rank {rank} in step {step}: the run has {ranks} ranks and {steps} steps")]
     Delay {
         /// Its rank.
         rank: u32,
@@ -40,12 +40,12 @@ pub enum BundleError {
     },
     /// More ranks than a bundle may have.
     #[error(
-        "{0} ranks are too many for a run bundle, which has a sheet and a time line for each of {MOST_RANKS} at most; simulate fewer, or ask for the numbers without a bundle"
+        "{0} ranks are too many for a run bundle, which has a sheet and a time line for each rank, {MOST_RANKS} at most; simulate fewer, or ask for the numbers without a bundle"
     )]
     Ranks(u32),
     /// More ranks times steps than a bundle may have.
     #[error(
-        "{ranks} ranks times {steps} steps are too many for a run bundle, which keeps two rows of 41 bytes of each of {MOST_RANK_STEPS} at most; simulate fewer of them, or ask for the numbers without a bundle"
+        "{ranks} ranks times {steps} steps are too many for a run bundle, which keeps two rows of 41 bytes for each, {MOST_RANK_STEPS} at most; simulate fewer, or ask for the numbers without a bundle"
     )]
     RankSteps {
         /// Ranks of the program.
@@ -55,24 +55,24 @@ pub enum BundleError {
     },
     /// The noise model strikes too often.
     #[error(
-        "the noise strikes more than {MOST_EVENTS} times in this run, as often as a run bundle keeps; simulate fewer ranks or steps, or leave out a source"
+        "the noise strikes more than {MOST_EVENTS} times in this run, the most that a run bundle keeps; simulate fewer ranks or steps, or leave out a source"
     )]
     Events,
-    /// The caller wanted it to end.
+    /// The caller stopped it.
     #[error("interrupted; nothing was written")]
     Interrupted,
-    /// There is something already.
+    /// The destination already holds something.
     #[error("{} exists and is not an empty directory", .0.display())]
     Exists(PathBuf),
     /// The bundle could not be written.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The finished bundle could not take its name.
+    /// The finished bundle could not be renamed.
     #[error("{action} {}: {source}", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
-        /// On what.
+        /// On which path.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,

@@ -1,8 +1,9 @@
-//! How much a bundle of a simulated run holds.
+//! Limits of the bundle of a simulated run.
 
-/// Ranks of a bundle at most: each has sheets in the manifest and a time line in every analysis.
+/// Most ranks of a bundle: each has sheets in the manifest and a time line in every analysis.
 pub const MOST_RANKS: u32 = 4_096;
-/// Ranks times steps of a bundle at most, as 64 ranks have in 100,000 steps: half a gigabyte of regions.
+/// Most ranks times steps of a bundle, for example 64 ranks for 100,000 steps: half a gigabyte of
+/// regions.
 pub const MOST_RANK_STEPS: u64 = 6_400_000;
-/// Rows of noise of a bundle at most: the analysis holds them in memory, in about 100 bytes each.
+/// Most rows of noise of a bundle: the analysis holds them in memory, at about 100 bytes each.
 pub const MOST_EVENTS: u64 = 10_000_000;

@@ -1,10 +1,11 @@
-//! A simulated run is a run: a bulk-synchronous program under a noise model, written as a run bundle.
+//! A simulated run as a run bundle: a bulk-synchronous program under a noise model.
 //!
-//! Place in the flow: the bulk engine and the noise model before it, `explain` and `report` after it. They work on the bundle as
-//! on a measured one, and the bundle says that it was simulated: docs/run-bundle.md.
-//!
-//! Every rank has a CPU of its own. One step of a rank is a computation and a wait; the noise is there as each CPU served it,
-//! in waits too, so that what waits absorb is known.
+//! Place in the flow: the bulk engine and the noise model come before, `explain` and `report`
+//! after. They treat the bundle like a measured one; the bundle says that it was simulated
+//! (docs/run-bundle.md).
+//! //!
+//! Every rank has a CPU of its own. A step of a rank is a computation and a wait. The bundle holds
+//! the noise as each CPU served it, during waits too, so that the noise that waits absorb is known.
 
 mod cpu;
 mod error;

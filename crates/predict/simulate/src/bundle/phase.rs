@@ -1,4 +1,5 @@
-//! A program as a lockstep run: who waits for whom after the computation, and the program in words.
+//! A program as a lockstep run: which ranks wait for which after the computation, and the program
+//! in words.
 
 use super::error::BundleError;
 use crate::bulk::{Collective, Phase, Program, Wait};
@@ -6,7 +7,7 @@ use crate::{Shape, Stencil, Work};
 use idlewave_run::{Coupling, ExchangeVariant, Neighbourhood};
 use idlewave_units::{Bytes, Nanos};
 
-/// What the phase of the bundle says of the program.
+/// What the bundle's phase says about the program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LockstepPhase {
     pub coupling: Coupling,
@@ -27,7 +28,8 @@ pub fn work(program: &Program) -> Result<&Work, BundleError> {
 }
 
 impl LockstepPhase {
-    /// What comes after the computation has to be communication of which one rule tells who waits for whom.
+    /// The part after the computation must be communication in which one rule says which ranks wait
+    /// for which.
     pub fn of(program: &Program) -> Result<LockstepPhase, BundleError> {
         let no = |why| Err(BundleError::NoLockstep(why));
         let ns = match work(program)? {
@@ -82,7 +84,8 @@ impl LockstepPhase {
                             );
                         }
                     };
-                    // Who waits for all waits for everybody else, whatever comes before or after.
+                    // A rank that waits for all waits for every other rank, whatever comes before
+                    // or after.
                     if collective.is_none_or(|c| c == Coupling::Reduce) {
                         collective = Some(coupling);
                         lockstep.message_bytes = *bytes;
@@ -102,7 +105,7 @@ impl LockstepPhase {
     }
 }
 
-/// The program, one line for each part of a step and one for what messages cost.
+/// The program in words: one line for each part of a step and one for the message costs.
 pub fn in_words(program: &Program) -> Vec<String> {
     let mut lines: Vec<String> = program.phases.iter().map(phase).collect();
     let c = &program.costs;

@@ -1,36 +1,36 @@
-//! What is to be simulated, and what cannot be.
+//! What is to be simulated, and whether a bundle can hold it.
 
 use super::error::BundleError;
 use super::limits::{MOST_RANK_STEPS, MOST_RANKS};
 use crate::bulk::{OneOff, Program};
 use idlewave_noise::{Clock, NoiseModel};
 
-/// What is simulated, and what the manifest says of it.
+/// What is simulated, and what the manifest says about it.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// A computation followed by communication of one kind: exchanges with the same neighbours, or a collective. Pauses may come
-    /// after the computation.
+    /// A computation followed by communication of one kind: exchanges with the same neighbours, or
+    /// a collective. Pauses may come after the computation.
     pub program: &'a Program,
     /// The noise. Each rank has a CPU of its own.
     pub model: &'a NoiseModel,
     /// Seed of the noise.
     pub seed: u64,
-    /// Number of the repetition with this seed.
+    /// Number of the replication with this seed.
     pub replication: u32,
-    /// Sources of the model that are left out, by their numbers; the others strike as they do with them.
+    /// Numbers of the model's sources to leave out; the others strike as they would with them.
     pub without: &'a [usize],
-    /// Delays that happen once.
+    /// One-off delays.
     pub delays: &'a [OneOff],
-    /// Steps, from 1 on.
+    /// Steps, at least 1.
     pub steps: u64,
     /// The command line.
     pub command: &'a [String],
-    /// When it was given, RFC 3339 in UTC, for people only.
+    /// When the command was given, RFC 3339 in UTC; for human readers only.
     pub started: &'a str,
 }
 
 impl Run<'_> {
-    /// Whether it can be simulated, and a bundle holds it.
+    /// Checks that the run can be simulated and that a bundle can hold it.
     pub(super) fn check(&self) -> Result<(), BundleError> {
         let (ranks, steps) = (self.program.ranks, self.steps);
         if self.model.clock == Clock::Work {

@@ -1,4 +1,4 @@
-//! The manifest of a simulated run. Of a machine it says nothing: there was none.
+//! The manifest of a simulated run. It says nothing about a machine: there was none.
 
 use super::phase::{LockstepPhase, in_words};
 use super::run::Run;

@@ -1,4 +1,4 @@
-//! Names of the bundle: which source of the model is a thread, and which a row of `sources`.
+//! Names in the bundle: which sources of the model are threads, and which are rows of `sources`.
 
 use idlewave_noise::{Noise, NoiseModel};
 use idlewave_run::SourceKind;
@@ -6,10 +6,10 @@ use idlewave_run::tables::{Source, Sources, Table, Task, Tasks, task_kind};
 use idlewave_units::{NodeId, Pid};
 use std::collections::BTreeSet;
 
-/// Class and name of one-off delays: more to do, once.
+/// Class and name of one-off delays: additional work, once.
 pub const DELAY: (SourceKind, &str) = (SourceKind::Imbalance, "one-off delay");
 
-/// Who a source of the model is in the bundle.
+/// What a source of the model is in the bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// A thread on the CPU.
@@ -18,7 +18,8 @@ pub enum Who {
     Interrupt(u32),
 }
 
-/// Numbers of all threads and sources. Ranks come first; no two threads have the same number, wherever they are.
+/// Numbers of all threads and sources. Ranks come first; every thread has a different number, on
+/// all CPUs.
 pub struct Names {
     kinds: Vec<SourceKind>,
     ranks: u32,
@@ -40,7 +41,8 @@ impl Names {
         Pid::new(rank + 1)
     }
 
-    /// Who strikes the CPU of a rank: of a source of the model its own thread there, so that one thread never is in two places.
+    /// What strikes the CPU of a rank. A source of the model has a thread of its own on each rank,
+    /// so that no thread is in two places.
     pub fn who(&mut self, rank: u32, source: u32) -> Who {
         match self.kinds[source as usize] {
             SourceKind::Task | SourceKind::KernelThread => {
@@ -60,7 +62,8 @@ impl Names {
         Pid::new((source + 1) * self.ranks + rank + 1)
     }
 
-    /// The table `sources`: those of the model, each in its place, and the one-off delays if there are some.
+    /// The table `sources`: those of the model, each at its own number, and the one-off delays if
+    /// there are any.
     pub fn sources(&self, model: &NoiseModel, delays: bool) -> Sources {
         let mut sources = Sources::default();
         let named = model.sources.iter().map(|s| (s.kind, s.name.as_str()));

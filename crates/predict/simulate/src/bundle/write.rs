@@ -1,4 +1,5 @@
-//! Runs a program and writes what happens, step by step: memory grows with the ranks and not with the steps.
+//! Runs a program and writes its events step by step, so that memory grows with the ranks and not
+//! with the steps.
 
 use super::cpu::{RankCpu, Rows};
 use super::error::BundleError;
@@ -19,20 +20,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// When the last rank had ended, in nanoseconds.
+    /// When the last rank ended, in nanoseconds.
     pub finish_ns: u64,
     /// Rows of noise: bursts and interrupts.
     pub events: u64,
 }
 
-/// Simulates a run and writes its bundle to `path`, which must not exist or be an empty directory. The same run gives the same bytes.
-///
-/// The bundle is made beside its place and takes its name when it is whole: nothing is left where it was not, unless the
-/// process is killed, which leaves a hidden directory beside it. When `stop` becomes true it ends soon.
-///
-/// # Errors
-/// A program that is no lockstep run, models that cannot be, more than [`MOST_RANKS`](super::MOST_RANKS), [`MOST_RANK_STEPS`](super::MOST_RANK_STEPS) or [`MOST_EVENTS`],
-/// what cannot be written, and [`BundleError::Interrupted`].
+/// Simulates a run and writes its bundle to `path`, which must not exist or be an empty directory.
+/// The same run gives the same bytes.
+/// ///
+/// The bundle is written beside its destination and renamed when complete. A failure leaves nothing
+/// behind, unless the process is killed, which leaves a hidden directory beside it. When `stop`
+/// becomes true it ends soon.
+/// ///
+/// # Errors A program that is not a lockstep run, invalid models, more than
+/// [`MOST_RANKS`](super::MOST_RANKS), [`MOST_RANK_STEPS`](super::MOST_RANK_STEPS) or
+/// [`MOST_EVENTS`], write errors, and [`BundleError::Interrupted`].
 pub fn write_run(path: &Path, run: &Run<'_>, stop: &AtomicBool) -> Result<Written, BundleError> {
     let lockstep = LockstepPhase::of(run.program)?;
     run.check()?;
@@ -57,13 +60,13 @@ pub fn write_run(path: &Path, run: &Run<'_>, stop: &AtomicBool) -> Result<Writte
         Ok(written)
     });
     if written.is_err() {
-        // The error itself matters more than what is left of the bundle.
+        // The original error matters more than a failure to clean up.
         let _ = fs::remove_dir_all(&aside);
     }
     written
 }
 
-/// Where the bundle is until it is whole: hidden, and known by the process.
+/// The path of the unfinished bundle: hidden, with the process id in its name.
 fn aside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -137,7 +140,7 @@ fn write_aside(
     }
     let finish_ns = begins.iter().copied().max().unwrap_or(0);
     for cpu in &mut cpus {
-        // Who has ended sees what strikes until all have.
+        // A rank that has ended sees the noise until all have ended.
         cpu.serve(noise, &mut names, finish_ns, &mut strikes);
         cpu.finish(finish_ns, &mut strikes);
     }
@@ -155,7 +158,7 @@ fn write_aside(
     })
 }
 
-/// The tables of noise; the first error is kept until it is asked for.
+/// The tables of noise; the first error is kept until the caller asks for it.
 struct Strikes {
     bursts: TableWriter<Bursts>,
     interrupts: TableWriter<Interrupts>,

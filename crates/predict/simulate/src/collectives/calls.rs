@@ -1,47 +1,51 @@
 //! What each member of a collective sends and receives, in rounds.
 //!
-//! Algorithms: those of [`crate::bulk`], and for operations which that does not have (Thakur, Rabenseifner, Gropp, IJHPCA 19, 2005):
-//! all-gathers by dissemination (Bruck) or around a ring, gathers and scatters along a binomial tree with the pieces of each
-//! subtree in one message, reduce-scatters pairwise, prefixes by distances that double. Pieces of different lengths (`v`)
-//! count as equal ones: of each call only the sum was recorded.
+//! Algorithms: those of [`crate::bulk`]; for operations that it does not have (Thakur,
+//! Rabenseifner, Gropp, IJHPCA 19, 2005): all-gathers by dissemination (Bruck) or around a ring,
+//! gathers and scatters along a binomial tree with the pieces of each subtree in one message,
+//! pairwise reduce-scatters, prefix sums over doubling distances. Pieces of different lengths (`v`)
+//! count as equal, because only the sum of each call was recorded.
 
 use super::select::Algorithms;
 use crate::bulk::{Algorithm, Collective, Pattern, Round};
 
-/// From here on (of all members together) an all-gather goes around a ring, below by dissemination: 80 KiB as in MPICH.
+/// From this total over all members, an all-gather goes around a ring; below, it uses
+/// dissemination: 80 KiB as in MPICH.
 const LONG_ALLGATHER: u64 = 81_920;
 
-/// What is done, as far as its messages differ.
+/// A collective operation, as far as its messages differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// All wait for all.
     Barrier,
-    /// All get the sum of all.
+    /// All members get the sum over all.
     Allreduce,
-    /// All get what the root has.
+    /// All members get the data of the root.
     Broadcast,
-    /// The root gets the sum of all.
+    /// The root gets the sum over all.
     Reduce,
-    /// Each sends every other one a piece of its own.
+    /// Each member sends every other one a piece of its own.
     Alltoall,
-    /// The same with pieces of different lengths: libraries decide without knowing them.
+    /// An all-to-all with pieces of different lengths: libraries choose an algorithm without
+    /// knowing them.
     Alltoallv,
-    /// The same with pieces of different types.
+    /// An all-to-all with pieces of different types.
     Alltoallw,
-    /// All get the pieces of all.
+    /// All members get the pieces of all.
     Allgather,
-    /// Each gets its piece of the sum of all.
+    /// Each member gets its piece of the sum over all.
     ReduceScatter,
     /// The root gets the pieces of all.
     Gather,
-    /// Each gets its piece of what the root has.
+    /// Each member gets its piece of the root's data.
     Scatter,
-    /// Each gets the sum of those before it.
+    /// Each member gets the sum of those before it.
     Scan,
 }
 
 impl Kind {
-    /// Of a function by its name in C; `None` if it is no blocking collective with messages of its own.
+    /// The operation of an MPI function, by its C name; `None` if it is not a blocking collective
+    /// with messages of its own.
     pub fn of(name: &str) -> Option<Kind> {
         let name = name.strip_suffix("_c").unwrap_or(name);
         Some(match name.strip_prefix("MPI_")? {
@@ -61,7 +65,7 @@ impl Kind {
         })
     }
 
-    /// The operation of a program of the bulk engine that does the same.
+    /// The corresponding operation of the bulk engine.
     pub fn in_bulk(self) -> Option<Collective> {
         Some(match self {
             Kind::Barrier => Collective::Barrier,
@@ -73,8 +77,8 @@ impl Kind {
         })
     }
 
-    /// Bytes of a message of one rank to one other, or of the piece of one rank. `sent` and `received` are the most that any member
-    /// contributed and got.
+    /// Bytes of a message from one rank to another, or of one rank's piece. `sent` and `received`
+    /// are the largest numbers of bytes that any member contributed and got.
     pub fn piece(self, members: u32, sent: u64, received: u64) -> u64 {
         match self {
             Kind::Barrier => 0,
@@ -83,7 +87,8 @@ impl Kind {
             Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw | Kind::ReduceScatter => {
                 sent.div_ceil(u64::from(members.max(1)))
             }
-            // All that the root has, in equal pieces; what the others have, where the root's was not recorded.
+            // The root's total in equal pieces; below, what the others sent, if the root's total
+            // was not recorded.
             Kind::Gather if received > 0 => received.div_ceil(u64::from(members.max(1))),
             Kind::Gather => sent,
             Kind::Scatter if sent > 0 => sent.div_ceil(u64::from(members.max(1))),
@@ -92,25 +97,26 @@ impl Kind {
     }
 }
 
-/// What a member does in a round, all at once: whom it sends to and whom it receives from, each with the bytes of the message.
+/// What a member does in a round, all at once: the members that it sends to and receives from, each
+/// with the bytes of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Messages that it sends.
+    /// Messages that it sends: receiver and bytes.
     pub to: Vec<(u32, u64)>,
-    /// Messages that it takes.
+    /// Messages that it receives: sender and bytes.
     pub from: Vec<(u32, u64)>,
 }
 
-/// A collective as it was called.
+/// A collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is done.
+    /// The operation.
     pub kind: Kind,
-    /// Number of members, from 1.
+    /// Number of members, at least 1.
     pub members: u32,
     /// The root's number among the members; 0 if there is none.
     pub root: u32,
-    /// As [`Kind::piece`] says.
+    /// Bytes as returned by [`Kind::piece`].
     pub piece: u64,
 }
 
@@ -118,7 +124,7 @@ impl Call {
     /// What a member does, round after round.
     pub fn steps(&self, member: u32, algorithms: &Algorithms) -> Vec<Step> {
         let (ranks, piece) = (self.members, self.piece);
-        // As if the root were the first.
+        // Renumbered as if the root were the first.
         let own = (member + (ranks - self.root)) % ranks;
         let real =
             |number: u32| ((u64::from(number) + u64::from(self.root)) % u64::from(ranks)) as u32;
@@ -130,7 +136,7 @@ impl Call {
             }
         };
         let levels = ranks.next_power_of_two().trailing_zeros();
-        // Ranks of the subtree that hangs on the link between two: that of the higher number.
+        // Ranks of the subtree below a link of the tree: that of its higher-numbered end.
         let subtree =
             |bit: u32| move |child: u32| piece.saturating_mul(bit.min(ranks - child).into());
         match self.kind {
@@ -191,7 +197,7 @@ impl Call {
                         from: others(|own, k, ranks| (own + ranks - k) % ranks),
                     }];
                 }
-                // `Algorithms` holds only what does the operation.
+                // `Algorithms` holds only algorithms that can perform the operation.
                 let rounds = collective
                     .rounds(algorithm, ranks, piece)
                     .unwrap_or_default();

@@ -32,7 +32,8 @@ fn call(kind: Kind, members: u32, root: u32, piece: u64) -> Call {
     }
 }
 
-/// What each member knows of at the end is what the operation is for, whatever the root; both ends of each message agree.
+/// At the end each member has the data that the operation promises, whatever the root; both ends of
+/// each message agree.
 #[test]
 fn every_member_ends_with_what_the_operation_promises() {
     for members in [1_u32, 2, 3, 4, 5, 7, 8, 13] {
@@ -89,7 +90,8 @@ fn every_member_ends_with_what_the_operation_promises() {
     }
 }
 
-/// 256 bytes to each of 8 members: Open MPI and MPICH disagree on an all-to-all, and agree once lengths differ.
+/// 256 bytes to each of 8 members: Open MPI and MPICH disagree on an all-to-all, and agree once
+/// lengths differ.
 #[test]
 fn pieces_of_different_lengths_go_at_once_where_the_library_sends_them_so() {
     let rounds = |kind, members, library| {
@@ -109,7 +111,7 @@ fn pieces_travel_as_often_as_they_must() {
         let steps = call(kind, members, root, piece).steps(member, &Algorithms::default());
         steps.iter().flat_map(|s| &s.from).map(|f| f.1).sum()
     };
-    // Every other member's piece, once.
+    // Every other member's piece exactly once.
     for members in [2, 3, 5, 8] {
         let others = u64::from(members) - 1;
         assert_eq!(received(Kind::Gather, members, 1, 10, 1), 10 * others);
@@ -124,7 +126,8 @@ fn pieces_travel_as_often_as_they_must() {
             );
         }
     }
-    // Of 5: the tree gives 4 to rank 4 directly, 2 and 3 to rank 2, 1 to rank 1, 3 to rank 3.
+    // With 5 members, the tree sends 4 to rank 4 directly, 2 and 3 to rank 2, 1 to rank 1, 3 to
+    // rank 3.
     let got = [0, 1, 2, 3, 4].map(|m| received(Kind::Scatter, 5, 0, 10, m));
     assert_eq!(got, [0, 10, 20, 10, 10]);
 }

@@ -1,4 +1,5 @@
-//! Collective operations as messages: which algorithm an MPI library takes, and what each member sends and receives by it.
+//! Collective operations as messages: the algorithm that an MPI library chooses, and what each
+//! member then sends and receives.
 
 mod calls;
 mod select;

@@ -1,24 +1,27 @@
-//! Which algorithm resolves a collective.
+//! Chooses the algorithm of a collective.
 //!
-//! Sources of the rules: of Open MPI the fixed decisions of its component `tuned` as of 4.1 (which 5.0 kept), for commutative operations; of
-//! MPICH the defaults of its variables `MPIR_CVAR_*_MSG_SIZE` and R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19 (2005). Algorithms of a
-//! library that are not here are played by the nearest one: chains, pipelines and k-nomial or binary trees as a binomial tree, segmented
-//! rings as rings, a linear barrier as a tree up and down, an exchange of two as pairwise, a linear all-to-all with bounded requests (of
-//! MPICH the `scattered` one, which is all that it has for pieces of different lengths or types) as a linear one.
+//! Sources of the rules: for Open MPI, the fixed decisions of its component `tuned` as of 4.1
+//! (unchanged in 5.0), for commutative operations; for MPICH, the defaults of its variables
+//! `MPIR_CVAR_*_MSG_SIZE` and R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19 (2005). Algorithms of
+//! a library that do not exist here are replaced by the nearest one: chains, pipelines and k-nomial
+//! or binary trees by a binomial tree, segmented rings by rings, a linear barrier by a tree up and
+//! down, an exchange of two by pairwise, a linear all-to-all with bounded requests (MPICH's
+//! `scattered`, its only one for pieces of different lengths or types) by a linear one.
 
 use crate::bulk::{Algorithm, Collective, CollectiveError};
 use std::fmt;
 use std::str::FromStr;
 
-/// From here on an allreduce goes around a ring, below by recursive doubling: 10 kB as in the fixed rules of Open MPI up to 4.0.
+/// From this size an allreduce goes around a ring; below, it uses recursive doubling: 10 kB as in
+/// the fixed rules of Open MPI up to 4.0.
 const LONG_ALLREDUCE: u64 = 10_000;
 
-/// An MPI library by whose rules algorithms are chosen.
+/// An MPI library whose rules choose the algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// Open MPI 4.1 and 5.0.
     OpenMpi,
-    /// MPICH 3 and 4, and what is derived from them.
+    /// MPICH 3 and 4 and their derivatives.
     Mpich,
 }
 
@@ -42,7 +45,8 @@ impl FromStr for Library {
     }
 }
 
-/// The algorithms that collectives are resolved with: the usual one for their size, or that of a library, unless one is set.
+/// The algorithms of collectives: the usual one for the size, or a library's choice, unless one is
+/// set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Algorithms {
     library: Option<Library>,
@@ -50,7 +54,7 @@ pub struct Algorithms {
 }
 
 impl Algorithms {
-    /// As a library chooses them.
+    /// The choices of a library.
     pub fn of_library(library: Library) -> Self {
         Algorithms {
             library: Some(library),
@@ -58,10 +62,10 @@ impl Algorithms {
         }
     }
 
-    /// Resolves an operation by this algorithm whatever its size; the last one set counts.
+    /// Sets the algorithm of an operation at every size; the last one set counts.
     ///
     /// # Errors
-    /// The algorithm does not do that operation.
+    /// The algorithm cannot perform the operation.
     pub fn set(
         &mut self,
         collective: Collective,
@@ -79,7 +83,8 @@ impl Algorithms {
         Ok(())
     }
 
-    /// The algorithm for an operation among so many members, with so many bytes of each of them: for an all-to-all, to each other one.
+    /// The algorithm for an operation of `members` members with `bytes` bytes each; for an
+    /// all-to-all, `bytes` to each other member.
     pub fn of(&self, collective: Collective, members: u32, bytes: u64) -> Algorithm {
         let set = self.set.iter().find(|(other, _)| *other == collective);
         match (set, self.library) {
@@ -93,14 +98,16 @@ impl Algorithms {
         }
     }
 
-    /// The algorithm for an all-to-all of pieces of different lengths (`MPI_Alltoallv`), of so many bytes to each other member in the
-    /// mean. No member knows the lengths of the others: libraries go by the number of members alone. What is set for an all-to-all
-    /// counts, and where no library is named it is resolved as one.
+    /// The algorithm for an all-to-all of pieces of different lengths (`MPI_Alltoallv`), with
+    /// `bytes` bytes to each other member on average. No member knows the lengths of the others, so
+    /// libraries decide by the number of members alone. An algorithm set for the all-to-all applies
+    /// here too; without a library the call is treated as an all-to-all.
     pub fn of_alltoallv(&self, members: u32, bytes: u64) -> Algorithm {
         self.of_unequal(OPEN_MPI_ALLTOALLV, members, bytes)
     }
 
-    /// The same for pieces of different types (`MPI_Alltoallw`), which both libraries send all at once.
+    /// The same for pieces of different types (`MPI_Alltoallw`), which both libraries send all at
+    /// once.
     pub fn of_alltoallw(&self, members: u32, bytes: u64) -> Algorithm {
         self.of_unequal(LINEAR, members, bytes)
     }
@@ -116,13 +123,14 @@ impl Algorithms {
     }
 }
 
-/// Below so many members: below so many bytes this algorithm. What comes first counts; the last entry of a row has no bound.
+/// Rows of (members, (bytes, algorithm)): below that many members, below that many bytes, the
+/// algorithm. The first match counts; the last entry of a row has no bound.
 type Rules = &'static [(u32, &'static [(u64, Algorithm)])];
 
 const ANY: u32 = u32::MAX;
 const MORE: u64 = u64::MAX;
 
-/// Of the fixed decisions of Open MPI 4.1.
+/// From the fixed decisions of Open MPI 4.1.
 const OPEN_MPI_ALLREDUCE: Rules = {
     use Algorithm::{Binomial as B, Rabenseifner as F, RecursiveDoubling as D, Ring as R};
     &[
@@ -150,7 +158,8 @@ const OPEN_MPI_ALLREDUCE: Rules = {
     ]
 };
 
-/// The same, with bytes to each other member. That of two members, which changes between the exchange of two and pairwise, is one here.
+/// The same, with bytes to each other member. For two members Open MPI alternates between the
+/// exchange of two and pairwise, which are the same here.
 const OPEN_MPI_ALLTOALL: Rules = {
     use Algorithm::{Bruck as B, Linear as L, Pairwise as P};
     &[
@@ -168,7 +177,7 @@ const OPEN_MPI_ALLTOALL: Rules = {
     ]
 };
 
-/// The same by members alone: lengths are not known to all.
+/// The same by members alone: the lengths are not known to all.
 const OPEN_MPI_ALLTOALLV: Rules = {
     use Algorithm::{Linear as L, Pairwise as P};
     &[
@@ -181,7 +190,7 @@ const OPEN_MPI_ALLTOALLV: Rules = {
     ]
 };
 
-/// Of Open MPI's `basic` for `MPI_Alltoallw`, and of MPICH for both.
+/// Open MPI's `basic` for `MPI_Alltoallw`, and MPICH for both.
 const LINEAR: Rules = &[(ANY, &[(MORE, Algorithm::Linear)])];
 
 const OPEN_MPI_BARRIER: Rules = {
@@ -231,7 +240,8 @@ fn of_mpich(collective: Collective, members: u32, bytes: u64) -> Algorithm {
         Collective::Allreduce if bytes > 2_048 => Algorithm::Rabenseifner,
         Collective::Alltoall if bytes <= 256 && members >= 8 => Algorithm::Bruck,
         Collective::Alltoall if bytes <= 32_768 => Algorithm::Linear,
-        // 512 KiB with a ring; from 12 KiB on, with a power of two, by recursive doubling, which moves as much.
+        // From 512 KiB a ring; from 12 KiB with a power of two, recursive doubling, which moves as
+        // much.
         Collective::Broadcast if members >= 8 && bytes >= 12_288 => Algorithm::ScatterRing,
         _ => collective.algorithms()[0],
     }
@@ -315,7 +325,8 @@ mod tests {
         use Algorithm::{Bruck, Linear, Pairwise};
         let open = Algorithms::of_library(Library::OpenMpi);
         let mpich = Algorithms::of_library(Library::Mpich);
-        // On both sides of each number of members where Open MPI changes; lengths change nothing.
+        // Both sides of each number of members where Open MPI changes its choice; lengths change
+        // nothing.
         let changes = [
             (2, Pairwise),
             (3, Pairwise),
@@ -338,7 +349,7 @@ mod tests {
                 assert_eq!(mpich.of_alltoallw(members, bytes), Linear, "{members}");
             }
         }
-        // What is set counts, and without a library it is an all-to-all as any other.
+        // An algorithm that is set counts; without a library it is an ordinary all-to-all.
         assert_eq!(Algorithms::default().of_alltoallv(16, 4), Pairwise);
         for mut algorithms in [Algorithms::default(), open, mpich] {
             algorithms.set(Collective::Alltoall, Bruck).unwrap();

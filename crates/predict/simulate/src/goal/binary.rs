@@ -1,22 +1,24 @@
 //! The binary form, little-endian and packed.
 //!
-//! Magic 4223 as 8 bytes; all positions below count from behind it. Number of ranks (4), largest CPU (1), largest NIC (1),
-//! begin and end of every rank's schedule (8 each). A rank's schedule: number of operations (4), number of those that wait
-//! for nothing (4), which they are (4 each), the operations (39 each), the dependents of all of them (4 each).
-//! An operation: how many it waits for (4), type (1), peer (4), bytes or nanoseconds (8), tag (4), CPU (1), NIC (1),
-//! number (4) and first index (4) of the dependents that wait for its end, and of those that wait for its start.
-//!
-//! What is foreign is believed nothing: every position and count is held against the length of the file before it is
-//! used, and no list is read twice, so that what a file takes in memory is bounded by its length.
+//! Magic number 4223 as 8 bytes; all positions below count from the byte after it. Number of ranks
+//! (4), largest CPU (1), largest NIC (1), begin and end of every rank's schedule (8 each). A rank's
+//! schedule: number of operations (4), number of roots, which wait for nothing (4), the roots (4
+//! each), the operations (39 each), the dependents of all of them (4 each). An operation: how many
+//! operations it waits for (4), type (1), peer (4), bytes or nanoseconds (8), tag (4), CPU (1), NIC
+//! (1), number (4) and first index (4) of the dependents that wait for its end, and of those that
+//! wait for its start.
+//! //!
+//! The input is untrusted: every position and count is checked against the length of the file
+//! before use, and no list is read twice, so that memory is bounded by the length of the file.
 
 use super::build::{OperationId, ScheduleBuilder};
 use super::read_error::{BinaryProblem, ReadError};
 use super::schedule::{ANY, AT_START, Action, Kind, Operation, Schedule};
 use std::io::{self, Write};
 
-/// How the form begins.
+/// The first bytes of the binary form.
 pub(super) const MAGIC: [u8; 8] = 4223_u64.to_le_bytes();
-/// The mark of a simulator that counts down in the file itself.
+/// The magic number after LogGOPSim has decremented the counters in the file itself.
 pub(super) const USED_UP: [u8; 8] = 2342_u64.to_le_bytes();
 
 /// Ranks, largest CPU and NIC.
@@ -31,11 +33,11 @@ fn error<T>(offset: u64, problem: impl Into<BinaryProblem>) -> Result<T, ReadErr
     Err(ReadError::Binary { offset, problem })
 }
 
-/// The file with a position in it.
+/// The file with a read position.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],
-    /// Of the whole file.
+    /// Position in the whole file.
     at: u64,
 }
 
@@ -56,7 +58,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether something that ends there is in the file.
+    /// Checks that `end` lies within the file.
     fn fits(&self, what: &'static str, end: u64) -> Result<(), ReadError> {
         let have = self.bytes.len() as u64;
         if end <= have {
@@ -81,9 +83,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// An operation as it stands there.
+/// An operation as read from the file.
 struct Node {
-    /// Of the whole file.
+    /// Position in the whole file.
     offset: u64,
     waits_for: u32,
     operation: Operation,
@@ -103,7 +105,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Schedule, ReadError> {
     let spans_end = cursor.at.saturating_add(SPAN * u64::from(ranks));
     cursor.fits("the table of ranks", spans_end)?;
     let mut builder = ScheduleBuilder::new(ranks).or_else(|e| error(MAGIC.len() as u64, e))?;
-    // Overlapping schedules would let a small file take much memory.
+    // Overlapping schedules would let a small file take a lot of memory.
     let mut left = bytes.len() as u64 - spans_end;
     let mut scratch = Scratch::default();
     for rank in 0..ranks {
@@ -137,11 +139,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Schedule, ReadError> {
     builder.finish().or_else(|e| error(MAGIC.len() as u64, e))
 }
 
-/// What is kept while a rank is read.
+/// Buffers used while a rank is read.
 #[derive(Default)]
 struct Scratch {
     nodes: Vec<Node>,
-    /// How often each operation is in a list of dependents.
+    /// How often each operation occurs in a list of dependents.
     listed: Vec<u32>,
 }
 
@@ -290,7 +292,7 @@ fn node(cursor: &mut Cursor<'_>, most: [u8; 2]) -> Result<Node, ReadError> {
 }
 
 impl Schedule {
-    /// Writes the binary form. What is read from it again is equal to this schedule.
+    /// Writes the binary form. Reading it back gives a schedule equal to this one.
     pub fn write_binary(&self, out: &mut impl Write) -> io::Result<()> {
         let mut waits_for = vec![0_u32; self.records.len()];
         for &later in &self.dependents {
@@ -355,7 +357,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Who waits for the end of an operation, and who for its start.
+    /// The operations that wait for the end of an operation, and those that wait for its start.
     fn lists(&self, index: usize) -> [&[u32]; 2] {
         let all = self.dependents_of(index);
         let (at_start, at_end) = all.split_at(all.partition_point(|d| d & AT_START != 0));

@@ -1,15 +1,15 @@
-//! Memory of the buckets of events: blocks that go from one to the other.
+//! Memory of the queue's buckets: blocks that move from one bucket to another.
 
-/// Events of a block: 1 KiB.
+/// Events per block: 1 KiB.
 pub(super) const BLOCK: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
-/// Events without order.
+/// An unordered set of events.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket {
     pub count: usize,
-    /// The block that is being filled; before it come full ones.
+    /// The block being filled; the blocks before it are full.
     last: u32,
 }
 
@@ -53,12 +53,12 @@ impl Blocks {
     fn grow(&mut self) -> u32 {
         let count = self.events.len();
         if count == self.events.capacity() {
-            // A sixteenth more and not twice as much: it happens rarely, and what lies idle counts.
+            // Grows by a sixteenth instead of doubling: growth is rare, and idle memory counts.
             self.events.reserve_exact((count / 16).max(16));
         }
         self.events.push([0; BLOCK]);
         self.before.push(NONE);
-        // Far fewer than 2^32: there are fewer events.
+        // Far below 2^32: there are fewer events than that.
         count as u32
     }
 
@@ -75,7 +75,7 @@ impl Blocks {
         bucket.last = self.before[bucket.last as usize];
     }
 
-    /// The least event of a bucket; 0 of an empty one.
+    /// The smallest event of a bucket; 0 if it is empty.
     pub fn least_of(&self, bucket: &Bucket) -> u128 {
         let mut rest = *bucket;
         let mut least = None;

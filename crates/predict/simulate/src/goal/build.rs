@@ -1,9 +1,9 @@
-//! Making a schedule, rank after rank; what it refuses here the engine need not look for.
+//! Builds a schedule, rank after rank. The engine need not check again what is rejected here.
 
 use super::schedule::{ANY, AT_START, MOST_OPERATIONS, Operation, Record, Schedule};
 use std::fmt;
 
-/// An operation of the rank that is being built.
+/// An operation of the rank being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperationId {
     rank: u32,
@@ -12,7 +12,7 @@ pub struct OperationId {
 }
 
 impl OperationId {
-    /// Its place among the operations of its rank, from 0.
+    /// Its position among the operations of its rank, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
@@ -22,24 +22,24 @@ impl OperationId {
     }
 }
 
-/// Why something is no schedule.
+/// Why something is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// No ranks at all, or 2^32 - 1 of them.
     #[error("{0} ranks: from 1 to 4294967294 are possible")]
     Ranks(u32),
-    /// An operation, or the end, of a rank beyond the last.
+    /// An operation, or the end, of a rank after the last.
     #[error("more than the {0} ranks that were announced")]
     TooManyRanks(u32),
     /// Fewer ranks than announced.
     #[error("only {present} of {announced} ranks")]
     MissingRanks {
-        /// Ranks that are there.
+        /// Ranks that were built.
         present: u32,
-        /// Ranks that should be.
+        /// Ranks that were announced.
         announced: u32,
     },
-    /// A message to, or from, a rank that does not exist.
+    /// A message to or from a rank that does not exist.
     #[error("rank {peer} does not exist: there are {ranks}, from 0 to {}", .ranks - 1)]
     Peer {
         /// The missing rank.
@@ -50,7 +50,7 @@ pub enum BuildError {
     /// The number that stands for any tag in the binary form.
     #[error("tag 4294967295 is taken: it stands for any tag")]
     Tag,
-    /// An operation of another rank in a dependency.
+    /// A dependency on an operation of another rank.
     #[error("a dependency names an operation of rank {0}, which is not the one being built")]
     Foreign(u32),
     /// More operations than fit.
@@ -64,22 +64,22 @@ pub enum BuildError {
     Circle(#[from] Circle),
 }
 
-/// Operations that wait for each other in a circle, each for the next, the last for the first.
+/// Operations that wait for each other in a circle, each for the next and the last for the first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Circle {
     /// Their rank.
     pub rank: u32,
-    /// Their places in the rank.
+    /// Their positions in the rank.
     pub operations: Vec<u32>,
-    /// Where they stand in the text, in the same order; 0 where in none.
+    /// Their lines in the text, in the same order; 0 if there is no text.
     pub lines: Vec<u32>,
-    /// Their labels, in the same order; empty where there are none.
+    /// Their labels, in the same order; empty if there are none.
     pub labels: Vec<String>,
 }
 
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Longer circles are cut short.
+        /// Longer circles are abbreviated.
         const SHOWN: usize = 5;
         let all = self.operations.len();
         let name = |at: usize| {
@@ -109,8 +109,9 @@ impl fmt::Display for Circle {
     }
 }
 
-/// Makes a [`Schedule`]: [`push`](Self::push) the operations of rank 0 and their dependencies, then
-/// [`end_rank`](Self::end_rank), and so on to the last rank, then [`finish`](Self::finish).
+/// Builds a [`Schedule`]: [`push`](Self::push) the operations of rank 0 and their dependencies,
+/// then call [`end_rank`](Self::end_rank), and so on to the last rank, then
+/// [`finish`](Self::finish).
 ///
 /// ```
 /// use idlewave_simulate::goal::{Operation, Parameters, ScheduleBuilder, simulate};
@@ -123,27 +124,28 @@ impl fmt::Display for Circle {
 /// builder.push(Operation::recv(8, 0))?;
 /// builder.end_rank()?;
 /// let outcome = simulate(&builder.finish()?, &Parameters::default())?;
-/// // 10000 of work, 1500 of overhead, 2500 of latency, 1500 of overhead, 7 bytes after the first at 6 each.
+/// // 10000 of work, 1500 overhead, 2500 latency, 1500 overhead, 7 bytes after the first at 6 each.
 /// assert_eq!(outcome.finish_ns, [11_500, 15_542]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct ScheduleBuilder {
     announced: u32,
-    /// Its last entry is where the rank that is being built begins.
+    /// The last entry is the start of the rank being built.
     ranks: Vec<u32>,
     records: Vec<Record>,
     dependents: Vec<u32>,
-    /// Of this rank: who is waited for, and who waits, by their places in the rank, with `AT_START`.
+    /// Dependencies of this rank: the operation waited for and the one that waits, by their
+    /// positions in the rank, with `AT_START`.
     edges: Vec<(u32, u32)>,
-    /// Every dependency of this rank is on an operation further up, so that there is no circle.
+    /// Every dependency of this rank is on an earlier operation, so there is no circle.
     backward: bool,
-    /// Where the dependents of each operation of this rank begin, twice: at start, at end.
+    /// Where the dependents of each operation of this rank start, twice: at start, at end.
     places: Vec<u32>,
 }
 
 impl ScheduleBuilder {
-    /// For this many ranks.
+    /// A builder for this many ranks.
     pub fn new(ranks: u32) -> Result<Self, BuildError> {
         if ranks == 0 || ranks == ANY {
             return Err(BuildError::Ranks(ranks));
@@ -159,7 +161,7 @@ impl ScheduleBuilder {
         })
     }
 
-    /// The rank that is being built.
+    /// The rank being built.
     pub fn rank(&self) -> u32 {
         (self.ranks.len() - 1) as u32
     }
@@ -168,12 +170,12 @@ impl ScheduleBuilder {
         self.ranks[self.ranks.len() - 1] as usize
     }
 
-    /// Adds an operation to the rank that is being built.
+    /// Adds an operation to the rank being built.
     pub fn push(&mut self, operation: Operation) -> Result<OperationId, BuildError> {
         self.push_at(operation, 0)
     }
 
-    /// The same for an operation that stands in this line of a text.
+    /// Like [`ScheduleBuilder::push`], for an operation in this line of a text.
     pub(crate) fn push_at(
         &mut self,
         operation: Operation,
@@ -234,7 +236,7 @@ impl ScheduleBuilder {
         Ok(())
     }
 
-    /// Ends the rank that is being built.
+    /// Ends the rank being built.
     pub fn end_rank(&mut self) -> Result<(), BuildError> {
         if self.rank() >= self.announced {
             return Err(BuildError::TooManyRanks(self.announced));
@@ -245,7 +247,7 @@ impl ScheduleBuilder {
             return Err(BuildError::TooManyDependencies);
         }
         let own = self.records.len() - first;
-        // Counting sort by the operation that is waited for, those that wait for its start first.
+        // Counting sort by the operation waited for; those that wait for its start come first.
         let slot = |&(earlier, later): &(u32, u32)| {
             2 * earlier as usize + usize::from(later & AT_START == 0)
         };
@@ -265,7 +267,7 @@ impl ScheduleBuilder {
         self.dependents.resize(begin + self.edges.len(), 0);
         for edge in &self.edges {
             let place = &mut self.places[slot(edge)];
-            // Below 2^31: the bit of `AT_START` stays what it is.
+            // Below 2^31, so that the bit of `AT_START` is unaffected.
             self.dependents[*place as usize] = edge.1 + first as u32;
             *place += 1;
         }
@@ -278,7 +280,8 @@ impl ScheduleBuilder {
         Ok(())
     }
 
-    /// Takes away what waits for nothing until nothing is left, or only circles and what waits for them.
+    /// Repeatedly removes operations that wait for nothing, until only circles and the operations
+    /// that wait for them are left, or nothing.
     fn look_for_circle(&self, first: usize) -> Result<(), Circle> {
         let own = self.records.len() - first;
         let mut missing = vec![0_u32; own];
@@ -296,7 +299,7 @@ impl ScheduleBuilder {
                 }
             }
         }
-        // What is left waits for something that is left: following that leads into a circle.
+        // Each operation left waits for another one left: following them leads into a circle.
         let mut waits_for = vec![None; own];
         for &(earlier, later) in &self.edges {
             let later = (later & !AT_START) as usize;
@@ -319,7 +322,7 @@ impl ScheduleBuilder {
     }
 
     fn circle(&self, first: usize, path: &[usize]) -> Circle {
-        // From its first operation on, so that the same circle is always told the same way.
+        // Starts at its lowest operation, so that the same circle is always reported the same way.
         let lowest = (0..path.len()).min_by_key(|&at| path[at]).unwrap_or(0);
         let turned = path[lowest..].iter().chain(&path[..lowest]);
         let operations: Vec<u32> = turned.map(|&at| at as u32).collect();
@@ -332,13 +335,13 @@ impl ScheduleBuilder {
         }
     }
 
-    /// Line of the text in which an operation of this rank stands.
+    /// Line of an operation of this rank in the text.
     pub(crate) fn line(&self, id: OperationId) -> u32 {
         let record = self.records.get(self.first() + id.index as usize);
         record.map_or(0, |record| record.line)
     }
 
-    /// The schedule, once all ranks have ended.
+    /// Returns the schedule, once all ranks have ended.
     pub fn finish(mut self) -> Result<Schedule, BuildError> {
         let present = self.rank();
         if present < self.announced {
@@ -380,7 +383,7 @@ mod tests {
             (&[(0, 0)][..], vec![0]),
             (&[(0, 1), (1, 0)], vec![0, 1]),
             (&[(1, 0), (3, 2), (2, 4), (4, 3), (0, 5)], vec![2, 4, 3]),
-            // A tail that waits for the circle is no part of it.
+            // A tail that waits for the circle is not part of it.
             (&[(0, 2), (2, 3), (3, 2)], vec![2, 3]),
         ] {
             match one_rank(6, edges) {
@@ -388,7 +391,7 @@ mod tests {
                 other => panic!("{edges:?}: {other:?}"),
             }
         }
-        // Forward, but no circle.
+        // A forward dependency, but no circle.
         let schedule = one_rank(4, &[(0, 1), (1, 2), (0, 3)]).unwrap();
         assert_eq!(schedule.dependencies(), 3);
     }

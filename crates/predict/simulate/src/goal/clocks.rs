@@ -3,15 +3,17 @@
 use super::prefetch::prefetch;
 use super::schedule::{Kind, Record};
 
-/// Times in nanoseconds. With one CPU and one NIC per rank (not `MANY`) a rank is three numbers beside each other.
+/// Times in nanoseconds. With one CPU and one NIC per rank (not `MANY`), a rank is three adjacent
+/// numbers.
 pub(crate) struct Clocks<const MANY: bool> {
     times: Vec<u64>,
-    /// Where the CPUs of each rank begin, and its NICs, two numbers each. One more than there are ranks.
+    /// Where the CPUs of each rank start, and its NICs, which take two numbers each. One entry more
+    /// than there are ranks.
     places: Vec<[usize; 2]>,
 }
 
-/// The largest CPU and NIC of each rank that its operations use, and the messages that are sent to it: what arrives takes the
-/// CPU and the NIC of the receiver that have the sender's numbers.
+/// The largest CPU and NIC number of each rank, over its operations and the messages sent to it: a
+/// message takes the receiver's CPU and NIC with the sender's numbers.
 pub(super) fn largest(ranks: u32, records: &[Record]) -> Vec<[u8; 2]> {
     let mut largest = vec![[0_u8; 2]; ranks as usize];
     for record in records {
@@ -26,7 +28,7 @@ pub(super) fn largest(ranks: u32, records: &[Record]) -> Vec<[u8; 2]> {
 }
 
 impl Clocks<false> {
-    /// One CPU and one NIC for each rank.
+    /// One CPU and one NIC per rank.
     pub fn single(ranks: u32) -> Self {
         Clocks {
             times: vec![0; 3 * ranks as usize],
@@ -36,7 +38,7 @@ impl Clocks<false> {
 }
 
 impl Clocks<true> {
-    /// CPUs and NICs of each rank, by the largest of both.
+    /// CPUs and NICs of each rank, from its largest number of each.
     pub fn several(largest: impl IntoIterator<Item = [u8; 2]>) -> Self {
         let mut places = Vec::new();
         let mut end = 0;
@@ -54,7 +56,7 @@ impl Clocks<true> {
 }
 
 impl<const MANY: bool> Clocks<MANY> {
-    /// Place of a CPU.
+    /// Position of a CPU.
     #[inline]
     pub fn cpu(&self, rank: u32, cpu: u8) -> usize {
         match MANY {
@@ -63,7 +65,7 @@ impl<const MANY: bool> Clocks<MANY> {
         }
     }
 
-    /// Place of the sending side of a NIC.
+    /// Position of the sending side of a NIC.
     #[inline]
     pub fn sending(&self, rank: u32, nic: u8) -> usize {
         match MANY {
@@ -72,37 +74,37 @@ impl<const MANY: bool> Clocks<MANY> {
         }
     }
 
-    /// Place of the receiving side of a NIC.
+    /// Position of the receiving side of a NIC.
     #[inline]
     pub fn receiving(&self, rank: u32, nic: u8) -> usize {
         self.sending(rank, nic) + 1
     }
 
-    /// The times of a rank are needed soon.
+    /// Prefetches the times of a rank.
     #[inline]
     pub fn fetch(&self, rank: u32) {
         prefetch(&self.times, self.cpu(rank, 0));
     }
 
-    /// The time at a place.
+    /// The time at a position.
     #[inline]
     pub fn get(&self, place: usize) -> u64 {
         self.times[place]
     }
 
-    /// Sets the time at a place.
+    /// Sets the time at a position.
     #[inline]
     pub fn set(&mut self, place: usize, time: u64) {
         self.times[place] = time;
     }
 
-    /// Not free before this time.
+    /// Raises the time at a position to at least this.
     #[inline]
     pub fn raise(&mut self, place: usize, time: u64) {
         self.times[place] = self.times[place].max(time);
     }
 
-    /// When the last CPU of each rank is free.
+    /// When the last CPU of each rank becomes free.
     pub fn finish(&self) -> Vec<u64> {
         if !MANY {
             return self.times.iter().step_by(3).copied().collect();

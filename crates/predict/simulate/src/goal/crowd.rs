@@ -1,8 +1,9 @@
 //! Many operations that wait on one rank, found by rank and tag.
 //!
-//! They stand in their order in one array, with places that are empty where one was taken, and are linked by their hashes of rank and
-//! tag. Whoever has the same rank and tag is met in its order, so that an operation is always the first of its
-//! key when it is taken. Memory: 8 bytes for each place, and 8 for each of the at most twice as many hashes.
+//! They are kept in order in one array, with empty places where one was taken, and linked by the
+//! hashes of their rank and tag. Operations with the same rank and tag are found in order, so the
+//! one taken is always the first of its key. Memory: 8 bytes for each place, and 8 for each hash,
+//! of which there are at most twice as many as places.
 
 use super::matching::{fits, key};
 use super::schedule::{ANY, Task};
@@ -14,7 +15,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Fewest places.
 const FEWEST: usize = 64;
 
-/// First and last of a list of linked operations.
+/// First and last place of a linked list.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     pub first: u32,
@@ -39,13 +40,13 @@ struct Entry {
 #[derive(Default)]
 pub(super) struct Crowd {
     entries: Vec<Entry>,
-    /// First and last places of each hash; a power of two.
+    /// First and last place of each hash; the length is a power of two.
     hashes: Vec<List>,
-    /// Operations that are there.
+    /// Number of operations present.
     live: usize,
-    /// Nobody is at a place before this one.
+    /// All places before this one are empty.
     first: usize,
-    /// Receives from any rank or with any tag were there.
+    /// Receives from any rank or with any tag have been added.
     wild: bool,
 }
 
@@ -54,7 +55,7 @@ impl Crowd {
         self.live == 0
     }
 
-    /// All that are there, in their order.
+    /// All operations present, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.entries.iter().map(|entry| entry.index);
         all.filter(|&index| index != NONE)
@@ -93,7 +94,7 @@ impl Crowd {
         self.live += 1;
     }
 
-    /// Without the empty places, and with room for a quarter as many again.
+    /// Removes the empty places and makes room for a quarter more.
     fn rebuild<const POSTED: bool, const MANY: bool>(&mut self, work: &impl Work<MANY>) {
         let room = (self.live + self.live / 4).max(FEWEST);
         let old = std::mem::take(&mut self.entries);
@@ -105,7 +106,7 @@ impl Crowd {
         }
     }
 
-    /// Takes the first one that this operation meets.
+    /// Takes the first operation that matches this one.
     pub fn take<const POSTED: bool, const MANY: bool>(
         &mut self,
         work: &impl Work<MANY>,
@@ -150,7 +151,7 @@ impl Crowd {
         None
     }
 
-    /// Place of the first operation that this one meets, one after the other.
+    /// Place of the first operation that matches this one, by linear search.
     fn search<const POSTED: bool, const MANY: bool>(
         &mut self,
         work: &impl Work<MANY>,

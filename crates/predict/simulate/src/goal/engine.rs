@@ -1,17 +1,20 @@
 //! The LogGOPS engine: every operation and every message is an event, in the order of their times.
 //!
-//! The rules are in docs/simulate.md; of operations that are freed by the same event sends begin before receives and those
-//! before computations, each in the order in which they were freed, and of events of the same time the one that was
-//! made first comes first. So the result depends on the operations alone.
-//!
-//! What an event must cost at least: its 16 bytes written and read once each in the queue; the record of its operation (32
-//! bytes) and, in a schedule, the two words of its state, which come from memory, because a schedule is larger than any cache; those of each
-//! operation that it frees; the three times of its rank. A step of an exchange with two neighbours, 5 operations and
-//! 2 messages, so moves about 300 bytes of memory: at 10 GB/s 30 ns, 4 ns per event. Latency is what limits it in fact: a
-//! handful of cache lines and pages per step that no earlier access has announced, at about 100 ns each. So a schedule is
-//! laid out in the order in which it is played, and what the next events need is fetched ahead. Of a program only what is in
-//! flight is in memory, which mostly stays in the cache. No event allocates
-//! memory: lists of waiting receives and messages are linked through the operations' own state.
+//! The rules are in docs/simulate.md. Of operations that the same event frees, sends begin before
+//! receives and receives before computations, each in the order in which they were freed. Of events
+//! at the same time, the one created first comes first. So the result depends on the operations
+//! alone.
+//! //!
+//! The least cost of an event: its 16 bytes are written to and read from the queue once. From
+//! memory come the record of its operation (32 bytes), in a schedule the two words of its state (a
+//! schedule is larger than any cache), those of each operation that it frees, and the three times
+//! of its rank. A step of an exchange with two neighbours, 5 operations and 2 messages, thus moves
+//! about 300 bytes: 30 ns at 10 GB/s, 4 ns per event. In practice latency is the limit: a handful
+//! of cache lines and pages per step that no earlier access announced, at about 100 ns each. So a
+//! schedule is laid out in the order in which it is played, and what the next events need is
+//! prefetched. Of a program only the operations in flight are in memory, mostly in the cache. No
+//! event allocates memory: lists of waiting receives and messages are linked through the
+//! operations' own state.
 
 use super::clocks::Clocks;
 use super::lists::Lists;
@@ -22,16 +25,17 @@ use super::waiting::{Needs, Waiting};
 use super::work::{Stop, When, Work};
 use idlewave_noise::CpuTime;
 
-/// Events by which records, and what they point at, are fetched ahead: what takes longest comes from memory, in about the
-/// time of one event or two; more only has to stay in the cache.
+/// How many events ahead records, and the data that they point at, are prefetched. The slowest come
+/// from memory, in about the time of one or two events; a larger distance only has to fit the
+/// cache.
 const RECORDS_AHEAD: usize = 24;
 const RANKS_AHEAD: usize = 12;
 const LISTS_AHEAD: usize = 6;
 
-/// In the payload of an event: the message of the send, and not the send.
+/// In the payload of an event: the message of a send rather than the send itself.
 const MESSAGE: u32 = 1 << 31;
 
-/// Costs of a message in nanoseconds, and the length for which they hold.
+/// Costs of a message in nanoseconds, and the length that they are for.
 struct Costs {
     size: u64,
     /// (n - 1) G
@@ -43,8 +47,8 @@ struct Costs {
 /// Why there are no finish times.
 pub(crate) enum Failure<E> {
     Stop(Stop<E>),
-    /// Receives without a message and messages without a receive, by rank and in their order; or, without any, operations
-    /// that never started.
+    /// Receives without a message and messages without a receive, by rank and in order; if there
+    /// are none, operations that never started.
     Unfinished {
         posted: Vec<u32>,
         unexpected: Vec<u32>,
@@ -61,16 +65,17 @@ pub(crate) struct Engine<'a, W, C, const MANY: bool> {
     rendezvous: u64,
     queue: EventQueue,
     waiting: Waiting<MANY>,
-    /// Of the event at hand, in nanoseconds.
+    /// Time of the current event, in nanoseconds.
     now: u64,
-    /// Of the last event that was made.
+    /// Stamp of the last event created.
     stamp: u32,
-    /// The largest one possible.
+    /// The largest stamp allowed.
     last_stamp: u32,
     lists: Lists,
     clocks: Clocks<MANY>,
     costs: Costs,
-    /// Freed by the event at hand on its own rank, and on the rank of a sender that waited.
+    /// Operations freed by the current event on its own rank, and on the rank of a sender that
+    /// waited.
     freed: Vec<u32>,
     freed_there: Vec<u32>,
 }
@@ -98,7 +103,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
             last_stamp: u32::MAX,
             lists: Lists::new(ranks),
             clocks,
-            // Nothing costs nothing.
+            // Messages of no bytes cost nothing.
             costs: Costs {
                 size: 0,
                 gap: 0,
@@ -109,7 +114,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         }
     }
 
-    /// The largest stamp, to see stamps begin again.
+    /// Sets the largest stamp, to test the renumbering of stamps.
     #[cfg(test)]
     pub fn stamps_end_at(&mut self, last: u32) {
         self.last_stamp = last;
@@ -153,8 +158,8 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         Ok(())
     }
 
-    /// The queue knows which events come next: what they need is fetched from memory meanwhile, first their records, then
-    /// what is known of their ranks, then what waits there.
+    /// Prefetches what the next events in the queue need: first their records, then the state of
+    /// their ranks, then what waits there.
     #[inline]
     fn fetch_ahead(&self) {
         if self.queue.is_fresh() {
@@ -187,7 +192,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
             let rank = self.work.task(payload & !MESSAGE).peer;
             if let Some(first) = self.lists.first_posted(rank) {
                 self.work.fetch(first);
-                // Mostly it is met, and its rank goes on.
+                // It usually has a match, and its rank goes on.
                 self.work.fetch_rank(rank);
             }
         }
@@ -197,7 +202,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
     #[inline]
     fn costs_of(&mut self, index: u32, size: u64) -> Result<(u64, u64), Stop<W::Error>> {
         if self.costs.size != size {
-            // The first byte is paid for by the overhead.
+            // The overhead covers the first byte.
             let bytes = size.saturating_sub(1);
             let cost = |of: super::PerByte| of.cost(bytes).ok_or(Stop::TooLong(index));
             self.costs = Costs {
@@ -219,7 +224,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         self.queue.push(queue::event(time, self.stamp, payload));
     }
 
-    /// When this work of a CPU is done.
+    /// When the CPU has done this work.
     #[inline]
     fn done(
         &mut self,
@@ -293,7 +298,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         Ok(())
     }
 
-    /// A message is there. It takes the CPU and the NIC of the receiver that have the numbers of the sender's.
+    /// A message has arrived. It takes the receiver's CPU and NIC with the sender's numbers.
     fn message(&mut self, event: u128, index: u32, send: &Task) -> Result<(), Stop<W::Error>> {
         let time = queue::time(event);
         let rank = send.peer;
@@ -365,8 +370,8 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         Ok(())
     }
 
-    /// The sender of a long message goes on when the message has met its receive. The rank of that sender, if it is another
-    /// one than the receiver.
+    /// The sender of a rendezvous message goes on once the message has met its receive. Returns the
+    /// sender's rank if it differs from the receiver's.
     #[inline]
     fn release_sender(
         &mut self,
@@ -379,7 +384,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
             return Ok(None);
         }
         let cpu = self.clocks.cpu(send.rank, send.cpu);
-        // The NIC needs no such thing: no later event is earlier than this one.
+        // The NIC needs no such update: no later event is earlier than this one.
         self.clocks.raise(cpu, time);
         let end = match MANY {
             true => time.max(self.work.sent(index)),
@@ -394,7 +399,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         Ok(there)
     }
 
-    /// Starts what was freed on this rank and on that of the sender, the lower rank first.
+    /// Starts what was freed on this rank and on the sender's, the lower rank first.
     #[inline]
     fn start_both(&mut self, here: u32, there: Option<u32>) {
         match there {
@@ -410,7 +415,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
         }
     }
 
-    /// Makes events of the operations that were freed: sends, then receives, then computations.
+    /// Creates events for the operations freed: sends, then receives, then computations.
     #[inline]
     fn start_freed(&mut self, rank: u32, there: bool) {
         let mut freed = std::mem::take(match there {
@@ -452,7 +457,7 @@ impl<'a, W: Work<MANY>, C: CpuTime, const MANY: bool> Engine<'a, W, C, MANY> {
     }
 }
 
-/// A sum of times, at this operation.
+/// Sum of two times; an overflow is reported at this operation.
 #[inline]
 fn add<E>(index: u32, time: u64, more: u64) -> Result<u64, Stop<E>> {
     time.checked_add(more).ok_or(Stop::TooLong(index))

@@ -1,4 +1,4 @@
-//! The operations of a schedule, as the engine asks for them.
+//! The operations of a schedule, in the form that the engine reads.
 
 use super::clocks::{self, Clocks};
 use super::crowd::NONE;
@@ -13,15 +13,15 @@ use super::work::{Stop, When, Work};
 use idlewave_noise::{CpuTime, Quiet};
 use std::convert::Infallible;
 
-/// Dependents mostly are among the next operations: states of one cache line.
+/// Dependents are mostly among the next operations: this many states are one cache line.
 const AROUND: usize = 8;
 
-/// Plays a schedule. The same schedule and parameters give the same times everywhere.
+/// Plays a schedule. The same schedule and parameters give the same times on every machine.
 pub fn simulate(schedule: &Schedule, parameters: &Parameters) -> Result<Outcome, GoalError> {
     simulate_with(schedule, parameters, Quiet)
 }
 
-/// Plays a schedule on CPUs that something disturbs.
+/// Plays a schedule on CPUs that noise disturbs.
 pub fn simulate_with(
     schedule: &Schedule,
     parameters: &Parameters,
@@ -76,12 +76,13 @@ fn play<const MANY: bool>(
     Ok(engine.finish())
 }
 
-/// What changes of an operation.
+/// The mutable state of an operation.
 #[derive(Clone, Copy)]
 struct State {
-    /// Operations for which it still waits.
+    /// Number of operations that it still waits for.
     missing: u32,
-    /// The next one in the same list: of a posted receive, or of a send whose message has no receive yet.
+    /// The next operation in the same list: of a posted receive, or of a send whose message has no
+    /// receive yet.
     next: u32,
 }
 
@@ -89,10 +90,10 @@ struct Flat<'a, const MANY: bool> {
     schedule: &'a Schedule,
     layout: &'a Layout,
     states: Vec<State>,
-    /// With several CPUs: the latest moment of what the operation waits for; of a send that has started the end of its own
-    /// overhead. In nanoseconds.
+    /// With several CPUs, in nanoseconds: when the last operation waited for was done; for a send
+    /// that has started, the end of its own overhead.
     ready: Vec<u64>,
-    /// With several CPUs: when the message of a send has been taken from the network, in nanoseconds.
+    /// With several CPUs, in nanoseconds: when the message of a send was taken from the network.
     arrived: Vec<u64>,
 }
 
@@ -119,7 +120,7 @@ impl<'a, const MANY: bool> Flat<'a, MANY> {
         }
     }
 
-    /// What is left when nothing can happen any more.
+    /// What is left when nothing more can happen.
     fn unfinished(&self, posted: &[u32], unexpected: &[u32]) -> Unfinished {
         let waiting = self.states.iter().filter(|s| s.missing > 0).count() as u64;
         let stuck = |&index: &u32| {

@@ -1,26 +1,27 @@
-//! A schedule in the order in which it is played.
+//! A schedule laid out in the order in which it is played.
 //!
-//! A file has rank after rank, and in it the operations at which all ranks are at a moment lie far apart: every access would be to a
-//! page of memory of its own, which costs a walk through the page tables besides the access itself. Here the first
-//! operations of all ranks come first, then the next ones of all, so that what is played at a time lies together.
+//! A file holds one rank after the other, so the operations that all ranks execute at the same time
+//! lie far apart: every access would be to a different page and cost a walk through the page tables
+//! as well. Here the first operations of all ranks come first, then the next ones of all, so that
+//! operations played together lie together.
 
 use super::prefetch::prefetch;
 use super::schedule::{AT_START, Record, Schedule, dependents_of};
 
-/// Operations of a rank that stay together: their states are one cache line.
+/// Operations of a rank that stay together: their states fill one cache line.
 const TOGETHER: usize = 8;
 
-/// Ranks by which memory is fetched ahead.
+/// How many ranks ahead memory is prefetched.
 const AHEAD: usize = 8;
 
-/// The operations of a schedule in another order.
+/// The operations of a schedule in playing order.
 pub(super) struct Layout {
     pub records: Vec<Record>,
-    /// As in the schedule, with the new places of the operations.
+    /// As in the schedule, with the new positions of the operations.
     pub dependents: Vec<u32>,
-    /// New place of every operation of the schedule.
+    /// New position of every operation of the schedule.
     pub places: Vec<u32>,
-    /// Where each of `records` is in the schedule.
+    /// Position of each of `records` in the schedule.
     pub originals: Vec<u32>,
 }
 
@@ -33,7 +34,7 @@ impl Layout {
             places: vec![0; count],
             originals: Vec::with_capacity(count),
         };
-        // What is left of each rank.
+        // The operations of each rank that are not yet placed.
         let mut left: Vec<std::ops::Range<usize>> = (0..schedule.ranks())
             .map(|rank| schedule.span(rank))
             .collect();

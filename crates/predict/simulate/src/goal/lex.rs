@@ -1,9 +1,9 @@
-//! Words, numbers and signs of a schedule's text, as they come.
+//! Splits a schedule's text into words, numbers and signs as it is read.
 
 use super::read_error::{ReadError, TextProblem};
 use std::io::{ErrorKind, Read};
 
-/// Longest label or word. The longest of the language itself has nine characters.
+/// Longest label or word allowed. The longest word of the language itself has nine characters.
 const LONGEST_WORD: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum Token {
     Open,
     Close,
     Newline,
-    /// No byte of the language.
+    /// A byte that is not part of the language.
     Stray(u8),
     End,
 }
@@ -50,7 +50,7 @@ impl<R: Read> Lexer<R> {
         }
     }
 
-    /// The next byte, which stays where it is.
+    /// The next byte, without consuming it.
     #[inline]
     fn peek(&mut self) -> Result<Option<u8>, ReadError> {
         if self.at == self.end {
@@ -74,7 +74,7 @@ impl<R: Read> Lexer<R> {
         }
     }
 
-    /// Takes the byte that `peek` has shown.
+    /// Consumes the byte that `peek` returned.
     #[inline]
     fn take(&mut self, byte: u8) {
         self.at += 1;
@@ -143,7 +143,7 @@ impl<R: Read> Lexer<R> {
         Ok(value.map_or(Token::HugeNumber, Token::Number))
     }
 
-    /// Behind a minus sign.
+    /// The token after a minus sign.
     fn any(&mut self) -> Result<Token, ReadError> {
         let one = match self.peek()? {
             Some(b'0'..=b'9') => self.number()? == Token::Number(1),
@@ -152,7 +152,7 @@ impl<R: Read> Lexer<R> {
         Ok(if one { Token::Any } else { Token::Stray(b'-') })
     }
 
-    /// To the end of the line, which is not taken.
+    /// Skips to the end of the line, which is not consumed.
     fn skip_line(&mut self) -> Result<(), ReadError> {
         while let Some(byte) = self.peek()? {
             if byte == b'\n' {
@@ -165,7 +165,7 @@ impl<R: Read> Lexer<R> {
 
     fn skip_comment(&mut self) -> Result<(), ReadError> {
         let mut before = 0;
-        // The star of the beginning is not that of the end.
+        // `/*/` does not close the comment: the star that opens it is not the one that ends it.
         self.take(b'*');
         while let Some(byte) = self.peek()? {
             self.take(byte);
@@ -177,7 +177,7 @@ impl<R: Read> Lexer<R> {
         self.error(TextProblem::OpenComment)
     }
 
-    /// The token in words.
+    /// Describes the token.
     pub fn tell(&self, token: Token) -> String {
         match token {
             Token::Word => format!("`{}`", String::from_utf8_lossy(&self.word)),

@@ -1,7 +1,7 @@
-//! Receives that wait for messages and messages that wait for receives, of every rank.
-//!
-//! Mostly there are few, and they are met in their order: a list that is linked through the operations' own state. Where one
-//! has to be looked through far it becomes a [`Crowd`], in which an operation is found by rank and tag.
+//! Receives that wait for messages, and messages that wait for receives, of every rank.
+//! //!
+//! Usually there are few, and they match in order: a list linked through the operations' own state.
+//! A list that needs long searches becomes a [`Crowd`], which finds an operation by rank and tag.
 
 use super::crowd::{Crowd, List, NONE};
 use super::matching::fits;
@@ -9,15 +9,17 @@ use super::prefetch::prefetch;
 use super::schedule::Task;
 use super::work::Work;
 
-/// Instead of its first operation: a list that is a crowd, whose number is its last operation.
+/// In place of the first operation: the list is a crowd, whose number stands in place of the last
+/// operation.
 const CROWD: u32 = u32::MAX - 1;
-/// Operations that are passed over before a list becomes a crowd.
+/// Operations passed over before a list becomes a crowd.
 const PATIENCE: u32 = 48;
 
-/// What waits on every rank. `POSTED` are receives without a message, in the order in which they were posted; the others
-/// messages without a receive, in the order in which they were taken from the network.
+/// What waits on every rank. `POSTED` are receives without a message, in the order in which they
+/// were posted; the others are messages without a receive, in the order in which they were taken
+/// from the network.
 pub(super) struct Lists {
-    /// Of each rank: receives, messages.
+    /// Lists of each rank: receives, messages.
     ranks: Vec<[List; 2]>,
     crowds: Vec<Crowd>,
     /// Crowds that are empty.
@@ -33,20 +35,20 @@ impl Lists {
         }
     }
 
-    /// The first receive that waits on a rank, if it can be told at once.
+    /// The first receive that waits on a rank, if it is directly known.
     #[inline]
     pub fn first_posted(&self, rank: u32) -> Option<u32> {
         let first = self.ranks[rank as usize][1].first;
         (first < CROWD).then_some(first)
     }
 
-    /// What waits on this rank is needed soon.
+    /// Prefetches what waits on this rank.
     #[inline]
     pub fn fetch(&self, rank: u32) {
         prefetch(&self.ranks, rank as usize);
     }
 
-    /// Puts an operation at the end.
+    /// Appends an operation.
     #[inline]
     pub fn append<const POSTED: bool, const MANY: bool>(
         &mut self,
@@ -67,7 +69,7 @@ impl Lists {
         list.last = index;
     }
 
-    /// Takes the first one that this operation meets.
+    /// Takes the first operation that matches this one.
     #[inline]
     pub fn take<const POSTED: bool, const MANY: bool>(
         &mut self,
@@ -128,7 +130,7 @@ impl Lists {
         let crowd = &mut self.crowds[list.last as usize];
         let found = crowd.take::<POSTED, MANY>(work, comes);
         if crowd.is_empty() {
-            // The memory goes back: others may need it.
+            // Frees the memory: others may need it.
             *crowd = Crowd::default();
             self.unused.push(list.last);
             *list = List::EMPTY;
@@ -136,7 +138,7 @@ impl Lists {
         found
     }
 
-    /// All that wait, rank after rank, in their order.
+    /// All waiting operations, rank by rank, in order.
     pub fn all<const POSTED: bool, const MANY: bool>(&self, work: &impl Work<MANY>) -> Vec<u32> {
         let mut all = Vec::new();
         for lists in &self.ranks {

@@ -1,8 +1,8 @@
-//! Which receive takes which message: by rank and tag.
+//! Which receive takes which message: matching by rank and tag.
 
 use super::schedule::{ANY, Task};
 
-/// Rank and tag by which a waiting operation is met.
+/// Rank and tag that a waiting operation is matched by.
 #[inline]
 pub(super) fn key<const POSTED: bool>(task: &Task) -> (u32, u32) {
     match POSTED {
@@ -17,7 +17,7 @@ fn matches(recv: &Task, send: &Task) -> bool {
     (recv.peer == ANY || recv.peer == send.rank) && (recv.tag == ANY || recv.tag == send.tag)
 }
 
-/// Whether an operation that comes meets one that waits.
+/// Whether a new operation matches a waiting one.
 #[inline]
 pub(super) fn fits<const POSTED: bool>(comes: &Task, waits: &Task) -> bool {
     match POSTED {

@@ -1,11 +1,12 @@
-//! GOAL schedules under the LogGOPS model: what every rank sends, receives and computes, played event by event.
+//! GOAL schedules under the LogGOPS model: what every rank sends, receives and computes, played
+//! event by event.
 //!
-//! Place in the flow: a schedule comes from a file ([`Schedule::read`]) or from a program ([`ScheduleBuilder`]);
-//! [`simulate()`] gives the time at which every rank has finished.
+//! Place in the flow: a schedule comes from a file ([`Schedule::read`]) or from a program
+//! ([`ScheduleBuilder`]); [`simulate()`] gives the time at which every rank finishes.
 //!
-//! Sources: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language", ICPP 2009 (the schedules);
-//! T. Hoefler, T. Schneider, A. Lumsdaine, "LogGOPSim", HPDC 2010 (the model and both file forms).
-//! docs/simulate.md has the rules and where they differ from that simulator.
+//! Sources: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language", ICPP 2009
+//! (the schedules); T. Hoefler, T. Schneider, A. Lumsdaine, "LogGOPSim", HPDC 2010 (the model and
+//! both file forms). The rules, and where they differ from LogGOPSim, are in docs/simulate.md.
 
 mod binary;
 mod blocks;

@@ -1,4 +1,4 @@
-//! How a schedule has ended, or why it has not.
+//! The result of a schedule, or why it has none.
 
 use super::unfinished::Unfinished;
 
@@ -13,31 +13,32 @@ pub enum GoalError {
         /// Line of the text, or number of the operation.
         place: String,
     },
-    /// Operations are left that cannot happen any more.
+    /// Operations are left that can never happen.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
 }
 
-/// How a schedule has ended.
+/// The result of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// When the last CPU of each rank was free, in nanoseconds from the start of all.
+    /// When the last CPU of each rank became free, in nanoseconds from the common start.
     pub finish_ns: Vec<u64>,
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Messages, which is the number of sends.
+    /// Number of messages, which is the number of sends.
     pub messages: u64,
-    /// Their lengths together; `None` beyond 64 bits.
+    /// Total length of the messages; `None` beyond 64 bits.
     pub bytes: Option<u64>,
 }
 
 impl Outcome {
-    /// When the last rank has finished, in nanoseconds.
+    /// When the last rank finished, in nanoseconds.
     pub fn makespan_ns(&self) -> u64 {
         self.finish_ns.iter().copied().max().unwrap_or(0)
     }
 
-    /// The ranks that finish last, with their times in nanoseconds, the last one first, of equal times the lower rank.
+    /// The ranks that finish last, with their times in nanoseconds, the last one first; of equal
+    /// times the lower rank first.
     pub fn slowest(&self, most: usize) -> Vec<(u32, u64)> {
         let times = self.finish_ns.iter().copied();
         let mut all: Vec<(u32, u64)> = (0..).zip(times).collect();

@@ -4,9 +4,10 @@ use idlewave_units::{Bytes, Nanos};
 use std::fmt;
 use std::str::FromStr;
 
-/// Nanoseconds per byte, kept as the decimal fraction that was given: 0.04 is 4/100 and not the nearest binary number.
+/// Nanoseconds per byte, kept as the decimal fraction that was given: 0.04 is 4/100, not the
+/// nearest binary number.
 ///
-/// Always in lowest decimal terms, so that equal values are equal.
+/// Always in lowest terms, so that equal values compare equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerByte {
     numerator: u64,
@@ -31,7 +32,8 @@ impl PerByte {
         }
     }
 
-    /// Nanoseconds for `bytes` bytes, rounded half up once, at the end. `None` if they do not fit 64 bits.
+    /// Nanoseconds for `bytes` bytes, rounded half up once, at the end. `None` if the result does
+    /// not fit 64 bits.
     pub fn cost(self, bytes: u64) -> Option<u64> {
         if self.denominator == 1 {
             return self.numerator.checked_mul(bytes);
@@ -46,7 +48,7 @@ impl PerByte {
 impl FromStr for PerByte {
     type Err = ParsePerByteError;
 
-    /// Reads digits with at most one point among them, as in `6`, `0.04` or `12.5`.
+    /// Reads digits with at most one decimal point, as in `6`, `0.04` or `12.5`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refused = || ParsePerByteError(text.to_owned());
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
@@ -81,25 +83,26 @@ impl fmt::Display for PerByte {
     }
 }
 
-/// What a message costs. The defaults are those of LogGOPSim: a cluster with about 170 MB/s per link.
+/// What a message costs. The defaults are those of LogGOPSim: a cluster with about 170 MB/s per
+/// link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// L: time from the end of the sender's overhead to the first byte at the receiver.
     pub latency: Nanos,
-    /// o: time for which a message takes a CPU, at the sender and again at the receiver.
+    /// o: time that a message takes on a CPU, at the sender and again at the receiver.
     pub overhead: Nanos,
-    /// g: least time between the starts of two messages on one NIC, each way counted for itself.
+    /// g: least time between the starts of two messages on one NIC, for each direction separately.
     pub gap: Nanos,
-    /// G: time of each byte after the first on the NIC; the receiver's CPU waits for it.
+    /// G: time on the NIC for each byte after the first; the receiver's CPU waits for it.
     pub gap_per_byte: PerByte,
-    /// O: time of each byte after the first on the sender's CPU.
+    /// O: time on the sender's CPU for each byte after the first.
     pub overhead_per_byte: PerByte,
     /// S: a longer message makes its sender wait for the matching receive.
     pub rendezvous: Bytes,
 }
 
 impl Parameters {
-    /// Messages that cost nothing and never wait for a handshake: ranks only wait for each other.
+    /// Messages cost nothing and need no handshake: ranks only wait for each other.
     pub const FREE: Parameters = Parameters {
         latency: Nanos::ZERO,
         overhead: Nanos::ZERO,
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(half.cost(3), Some(2));
         assert_eq!(half.cost(1), Some(1));
         assert_eq!(half.cost(0), Some(0));
-        // In binary 0.1 * 5 would be below one half for many a number of this kind.
+        // In binary, 0.1 * n would fall below one half for many such n.
         let tenth: PerByte = "0.1".parse().unwrap();
         assert!((0..1_000).all(|n| tenth.cost(10 * n + 5) == Some(n + 1)));
     }

@@ -1,18 +1,21 @@
-//! The queue of events: least time first, of equal times the one that was made first.
+//! The queue of events: earliest time first; of equal times the event created first.
 //!
-//! An event is one number of 128 bits: time, stamp, payload, from the highest bits down. Simulated time does not run
-//! backwards: nothing is pushed below what was popped last. That allows a radix queue (R. K. Ahuja, K. Mehlhorn, J. Orlin,
-//! R. E. Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37, 1990): an event waits in the bucket of the
-//! highest digit of 3 bits in which it differs from a reference, and of its value there, unsorted. When the nearest bucket is opened it is spread
-//! over those below it, or, if it holds few events, sorted as a whole. So an event is moved and sorted in long runs of memory;
-//! a binary heap of 100,000 events visits 17 places all over it instead. Buckets share blocks of memory, so that all of them
-//! together take hardly more than the 16 bytes of each event.
+//! An event is one number of 128 bits: time, stamp, payload, from the highest bits down. Simulated
+//! time does not run backwards: nothing is pushed below the last event popped. That allows a radix
+//! queue (R. K. Ahuja, K. Mehlhorn, J. Orlin, R. E. Tarjan, "Faster algorithms for the shortest
+//! path problem", J. ACM 37, 1990): an event waits, unsorted, in the bucket given by the highest
+//! digit of 3 bits in which it differs from a reference, and by the value of that digit. When the
+//! nearest bucket is opened, its events are spread over the buckets below it or, if they are few,
+//! sorted as a whole. So events are moved and sorted in long runs of memory; a binary heap of
+//! 100,000 events would visit 17 places all over it instead. Buckets share blocks of memory, so
+//! that together they take hardly more than the 16 bytes of each event.
 
 use super::blocks::{BLOCK, Blocks, Bucket};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A bucket of at most so many events is sorted. Mostly there are some hundred, 8 KiB; shorter runs end before what is fetched ahead is there.
+/// A bucket of at most this many events is sorted. Usually there are some hundred, 8 KiB; much
+/// shorter runs would end before the prefetched data arrives.
 const FEW: usize = 4_096;
 
 /// Bits of a digit.
@@ -22,7 +25,7 @@ const VALUES: usize = 1 << BITS;
 /// Digits of an event.
 const DIGITS: usize = 128_usize.div_ceil(BITS as usize);
 
-/// Time in nanoseconds and two 32-bit numbers as one.
+/// Combines a time in nanoseconds and two 32-bit numbers.
 #[inline]
 pub(super) fn event(time: u64, stamp: u32, payload: u32) -> u128 {
     u128::from(time) << 64 | u128::from(stamp) << 32 | u128::from(payload)
@@ -46,28 +49,29 @@ pub(super) fn payload(event: u128) -> u32 {
     event as u32
 }
 
-/// The same event at a later time: it keeps its stamp.
+/// The same event at a later time, with the same stamp.
 #[inline]
 pub(super) fn at(event: u128, time: u64) -> u128 {
     u128::from(time) << 64 | u128::from(event as u64)
 }
 
-/// Memory for sorting.
+/// Scratch memory for sorting.
 #[derive(Default)]
 struct Sorter {
     events: Vec<u128>,
-    /// Where the events of each class begin, then where they end.
+    /// Where the events of each class start; after sorting, where they end.
     places: Vec<u32>,
 }
 
-/// Sorts events, the largest first: spread over as many classes as there are events, of each of which there are hardly more than one.
+/// Sorts events, the largest first, by distributing them over as many classes as there are events,
+/// so that a class hardly holds more than one.
 fn sort(events: &mut Vec<u128>, memory: &mut Sorter) {
     let (Some(&least), Some(&most)) = (events.iter().min(), events.iter().max()) else {
         return;
     };
     let classes = events.len().next_power_of_two();
     let shift = (128 - (most - least).leading_zeros()).saturating_sub(classes.trailing_zeros());
-    // Below the number of classes, as the largest difference is.
+    // Below the number of classes, because the largest difference is.
     let class = |event: u128| ((most - event) >> shift) as usize;
     let places = &mut memory.places;
     places.clear();
@@ -101,18 +105,19 @@ pub(super) struct EventQueue {
     /// The nearest events, the next one last.
     run: Vec<u128>,
     sorter: Sorter,
-    /// The run was made when an event was last taken.
+    /// The run was made when the last event was taken.
     fresh: bool,
-    /// Pushed since the run was made, and nearer than its end. Few: a run is short.
+    /// Events pushed since the run was made and nearer than its end. They are few, because a run is
+    /// short.
     near: BinaryHeap<Reverse<u128>>,
     /// End of the run. Everything in the buckets is above it.
     reference: u128,
-    /// By the highest digit in which an event differs from the reference, and its value.
+    /// Buckets by the highest digit in which an event differs from the reference, and by its value.
     buckets: [[Bucket; VALUES]; DIGITS],
     blocks: Blocks,
-    /// Bit d: a bucket of digit d holds something.
+    /// Bit d is set if a bucket of digit d is not empty.
     filled: u64,
-    /// Of each digit, bit v: the bucket of value v holds something.
+    /// For each digit, bit v is set if the bucket of value v is not empty.
     values: [u8; DIGITS],
 }
 
@@ -131,7 +136,7 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event. No two are equal, none is 0, and none is below one that was popped.
+    /// Adds an event. No two are equal, none is 0, and none is below an event already popped.
     #[inline]
     pub fn push(&mut self, event: u128) {
         if event <= self.reference {
@@ -160,40 +165,42 @@ impl EventQueue {
         }
     }
 
-    /// Gives all events stamps from 1 on, in the order of their stamps, whatever their times are: an event that is moved to a
-    /// later time keeps its place among those that were made before and after it. Returns the last one.
+    /// Renumbers the stamps from 1 in their order, regardless of time: an event that is moved to a
+    /// later time keeps its place among those created before and after it. Returns the last stamp.
     #[cold]
     pub fn stamp_again(&mut self) -> u32 {
         let mut all: Vec<u128> = std::iter::from_fn(|| self.pop()).collect();
         *self = EventQueue::new();
         all.sort_unstable_by_key(|&event| stamp(event));
-        // Fewer than 2^32 are there at a time.
+        // Fewer than 2^32 events exist at a time.
         for (stamp, old) in (1..).zip(all) {
             self.push(event(time(old), stamp, payload(old)));
         }
         self.len() as u32
     }
 
-    /// Events that are there.
+    /// Number of events in the queue.
     pub fn len(&self) -> usize {
         let buckets: usize = self.buckets.iter().flatten().map(|b| b.count).sum();
         self.run.len() + self.near.len() + buckets
     }
 
-    /// Whether nothing was known of the events ahead before the last one was taken.
+    /// Whether the run was made only when the last event was taken, so that nothing ahead of it was
+    /// known before.
     #[inline]
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// The event that comes so many events after the next one, if nothing nearer is pushed and the run lasts so long.
+    /// The event this many events after the next one, provided that nothing nearer is pushed and
+    /// the run is long enough.
     #[inline]
     pub fn ahead(&self, distance: usize) -> Option<u128> {
         let last = self.run.len().checked_sub(1 + distance)?;
         self.run.get(last).copied()
     }
 
-    /// Makes the next run; false where there is nothing left.
+    /// Makes the next run; false if nothing is left.
     fn refill(&mut self) -> bool {
         if self.filled == 0 {
             return false;
@@ -217,7 +224,7 @@ impl EventQueue {
         }
         let least = self.blocks.least_of(&opened);
         self.reference = least;
-        // A block at a time: its memory is free for those that are filled meanwhile.
+        // One block at a time: its memory is free for the buckets filled meanwhile.
         let mut block = [0; BLOCK];
         while let Some(events) = self.blocks.last_of(&opened) {
             let count = events.len();
@@ -227,7 +234,7 @@ impl EventQueue {
                 if event == least {
                     self.run.push(event);
                 } else {
-                    // At a digit below that of the one that is opened.
+                    // Goes to a lower digit than the bucket being opened.
                     self.push(event);
                 }
             }
@@ -241,7 +248,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Pushes and pops as a simulation does, held against a sorted list.
+    /// Pushes and pops as a simulation does, compared with a sorted list.
     fn compare(pushes: &[(u64, u8)]) {
         let mut queue = EventQueue::new();
         let mut sorted = std::collections::BTreeSet::new();
@@ -292,7 +299,7 @@ mod tests {
             let mut memory = Sorter::default();
             sort(&mut events, &mut memory);
             prop_assert_eq!(&events, &expected);
-            // The memory of another run is of no importance.
+            // Leftovers of another run in the memory do not matter.
             sort(&mut events, &mut memory);
             prop_assert_eq!(events, expected);
         }
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(queue.len(), 2_900);
         let left: Vec<u128> = std::iter::from_fn(|| queue.pop()).collect();
         assert!(left.is_sorted());
-        // The later they were made the larger was the payload's complement.
+        // The later an event was created, the larger the complement of its payload.
         let mut made: Vec<(u32, u32)> = left.iter().map(|&e| (stamp(e), payload(e))).collect();
         made.sort_unstable();
         assert!(made.is_sorted_by(|a, b| a.1 > b.1));

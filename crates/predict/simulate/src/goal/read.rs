@@ -1,4 +1,4 @@
-//! Schedules from files: which form it is.
+//! Reads schedules from files and detects their form.
 
 use super::read_error::ReadError;
 use super::schedule::Schedule;
@@ -6,8 +6,8 @@ use super::{binary, text};
 use std::io::Read;
 
 impl Schedule {
-    /// Reads a schedule in either form; the first bytes tell which. A text is read as it comes, the binary form is
-    /// held in memory as a whole.
+    /// Reads a schedule in either form; the first bytes tell which. A text is read as a stream, the
+    /// binary form is held in memory as a whole.
     pub fn read(mut input: impl Read) -> Result<Self, ReadError> {
         let mut head = Vec::with_capacity(binary::MAGIC.len());
         input
@@ -26,7 +26,7 @@ impl Schedule {
         binary::read(bytes)
     }
 
-    /// Reads a schedule in the text form, as it comes.
+    /// Reads a schedule in the text form, as a stream.
     pub fn read_text(input: impl Read) -> Result<Self, ReadError> {
         text::read(input)
     }

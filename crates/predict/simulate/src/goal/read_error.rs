@@ -1,9 +1,9 @@
-//! What can be wrong with a file that should be a schedule.
+//! Errors in a file that should be a schedule.
 
 use super::build::BuildError;
 use std::io;
 
-/// Why a file is no schedule.
+/// Why a file is not a schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The system could not read it.
@@ -12,7 +12,7 @@ pub enum ReadError {
     /// What is wrong with a text.
     #[error("line {line}: {problem}")]
     Text {
-        /// From 1.
+        /// Line, from 1.
         line: u64,
         /// What is wrong there.
         problem: TextProblem,
@@ -20,7 +20,7 @@ pub enum ReadError {
     /// What is wrong with the binary form.
     #[error("byte {offset}: {problem}")]
     Binary {
-        /// From 0, of the whole file.
+        /// Offset in the whole file, from 0.
         offset: u64,
         /// What is wrong there.
         problem: BinaryProblem,
@@ -33,9 +33,9 @@ pub enum TextProblem {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
-        /// What does.
+        /// What was found.
         found: String,
     },
     /// A number that is too large for what it counts.
@@ -43,12 +43,12 @@ pub enum TextProblem {
     OutOfRange {
         /// What it counts.
         what: &'static str,
-        /// The number; one of more than 64 bits is not told.
+        /// The number, or only that it has more than 64 bits.
         found: String,
-        /// The largest one possible.
+        /// The largest allowed value.
         most: u64,
     },
-    /// A dependency on a label that was not defined further up in this rank.
+    /// A dependency on a label not defined above in this rank.
     #[error("label {label} is not defined above in rank {rank}")]
     UnknownLabel {
         /// The label.
@@ -56,7 +56,7 @@ pub enum TextProblem {
         /// The rank.
         rank: u32,
     },
-    /// A label for two operations of a rank.
+    /// A label on two operations of a rank.
     #[error("label {label} is defined twice in rank {rank}, first in line {first}")]
     DuplicateLabel {
         /// The label.
@@ -66,21 +66,21 @@ pub enum TextProblem {
         /// Line of the first definition.
         first: u32,
     },
-    /// Ranks must follow each other, from 0 on.
+    /// Ranks must follow each other, starting at 0.
     #[error("expected rank {expected}, found rank {found}: ranks follow each other from 0 on")]
     RankOrder {
-        /// The rank whose turn it is.
+        /// The rank expected.
         expected: u32,
-        /// The rank that is there.
+        /// The rank found.
         found: u64,
     },
-    /// A label or a word that is too long to be kept.
+    /// A label or word that is too long to keep.
     #[error("a word of more than {0} characters")]
     LongWord(usize),
-    /// A comment that began in this line and never ended.
+    /// A comment that begins in this line and never ends.
     #[error("a comment begins here and has no end")]
     OpenComment,
-    /// What makes no schedule.
+    /// The operations do not form a schedule.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
@@ -103,51 +103,51 @@ pub enum BinaryProblem {
     /// The file does not begin with the magic number 4223.
     #[error("no binary schedule begins like this (magic number 4223)")]
     Magic,
-    /// A simulator that works in the file itself has marked it.
+    /// A simulator that works in the file itself has marked it as used.
     #[error("a simulator has used this schedule up (LogGOPSim --save-mem)")]
     UsedUp,
-    /// Begin and end of a rank's schedule that are none.
+    /// Begin and end of a rank's schedule that make no sense.
     #[error("the schedule of rank {rank} goes from byte {begin} to byte {end} of {have}")]
     Span {
         /// The rank.
         rank: u32,
-        /// Where it should begin, of the whole file.
+        /// Its begin in the whole file.
         begin: u64,
-        /// Where it should end.
+        /// Its end in the whole file.
         end: u64,
         /// Length of the file.
         have: u64,
     },
-    /// Schedules, or lists of dependents, that lie over each other.
+    /// Schedules, or lists of dependents, that overlap.
     #[error("{what} overlap")]
     Overlap {
-        /// What.
+        /// What overlaps.
         what: &'static str,
     },
-    /// A kind of operation that is not known.
-    #[error("an operation of type {0}: known are 1 (send), 2 (recv) and 3 (calc)")]
+    /// An unknown kind of operation.
+    #[error("an operation of type {0}: the types are 1 (send), 2 (recv) and 3 (calc)")]
     Kind(u8),
-    /// A CPU or NIC beyond the largest one of the header.
-    #[error("{what} {found}, but the header has {most} as the largest one")]
+    /// A CPU or NIC above the largest one in the header.
+    #[error("{what} {found}, but the largest in the header is {most}")]
     Resource {
         /// CPU or NIC.
         what: &'static str,
-        /// Which one.
+        /// Its number.
         found: u8,
-        /// The largest of the header.
+        /// The largest in the header.
         most: u8,
     },
-    /// Something that points at an operation that does not exist.
+    /// A reference to an operation that does not exist.
     #[error("{what} points at operation {found} of {have}")]
     Index {
-        /// What points there.
+        /// What refers to it.
         what: &'static str,
-        /// Where it points.
+        /// The operation referred to.
         found: u32,
-        /// Operations of the rank.
+        /// Number of operations of the rank.
         have: u32,
     },
-    /// A list of dependents that is not in the rank's list.
+    /// Dependents outside the rank's list.
     #[error("{count} dependents from {first} on, but the rank has {have} in all")]
     Dependents {
         /// How many.
@@ -157,18 +157,18 @@ pub enum BinaryProblem {
         /// Length of the rank's list.
         have: u64,
     },
-    /// The number of dependencies of an operation is another one than the lists of dependents have.
+    /// An operation's number of dependencies differs from what the lists of dependents contain.
     #[error("an operation should wait for {said} others, but {listed} list it")]
     Count {
-        /// What the operation says.
+        /// The number that the operation gives.
         said: u32,
-        /// What the lists say.
+        /// The number in the lists.
         listed: u32,
     },
-    /// The list of operations that wait for nothing is another one than the operations say.
-    #[error("the list of operations that wait for nothing does not fit the operations")]
+    /// The list of operations that wait for nothing contradicts the operations.
+    #[error("the list of operations that wait for nothing contradicts the operations")]
     Roots,
-    /// What makes no schedule.
+    /// The operations do not form a schedule.
     #[error(transparent)]
     Build(#[from] BuildError),
 }

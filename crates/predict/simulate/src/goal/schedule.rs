@@ -1,4 +1,5 @@
-//! A schedule in memory: flat arrays, one record of 32 bytes per operation and one word per dependency.
+//! A schedule in memory: flat arrays, one record of 32 bytes per operation and one word per
+//! dependency.
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,23 +8,23 @@ pub enum Action {
     Send {
         /// Its length.
         bytes: u64,
-        /// The receiving rank.
+        /// Receiving rank.
         to: u32,
-        /// What the receive must ask for.
+        /// Tag that the receive must match.
         tag: u32,
     },
     /// Receives a message.
     Recv {
-        /// Length of the buffer. What arrives has the length with which it was sent.
+        /// Length of the buffer. A message keeps the length with which it was sent.
         bytes: u64,
-        /// The sending rank; `None` takes a message of any.
+        /// The sending rank; `None` receives from any rank.
         from: Option<u32>,
-        /// Tag of the message; `None` takes any.
+        /// Tag of the message; `None` receives any tag.
         tag: Option<u32>,
     },
     /// Computes.
     Calc {
-        /// For this long, in nanoseconds.
+        /// Duration in nanoseconds.
         ns: u64,
     },
 }
@@ -33,9 +34,9 @@ pub enum Action {
 pub struct Operation {
     /// What it does.
     pub action: Action,
-    /// The CPU of its rank that it takes.
+    /// The CPU of its rank that it uses.
     pub cpu: u8,
-    /// The NIC of its rank that it takes; 0 for a computation.
+    /// The NIC of its rank that it uses; 0 for a computation.
     pub nic: u8,
 }
 
@@ -56,7 +57,7 @@ impl Operation {
         Action::Calc { ns }.into()
     }
 
-    /// With this tag. A computation has none.
+    /// Sets the tag. A computation has none.
     pub fn tag(mut self, value: u32) -> Self {
         match &mut self.action {
             Action::Send { tag, .. } => *tag = value,
@@ -66,7 +67,7 @@ impl Operation {
         self
     }
 
-    /// Receives any tag. Sends and computations stay as they are.
+    /// Receives any tag. Sends and computations are unchanged.
     pub fn any_tag(mut self) -> Self {
         if let Action::Recv { tag, .. } = &mut self.action {
             *tag = None;
@@ -74,13 +75,13 @@ impl Operation {
         self
     }
 
-    /// On this CPU.
+    /// Sets the CPU.
     pub fn cpu(mut self, cpu: u8) -> Self {
         self.cpu = cpu;
         self
     }
 
-    /// On this NIC.
+    /// Sets the NIC.
     pub fn nic(mut self, nic: u8) -> Self {
         self.nic = nic;
         self
@@ -98,7 +99,7 @@ impl From<Action> for Operation {
     }
 }
 
-/// Kinds in the order in which operations that are freed together begin.
+/// Kinds, in the order in which operations freed together begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -107,9 +108,9 @@ pub(crate) enum Kind {
     Calc,
 }
 
-/// Any rank, any tag: the value that the binary form has for it.
+/// Any rank, any tag: their value in the binary form.
 pub(crate) const ANY: u32 = u32::MAX;
-/// In a list of dependents: it waits for the start and not for the end.
+/// In a list of dependents: waits for the start, not the end.
 pub(crate) const AT_START: u32 = 1 << 31;
 /// Most operations: their numbers leave one bit free.
 pub(crate) const MOST_OPERATIONS: usize = (1 << 31) - 1;
@@ -119,9 +120,9 @@ pub(crate) const MOST_OPERATIONS: usize = (1 << 31) - 1;
 pub(crate) struct Task {
     /// Bytes, or nanoseconds.
     pub size: u64,
-    /// The other rank, or `ANY`; 0 of a computation.
+    /// The other rank, or `ANY`; 0 for a computation.
     pub peer: u32,
-    /// Or `ANY`; 0 of a computation.
+    /// Tag, or `ANY`; 0 for a computation.
     pub tag: u32,
     /// Its own rank.
     pub rank: u32,
@@ -134,9 +135,9 @@ pub(crate) struct Task {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub task: Task,
-    /// Where its dependents begin; they end where those of the next operation begin.
+    /// Where its dependents start; they end where those of the next operation start.
     pub dependents: u32,
-    /// Where it stands in the text that it was read from; 0 if in none.
+    /// Its line in the text; 0 if there is no text.
     pub line: u32,
 }
 
@@ -206,21 +207,23 @@ impl Task {
 pub struct Dependent {
     /// Its index among the operations of all ranks.
     pub operation: usize,
-    /// Whether it may start when the other one has started; when that has ended otherwise.
+    /// Whether it may start when the other one has started, rather than ended.
     pub at_start: bool,
 }
 
-/// What every rank does, and what must have happened before. It holds no circle, and no rank that does not exist.
-///
-/// Two schedules are equal if they have the same operations and dependencies in the same order, wherever they were read from.
+/// What every rank does, and in which order. It has no circles and refers to no missing rank.
+/// ///
+/// Two schedules are equal if they have the same operations and dependencies in the same order,
+/// wherever they were read from.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Where the operations of each rank begin; one more than there are ranks.
+    /// Where the operations of each rank start; one more than there are ranks.
     pub(crate) ranks: Vec<u32>,
-    /// Rank after rank.
+    /// Records, rank by rank.
     pub(crate) records: Vec<Record>,
-    /// Of each operation those that wait for its start, then those that wait for its end, each in the order in which
-    /// the dependencies were given, which decides between operations that begin at the same time.
+    /// For each operation, those that wait for its start, then those that wait for its end, each in
+    /// the order in which the dependencies were given. That order decides between operations that
+    /// begin at the same time.
     pub(crate) dependents: Vec<u32>,
 }
 
@@ -230,7 +233,7 @@ impl Schedule {
         (self.ranks.len() - 1) as u32
     }
 
-    /// CPUs of each rank: the largest number of one that an operation takes, and 1.
+    /// Number of CPUs per rank: the largest CPU number of any operation plus 1.
     pub fn cpus(&self) -> u16 {
         let largest = self.records.iter().map(|r| r.cpu).max();
         u16::from(largest.unwrap_or(0)) + 1
@@ -246,14 +249,15 @@ impl Schedule {
         self.dependents.len() as u64
     }
 
-    /// The operations of a rank in their order; none of a rank that does not exist.
+    /// The operations of a rank in order; empty for a rank that does not exist.
     pub fn rank(&self, rank: u32) -> impl ExactSizeIterator<Item = Operation> + '_ {
         self.records[self.span(rank)]
             .iter()
             .map(|record| record.operation())
     }
 
-    /// Indices of the operations of a rank among those of all ranks; empty for a rank that does not exist.
+    /// Indices of the operations of a rank among those of all ranks; empty for a rank that does not
+    /// exist.
     pub fn span(&self, rank: u32) -> std::ops::Range<usize> {
         match (
             self.ranks.get(rank as usize),
@@ -264,7 +268,8 @@ impl Schedule {
         }
     }
 
-    /// What waits for an operation, by the index among those of all ranks: what waits for its start first.
+    /// The operations that wait for an operation, given its index among those of all ranks. Those
+    /// that wait for its start come first.
     ///
     /// # Panics
     /// If there is no such operation.
@@ -275,13 +280,13 @@ impl Schedule {
         })
     }
 
-    /// The dependents of an operation, both sorts.
+    /// The dependents of an operation, both kinds.
     pub(crate) fn dependents_of(&self, index: usize) -> &[u32] {
         dependents_of(&self.records, &self.dependents, index)
     }
 }
 
-/// The dependents of an operation, both sorts.
+/// The dependents of an operation, both kinds.
 #[inline]
 pub(crate) fn dependents_of<'a>(
     records: &[Record],

@@ -1,4 +1,5 @@
-//! The text form, read as it comes: in memory are the schedule, the labels of one rank, and 64 KiB of text.
+//! The text form, read as a stream: memory holds the schedule, the labels of one rank, and 64 KiB
+//! of text.
 //!
 //! Grammar, as LogGOPSim's txt2bin reads it, with comments allowed at the end of lines too:
 //!
@@ -46,7 +47,7 @@ pub(super) fn read(input: impl Read) -> Result<Schedule, ReadError> {
 struct Reader<R> {
     lexer: Lexer<R>,
     builder: ScheduleBuilder,
-    /// Of this rank.
+    /// Labels of the current rank.
     labels: HashMap<Box<[u8]>, OperationId>,
     /// The label at the beginning of the line.
     label: Vec<u8>,
@@ -122,7 +123,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The error of a rank as a whole. A circle is told by its labels, in the line of its first operation.
+    /// The error of a rank as a whole. A circle is reported by its labels, in the line of its first
+    /// operation.
     fn refuse_rank<T>(&self, error: BuildError) -> Result<T, ReadError> {
         let BuildError::Circle(mut circle) = error else {
             return self.lexer.error(error);
@@ -136,7 +138,7 @@ impl<R: Read> Reader<R> {
                 .get(index)
                 .map(|n| String::from_utf8_lossy(n).into_owned())
         };
-        // Who is in a dependency has a label.
+        // Every operation in a dependency has a label.
         circle.labels = circle.operations.iter().filter_map(name).collect();
         Err(ReadError::Text {
             line: circle
@@ -147,7 +149,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Reads one line of a rank; false behind its closing brace.
+    /// Reads one line of a rank; false after its closing brace.
     fn line(&mut self) -> Result<bool, ReadError> {
         const WANTED: &str = "an operation, a label or `}`";
         let token = self.lexer.next()?;
@@ -203,7 +205,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The operation that begins with the last word; false if that begins none.
+    /// The operation that starts with the last word; false if it starts none.
     fn operation(&mut self, labelled: bool) -> Result<bool, ReadError> {
         let line = self.lexer.line;
         let (operation, token) = match self.lexer.word.as_slice() {
@@ -216,7 +218,7 @@ impl<R: Read> Reader<R> {
             token,
             "an attribute (tag, cpu, nic, in this order) or the end of the line",
         )?;
-        // The line break has its own line, which is the same.
+        // The line break still belongs to the same line.
         let place = u32::try_from(line).unwrap_or(u32::MAX);
         let id = self.builder.push_at(operation, place);
         let id = id.or_else(|error| self.lexer.error(error))?;
@@ -255,7 +257,7 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
-    /// A rank or tag behind a word; `None` is any, where that is possible.
+    /// A rank or tag after a word; `None` means any, where that is allowed.
     fn value(&mut self, what: &'static str, or_any: bool) -> Result<Option<u32>, ReadError> {
         match self.lexer.next()? {
             Token::Any if or_any => Ok(None),
@@ -302,7 +304,7 @@ impl<R: Read> Reader<R> {
         token == Token::Word && self.lexer.word == word
     }
 
-    /// CPU and NIC, where they are given.
+    /// CPU and NIC, if given.
     fn place(&mut self, action: Action, token: Token) -> Result<(Operation, Token), ReadError> {
         let (mut operation, mut token) = self.cpu(action.into(), token)?;
         if self.is(token, b"nic") {

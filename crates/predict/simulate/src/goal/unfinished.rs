@@ -1,10 +1,10 @@
-//! What is left of a schedule that cannot go on, in words.
+//! Describes what is left of a schedule that cannot go on.
 
 use super::schedule::{Action, Schedule};
 use idlewave_units::counted;
 use std::fmt;
 
-/// Most receives, and most messages, that are named.
+/// Most receives, and most messages, that are listed.
 const NAMED: usize = 3;
 
 /// An operation that waits in vain.
@@ -12,26 +12,27 @@ const NAMED: usize = 3;
 pub struct Stuck {
     /// Its rank.
     pub rank: u32,
-    /// Its place among the operations of the rank, from 0.
+    /// Its position among the operations of the rank, from 0.
     pub index: u32,
-    /// Its line in the text that it was read from.
+    /// Its line in the text, if there is one.
     pub line: Option<u32>,
-    /// Of a program: the variables of the loops around it, the outermost first.
+    /// In a program: the variables of the loops around it, outermost first.
     pub iterations: Vec<(String, i64)>,
-    /// What it is: a receive, or the send of a message that nobody receives.
+    /// The operation: a receive, or the send of a message that is never received.
     pub action: Action,
 }
 
-/// A schedule that cannot go on: receives without a message, messages without a receive, and what waits for them.
+/// A schedule that cannot go on: receives without a message, messages without a receive, and what
+/// waits for them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Unfinished {
     /// The first receives without a message, by rank.
     pub receives: Vec<Stuck>,
-    /// How many there are.
+    /// Number of receives without a message.
     pub receives_in_all: u64,
     /// The sends of the first messages without a receive, by receiving rank.
     pub messages: Vec<Stuck>,
-    /// How many there are.
+    /// Number of messages without a receive.
     pub messages_in_all: u64,
     /// What never started, because what it waits for never happened.
     pub waiting: Waiting,
@@ -40,13 +41,13 @@ pub struct Unfinished {
 /// What never started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// So many operations of a schedule.
+    /// This many operations of a schedule.
     Operations(u64),
-    /// So many ranks did not come to the end of their program.
+    /// This many ranks did not reach the end of their program.
     Ranks(u64),
 }
 
-/// Where an operation stands: its line, or its number.
+/// Where an operation stands: its line or its number.
 pub(super) fn place(schedule: &Schedule, index: usize) -> String {
     let record = &schedule.records[index];
     match record.line {
@@ -56,7 +57,7 @@ pub(super) fn place(schedule: &Schedule, index: usize) -> String {
 }
 
 impl Unfinished {
-    /// Of what is left, in the order of ranks.
+    /// Describes what is left, in the order of ranks.
     pub(crate) fn new(
         posted: &[u32],
         unexpected: &[u32],

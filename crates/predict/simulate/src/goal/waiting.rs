@@ -1,9 +1,11 @@
 //! Events that find their CPU or NIC busy.
 //!
-//! By the rules each waits until both are free, keeps its place among those that were made later, and finds them busy again if
-//! another one was before it: of n messages that come at once all n would be looked at n times. Here only the first of those that
-//! wait for the same is an event; when it has begun, the next one becomes an event at the moment at which both are free again. Nothing else changes:
-//! of events that wait for the same CPU and NIC no one can begin before one that was made earlier.
+//! By the rules, each such event waits until both are free, keeps its place among those created
+//! later, and finds them busy again if another event came first: of n messages that arrive at once,
+//! all n would be examined n times. Here, of those that wait for the same CPU and NIC, only the
+//! first is an event. Once it has begun, the next one becomes an event at the time when both are
+//! free again. Nothing else changes: of events that wait for the same CPU and NIC, none can begin
+//! before one created earlier.
 
 use super::prefetch::prefetch;
 use super::queue::{self, EventQueue};
@@ -21,21 +23,21 @@ pub(super) enum Needs {
 const KINDS: usize = 3;
 const NONE: u32 = u32::MAX;
 
-/// Those of a rank that wait for the same.
+/// The events of a rank that wait for the same resources.
 #[derive(Clone, Copy)]
 struct Line {
-    /// Stamp of the one that is an event; 0 if nobody waits.
+    /// Stamp of the one that is an event; 0 if none waits.
     first: u32,
     /// The others, in [`Waiting::others`].
     others: u32,
 }
 
-/// With several CPUs (`MANY`) every event that waits stays an event.
+/// Waiting events. With several CPUs (`MANY`) every waiting event stays in the queue.
 pub(super) struct Waiting<const MANY: bool> {
     lines: Vec<Line>,
-    /// Stamps, and payloads in the lower bits.
+    /// Stamps, with payloads in the lower bits.
     others: Vec<BinaryHeap<Reverse<u64>>>,
-    /// Those of them that nobody uses.
+    /// Unused entries of `others`.
     unused: Vec<u32>,
 }
 
@@ -53,13 +55,13 @@ impl<const MANY: bool> Waiting<MANY> {
         }
     }
 
-    /// What waits on this rank is needed soon.
+    /// Prefetches what waits on this rank.
     #[inline]
     pub fn fetch(&self, rank: u32) {
         prefetch(&self.lines, rank as usize * KINDS);
     }
 
-    /// An event has found busy what it needs, which is free at `free`.
+    /// An event found what it needs busy; it is free at `free`.
     #[inline]
     pub fn wait(
         &mut self,
@@ -88,14 +90,14 @@ impl<const MANY: bool> Waiting<MANY> {
         }
         let others = &mut self.others[line.others as usize];
         if others.len() == others.capacity() {
-            // An eighth more and not twice as much: what lies idle counts.
+            // Grows by an eighth instead of doubling: idle memory counts.
             others.reserve_exact((others.len() / 8).max(8));
         }
         // Stamp and payload.
         others.push(Reverse(event as u64));
     }
 
-    /// An event has begun, after which what it needed is free at `free`.
+    /// An event has begun; what it needed is free again at `free`.
     #[inline]
     pub fn begun(
         &mut self,
@@ -128,7 +130,7 @@ impl<const MANY: bool> Waiting<MANY> {
         }
     }
 
-    /// Makes events of all that wait, at this time, before stamps change.
+    /// Turns all that wait into events at this time, before stamps are renumbered.
     #[cold]
     pub fn all_to(&mut self, queue: &mut EventQueue, now: u64) {
         for line in &mut self.lines {

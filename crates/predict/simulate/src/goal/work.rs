@@ -1,8 +1,9 @@
-//! What the engine asks of those who know the operations: a schedule in memory, or a program that is expanded as it is played.
+//! The source of the engine's operations: a schedule in memory, or a program expanded while it is
+//! played.
 
 use super::schedule::Task;
 
-/// Whose dependents are freed.
+/// Which dependents to free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum When {
     Start,
@@ -15,30 +16,31 @@ pub(crate) enum When {
 pub(crate) enum Stop<E> {
     /// A time beyond 64 bits, at this operation.
     TooLong(u32),
-    /// The operations that come next cannot be told.
+    /// The next operations cannot be determined.
     Work(Box<E>),
 }
 
-/// The operations of all ranks, by numbers below 2^31. With one CPU for each rank (not `MANY`) its clock says when an
-/// operation may start; with several there are moments to be remembered, all in nanoseconds.
+/// The operations of all ranks, by numbers below 2^31. With one CPU per rank (not `MANY`), its
+/// clock says when an operation may start; with several, further times are kept, all in
+/// nanoseconds.
 pub(crate) trait Work<const MANY: bool> {
-    /// Why operations that come next cannot be told.
+    /// Why the next operations cannot be determined.
     type Error;
 
     fn ranks(&self) -> u32;
 
-    /// An operation that has been freed and not been forgotten.
+    /// An operation that has been freed and not forgotten.
     fn task(&self, index: u32) -> &Task;
 
     /// The link of an operation in the list in which it waits.
     fn next(&self, index: u32) -> u32;
     fn set_next(&mut self, index: u32, next: u32);
 
-    /// Frees what a rank begins with.
+    /// Frees the first operations of a rank.
     fn begin(&mut self, rank: u32, freed: &mut Vec<u32>) -> Result<(), Stop<Self::Error>>;
 
-    /// An operation has started at `start`, or will have ended at `end`, or both: what waited for nothing else is freed, in
-    /// its order. All of it is of the same rank.
+    /// An operation has started at `start`, or will have ended at `end`, or both: frees what waited
+    /// for nothing else, in order. All of it belongs to the same rank.
     fn fulfil(
         &mut self,
         index: u32,
@@ -48,27 +50,27 @@ pub(crate) trait Work<const MANY: bool> {
         freed: &mut Vec<u32>,
     ) -> Result<(), Stop<Self::Error>>;
 
-    /// Nobody asks for this operation any more.
+    /// The operation is no longer needed.
     fn forget(&mut self, index: u32);
 
-    /// Whether nothing waits any more for others, once no event is left.
+    /// Whether nothing is left waiting once there are no more events.
     fn all_done(&self) -> bool;
 
-    /// With `MANY`: the latest end of what an operation waited for.
+    /// With `MANY`: the latest end of the operations that it waited for.
     fn ready(&self, index: u32) -> u64;
 
-    /// With `MANY`: when a send has ended its own overhead.
+    /// With `MANY`: sets when a send ended its own overhead.
     fn set_sent(&mut self, index: u32, time: u64);
     fn sent(&self, index: u32) -> u64;
 
-    /// With `MANY`: when the message of a send has been taken from the network.
+    /// With `MANY`: sets when the message of a send was taken from the network.
     fn set_arrived(&mut self, index: u32, time: u64);
     fn arrived(&self, index: u32) -> u64;
 
-    /// An event of this operation, or its message, comes soon.
+    /// Prefetches an operation: an event of it, or its message, comes soon.
     fn fetch(&self, index: u32);
-    /// So does what begins after it; itself it has been fetched.
+    /// Prefetches what begins after an operation that has itself been prefetched.
     fn fetch_next(&self, index: u32);
-    /// This rank goes on soon.
+    /// Prefetches the state of a rank that goes on soon.
     fn fetch_rank(&self, rank: u32);
 }

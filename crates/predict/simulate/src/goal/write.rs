@@ -1,11 +1,11 @@
-//! The text form, written.
+//! Writes the text form.
 
 use super::schedule::{AT_START, Action, Schedule};
 use std::io::{self, Write};
 
 impl Schedule {
-    /// Writes the text form. Operations that wait, or are waited for, get labels `o0`, `o1` and so on. What is read from
-    /// it again is equal to this schedule.
+    /// Writes the text form. Operations that wait, or that others wait for, get labels `o0`, `o1`
+    /// and so on. Reading it back gives a schedule equal to this one.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "num_ranks {}", self.ranks())?;
         let mut labelled = Vec::new();
@@ -63,7 +63,7 @@ impl Schedule {
     }
 }
 
-/// What is not 0 is told.
+/// Writes the attribute unless it is 0.
 fn attribute(out: &mut impl Write, name: &str, value: u32) -> io::Result<()> {
     match value {
         0 => Ok(()),

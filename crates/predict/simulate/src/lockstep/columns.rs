@@ -1,47 +1,47 @@
-//! What is known of each rank, in columns that tiles share out among themselves.
+//! The state of all ranks, in columns that are split into parts for the tiles.
 
 use super::kernel::{LATEST, NEVER, ORIGIN};
 use idlewave_noise::philox::LANES;
 use idlewave_noise::{LoneStream, Noise, Timeline};
 use rayon::prelude::*;
 
-/// The next event of a rank whose CPU meets one stream of them.
+/// The next event of a rank whose CPU has a single stream of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pending {
-    /// Number of the event after it.
+    /// Number of the following event.
     pub after: u64,
-    /// How long it lasts, in nanoseconds.
+    /// Its length, in nanoseconds.
     pub length: u64,
 }
 
-/// What lies before the CPUs of all ranks.
+/// The coming noise on the CPUs of all ranks.
 #[derive(Clone, Debug)]
 pub(super) enum Disturbances {
-    /// Nothing.
+    /// None.
     Silent,
-    /// Poisson events of one stream. When the next one begins is the rank's quiet time.
+    /// Poisson events of a single stream. The next one begins at the end of the rank's quiet time.
     Lone {
-        /// By which the draws of a CPU are told from those of others.
+        /// Distinguishes the random draws of a CPU from those of others.
         places: Vec<u32>,
         pending: Vec<Pending>,
     },
-    /// Anything.
+    /// Any noise.
     Any(Vec<Timeline>),
 }
 
-/// All ranks. Columns hold moments from [`ORIGIN`] on.
+/// All ranks. Columns hold times counted from [`ORIGIN`].
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
-    /// Ends of the computations of the last step done, and room for those of the next.
+    /// Ends of the computations of the last step done, and space for those of the next.
     pub ends: [Vec<i64>; 2],
-    /// Until when each rank is left in peace.
+    /// Until when no noise strikes each rank.
     pub quiet: Vec<i64>,
-    /// Work of each rank, where it is not the same for all.
+    /// Work of each rank, if it differs between ranks.
     pub work: Vec<i64>,
     pub disturbances: Disturbances,
 }
 
-/// The part of [`Disturbances`] that belongs to some ranks.
+/// The part of [`Disturbances`] of some ranks.
 pub(super) enum DisturbancesOf<'a> {
     Silent,
     Lone {
@@ -51,29 +51,29 @@ pub(super) enum DisturbancesOf<'a> {
     Any(&'a mut [Timeline]),
 }
 
-/// The columns of ranks that follow each other.
+/// The columns of a range of ranks.
 pub(super) struct Part<'a> {
-    /// Number of the first of them.
+    /// Number of the first rank.
     pub first: usize,
     pub ends: [&'a mut [i64]; 2],
     pub quiet: &'a mut [i64],
-    /// Empty where all ranks have the same work.
+    /// Empty if all ranks have the same work.
     pub work: &'a [i64],
     pub disturbances: DisturbancesOf<'a>,
 }
 
-/// A moment in nanoseconds as the columns hold it.
+/// A time in nanoseconds, as stored in the columns.
 pub(super) fn to_column(moment: u64) -> i64 {
-    // The latest moment is far below the range of the type.
+    // The latest time is far below the range of the type.
     ORIGIN + moment.min(LATEST) as i64
 }
 
-/// The moment that a column holds, in nanoseconds.
+/// The time stored in a column, in nanoseconds.
 pub(super) fn from_column(held: i64) -> u64 {
     (held - ORIGIN) as u64
 }
 
-/// Until when a rank is left in peace, as the columns hold it.
+/// Until when no noise strikes a rank, as stored in the columns.
 pub(super) fn quiet_column(until: u64) -> i64 {
     match until < LATEST {
         true => to_column(until),
@@ -82,7 +82,8 @@ pub(super) fn quiet_column(until: u64) -> i64 {
 }
 
 impl Disturbances {
-    /// From the beginning, with the moments until which each rank is left in peace; `cpu` gives the CPU of a rank.
+    /// The state at the start, with the time until which no noise strikes each rank; `cpu` returns
+    /// the CPU of a rank.
     pub fn new(
         noise: &Noise,
         ranks: usize,
@@ -159,7 +160,8 @@ impl<'a> DisturbancesOf<'a> {
         }
     }
 
-    /// Takes the state out of two parts; what is left is of no use until [`DisturbancesOf::put_back`].
+    /// Takes the state out of two parts; what is left is unusable until
+    /// [`DisturbancesOf::put_back`].
     fn take_joined(&mut self, other: &mut DisturbancesOf<'_>) -> Disturbances {
         use DisturbancesOf::{Any, Lone};
         match (self, other) {
@@ -205,7 +207,7 @@ impl<'a> DisturbancesOf<'a> {
 }
 
 impl Columns {
-    /// All ranks.
+    /// A part with all ranks.
     pub fn part(&mut self) -> Part<'_> {
         let [now, next] = &mut self.ends;
         Part {
@@ -219,7 +221,7 @@ impl Columns {
 }
 
 impl<'a> Part<'a> {
-    /// The same for a while.
+    /// The same part, borrowed for a while.
     pub fn reborrow(&mut self) -> Part<'_> {
         let [now, next] = &mut self.ends;
         Part {
@@ -242,7 +244,7 @@ impl<'a> Part<'a> {
         self.quiet.len()
     }
 
-    /// The first `at` ranks, and the others.
+    /// Splits into the first `at` ranks and the others.
     pub fn split_at(self, at: usize) -> (Part<'a>, Part<'a>) {
         let [now, next] = self.ends;
         let (now, now_rest) = now.split_at_mut(at);
@@ -267,7 +269,7 @@ impl<'a> Part<'a> {
         (first, rest)
     }
 
-    /// Parts that begin at the given places, the first of which is 0.
+    /// Splits into parts that start at the given positions, the first of which is 0.
     pub fn split_at_all(self, begins: &[usize]) -> Vec<Part<'a>> {
         let mut rest = self;
         let mut parts = Vec::with_capacity(begins.len());
@@ -280,7 +282,7 @@ impl<'a> Part<'a> {
         parts
     }
 
-    /// Lets `visit` work on this part and `other` as if the ranks of `other` followed.
+    /// Lets `visit` work on this part and `other` as if the ranks of `other` followed directly.
     pub fn with_joined<R>(&mut self, other: &mut Part<'_>, visit: impl FnOnce(Part<'_>) -> R) -> R {
         let both = |a: &[i64], b: &[i64]| [a, b].concat();
         let mut joined = Columns {

@@ -1,4 +1,4 @@
-//! The engine: takes all ranks through steps, tile by tile, on all threads of the pool that it is called in.
+//! The engine: advances all ranks tile by tile, on all threads of the current pool.
 
 use super::columns::{Columns, Disturbances, Part, from_column};
 use super::error::LockstepError;
@@ -12,43 +12,45 @@ use idlewave_noise::{Clock, LoneStream, Noise};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Longest step without noise, in nanoseconds: 13 days. So many of them as are taken at once add up within 64 bits.
+/// Longest step without noise, in nanoseconds: 13 days. The steps taken at once then add up within
+/// 64 bits.
 const LONGEST_STEP: u64 = 1 << 50;
 
-/// Steps after which the range of the clock is looked at.
+/// Steps after which the range of the clock is checked.
 const STEPS_UNWATCHED: u64 = 256;
 
-/// So few that sharing them out among threads takes longer than their times.
+/// Below this number of ranks, sharing them out among threads takes longer than the computation.
 const FEW_RANKS: usize = 1 << 14;
 
-/// A computation made longer once.
+/// A computation that is lengthened once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InjectedDelay {
     /// Step, from 0.
     pub step: u64,
     /// The rank.
     pub rank: u32,
-    /// Work added to that of the step, in nanoseconds; noise strikes it like all work.
+    /// Work added to that of the step, in nanoseconds; noise strikes it like all other work.
     pub work_ns: u64,
 }
 
-/// What ranks do in every step.
+/// What the ranks do in every step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockstepConfig {
-    /// Who waits for whom.
+    /// Which ranks wait for which.
     pub stencil: Stencil,
-    /// How long they compute.
+    /// How long the ranks compute.
     pub work: Work,
-    /// From the end of a computation until its neighbours and the rank itself know of it, in nanoseconds.
+    /// Time from the end of a computation until the neighbours and the rank itself know of it, in
+    /// nanoseconds.
     pub communication_ns: u64,
-    /// Delays, in any order. Several of one rank and step add up.
+    /// Delays, in any order. Several for one rank and step add up.
     pub delays: Vec<InjectedDelay>,
-    /// The CPU of each rank, by its number among those of all nodes; `None`: rank i runs on CPU i.
+    /// The CPU of each rank, numbered across all nodes; `None`: rank i runs on CPU i.
     pub cpus: Option<Vec<u32>>,
 }
 
 impl LockstepConfig {
-    /// The same work for all, no delays, rank i on CPU i. Times in nanoseconds.
+    /// The same work for all ranks, no delays, rank i on CPU i. Times in nanoseconds.
     pub fn new(stencil: Stencil, work_ns: u64, communication_ns: u64) -> Self {
         LockstepConfig {
             stencil,
@@ -60,21 +62,21 @@ impl LockstepConfig {
     }
 }
 
-/// A run in lockstep. A copy of it is a checkpoint: both go on in the same way.
+/// A run in lockstep. A clone is a checkpoint: both continue identically.
 #[derive(Clone, Debug)]
 pub struct Lockstep<'a> {
     noise: &'a Noise,
     layout: Layout,
-    /// Work that all have, and communication.
+    /// Work common to all ranks, and communication.
     work: i64,
     communication: i64,
-    /// In order of steps, then of ranks.
+    /// Sorted by step, then by rank.
     delays: Vec<InjectedDelay>,
     columns: Columns,
-    /// Steps done.
+    /// Number of steps done.
     step: u64,
     pub(super) width: Width,
-    /// Of tiles; chosen for the threads that are there if it is `None`.
+    /// Ranks per tile; `None` chooses them for the number of threads.
     pub(super) tile_ranks: Option<usize>,
 }
 
@@ -82,7 +84,8 @@ impl<'a> Lockstep<'a> {
     /// All ranks at time 0, on the CPUs of `noise`.
     ///
     /// # Errors
-    /// Noise by exposure, no rank or more than 32 bits count, no reach, not one work or CPU per rank, a step longer than 13 days, a delay of a rank that does not exist.
+    /// Noise by exposure, no rank or more than 32 bits can count, a reach of 0, not one work or CPU
+    /// per rank, a step longer than 13 days, a delay of a rank that does not exist.
     pub fn new(config: LockstepConfig, noise: &'a Noise) -> Result<Self, LockstepError> {
         let Shape { x, y, z } = config.stencil.shape;
         let count = x.checked_mul(y).and_then(|plane| plane.checked_mul(z));
@@ -126,7 +129,7 @@ impl<'a> Lockstep<'a> {
         delays.sort_by_key(|d| (d.step, d.rank));
         let cpu = |rank: usize| config.cpus.as_ref().map_or(rank as u32, |cpus| cpus[rank]);
         let (disturbances, quiet) = Disturbances::new(noise, ranks, cpu);
-        // All fit, as they were compared with the longest step.
+        // Everything fits, because it was compared with the longest step.
         let communication = config.communication_ns as i64;
         Ok(Lockstep {
             noise,
@@ -135,7 +138,7 @@ impl<'a> Lockstep<'a> {
             communication,
             delays,
             columns: Columns {
-                // As if a step before the first one had ended in time for all to begin at 0.
+                // As if a step before the first one had ended in time for all ranks to begin at 0.
                 ends: [vec![ORIGIN - communication; ranks], vec![ORIGIN; ranks]],
                 quiet,
                 work: each.iter().map(|&ns| ns as i64).collect(),
@@ -152,7 +155,7 @@ impl<'a> Lockstep<'a> {
         self.columns.quiet.len()
     }
 
-    /// Steps done.
+    /// Number of steps done.
     pub fn step(&self) -> u64 {
         self.step
     }
@@ -170,7 +173,7 @@ impl<'a> Lockstep<'a> {
         (self.step > 0).then(|| ends.map(|&end| from_column(end)).collect())
     }
 
-    /// Takes so many steps.
+    /// Takes this many steps.
     ///
     /// # Errors
     /// Times beyond 36 years.
@@ -182,7 +185,8 @@ impl<'a> Lockstep<'a> {
         };
         match tiling.begins.len() == 1 || threads == 1 {
             true => self.advance_tiled(&tiling, steps),
-            // All of it on threads of the pool: handing every phase over to them from outside would take longer than the phase.
+            // Everything runs on threads of the pool: handing them each phase from outside would
+            // take longer than the phase.
             false => rayon::scope(|_| self.advance_tiled(&tiling, steps)),
         }
     }
@@ -190,7 +194,8 @@ impl<'a> Lockstep<'a> {
     fn advance_tiled(&mut self, tiling: &Tiling, steps: u64) -> Result<(), LockstepError> {
         let end = self.step + steps;
         while self.step < end {
-            // The steps between two looks at the clock add up to less than what is left beyond its limit.
+            // The steps between two checks of the clock add up to less than the margin above its
+            // limit.
             let pause = end.min(self.step + STEPS_UNWATCHED);
             while self.step < pause {
                 let count = (pause - self.step).min(tiling.steps as u64);
@@ -204,12 +209,13 @@ impl<'a> Lockstep<'a> {
         Ok(())
     }
 
-    /// Takes so many steps and hands out when each rank begins the next one, after every `every` steps and after the last.
-    ///
-    /// `row(steps done, times)`: times in nanoseconds in the order of ranks; what it returns as an error ends the run.
-    ///
-    /// # Errors
-    /// Times beyond 36 years, and what `row` says.
+    /// Takes this many steps and reports when each rank begins the next one, after every `every`
+    /// steps and after the last.
+    ///     ///
+    /// `row(steps done, times)`: times in nanoseconds in the order of ranks; an error that it
+    /// returns ends the run.
+    ///     ///
+    /// # Errors Times beyond 36 years, and the errors of `row`.
     pub fn run<E: From<LockstepError>>(
         &mut self,
         steps: u64,
@@ -263,7 +269,7 @@ impl<'a> Lockstep<'a> {
     fn times_into(&self, times: &mut [u64]) {
         let layout = &self.layout;
         let ends = &self.columns.ends[0];
-        // Whole rows of a plane or cuboid, any stretch of a line.
+        // Whole rows of a plane or cuboid; any stretch of a line.
         let size = match layout.unit() {
             1 => 4096,
             unit => unit,
@@ -303,16 +309,16 @@ impl<'a> Lockstep<'a> {
     }
 }
 
-/// What all tasks of some steps have in common.
+/// What all tasks of a group of steps share.
 struct Rules<'a> {
     noise: &'a Noise,
     lone: Option<LoneStream<'a>>,
     layout: Layout,
     work: i64,
     communication: i64,
-    /// Of these steps.
+    /// The delays of these steps.
     delays: &'a [InjectedDelay],
-    /// Of the whole run.
+    /// Ranks of the whole run.
     ranks: usize,
     /// The first of the steps.
     step: u64,
@@ -353,7 +359,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The computation of a rank that a sweep gave its undisturbed end.
+    /// The computation of a rank for which a sweep assumed an undisturbed end.
     fn disturbed(&self, part: &Part<'_>, parity: usize, rank: u32) -> Disturbed {
         let work = part.work.get(rank as usize).copied().unwrap_or(self.work);
         let begin = part.ends[parity][rank as usize] - work;
@@ -377,7 +383,8 @@ impl Rules<'_> {
                 continue;
             }
             let place = place as u32;
-            // Those noted by the sweep are in order; a delay of the same rank before this one is the last of the list.
+            // The ranks noted by the sweep are sorted; an earlier delay of the same rank is the
+            // last entry.
             let at = match list[..noted].binary_search_by_key(&place, |d| d.rank) {
                 Ok(at) => at,
                 Err(_) if list.len() > noted && list[list.len() - 1].rank == place => {
@@ -393,8 +400,9 @@ impl Rules<'_> {
     }
 }
 
-/// Calls `visit` with every row of `units` and the range of its ranks to compute. `count`: units of the array. Where it is a part of
-/// the whole, no neighbours beyond its ends are asked for.
+/// Calls `visit` with every row of `units` and the range of its ranks to compute. `count` is the
+/// number of units of the array. If the array is a part of the whole, no neighbours beyond its ends
+/// are needed.
 fn rows(
     layout: &Layout,
     count: usize,

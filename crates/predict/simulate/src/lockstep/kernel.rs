@@ -1,7 +1,8 @@
-//! The latest of a rank and its neighbours, and whether its next computation is left in peace: for the ranks of a row.
-//!
-//! Three arrays of 8 bytes per rank stream through (ends read, ends written, quiet times read). Whoever is disturbed is noted
-//! and left for later, so that nothing but vectors is computed here.
+//! For the ranks of a row: the latest of a rank and its neighbours, and whether noise strikes the
+//! next computation.
+//! //!
+//! Three arrays of 8 bytes per rank stream through (ends read, ends written, quiet times read).
+//! Disturbed ranks are noted and left for later, so that only vector operations run here.
 
 use super::layout::Line;
 use super::portable::{self, After, Swept};
@@ -9,10 +10,10 @@ use super::portable::{self, After, Swept};
 use super::wide;
 use std::ops::Range;
 
-/// The widest instructions to use. Results do not depend on it.
+/// The widest instructions to use. The results do not depend on the width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
-    /// What the compiler makes for any machine of its kind.
+    /// Whatever the compiler generates for the architecture.
     Portable,
     /// 256 bits.
     #[cfg(target_arch = "x86_64")]
@@ -20,7 +21,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Of this machine.
+    /// The widest on this machine.
     pub fn widest() -> Width {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -30,27 +31,30 @@ impl Width {
     }
 }
 
-/// Moment 0 as the columns hold it: so large that what they hold is ordered like the floating-point numbers of the same bits.
+/// Time 0 in the columns: so large that column values are ordered like the floating-point numbers
+/// with the same bits.
 pub(super) const ORIGIN: i64 = 1 << 60;
-/// In nanoseconds: no rank is later than this; who gets there stays there, and the run ends with an error.
+/// Latest time of a rank, in nanoseconds: a rank that reaches it stays there, and the run ends with
+/// an error.
 pub(super) const LATEST: u64 = 1 << 61;
-/// Later than every moment, and still such a number.
+/// Later than every time, and still the bits of a normal floating-point number.
 pub(super) const NEVER: i64 = 0x7FE0_0000_0000_0000;
 
-/// Ranks of a row within an array of ranks, and the rows that they wait for besides.
+/// A row within an array of ranks, and the other rows that it waits for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
-    /// Where it begins in the array.
+    /// Where the row starts in the array.
     pub begin: usize,
-    /// Its ranks.
+    /// Number of its ranks.
     pub ranks: usize,
-    /// The neighbours within it.
+    /// The neighbours within the row.
     pub line: Line,
-    /// Where rows begin whose rank at the same place is waited for.
+    /// Where the other rows start; each rank waits for the rank at its own position in them.
     pub others: &'a [usize],
 }
 
-/// Sweeps over the places `range` of a row: ends of the last computations in, those of the next out.
+/// Sweeps over the positions `range` of a row: reads the ends of the last computations and writes
+/// those of the next.
 pub(super) fn sweep(
     width: Width,
     ends: &[i64],
@@ -59,7 +63,7 @@ pub(super) fn sweep(
     after: After<'_>,
     out: Swept<'_>,
 ) {
-    // Where no neighbour is beyond an edge.
+    // The positions that have all their neighbours.
     let interior = row.line.below.clamp(range.start, range.end)
         ..row.ranks.saturating_sub(row.line.above).min(range.end);
     let interior = interior.start..interior.end.max(interior.start);
@@ -106,7 +110,8 @@ pub(super) fn sweep(
         };
         match width {
             Width::Portable => portable::inner(ends, begins.as_slice(), after, part),
-            // SAFETY: this width was chosen because the machine has AVX2, the only requirement of the function.
+            // SAFETY: this width is chosen only on a machine that has AVX2, the only requirement of
+            // the function.
             #[cfg(target_arch = "x86_64")]
             Width::Avx2 => unsafe { wide::inner(ends, begins.as_slice(), after, part) },
         }
@@ -116,7 +121,7 @@ pub(super) fn sweep(
     }
 }
 
-/// A short list, on the stack where it fits.
+/// A short list, kept on the stack if it fits.
 #[derive(Default)]
 struct Begins {
     few: [usize; 16],

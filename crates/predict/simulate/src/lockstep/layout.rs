@@ -1,4 +1,4 @@
-//! How ranks lie in memory, and which places of an axis are waited for.
+//! The memory layout of the ranks, and the positions of an axis that a rank waits for.
 
 use crate::Stencil;
 
@@ -7,13 +7,13 @@ use crate::Stencil;
 pub(super) struct Line {
     /// Distance of the farthest lower neighbour.
     pub below: usize,
-    /// And of the farthest upper one; 0 if those are not waited for.
+    /// Distance of the farthest upper neighbour; 0 if a rank does not wait for those.
     pub above: usize,
     pub joined: bool,
 }
 
 impl Line {
-    /// Calls `visit` with the neighbours of place `at` among `side` places.
+    /// Calls `visit` with the neighbours of position `at` among `side` positions.
     #[inline]
     pub fn each(self, at: usize, side: usize, mut visit: impl FnMut(usize)) {
         for distance in 1..=self.below {
@@ -33,20 +33,21 @@ impl Line {
     }
 }
 
-/// How ranks lie in memory: units of the last axis, each a plane of rows. On a line each rank is a unit.
+/// The memory layout: units along the last axis, each a plane of rows. On a line each rank is a
+/// unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// Ranks of a row; 1 on a line.
     pub row: usize,
     /// Rows of a unit.
     pub rows: usize,
-    /// Units, along the axis that tiles cut.
+    /// Units, along the axis that is cut into tiles.
     pub units: usize,
     pub line: Line,
 }
 
 impl Layout {
-    /// Only sides longer than one rank matter: row, rows of a plane, and planes.
+    /// Only sides longer than one rank count: row, rows of a plane, and planes.
     pub fn of(stencil: &Stencil) -> Layout {
         let shape = stencil.shape;
         let mut sides = [shape.x, shape.y, shape.z].into_iter().filter(|&s| s > 1);
@@ -75,7 +76,7 @@ impl Layout {
         self.row * self.rows
     }
 
-    /// How far a unit's influence moves in a step.
+    /// How many units a rank's influence moves in a step.
     pub fn reach(&self) -> usize {
         self.line.below.max(self.line.above)
     }

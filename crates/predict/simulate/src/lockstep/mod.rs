@@ -1,12 +1,15 @@
-//! Ranks in lockstep on the wall clock: compute, wait for the neighbours, step after step, millions of ranks at a time.
+//! Ranks in lockstep on the wall clock: compute, wait for the neighbours, step after step, for
+//! millions of ranks.
 //!
-//! Place in the flow: a [`Noise`](idlewave_noise::Noise) and a [`Stencil`](crate::Stencil) go in, the moments at which every rank is done
-//! with every step come out. Model: in step k rank i computes from t(i, k) on, disturbed by the events that its CPU meets on the wall
-//! clock, so that what strikes while it waits costs it nothing; and
-//! t(i, k+1) = max over itself and its neighbours j of the end of j's computation, plus the time of communication.
+//! Place in the flow: a [`Noise`](idlewave_noise::Noise) and a [`Stencil`](crate::Stencil) go
+//! in, the times at which every rank ends every step come out. Model: in step k rank i computes
+//! from t(i, k) on, delayed by the events that its CPU meets on the wall clock, so that noise
+//! during its wait costs nothing; and
+//! t(i, k+1) = max over itself and its neighbours j of the end of j's computation, plus the time of
+//! communication.
 //!
-//! Exact in nanoseconds and the same for any number of threads, any width of vectors and any tiling: events are drawn by
-//! counter, and each rank meets its own in their order.
+//! The result is exact in nanoseconds and the same for any number of threads, vector width and
+//! tiling: events are drawn by counter, and each rank meets its own in order.
 
 mod columns;
 mod engine;

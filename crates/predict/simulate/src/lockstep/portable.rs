@@ -1,27 +1,28 @@
-//! The inner loop of a sweep as the compiler makes it for any machine of its kind.
+//! The inner loop of a sweep without explicit vector instructions.
 
-/// What follows a wait.
+/// What is added after a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum After<'a> {
-    /// The same time for all ranks: communication and work in nanoseconds.
+    /// The same time for all ranks: communication plus work, in nanoseconds.
     Same(i64),
-    /// Communication, and the work of the ranks of the row.
+    /// Communication, and the work of each rank of the row.
     Each(i64, &'a [i64]),
 }
 
-/// The arrays that one sweep writes and compares with, all as long as the swept range.
+/// The arrays that a sweep writes or compares with, all as long as the swept range.
 pub(super) struct Swept<'a> {
-    /// Ends of the next computations, if nothing disturbs them.
+    /// Ends of the next computations if no noise strikes them.
     pub ends: &'a mut [i64],
-    /// Until when each rank is left in peace.
+    /// Until when no noise strikes each rank.
     pub quiet: &'a [i64],
-    /// Added to a place in the range to get the number that is noted.
+    /// Added to a position in the range to get the rank number to note.
     pub first: u32,
-    /// Those that are not, in rising order.
+    /// The disturbed ranks, in ascending order.
     pub disturbed: &'a mut Vec<u32>,
 }
 
-/// The latest of the ranks at the same place of several stretches, each as long as the output, from `begins` on.
+/// The latest of the ranks at the same position of several stretches, each as long as the output,
+/// which start at `begins`.
 pub(super) fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out: Swept<'_>) {
     let Some((&own, others)) = begins.split_first() else {
         return;

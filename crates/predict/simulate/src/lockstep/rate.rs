@@ -1,10 +1,10 @@
-//! How long a step takes on average once the beginning is forgotten.
+//! The mean length of a step after the warm-up.
 
 use super::engine::Lockstep;
 use super::error::LockstepError;
 use crate::blocks::block_mean;
 
-/// Parts into which the steps are divided, at least.
+/// Least number of parts into which the steps are divided.
 const PARTS: u64 = 80;
 
 /// Mean time of a step.
@@ -14,18 +14,18 @@ pub struct StepTime {
     pub mean_ns: f64,
     /// Half-width of its 95 % interval, in nanoseconds.
     pub half_width_ns: f64,
-    /// Steps averaged.
+    /// Number of steps averaged.
     pub steps: u64,
-    /// Steps before them, left out as warm-up.
+    /// Number of steps left out before them as warm-up.
     pub warm_up: u64,
 }
 
 impl Lockstep<'_> {
-    /// Takes so many steps, at least 80, and averages them without their warm-up.
+    /// Takes this many steps, at least 80, and averages them without their warm-up.
     ///
-    /// The warm-up is what is best left out by the marginal standard error rule, at most half of the steps
-    /// (White, "An effective truncation heuristic for bias reduction in simulation output", Simulation 69 (1997) 323).
-    /// A run that was warm before is averaged whole or nearly so.
+    /// The warm-up is chosen by the marginal standard error rule, at most half of the steps (White,
+    /// "An effective truncation heuristic for bias reduction in simulation output", Simulation 69
+    /// (1997) 323). A run that is already warm is averaged whole or nearly so.
     ///
     /// # Errors
     /// Fewer than 80 steps; times beyond 36 years.
@@ -37,7 +37,7 @@ impl Lockstep<'_> {
             });
         }
         let stride = steps / PARTS;
-        // What does not divide goes first, where it is forgotten soonest.
+        // The remainder goes first, where it is soonest forgotten.
         let rest = steps - stride * PARTS;
         self.advance(rest)?;
         let mut parts = Vec::with_capacity(PARTS as usize);
@@ -59,7 +59,8 @@ impl Lockstep<'_> {
     }
 }
 
-/// Number of parts whose omission makes the standard error of the mean of the others least; at most half of them.
+/// Number of parts to leave out for the smallest standard error of the mean of the rest; at most
+/// half of them.
 fn warm_up(parts: &[f64]) -> usize {
     let error = |cut: usize| {
         let rest = &parts[cut..];

@@ -1,24 +1,24 @@
-//! When work is done that something disturbs: the ranks that a sweep noted, many at a time.
+//! When disturbed computations end: for the ranks that a sweep noted, many at a time.
 
 use super::columns::{DisturbancesOf, Part, Pending, from_column, quiet_column, to_column};
 use super::kernel::LATEST;
 use idlewave_noise::philox::LANES;
 use idlewave_noise::{LoneStream, Noise};
 
-/// A computation on its way.
+/// A computation in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Disturbed {
-    /// Place of the rank within its part.
+    /// Position of the rank within its part.
     pub rank: u32,
-    /// When it began, then how far it has come, in nanoseconds.
+    /// When it began, then the time it has reached, in nanoseconds.
     pub at: u64,
-    /// Work that is left, in nanoseconds.
+    /// Remaining work, in nanoseconds.
     pub left: u64,
-    /// When the CPU is free of the events that were taken.
+    /// When the CPU is free of the events taken so far.
     free: u64,
-    /// The next event: when it begins.
+    /// When the next event begins.
     begin: u64,
-    /// How long it lasts, and the number of the one after it.
+    /// Its length, and the number of the event after it.
     pending: Pending,
 }
 
@@ -38,12 +38,12 @@ impl Disturbed {
         self.at.saturating_add(self.left).min(LATEST)
     }
 
-    /// Whether the next event delays it.
+    /// Whether the next event delays the computation.
     fn meets_event(&self) -> bool {
         self.begin < self.end() && self.left > 0
     }
 
-    /// Takes the next event: work goes on until it begins and is resumed when the CPU is free again.
+    /// Takes the next event: work runs until it begins and resumes when the CPU is free again.
     fn serve(&mut self) {
         if self.begin > self.at {
             self.left -= self.begin - self.at;
@@ -57,8 +57,8 @@ impl Disturbed {
     }
 }
 
-/// Writes when the computations end into column `parity` of the part, and until when their ranks are then left in peace.
-/// `list` is empty afterwards.
+/// Writes the ends of the computations into column `parity` of the part, and until when no noise
+/// strikes their ranks afterwards. Empties `list`.
 pub(super) fn settle(
     noise: &Noise,
     lone: Option<LoneStream<'_>>,
@@ -71,7 +71,7 @@ pub(super) fn settle(
         (DisturbancesOf::Lone { places, pending }, Some(lone)) => {
             for d in &mut *list {
                 let rank = d.rank as usize;
-                // Of an event beyond the latest moment only that it is beyond is known, and enough.
+                // For an event beyond the latest time it is enough to know that it is beyond.
                 d.begin = from_column(part.quiet[rank]);
                 d.pending = pending[rank];
             }
@@ -99,7 +99,8 @@ pub(super) fn settle(
     }
 }
 
-/// In rounds: each takes one event of every computation that is not done, then draws the next ones all together.
+/// Works in rounds: each takes one event for every unfinished computation, then draws the next
+/// events together.
 fn settle_lone(
     lone: LoneStream<'_>,
     places: &[u32],

@@ -1,4 +1,4 @@
-//! The engine against the plain one: every stencil, every noise, every tiling, every number of threads.
+//! Compares the engine with the plain one: every stencil, noise, tiling and number of threads.
 
 use super::kernel::Width;
 use super::*;
@@ -11,7 +11,7 @@ fn source(arrivals: Arrivals, length: Option<Lengths>) -> Source {
     Source::task("x", arrivals, length)
 }
 
-/// Ranks that meet their nearest neighbours on a torus of these sides.
+/// Ranks with their nearest neighbours on a torus of these sides.
 fn torus(x: usize, y: usize, z: usize) -> Stencil {
     Stencil::nearest(Shape { x, y, z })
 }
@@ -28,7 +28,8 @@ fn model(sources: Vec<Source>) -> NoiseModel {
     }
 }
 
-/// Noises of every kind, by number. Steps are some microseconds, so that ranks are struck about every second one.
+/// Noise of every kind, by number. Steps take some microseconds, so that noise strikes a rank in
+/// about every second one.
 fn noise(kind: usize, seed: u64) -> Noise {
     let mix = || {
         vec![
@@ -85,7 +86,7 @@ fn noise(kind: usize, seed: u64) -> Noise {
     Noise::new(&model(sources), seed, 0, |_| true).unwrap()
 }
 
-/// One rank after the other, with a [`Timeline`] each, in the plain engine.
+/// The plain engine: one rank after the other, with a [`Timeline`] each.
 fn plain(config: &LockstepConfig, noise: &Noise, steps: u64) -> Vec<Vec<u64>> {
     let stencil = &config.stencil;
     let ranks = stencil.ranks();
@@ -113,7 +114,7 @@ fn plain(config: &LockstepConfig, noise: &Noise, steps: u64) -> Vec<Vec<u64>> {
     rows
 }
 
-/// Both engines, compared in every step or at the end of as many as the tiles take at once.
+/// Compares both engines, in every step or after as many steps as the tiles take at once.
 fn compare(config: &LockstepConfig, noise: &Noise, steps: u64, tile_ranks: usize, every: u64) {
     let expected = plain(config, noise, steps);
     let mut widths = vec![Width::Portable];

@@ -1,38 +1,41 @@
-//! Many steps of a stretch of units while it stays in the cache, without computing anything twice.
+//! Computes many steps of a range of units while it stays in the cache, and no rank-step twice.
 //!
-//! Split tiling: the units are cut into tiles. First each tile goes on alone; after k steps its outermost k x reach units on
-//! either side lack what their neighbours know, and stay behind. Then the gaps around the cuts are filled, each growing by
-//! as much per step as the tiles shrank. Two columns of ends suffice: where a tile stopped, one holds the last step done there and the
-//! other the step before it, and these are the two that the gaps ask for. Every rank-step is computed once, so that each rank meets its events once.
-//! Source: the scheme is that of Grosser et al., "Split tiling for GPUs", GPGPU-6 (2013).
+//! Split tiling: the units are cut into tiles. First each tile advances alone; after k steps its
+//! outermost k x reach units on either side lack their neighbours' values and stay behind. Then the
+//! gaps around the cuts are filled; each grows per step by as much as the tiles shrank. Two columns
+//! of ends suffice: where a tile stopped, one holds the last step done there and the other the step
+//! before it, and these are the two that the gaps need. Every rank-step is computed once, so each
+//! rank meets its events once. Source: the scheme is that of Grosser et al., "Split tiling for
+//! GPUs", GPGPU-6 (2013).
 
 use super::columns::Part;
 use super::layout::Layout;
 use std::ops::Range;
 
-/// Ranks of a tile: its columns (24 bytes per rank that every step touches) fit a second-level cache.
+/// Ranks per tile: its columns (24 bytes per rank, used in every step) fit a second-level cache.
 const TILE_RANKS: usize = 16 * 1024;
-/// Units of a tile, for every one that influence moves in a step: so many that it takes some steps at once.
+/// Least units per tile, as a multiple of the reach: enough to take several steps at once.
 const TILE_UNITS: usize = 12;
-/// Ranks of a tile that holds so many units at most: 6 MB of columns.
+/// Most ranks of a tile enlarged to that many units: 6 MB of columns.
 const MOST_TILE_RANKS: usize = 256 * 1024;
-/// Most steps that are taken at once.
+/// Most steps taken at once.
 const MOST_STEPS: usize = 64;
 
 /// How the units of a run are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tiling {
-    /// First unit of each tile; one tile only takes every step as a whole.
+    /// First unit of each tile; a single tile takes every step as a whole.
     pub begins: Vec<usize>,
     /// Steps that can be taken at once.
     pub steps: usize,
 }
 
 impl Tiling {
-    /// Tiles of about `ranks` ranks, but as many as `threads` want.
+    /// Tiles of about `ranks` ranks, but enough of them for `threads` threads.
     pub fn new(layout: &Layout, ranks: usize, threads: usize) -> Tiling {
         let reach = layout.reach();
-        // After one step something must be left of a tile, and its neighbours' gaps must not meet within it.
+        // After one step something must be left of a tile, and the gaps on its two sides must not
+        // meet within it.
         let least = 4 * reach;
         let mut size = ranks / layout.unit();
         if threads > 1 {
@@ -53,14 +56,14 @@ impl Tiling {
         }
     }
 
-    /// For this machine.
+    /// The tiling for this machine.
     pub fn of(layout: &Layout, threads: usize) -> Tiling {
         let some_steps = TILE_UNITS * layout.reach() * layout.unit();
         let ranks = TILE_RANKS.max(some_steps.min(MOST_TILE_RANKS));
         Tiling::new(layout, ranks, threads)
     }
 
-    /// Middles of the tiles, from the first on.
+    /// Middles of the tiles, starting with the first.
     fn middles(&self, units: usize) -> Vec<usize> {
         let ends = self.begins[1..].iter().copied().chain([units]);
         let tiles = self.begins.iter().zip(ends);
@@ -70,12 +73,12 @@ impl Tiling {
     }
 }
 
-/// A stretch of units and how the piece of it that is computed changes from step to step.
+/// A range of units, and how the piece of it that is computed changes from step to step.
 pub(super) struct Task<'a> {
     pub part: Part<'a>,
-    /// What is computed in the first step, in units of the part.
+    /// The units computed in the first step, numbered within the part.
     first: Range<usize>,
-    /// By which both ends move outwards with every step; inwards if it is negative.
+    /// How far each end moves outwards per step; inwards if negative.
     grows: [isize; 2],
 }
 
@@ -89,14 +92,15 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// The units computed in step `step` of the task, from 0 on.
+    /// The units computed in step `step` of the task, counted from 0.
     pub fn units(&self, step: usize) -> Range<usize> {
         let moved = |at: usize, by: isize| at.wrapping_add_signed(by * step as isize);
         moved(self.first.start, -self.grows[0])..moved(self.first.end, self.grows[1])
     }
 }
 
-/// Calls `phase` with all tasks that may go on at the same time, once they are in turn; `steps` is at most that of the tiling.
+/// Calls `phase` with groups of tasks that may run at the same time, one group after the other; at
+/// most the tiling's `steps` steps are taken.
 pub(super) fn phases(
     layout: &Layout,
     tiling: &Tiling,
@@ -122,7 +126,7 @@ pub(super) fn phases(
         let task = |(index, part): (usize, _)| {
             let part: Part<'_> = part;
             let width = part.ranks() / unit;
-            // Nothing is missing at an open edge.
+            // An open edge lacks nothing.
             let cut = [index > 0 || joined, index < last || joined];
             let lost = cut.map(|cut| if cut { reach } else { 0 });
             Task {
@@ -137,8 +141,8 @@ pub(super) fn phases(
     let mut begins = vec![0];
     begins.extend(&middles);
     let mut stretches = part.split_at_all(&in_ranks(&begins));
-    // The first stretch ends in the middle of the first tile, the last one begins in that of the last tile: where edges are
-    // joined, a gap lies across them.
+    // The first stretch ends in the middle of the first tile, the last one starts in that of the
+    // last tile: where edges are joined, a gap lies across them.
     let mut head = stretches.remove(0);
     let tail = stretches.pop();
     let cuts = tiling.begins[1..].iter().zip(&middles);

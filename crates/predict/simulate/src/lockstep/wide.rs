@@ -1,22 +1,24 @@
 //! The inner loop of a sweep in vectors of AVX2.
 //!
-//! There is no maximum of 64-bit integers among its instructions, but one of doubles: positive doubles are ordered as their bits
-//! are. All moments in the columns are between [`ORIGIN`](super::kernel::ORIGIN) and [`NEVER`](super::kernel::NEVER), which are the bits of normal doubles.
+//! AVX2 has no maximum of 64-bit integers, but one of doubles, and positive doubles are ordered
+//! like their bits. All times in the columns lie between [`ORIGIN`](super::kernel::ORIGIN) and
+//! [`NEVER`](super::kernel::NEVER), which are the bits of normal doubles.
 
 use super::portable::{After, Swept};
 use std::arch::x86_64::*;
 
-/// Ranks of a vector.
+/// Ranks per vector.
 const LANES: usize = 4;
-/// Vectors that go through the loop together, so that additions and comparisons need not wait for each other.
+/// Vectors processed together, so that additions and comparisons overlap.
 const VECTORS: usize = 4;
 
-/// The latest of the ranks at the same place of several stretches, each as long as the output, from `begins` on.
+/// The latest of the ranks at the same position of several stretches, each as long as the output,
+/// which start at `begins`.
 ///
 /// # Safety
 /// The machine must have AVX2.
 #[target_feature(enable = "avx2")]
-// Many of the intrinsics are safe here from Rust 1.87 on only.
+// Many of the intrinsics are safe here only from Rust 1.87.
 #[allow(unused_unsafe)]
 pub(super) unsafe fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out: Swept<'_>) {
     let count = out.ends.len();
@@ -33,8 +35,9 @@ pub(super) unsafe fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out
             (ns, Some(work.as_ptr()))
         }
     };
-    // SAFETY: AVX2 is there by the contract of this function. Places below `count` are within all stretches, as was just checked,
-    // and every call reads and writes places below it only.
+    // SAFETY: AVX2 is available by the contract of this function. Positions below `count` lie
+    // within all stretches, as just checked, and every call reads and writes only positions below
+    // it.
     unsafe {
         let stretches = Stretches {
             ends: ends.as_ptr(),
@@ -56,7 +59,8 @@ pub(super) unsafe fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out
             place += LANES;
         }
         if place < count && count >= LANES {
-            // Once more some of those that were just done: the same results. Only the others are noted.
+            // Repeats some of the ranks just done, with the same results. Only the others are
+            // noted.
             let done = place - (count - LANES);
             let mask = stretches.sweep::<1>(count - LANES);
             note(mask >> done, out.first + place as u32, out.disturbed);
@@ -78,7 +82,7 @@ pub(super) unsafe fn inner(ends: &[i64], begins: &[usize], after: After<'_>, out
     }
 }
 
-/// Ranks whose bits are set.
+/// Notes the ranks whose bits are set.
 #[inline(always)]
 fn note(mut mask: u32, first: u32, disturbed: &mut Vec<u32>) {
     while mask != 0 {
@@ -97,10 +101,10 @@ struct Stretches<'a> {
 }
 
 impl Stretches<'_> {
-    /// Does the ranks of `N` vectors from `place` on; returns a bit for each that is disturbed.
+    /// Computes the ranks of `N` vectors from `place` on; returns a bit for each disturbed rank.
     ///
     /// # Safety
-    /// The machine must have AVX2, and the places must be within all stretches.
+    /// The machine must have AVX2, and the positions must lie within all stretches.
     #[inline]
     #[target_feature(enable = "avx2")]
     #[allow(unused_unsafe)]

@@ -1,4 +1,4 @@
-//! A program with a number of ranks and values of its parameters.
+//! A program bound to a number of ranks and to values of its parameters.
 
 use super::check;
 use super::code::Code;
@@ -7,16 +7,16 @@ use super::error::{Place, Problem, ProgramError};
 use super::tree::Program;
 use std::collections::{HashMap, HashSet};
 
-/// What the caller gives a program.
+/// What the caller supplies for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings {
-    /// Number of ranks; `None`: as the program says.
+    /// Number of ranks; `None` leaves it to the program.
     pub ranks: Option<u32>,
-    /// Values of parameters, by their names. Of two values for one name the last one counts.
+    /// Values of parameters, by name. Of two values for one name the last one counts.
     pub values: Vec<(String, i64)>,
 }
 
-/// A program that can be played: its ranks and all its parameters are known.
+/// A program ready to play: its ranks and all its parameters are known.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub(super) code: Code,
@@ -24,8 +24,9 @@ pub struct Bound {
 }
 
 impl Program {
-    /// Gives a program its ranks and the values of its parameters. Errors: what the text form would refuse; no number of
-    /// ranks; a parameter that does not exist, or whose value cannot be computed.
+    /// Binds a program to a number of ranks and to the values of its parameters. Errors: whatever
+    /// the text form would reject; no number of ranks; a parameter that does not exist, or whose
+    /// value cannot be computed.
     pub fn bind(&self, bindings: &Bindings) -> Result<Bound, ProgramError> {
         check::check(self)?;
         let nowhere = |problem| Place::default().error(problem);
@@ -75,12 +76,12 @@ impl Bound {
         self.code.ranks
     }
 
-    /// CPUs of each rank.
+    /// Number of CPUs per rank.
     pub fn cpus(&self) -> u16 {
         self.code.cpus
     }
 
-    /// The parameters with their values, in the order of the program.
+    /// The parameters with their values, in program order.
     pub fn parameters(&self) -> &[(String, i64)] {
         &self.parameters
     }

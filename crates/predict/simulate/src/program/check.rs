@@ -1,21 +1,21 @@
-//! What can be told of a program without running it: names, nesting, depth.
+//! Checks that need no run: names, nesting, depth.
 
 use super::error::{Place, Problem, ProgramError};
 use super::names::Names;
 use super::tree::{Expression, Program, Statement, Step};
 
-/// As many as a schedule can have.
+/// As many ranks as a schedule can have.
 pub(super) const MOST_RANKS: u32 = u32::MAX - 1;
-/// CPUs, and NICs, of a rank: they are numbered by 8 bits.
+/// Most CPUs, and most NICs, of a rank: their numbers have 8 bits.
 pub(super) const MOST_UNITS: u16 = 256;
 
-/// Most blocks within each other.
+/// Deepest nesting of blocks.
 pub(super) const MOST_BLOCKS: usize = 100;
 
-/// Most operations of an expression, and most expressions within each other.
+/// Most operations of an expression, and deepest nesting of expressions.
 pub(super) const MOST_OPERATIONS: usize = 200;
 
-/// Words that are no names.
+/// Reserved words.
 const WORDS: [&str; 27] = [
     "program",
     "ranks",
@@ -46,14 +46,14 @@ const WORDS: [&str; 27] = [
     "log2ceil",
 ];
 
-/// Letters, digits and `_`, not beginning with a digit; no word of the language.
+/// Whether a word is a name: letters, digits and `_`, no leading digit, not reserved.
 pub(super) fn is_name(word: &str) -> bool {
     let of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let begins = |c: char| of_word(c) && !c.is_ascii_digit();
     word.starts_with(begins) && word.chars().all(of_word) && !WORDS.contains(&word)
 }
 
-/// Looks through a program.
+/// Checks a program.
 pub(super) fn check(program: &Program) -> Result<(), ProgramError> {
     let nowhere = Place::default;
     if let Some(ranks) = program.ranks {
@@ -83,7 +83,7 @@ pub(super) fn check(program: &Program) -> Result<(), ProgramError> {
     checker.block(&program.body)
 }
 
-/// From 1 to `most`.
+/// Checks that a number is in 1..=`most`.
 pub(super) fn in_range(what: &'static str, found: i64, most: i64) -> Result<(), Problem> {
     match (1..=most).contains(&found) {
         true => Ok(()),
@@ -97,7 +97,7 @@ pub(super) fn in_range(what: &'static str, found: i64, most: i64) -> Result<(), 
 }
 
 struct Checker<'a> {
-    /// That have a meaning here, with the lines of their definitions.
+    /// The names in scope, with the lines of their definitions.
     names: Names<&'a str, Option<u32>>,
     line: Option<u32>,
     in_parameter: bool,
@@ -206,7 +206,7 @@ impl<'a> Checker<'a> {
         self.expression(expression, MOST_OPERATIONS)
     }
 
-    /// At most `depth` expressions within each other.
+    /// Checks an expression nested at most `depth` levels deep.
     fn expression(&self, expression: &Expression, depth: usize) -> Result<(), ProgramError> {
         let Some(inside) = depth.checked_sub(1) else {
             let (what, most) = ("expressions within each other", MOST_OPERATIONS);

@@ -1,20 +1,21 @@
 //! A program as instructions, bound to a number of ranks and values of its parameters.
 //!
-//! What is the same for all ranks is computed once, here. What a rank must remember between two steps are numbers in
-//! *slots*: variables of loops, counts of loops, values of `let`. Each rank has as many as live at a time.
+//! What is the same for all ranks is computed once, here. A rank's state between two steps is
+//! numbers in *slots*: loop variables, loop counts, values of `let`. Each rank has as many slots as
+//! are live at a time.
 
 use super::error::Problem;
 use super::tree::{Binary, Unary};
 
-/// What an expression has become.
+/// A compiled expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     Leaf(Leaf),
-    /// From here to there in [`Code::operations`].
+    /// The operations in this range of [`Code::operations`].
     Computed(u32, u32),
 }
 
-/// A value that only needs to be fetched.
+/// A value that is only read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Leaf {
     Constant(i64),
@@ -22,56 +23,57 @@ pub(super) enum Leaf {
     Slot(u32),
 }
 
-/// One step of a computation with one number at hand and others on a stack.
+/// An operation on an accumulator and a stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
-    /// Takes a value to hand.
+    /// Loads a value into the accumulator.
     Load(Leaf),
-    /// Keeps the number at hand on the stack.
+    /// Pushes the accumulator onto the stack.
     Keep,
     Unary(Unary),
-    /// Of the number at hand and a value.
+    /// Combines the accumulator with a value.
     WithLeaf(Binary, Leaf),
-    /// Of the number on top of the stack, which is taken, and the one at hand.
+    /// Combines the number popped from the stack with the accumulator.
     WithKept(Binary),
-    /// 1 if the number at hand is not 0.
+    /// Sets the accumulator to 1 if it is not 0.
     Truth,
-    /// If the number at hand is 0 it is the result of what goes on to there.
+    /// If the accumulator is 0, it is the result of the `and`, which ends there: jumps.
     And(u32),
-    /// If the number at hand is not 0, 1 is the result of what goes on to there.
+    /// If the accumulator is not 0, the result of the `or`, which ends there, is 1: jumps.
     Or(u32),
 }
 
-/// What a rank does next.
+/// An instruction of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Instruction {
-    /// Puts a value into a slot.
+    /// Stores a value in a slot.
     Set {
         slot: u32,
         value: Value,
     },
-    /// Begins a loop: 0 into the slot, its count into the next one; behind `end` if that is 0.
+    /// Starts a loop: stores 0 in the slot and the count in the next one; jumps past `end` if the
+    /// count is 0.
     Loop {
         slot: u32,
         count: Value,
         end: u32,
     },
-    /// Ends a pass of the loop that begins, behind its `Loop`, at `begin`.
+    /// Ends a pass of the loop whose body starts at `begin`, after its `Loop`.
     Again {
         slot: u32,
         begin: u32,
     },
-    /// Goes on at `to` if the value is 0.
+    /// Jumps to `to` if the value is 0.
     Unless {
         condition: Value,
         to: u32,
     },
-    /// Goes on there.
+    /// Jumps.
     Jump(u32),
-    /// The operations up to `Close` have no order.
+    /// The operations up to `Close` are unordered.
     Open,
     Close,
-    /// An operation: its place in [`Code::actions`].
+    /// An operation: its index in [`Code::actions`].
     Action(u32),
     End,
 }
@@ -82,7 +84,7 @@ pub(super) struct Action {
     pub kind: crate::goal::Kind,
     /// Bytes or nanoseconds.
     pub size: Value,
-    /// `None`: any rank, or that of a computation.
+    /// `None`: any rank; also for a computation.
     pub peer: Option<Value>,
     /// `None`: any tag.
     pub tag: Option<Value>,
@@ -90,12 +92,12 @@ pub(super) struct Action {
     pub nic: Value,
 }
 
-/// A loop, for those who ask where an instruction is.
+/// A loop, for reporting where an instruction is.
 #[derive(Clone, Debug)]
 pub(super) struct LoopPlace {
     pub variable: String,
     pub slot: u32,
-    /// Its instructions.
+    /// First of its instructions.
     pub begin: u32,
     pub end: u32,
 }
@@ -111,13 +113,13 @@ pub(super) struct Code {
     pub lines: Vec<Option<u32>>,
     pub operations: Vec<Operation>,
     pub actions: Vec<Action>,
-    /// Slots of a rank.
+    /// Number of slots of a rank.
     pub slots: u32,
-    /// The outer ones first.
+    /// Loops, outer ones first.
     pub loops: Vec<LoopPlace>,
 }
 
-/// One number of one; none if it cannot be.
+/// Evaluates an operation on one number; `None` if it has no result.
 pub(super) fn unary(operator: Unary, of: i64) -> Option<i64> {
     match operator {
         Unary::Negative => of.checked_neg(),
@@ -130,7 +132,7 @@ pub(super) fn unary(operator: Unary, of: i64) -> Option<i64> {
     }
 }
 
-/// One number of two; none if it cannot be.
+/// Evaluates an operation on two numbers; `None` if it has no result.
 #[inline]
 pub(super) fn binary(operator: Binary, left: i64, right: i64) -> Option<i64> {
     let places = || u32::try_from(right).ok().filter(|places| *places < 64);
@@ -164,7 +166,7 @@ pub(super) fn binary(operator: Binary, left: i64, right: i64) -> Option<i64> {
     })
 }
 
-/// The same, with the reason if it cannot be.
+/// The same, with the reason if there is no result.
 #[inline]
 pub(super) fn unary_or_why(operator: Unary, of: i64) -> Result<i64, Problem> {
     unary(operator, of).ok_or_else(|| Problem::of_unary(operator, of))

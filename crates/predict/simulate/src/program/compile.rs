@@ -1,4 +1,5 @@
-//! From the tree to instructions: constants are computed, names become slots, branches that nobody takes are left out.
+//! Compiles the tree to instructions: computes constants, turns names into slots, drops branches
+//! that are never taken.
 
 use super::code::{self, Action, Code, Instruction, Leaf, LoopPlace, Operation, Value};
 use super::error::{Place, Problem, ProgramError};
@@ -6,7 +7,7 @@ use super::names::Names;
 use super::tree::{Binary, Expression, Program, Statement, Step};
 use crate::goal::Kind;
 
-/// Compiles a program that has been checked, with these values of its parameters, in their order.
+/// Compiles a checked program with these values of its parameters, in program order.
 pub(super) fn compile(
     program: &Program,
     ranks: u32,
@@ -38,7 +39,7 @@ pub(super) fn compile(
     Ok(compiler.code)
 }
 
-/// The value of a parameter that nobody has set.
+/// The default value of a parameter.
 pub(super) fn parameter_value(
     expression: &Expression,
     ranks: u32,
@@ -63,9 +64,9 @@ pub(super) fn parameter_value(
 }
 
 struct Compiler<'a> {
-    /// What the names that have a meaning here stand for.
+    /// What the names in scope stand for.
     names: Names<&'a str, Leaf>,
-    /// Slots in use.
+    /// Number of slots in use.
     live: u32,
     line: Option<u32>,
     code: Code,
@@ -76,7 +77,7 @@ impl<'a> Compiler<'a> {
         Err(Place::line(self.line).error(problem))
     }
 
-    /// Place of what comes next.
+    /// Position of the next instruction.
     fn here(&self) -> u32 {
         self.code.instructions.len() as u32
     }
@@ -100,7 +101,7 @@ impl<'a> Compiler<'a> {
         slot
     }
 
-    /// Names and slots of a block end with it.
+    /// Compiles a block; its names and slots end with it.
     fn block(&mut self, body: &'a [Statement]) -> Result<(), ProgramError> {
         let (names, live) = (self.names.len(), self.live);
         for statement in body {
@@ -174,7 +175,7 @@ impl<'a> Compiler<'a> {
         let count = self.value(count)?;
         let (live, names, line) = (self.live, self.names.len(), self.line);
         let slot = self.slot();
-        // Its count.
+        // The slot of its count.
         self.slot();
         self.names.define(variable, Leaf::Slot(slot));
         let begin = self.put(Instruction::Loop {
@@ -260,7 +261,7 @@ impl<'a> Compiler<'a> {
         Ok(Value::Computed(begin, self.code.operations.len() as u32))
     }
 
-    /// The value of an expression that is constant, or only needs to be fetched.
+    /// The value of an expression that is constant or can simply be read.
     fn leaf(&self, expression: &Expression) -> Result<Option<Leaf>, ProgramError> {
         Ok(match expression {
             Expression::Number(number) => Some(Leaf::Constant(*number)),
@@ -272,7 +273,7 @@ impl<'a> Compiler<'a> {
                 };
                 Some(leaf)
             }
-            // What has no result is left to the rank that comes there, if one does.
+            // An expression without a result is reported when a rank gets there, if one does.
             Expression::Unary(operator, of) => self
                 .constant(of)?
                 .and_then(|of| code::unary(*operator, of))
@@ -298,7 +299,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// Takes the value of an expression to hand.
+    /// Emits operations that compute an expression into the accumulator.
     fn compute(&mut self, expression: &Expression) -> Result<(), ProgramError> {
         if let Some(leaf) = self.leaf(expression)? {
             self.code.operations.push(Operation::Load(leaf));

@@ -1,42 +1,42 @@
-//! What can be wrong with a program, and where.
+//! Errors in a program, and where they are.
 
 use super::tree::{Binary, Unary};
 use std::{fmt, io};
 
-/// Why a file is no program.
+/// Why a file is not a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadProgramError {
     /// The system could not read it.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// What is wrong with the text.
+    /// An error in the text.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
 
-/// What is wrong with a program, and where.
+/// An error in a program and its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}{problem}")]
 pub struct ProgramError {
-    /// Where.
+    /// Where it is.
     pub place: Place,
-    /// What.
+    /// What is wrong.
     pub problem: Problem,
 }
 
-/// Where something is wrong: as much of it as is known.
+/// Location of an error, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The rank that has met it.
+    /// The rank that encountered it.
     pub rank: Option<u32>,
     /// Line of the text, from 1.
     pub line: Option<u32>,
-    /// Variables of the loops around it, the outermost first.
+    /// Variables of the loops around it, outermost first.
     pub iterations: Vec<(String, i64)>,
 }
 
 impl Place {
-    /// In a line, whoever comes there.
+    /// In a line, for any rank.
     pub(super) fn line(line: Option<u32>) -> Self {
         Place {
             line,
@@ -53,7 +53,7 @@ impl Place {
 }
 
 impl fmt::Display for Place {
-    /// With a colon behind it, if anything is known.
+    /// Followed by a colon, if anything is known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rank = self.rank.map(|rank| format!("rank {rank}"));
         let line = self.line.map(|line| format!("line {line}"));
@@ -73,46 +73,48 @@ pub enum Problem {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What should stand there.
+        /// What was expected.
         expected: String,
-        /// What does.
+        /// What was found.
         found: String,
     },
-    /// A form that is not known.
-    #[error("version {0} of programs is not known: 1 is")]
+    /// An unknown version of the text form.
+    #[error("version {0} of programs is not supported: only 1 is")]
     Version(i64),
     /// A number in the text that does not fit.
     #[error("a number of more than 63 bits")]
     HugeNumber,
-    /// A declaration that may be there once.
-    #[error("`{0}` is said twice")]
+    /// A declaration that is allowed only once.
+    #[error("`{0}` is declared twice")]
     SaidTwice(&'static str),
     /// A name that is not defined there.
     #[error("`{0}` is not defined here")]
     UnknownName(String),
-    /// A second meaning for a name in the same place.
-    #[error("`{name}` has a meaning here already{}", first_line(.first))]
+    /// A second definition of a name in the same scope.
+    #[error("`{name}` is already defined here{}", first_line(.first))]
     Redefined {
         /// The name.
         name: String,
-        /// Line of its first meaning.
+        /// Line of its first definition.
         first: Option<u32>,
     },
-    /// A name that the language has taken, or no name at all.
-    #[error("`{0}` cannot be a name: letters, digits and `_`, and no word of the language")]
+    /// A reserved word, or not a valid name.
+    #[error(
+        "`{0}` cannot be a name: names have letters, digits and `_`, and are not words of the language"
+    )]
     NoName(String),
     /// A parameter that depends on the rank.
     #[error("a parameter is the same for all ranks")]
     RankInParameter,
-    /// Operations together within others.
+    /// A `together` block inside another one.
     #[error("`together` within `together`")]
     Nested,
     /// Too deeply nested, or too long an expression.
     #[error("{what} of more than {most}")]
     TooDeep {
-        /// What.
+        /// What exceeds the limit.
         what: &'static str,
-        /// Most that is possible.
+        /// The limit.
         most: usize,
     },
     /// A number that is out of range.
@@ -122,12 +124,12 @@ pub enum Problem {
         what: &'static str,
         /// The number.
         found: i64,
-        /// The smallest one possible.
+        /// The smallest allowed value.
         least: i64,
-        /// The largest one possible.
+        /// The largest allowed value.
         most: i64,
     },
-    /// Nobody has said how many ranks there are.
+    /// Neither the program nor the caller gives the number of ranks.
     #[error(
         "the number of ranks is not given: neither by `ranks` in the program nor by the caller"
     )]
@@ -135,9 +137,9 @@ pub enum Problem {
     /// A value for a parameter that does not exist.
     #[error("there is no parameter `{name}`: {}", names_of(.known))]
     UnknownParameter {
-        /// What was given.
+        /// The name given.
         name: String,
-        /// Those that exist.
+        /// The parameters that exist.
         known: Vec<String>,
     },
     /// A division by 0.
@@ -146,27 +148,27 @@ pub enum Problem {
     /// A shift by less than 0 or more than 63 places.
     #[error("a shift by {0} places: from 0 to 63 is possible")]
     Shift(i64),
-    /// The logarithm of what has none.
-    #[error("the logarithm of {0}: only numbers from 1 have one")]
+    /// The logarithm of a number below 1.
+    #[error("the logarithm of {0}: only numbers of at least 1 have one")]
     Logarithm(i64),
     /// A result that does not fit.
     #[error("{0} does not fit 64 bits")]
     Overflow(String),
-    /// A rank that goes round and round without an operation.
+    /// A rank that runs in circles without an operation.
     #[error("more than {0} steps without an operation")]
     Idle(u64),
     /// More operations than can be held at a time.
     #[error("more than {0} operations")]
     TooManyOperations(u64),
-    /// A schedule that cannot be.
+    /// The operations do not form a schedule.
     #[error("{0}")]
     Schedule(String),
-    /// Memory for so many ranks cannot be had.
-    #[error("the memory for {ranks} ranks cannot be had: {bytes} bytes")]
+    /// Not enough memory for this many ranks.
+    #[error("cannot allocate the memory for {ranks} ranks: {bytes} bytes")]
     Memory {
-        /// How many.
+        /// Number of ranks.
         ranks: u32,
-        /// How much.
+        /// Bytes needed.
         bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The schedule that a program stands for.
+//! Expands a program into its schedule.
 
 use super::bind::Bound;
 use super::error::{Place, Problem, ProgramError};
@@ -6,8 +6,9 @@ use super::machine::Machine;
 use crate::goal::{BuildError, OperationId, Schedule, ScheduleBuilder};
 
 impl Bound {
-    /// The schedule that this program stands for, of at most `most` operations: every operation of a group requires all of
-    /// the group before it, in the order of the program. Memory grows with the number of operations, and
+    /// Expands the program into its schedule of at most `most` operations: every operation of a
+    /// group requires all of the group before it, in program order. Memory grows with the number of
+    /// operations, and with the product of the sizes of two consecutive groups.
     /// with the product of the sizes of two groups that follow each other.
     pub fn expand(&self, most: u64) -> Result<Schedule, ProgramError> {
         let code = &self.code;

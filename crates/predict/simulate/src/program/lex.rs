@@ -1,19 +1,19 @@
-//! Words, numbers and signs of a program's text.
+//! Splits a program's text into words, numbers and signs.
 
 use super::error::{Place, Problem, ProgramError};
 
-/// Longer words of a text are cut short where they are told.
+/// Longer words are abbreviated in messages.
 const SHOWN: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A name or a word of the language.
     Word(&'a str),
-    /// At most 2^63: the largest one only as a negative number.
+    /// At most 2^63; the largest one is valid only when negated.
     Number(u64),
     /// A bracket, brace, comma or operator.
     Sign(&'static str),
-    /// No character of the language.
+    /// A character that is not part of the language.
     Stray(char),
     End,
 }
@@ -35,16 +35,16 @@ const UNITS: [(&str, u64); 5] = [
 
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// Where the next token begins, and its line, from 1.
+    /// Where the next token starts, and its line, from 1.
     at: usize,
     next_line: u32,
-    /// The token at hand, and its line.
+    /// The current token, and its line.
     pub token: Token<'a>,
     pub line: u32,
 }
 
 impl<'a> Lexer<'a> {
-    /// With the first token at hand.
+    /// Starts at the first token.
     pub fn new(text: &'a str) -> Result<Self, ProgramError> {
         let mut lexer = Lexer {
             text,
@@ -57,12 +57,12 @@ impl<'a> Lexer<'a> {
         Ok(lexer)
     }
 
-    /// An error in the line of the token at hand.
+    /// An error in the line of the current token.
     pub fn error<T>(&self, problem: Problem) -> Result<T, ProgramError> {
         Err(Place::line(Some(self.line)).error(problem))
     }
 
-    /// Something else than the token at hand was expected.
+    /// The current token is not what was expected.
     pub fn unexpected<T>(&self, expected: &str) -> Result<T, ProgramError> {
         let found = match self.token {
             Token::Word(word) => format!("`{}`", word.chars().take(SHOWN).collect::<String>()),
@@ -75,7 +75,7 @@ impl<'a> Lexer<'a> {
         self.error(Problem::Unexpected { expected, found })
     }
 
-    /// Goes on to the next token.
+    /// Moves to the next token.
     pub fn advance(&mut self) -> Result<(), ProgramError> {
         self.skip_blanks();
         self.line = self.next_line;
@@ -123,7 +123,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Blanks, ends of lines and comments.
+    /// Skips blanks, line ends and comments.
     fn skip_blanks(&mut self) {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -144,7 +144,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// To the end of the line, which is left.
+    /// Skips to the end of the line, which is not consumed.
     fn skip_comment(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.find('\n').unwrap_or(rest.len());

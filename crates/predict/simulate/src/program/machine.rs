@@ -1,10 +1,10 @@
-//! One rank goes through its instructions, from one group of operations to the next.
+//! Executes a rank's instructions, from one group of operations to the next.
 
 use super::code::{self, Action, Code, Instruction, Leaf, Operation, Value};
 use super::error::{Place, Problem, ProgramError};
 use crate::goal::{ANY, Kind, Task};
 
-/// Instructions of a rank in a row without an operation, after which it is taken to go round in vain.
+/// Instructions in a row without an operation after which a rank is taken to loop forever.
 const MOST_IDLE: u64 = 1 << 24;
 
 /// Why a rank cannot go on.
@@ -15,10 +15,10 @@ pub(super) struct Fault {
     pub problem: Box<Problem>,
 }
 
-/// Carries out instructions. It belongs to no rank.
+/// Executes instructions, for any rank.
 pub(super) struct Machine<'a> {
     pub code: &'a Code,
-    /// Numbers of the computation at hand.
+    /// The stack of the current computation.
     kept: Vec<i64>,
 }
 
@@ -30,8 +30,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Goes on from `position`, an instruction, to the next operations of a rank, which begin when those before have ended, and tells them in their
-    /// order, each with its instruction and the slots. False at the end of the program.
+    /// Runs from instruction `position` to the next group of operations, which begin when those
+    /// before have ended, and reports them in order, each with its instruction and the slots. False
+    /// at the end of the program.
     pub fn next_group(
         &mut self,
         rank: u32,
@@ -183,7 +184,7 @@ impl<'a> Machine<'a> {
         Ok(hand)
     }
 
-    /// Where a rank is at an instruction, in words.
+    /// Describes where a rank is at an instruction.
     pub fn place(&self, rank: u32, at: u32, slots: &[i64]) -> Place {
         let around = self.code.loops.iter();
         let around = around.filter(|place| (place.begin..place.end).contains(&at));
@@ -196,7 +197,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A fault with its place.
+    /// A fault with its location.
     #[cold]
     pub fn error(&self, rank: u32, fault: Fault, slots: &[i64]) -> ProgramError {
         self.place(rank, fault.at, slots).error(*fault.problem)

@@ -1,8 +1,10 @@
-//! Programs: what every rank does, told once for all of them, with loops and expressions of the rank.
-//!
-//! Place in the flow: a program comes from a file ([`Program::read`]), from [`patterns`] or is built as a tree; bound to a number of
-//! ranks and to values of its parameters ([`Program::bind`]) it is played ([`simulate`](fn@simulate)) by the engine of [`goal`](crate::goal) with memory that grows
-//! with ranks and not with steps, or expanded to the schedule that it stands for ([`Bound::expand`]).
+//! Programs: what every rank does, written once for all ranks, with loops and expressions of the
+//! rank.
+//! //!
+//! Place in the flow: a program comes from a file ([`Program::read`]), from [`patterns`] or is
+//! built as a tree. Bound to a number of ranks and to values of its parameters ([`Program::bind`]),
+//! it is played ([`simulate`](fn@simulate)) by the engine of [`goal`](crate::goal), with memory
+//! that grows with ranks and not with steps, or expanded to its schedule ([`Bound::expand`]).
 //!
 //! docs/simulate.md has the grammar.
 

@@ -1,9 +1,9 @@
-//! The names that have a meaning at a place of a program, found without looking at all of them.
+//! The names in scope at a point of a program, with fast lookup.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Names, each once, with what they mean. Those of a block end with it.
+/// Names, each once, with their meanings. Those of a block end with it.
 pub(super) struct Names<K, V> {
     meanings: HashMap<K, V>,
     /// In the order of their definitions.
@@ -22,7 +22,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Names<K, V> {
         self.meanings.get(&name).copied()
     }
 
-    /// What a name means from here on; one that is known keeps its first meaning.
+    /// Defines a name from here on; a name already defined keeps its first meaning.
     pub fn define(&mut self, name: K, meaning: V) {
         if let std::collections::hash_map::Entry::Vacant(entry) = self.meanings.entry(name) {
             entry.insert(meaning);
@@ -34,7 +34,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Names<K, V> {
         self.order.len()
     }
 
-    /// Forgets all but the first so many.
+    /// Forgets all but the first `count` names.
     pub fn truncate(&mut self, count: usize) {
         for name in self.order.drain(count.min(self.order.len())..) {
             self.meanings.remove(&name);
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(names.len(), COUNT as usize / 2);
         assert_eq!(names.get(Counted(COUNT / 2)), None);
         assert_eq!(names.get(Counted(COUNT / 2 - 1)), Some(COUNT / 2 - 1));
-        // A list would take 200 million.
+        // A linear search would take 200 million.
         assert!(COMPARED.get() < 10 * u64::from(COUNT), "{}", COMPARED.get());
     }
 }

@@ -4,17 +4,17 @@ use super::tree::{Binary, Expression, Unary};
 use std::ops;
 
 impl Expression {
-    /// A parameter, the variable of a loop, or what a `let` has named.
+    /// A parameter, a loop variable, or a name defined by `let`.
     pub fn name(name: &str) -> Self {
         Expression::Name(name.to_owned())
     }
 
-    /// Two expressions and what is made of them.
+    /// An operation on two expressions.
     pub fn binary(operator: Binary, left: impl Into<Self>, right: impl Into<Self>) -> Self {
         Expression::Binary(operator, Box::new(left.into()), Box::new(right.into()))
     }
 
-    /// An expression and what is made of it.
+    /// An operation on one expression.
     pub fn unary(operator: Unary, of: impl Into<Self>) -> Self {
         Expression::Unary(operator, Box::new(of.into()))
     }

@@ -1,4 +1,4 @@
-//! The text form, read. Blanks and ends of lines only part words from each other.
+//! Reads the text form. Blanks and line ends only separate words.
 //!
 //! ```text
 //! program    = "program" "1" { declaration } { statement }
@@ -21,7 +21,7 @@ use super::tree::{Expression, Parameter, Program, Statement, Step};
 use std::io::Read;
 use std::str::FromStr;
 
-/// The word with which a program begins.
+/// The first word of a program.
 pub(super) const FIRST_WORD: &str = "program";
 
 impl Program {
@@ -32,7 +32,7 @@ impl Program {
         Ok(text.parse()?)
     }
 
-    /// Whether a file that begins like this is meant to be a program.
+    /// Whether a file that starts like this is meant to be a program.
     pub fn begins(head: &[u8]) -> bool {
         let word = FIRST_WORD.as_bytes();
         let next = head.get(word.len());
@@ -57,9 +57,9 @@ impl FromStr for Program {
 
 pub(super) struct Parser<'a> {
     pub lexer: Lexer<'a>,
-    /// Blocks around the token at hand.
+    /// Number of blocks around the current token.
     blocks: usize,
-    /// Of the expression at hand, with its brackets.
+    /// Number of operations of the current expression, with its brackets.
     pub operations: usize,
 }
 
@@ -68,7 +68,7 @@ impl Parser<'_> {
         self.lexer.token == Token::Word(word)
     }
 
-    /// Takes this word if it is there.
+    /// Consumes this word if it comes next.
     pub fn take_word(&mut self, word: &str) -> Result<bool, ProgramError> {
         let there = self.is_word(word);
         if there {
@@ -99,7 +99,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A number, not an expression, in this range.
+    /// Reads a plain number, not an expression, in this range.
     fn number(&mut self, what: &'static str, least: i64, most: i64) -> Result<i64, ProgramError> {
         let Token::Number(found) = self.lexer.token else {
             return self.lexer.unexpected(what);
@@ -186,7 +186,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A declaration with a number from 1 on, which may be there once.
+    /// Reads a declaration with a number of at least 1, which is allowed only once.
     fn once(
         &mut self,
         word: &'static str,
@@ -225,7 +225,7 @@ impl Parser<'_> {
         Ok(all)
     }
 
-    /// A statement, if one begins here.
+    /// Reads a statement, if one starts here.
     fn statement(&mut self) -> Result<Option<Statement>, ProgramError> {
         let line = Some(self.lexer.line);
         let Token::Word(word) = self.lexer.token else {
@@ -241,7 +241,7 @@ impl Parser<'_> {
         Ok(Some(Statement { step, line }))
     }
 
-    /// A statement behind its first word.
+    /// Reads a statement after its first word.
     fn step(&mut self, word: &str) -> Result<Step, ProgramError> {
         Ok(match word {
             "let" => {
@@ -266,7 +266,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Behind `if`.
+    /// Reads the rest of an `if`.
     fn condition(&mut self) -> Result<Step, ProgramError> {
         let condition = self.expression()?;
         let then = self.block()?;
@@ -293,7 +293,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An attribute with a number of its own.
+    /// Reads an attribute with a number of its own.
     fn unit(&mut self, word: &str) -> Result<Option<Expression>, ProgramError> {
         Ok(match self.take_word(word)? {
             true => Some(self.expression()?),

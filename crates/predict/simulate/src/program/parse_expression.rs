@@ -36,7 +36,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What binds at least so tightly.
+    /// Reads an expression that binds at least this tightly.
     fn bound(&mut self, least: u8) -> Result<Expression, ProgramError> {
         let mut left = self.signed(least)?;
         loop {
@@ -59,7 +59,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The operator at hand, which stays there.
+    /// The current operator, which is not consumed.
     fn operator(&self) -> Option<Binary> {
         Some(match self.lexer.token {
             Token::Word("or") => Binary::Or,
@@ -87,7 +87,8 @@ impl Parser<'_> {
         })
     }
 
-    /// With the signs before it, of which `not` is only taken where something so loose may stand.
+    /// Reads an operand with its signs; `not` is accepted only where an operator that loose is
+    /// allowed.
     fn signed(&mut self, least: u8) -> Result<Expression, ProgramError> {
         if least <= binding::NOT && self.take_word("not")? {
             self.count()?;

@@ -1,15 +1,17 @@
-//! Ready-made parts of programs: exchanges between neighbours, and collective operations by algorithm, for any number of ranks.
+//! Ready-made parts of programs: exchanges between neighbours, and collective operations by
+//! algorithm, for any number of ranks.
 //!
-//! Each is a statement that may stand wherever its words are free: it uses the names `round` and `far` for its loops.
-//! What they mean is that of [`bulk`](crate::bulk): the same messages in the same rounds.
+//! Each is a statement that is valid wherever its names are free: it uses `round` and `far` for its
+//! loops. The meaning is that of [`bulk`](crate::bulk): the same messages in the same rounds.
 
 use super::tree::{Binary, Expression, Program, Statement, Step};
 use crate::Stencil;
 use crate::bulk::{Algorithm, Collective, CollectiveError};
 
-/// A program that computes and then does something, again and again.
+/// A program that repeatedly computes and then executes some statements.
 ///
-/// `work` is the computation in nanoseconds; it may use [`Expression::Rank`] and the loop's variable, `step`.
+/// `work` is the computation in nanoseconds; it may use [`Expression::Rank`] and the loop variable,
+/// `step`.
 pub fn steps(ranks: u32, steps: i64, work: Expression, then: Vec<Statement>) -> Program {
     let calc = Step::Calc {
         ns: work,
@@ -24,8 +26,8 @@ pub fn steps(ranks: u32, steps: i64, work: Expression, then: Vec<Statement>) -> 
     }
 }
 
-/// One message of `bytes` bytes to each neighbour, and from each, without order. The number of ranks has to be that of the stencil.
-/// Messages have tags: twice the axis, and one more if they go down.
+/// One message of `bytes` bytes to each neighbour, and one from each, unordered. The number of
+/// ranks must be that of the stencil. Messages have tags: twice the axis, plus one if they go down.
 pub fn exchange(stencil: &Stencil, bytes: i64) -> Statement {
     let shape = stencil.shape;
     let sides = [shape.x, shape.y, shape.z];
@@ -34,7 +36,7 @@ pub fn exchange(stencil: &Stencil, bytes: i64) -> Statement {
     for (axis, side) in (0..).zip(sides.map(|side| side as i64)) {
         let coordinate = (Expression::Rank / stride) % side;
         for distance in 1..=i64::from(stencil.reach) {
-            // Whoever is so far away around the end is the rank itself.
+            // Wrapping around the end leads back to the rank itself.
             if stencil.periodic && distance % side == 0 {
                 continue;
             }
@@ -55,7 +57,7 @@ pub fn exchange(stencil: &Stencil, bytes: i64) -> Statement {
     Step::Together(sends).into()
 }
 
-/// A rank so far away along an axis, and when there is one.
+/// A neighbour at a distance along an axis, and the condition for its existence.
 struct Neighbour {
     rank: Expression,
     exists: Option<Expression>,
@@ -95,10 +97,11 @@ fn neighbour(
     }
 }
 
-/// A collective operation with messages of `bytes` bytes per rank of the operation. A root is rank 0.
+/// A collective operation with messages of `bytes` bytes per rank of the operation. The root is
+/// rank 0.
 ///
 /// # Errors
-/// The algorithm is none for this operation.
+/// The algorithm is not one for this operation.
 pub fn collective(
     collective: Collective,
     algorithm: Algorithm,
@@ -150,7 +153,7 @@ pub fn collective(
                 vec![body],
             )]
         }
-        // The last one is none of any collective, as seen above.
+        // No collective has these algorithms, as checked above.
         (_, Algorithm::Pairwise | Algorithm::ScatterRing | Algorithm::Linear) => {
             let body = shift(bytes, Expression::name("far") + 1);
             vec![repeat("far", Expression::Ranks - 1, vec![body])]
@@ -158,7 +161,7 @@ pub fn collective(
     })
 }
 
-/// Every rank sends `bytes` bytes to every other one, all at once.
+/// Every rank sends `bytes` bytes to every other rank, all at once.
 pub fn linear_alltoall(bytes: i64) -> Statement {
     let far = || Expression::name("far") + 1;
     let body = vec![
@@ -168,19 +171,20 @@ pub fn linear_alltoall(bytes: i64) -> Statement {
     Step::Together(vec![repeat("far", Expression::Ranks - 1, body)]).into()
 }
 
-/// So many of the ranks' pieces of all bytes, rounded up.
+/// The bytes of `pieces` of the ranks' pieces, rounded up.
 fn piece(bytes: i64, pieces: Expression) -> Expression {
     (pieces * bytes + (Expression::Ranks - 1)) / Expression::Ranks
 }
 
-/// How many of the numbers below that of the ranks have the bit of the round.
+/// How many of the numbers below the number of ranks have the round's bit set.
 fn with_bit() -> Expression {
     let rest = || Expression::Ranks % (bit() * 2) - bit();
     let above = Expression::binary(Binary::Greater, rest(), 0);
     Expression::Ranks / (bit() * 2) * bit() + above * rest()
 }
 
-/// To the rank so far above, and from the one as far below, around the end.
+/// Sends to the rank this far above and receives from the one that far below, wrapping around at
+/// the end.
 fn shift(bytes: impl Into<Expression>, by: impl Into<Expression>) -> Statement {
     let (bytes, by) = (bytes.into(), by.into());
     Step::Together(vec![
@@ -194,7 +198,7 @@ fn shift(bytes: impl Into<Expression>, by: impl Into<Expression>) -> Statement {
     .into()
 }
 
-/// Ranks whose lowest bit is that of the round send to those without it.
+/// Ranks whose lowest set bit is that of the round send to those without it.
 fn tree_up(bytes: i64) -> Statement {
     let step = tree(bit(), |down| match down {
         true => send(bytes, Expression::Rank - bit(), 0),
@@ -203,7 +207,7 @@ fn tree_up(bytes: i64) -> Statement {
     repeat("round", levels(), vec![step])
 }
 
-/// The way back: the highest bit first. How many bytes go over an edge follows from its bit.
+/// The reverse: highest bit first. The bytes on an edge follow from its bit.
 fn tree_down(bytes: impl Fn(Expression) -> Expression) -> Statement {
     let bit = || Expression::from(1) << (levels() - 1 - Expression::name("round"));
     let step = tree(bit(), |down| match down {
@@ -213,7 +217,8 @@ fn tree_down(bytes: impl Fn(Expression) -> Expression) -> Statement {
     repeat("round", levels(), vec![step])
 }
 
-/// What the lower and the upper end of each edge of a round do; `down` is the end that knows a rank below.
+/// What the lower and the upper end of each edge do in a round; `down` marks the end whose partner
+/// is below.
 fn tree(bit: Expression, step: impl Fn(bool) -> Statement) -> Statement {
     let within = Expression::Rank % (bit.clone() * 2);
     let upper = Expression::binary(Binary::Equal, within.clone(), bit.clone());
@@ -226,7 +231,7 @@ fn tree(bit: Expression, step: impl Fn(bool) -> Statement) -> Statement {
     choose(upper, vec![step(true)], vec![otherwise])
 }
 
-/// The largest power of two that is no more than the ranks, and its logarithm.
+/// The largest power of two not above the number of ranks, and its logarithm.
 fn power() -> Expression {
     Expression::from(1) << power_levels()
 }
@@ -245,7 +250,8 @@ fn differ(bytes: impl Into<Expression>, bit: Expression) -> Statement {
     Step::Together(both.to_vec()).into()
 }
 
-/// Ranks from the largest power of two on join those as far below, before and after what these do.
+/// Ranks from the largest power of two on join those that far below, before and after the inner
+/// statements.
 fn folded(bytes: i64, inside: Vec<Statement>) -> Vec<Statement> {
     let above = || Expression::binary(Binary::GreaterOrEqual, Expression::Rank, power());
     let has_one =
@@ -328,7 +334,7 @@ mod tests {
     use crate::goal::Action;
     use crate::program::Bindings;
 
-    /// Whom each rank sends to, with bytes, and whom it receives from, in its order.
+    /// The ranks that each rank sends to, with bytes, and those it receives from, in order.
     type Messages = (Vec<(u32, u64)>, Vec<(u32, u64)>);
 
     fn messages(body: Vec<Statement>, ranks: u32) -> Vec<Messages> {

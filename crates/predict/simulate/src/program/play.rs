@@ -1,7 +1,8 @@
-//! Programs under the LogGOPS model, without ever having the whole schedule in memory.
+//! Plays programs under the LogGOPS model without the whole schedule in memory.
 //!
-//! The rules are those of [`goal`](crate::goal), and so is the engine. Of each rank there are its place in the program, its slots, and the
-//! operations of its group that have not ended; the next group is made when the last one has ended. Memory, in bytes:
+//! The rules and the engine are those of [`goal`](crate::goal). For each rank, memory holds its
+//! position in the program, its slots, and the operations of its group that have not ended; the
+//! next group is created when the last operation has ended. Memory, in bytes:
 //!
 //! | for each | bytes |
 //! |---|---|
@@ -11,9 +12,10 @@
 //! | rank with several CPUs or NICs | 68, 8 for each CPU, 16 for each NIC, 8 for each slot |
 //! | operation with several CPUs or NICs | 16 more |
 //!
-//! Places of operations and blocks of events grow by a sixteenth at a time. So a pending event takes at most 34 + 17 bytes, with
-//! several CPUs 51 + 17, and the blocks that are being filled and the events that are being sorted 0.5 MiB at most; where thousands wait on a rank, for its CPU or for
-//! each other, about 10 more (tests/program_memory.rs).
+//! Operations and blocks of events grow by a sixteenth at a time. So a pending event takes at most
+//! 34 + 17 bytes (with several CPUs 51 + 17), and the blocks being filled and the events being
+//! sorted take at most 0.5 MiB. Where thousands wait on a rank, for its CPU or for each other, it
+//! is about 10 more (tests/program_memory.rs).
 
 use super::bind::Bound;
 use super::error::{Place, Problem, ProgramError};
@@ -28,20 +30,20 @@ use idlewave_noise::{CpuTime, Quiet};
 /// Why a program has no finish times.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlayError {
-    /// A rank cannot go on: an expression without a value, a number out of range.
+    /// A rank cannot go on: an expression without a value, or a number out of range.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// Operations that cannot happen, or times that do not fit.
+    /// Operations that can never happen, or times that do not fit.
     #[error(transparent)]
     Goal(#[from] GoalError),
 }
 
-/// Plays a program. The times are those of the schedule that it stands for ([`Bound::expand`]), rank by rank.
+/// Plays a program. The times are those of its schedule ([`Bound::expand`]), rank by rank.
 pub fn simulate(program: &Bound, parameters: &Parameters) -> Result<Outcome, PlayError> {
     simulate_with(program, parameters, Quiet)
 }
 
-/// Plays a program on CPUs that something disturbs.
+/// Plays a program on CPUs that noise disturbs.
 pub fn simulate_with(
     program: &Bound,
     parameters: &Parameters,
@@ -87,7 +89,8 @@ fn play<const MANY: bool>(
     }
 }
 
-/// Refuses ranks for which there is no memory, instead of ending the process halfway. Bytes as the table above has them.
+/// Rejects ranks for which there is not enough memory, instead of ending the process halfway. Bytes
+/// as in the table above.
 fn check_memory(program: &Bound) -> Result<(), ProgramError> {
     let code = &program.code;
     let clocks = 8 * u64::from(code.cpus) + 16 * u64::from(code.nics);
@@ -109,18 +112,18 @@ fn check_memory(program: &Bound) -> Result<(), ProgramError> {
     }
 }
 
-/// Where a rank is.
+/// The position of a rank.
 #[derive(Clone, Copy, Default)]
 struct Rank {
-    /// The instruction with which it goes on.
+    /// The instruction that it continues with.
     position: u32,
     /// Operations of its group that have not ended.
     running: u32,
-    /// Operations that it has had.
+    /// Number of operations it has had.
     operations: u32,
 }
 
-/// With several CPUs: what a group waited for, in nanoseconds.
+/// With several CPUs: the times that a group waits for, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Ends {
     /// The latest end of the group before.
@@ -132,7 +135,7 @@ struct Ends {
 struct Lazy<'a, const MANY: bool> {
     machine: Machine<'a>,
     ranks: Vec<Rank>,
-    /// Of all ranks, each with as many as the program has.
+    /// The slots of all ranks, as many for each as the program has.
     slots: Vec<i64>,
     ends: Vec<Ends>,
     pool: Pool<MANY>,
@@ -212,7 +215,7 @@ impl<'a, const MANY: bool> Lazy<'a, MANY> {
         }
     }
 
-    /// Where an operation stands: its rank goes through its program again, up to it.
+    /// Finds where an operation stands: replays the rank's program up to it.
     fn locate(&self, rank: u32, index: u32) -> Place {
         let mut machine = Machine::new(self.machine.code);
         let mut slots = vec![0; machine.code.slots as usize];
@@ -226,7 +229,7 @@ impl<'a, const MANY: bool> Lazy<'a, MANY> {
                 count += 1;
                 Ok(())
             };
-            // It went the same way before.
+            // The rank took the same path before.
             let more = machine.next_group(rank, &mut position, &mut slots, tell);
             if let Some((at, slots)) = found {
                 return machine.place(rank, at, &slots);
@@ -373,7 +376,8 @@ mod tests {
 
     #[test]
     fn stamps_that_begin_again_change_nothing() {
-        // Many events of the same time, many that wait for a CPU, and messages above the rendezvous limit.
+        // Many events at the same time, many that wait for a CPU, and messages above the rendezvous
+        // limit.
         let text = "program 1
             loop k 6 {
               calc rank % 3

@@ -1,4 +1,4 @@
-//! The operations in flight: those that were freed and that nobody has forgotten.
+//! The operations in flight: freed and not yet forgotten.
 
 use crate::goal::Task;
 
@@ -9,24 +9,25 @@ const MOST: usize = (1 << 31) - 1;
 #[derive(Clone, Copy)]
 pub(super) struct Flying {
     pub task: Task,
-    /// The next one in a list of waiting receives or messages, or among the free places.
+    /// The next one in a list of waiting receives or messages, or in the list of free entries.
     pub next: u32,
-    /// Its place among the operations of its rank, from 0.
+    /// Its position among the operations of its rank, from 0.
     pub index: u32,
 }
 
-/// When a send has ended its own overhead, and when its message has been taken from the network, in nanoseconds.
+/// When a send ended its own overhead, and when its message was taken from the network, in
+/// nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moments {
     pub sent: u64,
     pub arrived: u64,
 }
 
-/// Places of 32 bytes that are used again; with several CPUs 16 bytes more.
+/// Entries of 32 bytes that are reused; with several CPUs 16 bytes more.
 pub(super) struct Pool<const MANY: bool> {
     places: Vec<Flying>,
     moments: Vec<Moments>,
-    /// First free place, if there is one.
+    /// First free entry, if there is one.
     free: Option<u32>,
     free_places: usize,
 }
@@ -41,7 +42,7 @@ impl<const MANY: bool> Pool<MANY> {
         }
     }
 
-    /// Adds an operation; `None` if there is no number left for it.
+    /// Adds an operation; `None` if no number is left for it.
     #[inline]
     pub fn add(&mut self, task: Task, index: u32) -> Option<u32> {
         let flying = Flying {
@@ -65,7 +66,7 @@ impl<const MANY: bool> Pool<MANY> {
             return None;
         }
         if count == self.places.capacity() {
-            // A sixteenth more and not twice as much: it happens rarely, and what lies idle counts.
+            // Grows by a sixteenth instead of doubling: growth is rare, and idle memory counts.
             let more = (count / 16).max(1_024);
             self.places.reserve_exact(more);
             if MANY {
@@ -79,7 +80,7 @@ impl<const MANY: bool> Pool<MANY> {
         Some(count as u32)
     }
 
-    /// Frees the place of an operation.
+    /// Frees the entry of an operation.
     #[inline]
     pub fn remove(&mut self, place: u32) {
         self.places[place as usize].next = self.free.unwrap_or(0);

@@ -1,11 +1,11 @@
-//! The program as a tree.
+//! The syntax tree of a program.
 
 /// What every rank does.
-///
+/// ///
 /// Two programs are equal if they say the same, wherever their statements stand in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Number of ranks, if the caller gives none.
+    /// Number of ranks if the caller gives none.
     pub ranks: Option<u32>,
     /// CPUs of each rank, from 1 to 256.
     pub cpus: u16,
@@ -13,12 +13,12 @@ pub struct Program {
     pub nics: u16,
     /// Numbers that the caller may set.
     pub parameters: Vec<Parameter>,
-    /// One after the other.
+    /// The statements, in order.
     pub body: Vec<Statement>,
 }
 
 impl Default for Program {
-    /// Nothing, on one CPU and one NIC.
+    /// An empty program with one CPU and one NIC.
     fn default() -> Self {
         Program {
             ranks: None,
@@ -35,9 +35,9 @@ impl Default for Program {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// What it is if nobody sets it: of numbers, `ranks` and the parameters before it.
+    /// Its default: an expression of numbers, `ranks` and the parameters before it.
     pub value: Expression,
-    /// Where it stands in the text that it was read from, from 1.
+    /// Its line in the text, from 1.
     pub line: Option<u32>,
 }
 
@@ -49,12 +49,12 @@ impl PartialEq for Parameter {
 
 impl Eq for Parameter {}
 
-/// What a rank does at a place of the program.
+/// A statement of a program.
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// What it does.
     pub step: Step,
-    /// Where it stands in the text that it was read from, from 1.
+    /// Its line in the text, from 1.
     pub line: Option<u32>,
 }
 
@@ -67,41 +67,41 @@ impl PartialEq for Statement {
 impl Eq for Statement {}
 
 impl From<Step> for Statement {
-    /// In no text.
+    /// A statement that is not from a text.
     fn from(step: Step) -> Self {
         Statement { step, line: None }
     }
 }
 
-/// The kinds of statements. Each begins when the one before it has ended.
+/// The kinds of statements. Each begins when the previous one has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Gives a value a name, from here to the end of the block.
+    /// Names a value, from here to the end of the block.
     Let {
         /// The name.
         name: String,
         /// What it stands for.
         value: Expression,
     },
-    /// Repeats.
+    /// Repeats a block.
     Loop {
-        /// Counts from 0.
+        /// The loop variable; counts from 0.
         variable: String,
-        /// How often, from 0.
+        /// Number of passes, at least 0.
         count: Expression,
-        /// What.
+        /// The block.
         body: Vec<Statement>,
     },
-    /// Does one thing or another.
+    /// Executes one of two blocks.
     If {
-        /// True if it is not 0.
+        /// True unless it is 0.
         condition: Expression,
-        /// Done if it is true.
+        /// Executed if it is true.
         then: Vec<Statement>,
-        /// Done if it is not.
+        /// Executed otherwise.
         otherwise: Vec<Statement>,
     },
-    /// Operations without order among each other. It ends when all have ended. None holds another one.
+    /// Unordered operations. The statement ends when all have ended. It cannot be nested.
     Together(Vec<Statement>),
     /// Sends a message.
     Send {
@@ -109,73 +109,74 @@ pub enum Step {
         bytes: Expression,
         /// The receiving rank.
         to: Expression,
-        /// What the receive must ask for, from 0 to 4294967294.
+        /// Tag that the receive must match, from 0 to 4294967294.
         tag: Expression,
-        /// The CPU of its rank that it takes.
+        /// The CPU of its rank that it uses.
         cpu: Expression,
-        /// The NIC of its rank that it takes.
+        /// The NIC of its rank that it uses.
         nic: Expression,
     },
     /// Receives a message.
     Recv {
-        /// Length of the buffer in bytes, from 0. What arrives has the length with which it was sent.
+        /// Length of the buffer in bytes, from 0. A message keeps the length with which it was
+        /// sent.
         bytes: Expression,
-        /// The sending rank; `None` takes a message of any.
+        /// The sending rank; `None` receives from any rank.
         from: Option<Expression>,
-        /// Tag of the message; `None` takes any.
+        /// Tag of the message; `None` receives any tag.
         tag: Option<Expression>,
-        /// The CPU of its rank that it takes.
+        /// The CPU of its rank that it uses.
         cpu: Expression,
-        /// The NIC of its rank that it takes.
+        /// The NIC of its rank that it uses.
         nic: Expression,
     },
     /// Computes.
     Calc {
-        /// For so many nanoseconds, from 0.
+        /// Duration in nanoseconds, from 0.
         ns: Expression,
-        /// The CPU of its rank that it takes.
+        /// The CPU of its rank that it uses.
         cpu: Expression,
     },
 }
 
-/// A whole number of 64 bits, signed. What does not fit is an error where it is needed, and nowhere else.
+/// A signed 64-bit number. A value that does not fit is an error only where it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
     /// This number.
     Number(i64),
-    /// The rank at hand, from 0.
+    /// The current rank, from 0.
     Rank,
-    /// How many ranks there are.
+    /// The number of ranks.
     Ranks,
-    /// A parameter, the variable of a loop, or what a `let` has named.
+    /// A parameter, a loop variable, or a name defined by `let`.
     Name(String),
-    /// Of one number.
+    /// An operation on one number.
     Unary(Unary, Box<Expression>),
-    /// Of two.
+    /// An operation on two numbers.
     Binary(Binary, Box<Expression>, Box<Expression>),
 }
 
-/// What makes one number of one.
+/// Operations on one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
     /// `-a`
     Negative,
-    /// `not a`: 1 of 0, else 0.
+    /// `not a`: 1 if a is 0, else 0.
     Not,
-    /// `log2floor(a)`: the largest n with 2^n at most a. Only of numbers from 1.
+    /// `log2floor(a)`: the largest n with 2^n at most a. Defined for a of at least 1.
     Log2Floor,
-    /// `log2ceil(a)`: the smallest n with 2^n at least a. Only of numbers from 1.
+    /// `log2ceil(a)`: the smallest n with 2^n at least a. Defined for a of at least 1.
     Log2Ceil,
 }
 
-/// What makes one number of two.
+/// Operations on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
-    /// `a or b`: 1 if one of them is not 0, else 0. The second is not looked at if the first decides.
+    /// `a or b`: 1 if one of them is not 0, else 0. `b` is not evaluated if `a` decides.
     Or,
-    /// `a and b`: 1 if none of them is 0, else 0. The second is not looked at if the first decides.
+    /// `a and b`: 1 if neither is 0, else 0. `b` is not evaluated if `a` decides.
     And,
-    /// `a == b`: 1 or 0, as all comparisons.
+    /// `a == b`: 1 or 0, like all comparisons.
     Equal,
     /// `a != b`
     NotEqual,
@@ -203,7 +204,7 @@ pub enum Binary {
     Subtract,
     /// `a * b`
     Multiply,
-    /// `a / b`: so that the remainder is not negative. 7 / 2 is 3, -7 / 2 is -4.
+    /// `a / b`: rounded so that the remainder is not negative. 7 / 2 is 3, -7 / 2 is -4.
     Divide,
     /// `a % b`: the remainder, from 0 to |b| - 1. -1 % 5 is 4.
     Remainder,
@@ -213,7 +214,7 @@ pub enum Binary {
     Maximum,
 }
 
-/// How tightly an expression is bound, in the text: what binds less needs brackets.
+/// How tightly expressions bind in the text: one that binds less tightly needs brackets.
 pub(super) mod binding {
     use super::{Binary, Expression, Unary};
 

@@ -1,9 +1,9 @@
-//! The text form, written: what is read from it again is equal to the program.
+//! Writes the text form; reading it back gives an equal program.
 
 use super::tree::{Binary, Expression, Program, Statement, Step, Unary, binding};
 use std::fmt;
 
-/// Blanks before the statements of a block.
+/// Indentation of the statements of a block.
 const INDENT: usize = 2;
 
 impl fmt::Display for Program {
@@ -92,7 +92,7 @@ fn step(f: &mut fmt::Formatter<'_>, step: &Step, indent: usize) -> fmt::Result {
     }
 }
 
-/// A chain of conditions stays on one level.
+/// Keeps a chain of conditions at one level.
 fn condition(f: &mut fmt::Formatter<'_>, mut step: &Step, indent: usize) -> fmt::Result {
     while let Step::If {
         condition,
@@ -117,7 +117,7 @@ fn condition(f: &mut fmt::Formatter<'_>, mut step: &Step, indent: usize) -> fmt:
     Ok(())
 }
 
-/// What is not 0 is told.
+/// Writes the attributes that are not 0.
 fn attributes(f: &mut fmt::Formatter<'_>, all: &[(&str, &Expression)]) -> fmt::Result {
     for (name, value) in all {
         if **value != Expression::Number(0) {
@@ -139,7 +139,7 @@ impl fmt::Display for Length<'_> {
     }
 }
 
-/// The sign or word of an operation.
+/// The sign or word of an operator.
 pub(super) fn sign(operator: Binary) -> &'static str {
     match operator {
         Binary::Or => "or",
@@ -194,7 +194,7 @@ impl fmt::Display for Expression {
     }
 }
 
-/// In brackets if it binds less tightly.
+/// An expression, in brackets if it binds less tightly.
 struct Within<'a>(&'a Expression, u8);
 
 impl fmt::Display for Within<'_> {

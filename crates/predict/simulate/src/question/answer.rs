@@ -1,4 +1,5 @@
-//! Answers a question: replications with all noise and without each source, until the interval is narrow enough.
+//! Answers a question: replications with all noise and without each source, until the interval is
+//! narrow enough.
 
 use super::approach::{Approach, block_ends, weights};
 use super::error::QuestionError;
@@ -10,50 +11,55 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// What is asked.
+/// A question.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// The program.
     pub program: &'a Program,
-    /// What disturbs it.
+    /// The noise.
     pub model: &'a NoiseModel,
-    /// Steps that are averaged, from 1 on.
+    /// Steps to average, at least 1.
     pub steps: u64,
-    /// Steps before them, which are not: ranks that begin in step need time to become as disturbed as they will be.
+    /// Steps before them that are not averaged: ranks that begin in step take time to become as
+    /// disturbed as they will be.
     pub warm_up: u64,
-    /// Delays that happen once, in all replications alike; steps count from the begin of the warm-up.
+    /// One-off delays, the same in all replications; steps count from the start of the warm-up.
     pub delays: &'a [OneOff],
-    /// What to leave out, one after the other: a name, and numbers of sources of the model.
+    /// What to leave out, one after the other: a name, and the numbers of its sources in the model.
     pub without: &'a [(String, Vec<usize>)],
-    /// How the mean step approaches the one of a run without end, if that is what is asked; `None`: the mean of these steps.
+    /// How the mean step approaches its long-run value, if the long run is asked for; `None`: the
+    /// mean of these steps.
     pub approach: Option<Approach>,
 }
 
-/// What came out.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Mean undisturbed step in nanoseconds.
     pub quiet_step_ns: f64,
     /// Mean step in nanoseconds.
     pub step_ns: Interval,
-    /// Mean step over the undisturbed one, less 1.
+    /// Mean step over the undisturbed one, minus 1.
     pub slowdown: Interval,
-    /// How much longer steps of the second half are than those of the first, over the undisturbed one.
+    /// How much longer the steps of the second half are than those of the first, relative to the
+    /// undisturbed step.
     pub rise: Interval,
-    /// Part of the slow-down that no averaged step had: by how much the long run is estimated to be slower than these steps. 0 where it is not asked for.
+    /// The part of the slow-down outside the averaged steps: the estimated difference between the
+    /// long run and these steps. 0 if the long run is not asked for.
     pub unseen: Interval,
     /// Whether the long run was asked for.
     pub long_run: bool,
-    /// In the order of the question.
+    /// One entry for each entry of the question's `without`.
     pub without: Vec<Without>,
-    /// Independent repetitions.
+    /// Number of independent replications.
     pub replications: u32,
-    /// Whether the interval is as narrow as was asked for.
+    /// Whether the interval is as narrow as requested.
     pub precise: bool,
 }
 
 impl Answer {
-    /// Whether ranks were not yet as disturbed as they will be: steps became longer for sure, and by more than the interval allows for.
+    /// Whether ranks were still becoming more disturbed: steps certainly became longer, by more
+    /// than the interval allows for.
     pub fn still_rises(&self, share: f64) -> bool {
         let much = share * self.slowdown.mean;
         match self.long_run {
@@ -63,28 +69,29 @@ impl Answer {
     }
 }
 
-/// What leaving a source out brings.
+/// The effect of leaving a source out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Without {
-    /// As it was asked for.
+    /// Its name in the question.
     pub name: String,
     /// Numbers of the sources of the model that were left out.
     pub sources: Vec<usize>,
-    /// Slow-down that is left.
+    /// The remaining slow-down.
     pub slowdown: Interval,
-    /// Slow-down that goes away: the source's cost, from pairs under the same random numbers.
+    /// The slow-down saved: the source's cost, from pairs with the same random numbers.
     pub saved: Interval,
 }
 
-/// Ranks of a program from which on one simulation has work for all cores.
+/// From this number of ranks, a single simulation keeps all cores busy.
 const MANY_RANKS: u32 = 16_384;
 
 /// Answers a question. The same question and effort give the same answer at any number of threads.
 ///
-/// `progress` is told how many replications are done and how many there may be, on the calling thread.
+/// `progress` gets the number of replications done and the largest number that may be needed, on
+/// the calling thread.
 ///
 /// # Errors
-/// A program or model that cannot be, a program without time, `stop` became true.
+/// An invalid program or model, a program that takes no time, or `stop` became true.
 pub fn answer(
     question: &Question<'_>,
     effort: &Effort,
@@ -160,13 +167,14 @@ pub fn answer(
 
 /// Means over ranks and the steps after the warm-up, in nanoseconds.
 struct Means {
-    /// What is asked: of these steps, or of the long run.
+    /// The requested mean: of these steps, or of the long run.
     step_ns: f64,
-    /// Of the long run, if it is approached with the least and with the largest exponent; else the same.
+    /// If the long run is extrapolated, its value with the smallest and with the largest exponent;
+    /// otherwise `step_ns`.
     bounds_ns: [f64; 2],
-    /// Of these steps.
+    /// The mean over these steps.
     seen_ns: f64,
-    /// Of the second half of the steps less that of the first; 0 of a single step.
+    /// Mean of the second half of the steps minus that of the first; 0 for a single step.
     rise_ns: f64,
 }
 
@@ -186,7 +194,7 @@ fn mean_step(
     ends.sort_unstable();
     ends.dedup();
     let begin = run.sum();
-    // The sum of the times of all ranks after so many steps.
+    // The sum of the times of all ranks, by the number of steps done.
     let mut sums = BTreeMap::from([(0, begin)]);
     let mut done = 0;
     for end in ends {
@@ -204,7 +212,7 @@ fn mean_step(
         let begins = std::iter::once(&0).chain(&blocks);
         let weights = weights(exponent, question.warm_up, &blocks);
         let parts = begins.zip(&blocks).zip(weights);
-        // Weights add up to 1: without noise, nothing is added to what was seen.
+        // The weights add up to 1: without noise, nothing is added to the observed mean.
         let unseen = parts.map(|((&b, &e), w)| w * (mean(b, e) - seen_ns));
         seen_ns + unseen.sum::<f64>()
     };
@@ -260,7 +268,7 @@ impl Steps {
         self.map(|ns| ns / quiet_step_ns - 1.0).interval(level)
     }
 
-    /// Of chance, and of the law by which the long run is approached: the two are independent.
+    /// Combines two independent errors: chance, and the law of the approach to the long run.
     fn interval(&self, level: f64) -> Interval {
         let interval = self.steps.interval_at(level);
         let off = |bound: &Sample| (bound.interval().mean - interval.mean).abs();

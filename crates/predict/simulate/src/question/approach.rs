@@ -1,32 +1,35 @@
-//! What a step takes in the long run, from a run that is not that long.
+//! Estimates the long-run step from a run that is not that long.
 //!
-//! Ranks that begin in step are less disturbed at first than they will be: a delay has not yet met the others that it will
-//! wait for. On a line of ranks the mean step approaches its long-run value as t^(-2/3), the law of growing surfaces of the
-//! class of Kardar, Parisi and Zhang (Phys. Rev. Lett. 56 (1986) 889; the correction: Krug and Meakin, J. Phys. A 23 (1990)
-//! L987), until a ring of P ranks has settled after about P^(3/2) steps. No warm-up of a large ring is long enough, so
-//! what is left is estimated: the means of successive blocks of steps are fitted by a power of time, and its value at the end of all
-//! times is the answer. How far that moves when the exponent is another one is part of the interval.
+//! Ranks that begin in step are less disturbed at first than later: a delay has not yet met the
+//! others that it will overlap. On a line of ranks the mean step approaches its long-run value as
+//! t^(-2/3), the law of growing surfaces of the class of Kardar, Parisi and Zhang (Phys. Rev. Lett.
+//! 56 (1986) 889; the correction: Krug and Meakin, J. Phys. A 23 (1990) L987), until a ring of P
+//! ranks has settled after about P^(3/2) steps. No warm-up of a large ring is long enough, so the
+//! rest is estimated: a power of time is fitted to the means of successive blocks of steps, and its
+//! limit is the answer. How far the limit moves with another exponent is part of the interval.
 
 use crate::bulk::{Collective, Phase, Program};
 
-/// Blocks of steps that the law is fitted to; one more goes before them as warm-up.
+/// Blocks of steps that the law is fitted to; one more block precedes them as warm-up.
 pub(super) const BLOCKS: u64 = 15;
 
 /// How the mean step approaches its long-run value: as t^-`exponent`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Approach {
-    /// The exponent that is taken.
+    /// The exponent used.
     pub exponent: f64,
-    /// The least and the largest that may be right instead.
+    /// The smallest and the largest exponent that may be right instead.
     pub between: (f64, f64),
 }
 
 impl Approach {
-    /// Of a program; `None` if all its ranks wait for each other in every step, so that nothing is carried from one to the next.
-    ///
-    /// The exponent of a line of ranks is 2/3, that of planes and cuboids 0.76 and 0.82, and once all has settled it might as well be
-    /// large; 1 is between them and moves the mean little. Along a tree, where nobody waits for those behind, delays add
-    /// up as a random walk does: 1/2.
+    /// The law for a program; `None` if all its ranks wait for each other in every step, so that no
+    /// delay carries over.
+    ///     ///
+    /// The exponent of a line of ranks is 2/3, those of planes and cuboids are 0.76 and 0.82, and
+    /// once everything has settled it might as well be large; 1 lies between them and moves the
+    /// mean little. Along a tree, where no rank waits for those behind it, delays add up like a
+    /// random walk: 1/2.
     pub fn of(program: &Program) -> Option<Approach> {
         let mut found = None;
         for phase in &program.phases {
@@ -49,7 +52,8 @@ impl Approach {
     }
 }
 
-/// The weights of blocks in the value at the end of all times: least squares of a + b t^-exponent, of which a is wanted.
+/// The weights of the blocks in the limit for infinite time: least squares of a + b t^-exponent, of
+/// which a is wanted.
 pub(super) fn weights(exponent: f64, warm_up: u64, ends: &[u64]) -> Vec<f64> {
     let integral = |t: u64| {
         let t = t as f64 + 1.0;
@@ -76,7 +80,8 @@ pub(super) fn weights(exponent: f64, warm_up: u64, ends: &[u64]) -> Vec<f64> {
         .collect()
 }
 
-/// Where blocks end, in steps after the warm-up; none if there are too few steps to see how their mean develops.
+/// Where blocks end, in steps after the warm-up; empty if there are too few steps to see how their
+/// mean develops.
 pub(super) fn block_ends(steps: u64) -> Vec<u64> {
     let count = steps.min(BLOCKS);
     match count < 4 {

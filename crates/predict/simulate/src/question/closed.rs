@@ -1,25 +1,26 @@
-//! Computation and a barrier whose messages cost nothing: all ranks go on when the last one has computed.
+//! Computation and a barrier whose messages cost nothing: all ranks continue when the last one has
+//! computed.
 
 use crate::Work;
 use crate::bulk::{BulkError, Collective, Phase, Program};
 use idlewave_noise::{Noise, Timeline};
 use rayon::prelude::*;
 
-/// Such a program on its way.
+/// A running program of this form.
 pub(super) struct Closed<'a> {
     noise: &'a Noise,
     cpus: Vec<Timeline>,
     work: Work,
     pause: u64,
-    /// When the next step begins, for all ranks.
+    /// When the next step begins, on all ranks.
     now: u64,
 }
 
-/// Ranks that a thread takes at a time, at least.
+/// Least number of ranks per thread at a time.
 const AT_A_TIME: usize = 256;
 
 impl<'a> Closed<'a> {
-    /// `None` if the program is of another form.
+    /// `None` if the program has another form.
     pub fn of(program: &Program, noise: &'a Noise) -> Option<Self> {
         let (work, barrier, pause) = match &program.phases[..] {
             [Phase::Compute(work), barrier] => (work, barrier, 0),
@@ -49,7 +50,7 @@ impl<'a> Closed<'a> {
         })
     }
 
-    /// One step of all ranks.
+    /// Advances all ranks by one step.
     pub fn step(&mut self) -> Result<(), BulkError> {
         let Closed {
             noise,

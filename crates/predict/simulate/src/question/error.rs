@@ -4,7 +4,7 @@ use crate::bulk::BulkError;
 use crate::lockstep::LockstepError;
 use idlewave_noise::ModelProblem;
 
-/// Why there is no answer.
+/// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum QuestionError {
     /// The program cannot be run.
@@ -13,10 +13,10 @@ pub enum QuestionError {
     /// It takes too long.
     #[error(transparent)]
     Lockstep(#[from] LockstepError),
-    /// The noise cannot be.
+    /// The noise is invalid.
     #[error(transparent)]
     Noise(#[from] ModelProblem),
-    /// The program takes no time, so that nothing can be longer than it.
+    /// The program takes no time, so that nothing can be relative to it.
     #[error("the program takes no time")]
     NoTime,
     /// `stop` became true.

@@ -1,7 +1,8 @@
-//! How many ranks and steps are simulated of a program that runs for long.
+//! How many ranks and steps of a long-running program are simulated.
 //!
-//! Fewer ranks for longer tell more than many for a moment, and on a line of equal ranks they tell the same: within K steps a rank hears of
-//! those up to K places away only, so that no mean can depend on what lies beyond.
+//! Fewer ranks for longer say more than many for a moment, and on a line of equal ranks they say
+//! the same: within K steps a rank hears only of ranks up to K places away, so no mean depends on
+//! what lies beyond.
 
 use super::answer::{Answer, Question, answer};
 use super::approach::{Approach, BLOCKS};
@@ -13,42 +14,43 @@ use crate::{Shape, Work};
 use idlewave_noise::{Clock, NoiseModel};
 use std::sync::atomic::AtomicBool;
 
-/// How a program is simulated that runs for long.
+/// How a long-running program is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extent {
-    /// In place of the program: fewer of its equal ranks, that tell the same.
+    /// In place of the program: one with fewer of its equal ranks, which gives the same result.
     pub smaller: Option<Program>,
-    /// Steps that are averaged.
+    /// Steps to average.
     pub steps: u64,
     /// Steps before them.
     pub warm_up: u64,
 }
 
-/// Rank-steps of a replication: of the fast engine and of the general one, a fraction of a second each.
+/// Rank-steps of a replication on the fast engine and on the general one; a fraction of a second
+/// each.
 const FAST: u64 = 16_000_000;
 const GENERAL: u64 = 4_000_000;
-/// So many times that where so much is needed.
+/// Up to this many times that, where needed.
 const MOST_TIMES: u64 = 16;
-/// Steps at least, where there are many ranks,
+/// Least number of steps with many ranks,
 const LEAST_STEPS: u64 = 100;
-/// and at most.
+/// and the largest.
 const MOST_STEPS: u64 = 16_000;
-/// More is simulated while so much of the slow-down is not seen but estimated.
+/// More is simulated while more than this share of the slow-down is estimated rather than observed.
 const MUCH_ESTIMATED: f64 = 0.05;
 
 impl Extent {
-    /// So many times the usual work. It depends on program and model alone.
+    /// The extent for `times` times the usual work. It depends on the program and the model alone.
     pub fn of(program: &Program, model: &NoiseModel, times: u64) -> Extent {
         let work = match model.clock == Clock::Wall && as_lockstep(program).is_some() {
             true => FAST,
             false => GENERAL,
         };
-        // A program that cannot be is refused when it is run.
+        // An invalid program is rejected when it is run.
         let parts = program.operations().unwrap_or(1).max(1);
         Extent::within(program, model, work * times / parts, MOST_STEPS * times)
     }
 
-    /// So many rank-steps and steps at most, but some steps at least.
+    /// At most this many rank-steps and steps, but never fewer than a minimum of steps.
     pub fn within(
         program: &Program,
         model: &NoiseModel,
@@ -56,7 +58,7 @@ impl Extent {
         most_steps: u64,
     ) -> Extent {
         let smaller = equal_line(program, model).and_then(|(speed, node)| {
-            // As many ranks as can hear of each other in the steps that so many ranks afford.
+            // As many ranks as can hear of each other in the steps that the budget then affords.
             let ranks = (2.0 * speed as f64 * rank_steps as f64).sqrt() as u64 + 1;
             let ranks = ranks.max(2 * speed * LEAST_STEPS);
             let ranks = u32::try_from(ranks.next_multiple_of(u64::from(node.max(1)))).ok()?;
@@ -73,7 +75,7 @@ impl Extent {
         }
     }
 
-    /// As much as is needed for the long run to be seen, within a budget of some seconds.
+    /// Simulates as much as the long run needs to be observed, within a budget of some seconds.
     ///
     /// # Errors
     /// As [`answer`].
@@ -102,7 +104,7 @@ impl Extent {
         }
     }
 
-    /// What is asked of it.
+    /// The question for this extent.
     pub fn question<'a>(
         &'a self,
         program: &'a Program,
@@ -122,13 +124,14 @@ impl Extent {
 }
 
 impl Answer {
-    /// Whether more than this share of the slow-down was not seen but estimated.
+    /// Whether more than this share of the slow-down is estimated rather than observed.
     fn estimates(&self, share: f64) -> bool {
         self.unseen.mean.abs() > share * self.slowdown.mean.abs()
     }
 }
 
-/// Of a ring of equal ranks with equal noise: how many places a delay can travel in a step, and after how many ranks the noise may repeat itself.
+/// For a ring of equal ranks with equal noise: how many places a delay can travel in a step, and
+/// the number of ranks after which the noise may repeat.
 fn equal_line(program: &Program, model: &NoiseModel) -> Option<(u64, u32)> {
     let mut speed = 0;
     for phase in &program.phases {
@@ -152,7 +155,7 @@ fn equal_line(program: &Program, model: &NoiseModel) -> Option<(u64, u32)> {
                     Wait::Blocking => reach * (reach + 1),
                     _ => reach,
                 };
-                // A sender that asks first waits for the receiver too.
+                // In a rendezvous the sender waits for the receiver too.
                 let asks = *bytes > program.costs.rendezvous.get();
                 hops * if asks { 2 } else { 1 }
             }

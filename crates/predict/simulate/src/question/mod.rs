@@ -1,7 +1,9 @@
-//! Questions to a simulation: what does noise cost this program, which source costs how much, and how sure is that?
+//! Questions to a simulation: what does noise cost this program, which source costs how much, and
+//! how sure is that?
 //!
-//! Place in the flow: a [`Program`], a [`NoiseModel`] and an [`Effort`] go in, an [`Answer`] with intervals comes out. Every replication
-//! is simulated with all noise and without each of the asked sources, under the same random numbers: what differs is the source.
+//! Place in the flow: a [`Program`], a [`NoiseModel`] and an [`Effort`] go in, an [`Answer`] with
+//! intervals comes out. Every replication is simulated with all noise and without each requested
+//! source, with the same random numbers, so that the difference is due to the source.
 
 mod answer;
 mod approach;

@@ -1,28 +1,30 @@
-//! How often a simulation is repeated, and the interval of what comes out.
+//! How often a simulation is repeated, and the interval of its results.
 
 use idlewave_stats::distributions::student_quantile;
 
-/// How much is done for an answer.
+/// How much work an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Chooses the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Replications at least, from 2 on.
+    /// Least number of replications, at least 2.
     pub least: u32,
-    /// Replications at most.
+    /// Largest number of replications.
     pub most: u32,
-    /// It is enough when the half-width of the interval is this share of the slow-down, above 0.
+    /// Replications stop once the half-width of the interval is at most this share of the
+    /// slow-down, above 0.
     pub precision: f64,
 }
 
-/// What intervals hold the mean with, over all that are told.
+/// Share of all reported intervals that contain the mean.
 const LEVEL: f64 = 0.95;
 
-/// Slow-downs below this need no interval that is narrower than it: nobody acts on a part in ten thousand.
+/// Intervals need not be narrower than this slow-down: no one acts on a part in ten thousand.
 const NOTHING: f64 = 1e-4;
 
 impl Effort {
-    /// Replications to do next; `None` if it is enough. It depends on what came out alone and never on time.
+    /// Number of further replications; `None` if there are enough. It depends on the results alone,
+    /// never on time.
     pub(super) fn next_batch(&self, done: u32, slowdown: impl Fn() -> Interval) -> Option<u32> {
         if done == 0 {
             return Some(self.least.max(2).min(self.most.max(2)));
@@ -31,10 +33,11 @@ impl Effort {
         (!enough).then(|| done.min(self.most - done))
     }
 
-    /// Level of each interval, so that the one that is told holds the mean in 95 % of all cases.
-    ///
-    /// Who goes on until the interval is narrow stops too often where it is narrow by chance: intervals of 95 % then hold the mean in only
-    /// 92 % where their width is about the one asked for. With this level, and 4 to 16 replications, it is 94 to 96.5 %.
+    /// Level of each interval, such that the reported one contains the mean in 95 % of all cases.
+    ///     ///
+    /// Repeating until the interval is narrow stops too often where it is narrow by chance: 95 %
+    /// intervals then contain the mean in only 92 % of cases where their width is about the
+    /// requested one. With this level, and 4 to 16 replications, it is 94 to 96.5 %.
     pub(super) fn level(&self) -> f64 {
         match self.least < self.most {
             true => 0.965,
@@ -65,7 +68,7 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// With an error that is independent of the interval, to both sides.
+    /// Adds an error that is independent of the interval, on both sides.
     pub(super) fn widened(self, error: f64) -> Interval {
         let half = self.half_width().hypot(error);
         Interval {
@@ -75,7 +78,7 @@ impl Interval {
         }
     }
 
-    /// Of a share, which is nowhere outside of 0..=1.
+    /// Clips the interval of a share to 0..=1.
     pub(super) fn of_share(self) -> Interval {
         Interval {
             low: self.low.max(0.0),
@@ -85,7 +88,7 @@ impl Interval {
     }
 }
 
-/// One number of each replication.
+/// One number per replication.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample(Vec<f64>);
 
@@ -104,12 +107,12 @@ impl Sample {
         Sample(pairs.map(|(a, b)| a - b).collect())
     }
 
-    /// Of 2 values and more.
+    /// The 95 % interval of at least 2 values.
     pub fn interval(&self) -> Interval {
         self.interval_at(LEVEL)
     }
 
-    /// Of 2 values and more, with a level in 0..1.
+    /// The interval of at least 2 values, at a level in 0..1.
     pub fn interval_at(&self, level: f64) -> Interval {
         let n = self.0.len() as f64;
         let mean = self.0.iter().sum::<f64>() / n;
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!((share.low, share.high), (0.0, 1.0));
     }
 
-    /// Samples of a normal mean, 4 to 16 of them, as long as their interval is wider than 5 %.
+    /// Samples of a normal mean, 4 to 16 of them, taken until their interval is narrower than 5 %.
     #[test]
     fn looking_again_and_again_costs_no_coverage() {
         let effort = Effort {
@@ -168,7 +171,8 @@ mod tests {
                 told.low <= 1.0 && 1.0 <= told.high
             });
             let share = held.count() as f64 / trials as f64;
-            // Intervals of 95 % each hold it in 92 % at the middle two spreads. The error of the share is 0.35 %.
+            // Plain 95 % intervals contain it in 92 % at the middle two spreads. The error of the
+            // share is 0.35 %.
             assert!((0.93..0.975).contains(&share), "{spread}: {share}");
         }
     }

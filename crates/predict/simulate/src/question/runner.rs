@@ -1,8 +1,9 @@
-//! Plays the program of a question until it is done or somebody wants it to stop.
+//! Plays the program of a question until it is done or stopped.
 //!
-//! The program of most questions, computation and an exchange whose messages cost all ranks the same, is played on the engine that
-//! takes a thousand million rank-steps per second; computation and a barrier of no cost in one go; all others on the general engine. All agree on
-//! every rank.
+//! Most questions are about computation and an exchange whose messages cost all ranks the same;
+//! these run on the lockstep engine, which does a thousand million rank-steps per second.
+//! Computation and a barrier of no cost run in closed form, all others on the general engine. All
+//! engines agree on every rank.
 
 use super::closed::Closed;
 use super::error::QuestionError;
@@ -11,14 +12,14 @@ use crate::lockstep::{Lockstep, LockstepConfig};
 use idlewave_noise::Noise;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The engine that fits a program.
+/// The engine for a program.
 pub(super) enum Runner<'a> {
     Fast(Box<Lockstep<'a>>),
     Closed(Closed<'a>),
     General(Box<Engine<'a>>),
 }
 
-/// Steps between two looks at whether to stop.
+/// Steps between two checks of the stop flag.
 const STRIDE: u64 = 64;
 
 impl<'a> Runner<'a> {
@@ -36,7 +37,7 @@ impl<'a> Runner<'a> {
             true => as_lockstep(program),
             false => None,
         };
-        // What the fast one refuses, the other one can do or say better why it cannot.
+        // What the fast engine rejects, the general one can run or report better.
         if let Some(Ok(engine)) = fast.map(|config| Lockstep::new(config, noise)) {
             return Ok(Runner::Fast(Box::new(engine)));
         }
@@ -77,7 +78,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Plays so many steps on the general engine.
+/// Advances the general engine by this many steps.
 pub(super) fn advance(
     engine: &mut Engine<'_>,
     steps: u64,
@@ -90,16 +91,16 @@ pub(super) fn advance(
     Ok(())
 }
 
-/// Whether to go on.
+/// Checks the stop flag.
 fn check(stop: &AtomicBool) -> Result<(), QuestionError> {
-    // Relaxed: it only has to be seen some time.
+    // Relaxed: it only has to be seen eventually.
     match stop.load(Ordering::Relaxed) {
         true => Err(QuestionError::Stopped),
         false => Ok(()),
     }
 }
 
-/// The program for the fast engine; `None` if it is of another form.
+/// The program for the fast engine; `None` if it has another form.
 pub(super) fn as_lockstep(program: &Program) -> Option<LockstepConfig> {
     let (work, exchange, pause) = match &program.phases[..] {
         [Phase::Compute(work), exchange] => (work, exchange, 0),
@@ -131,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rank by rank and nanosecond by nanosecond.
+        /// The engines agree rank by rank and nanosecond by nanosecond.
         #[test]
         fn both_engines_agree_on_programs_that_both_can_express(
             sides in (1_usize..9, 1_usize..5, 1_usize..4), reach in 1_u32..4, periodic: bool, one_sided: bool,
@@ -188,7 +189,8 @@ mod tests {
     }
 
     proptest! {
-        /// Under noise that strikes ranks of a node together, too, and leaves part of the speed, by both clocks.
+        /// Also under noise that strikes the ranks of a node together or leaves part of the speed,
+        /// with both clocks.
         #[test]
         fn a_barrier_of_no_cost_in_one_go_is_that_of_the_general_engine(
             ranks in 1_u32..40, works in proptest::collection::vec(0_u64..20_000, 40), same: bool, pause in 0_u64..500,

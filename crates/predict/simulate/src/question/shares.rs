@@ -10,35 +10,37 @@ use idlewave_noise::{Noise, Source};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// One part of the way to the last finish.
+/// One source's part of the path to the last finish.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathShare {
     /// Number of the source in the model; one-off delays have the number after the last.
     pub source: u32,
-    /// Share of the time on the way.
+    /// Share of the time on the path.
     pub share: Interval,
 }
 
-/// The way to the last finish, on average over replications. Shares add up to 1 in each of them.
+/// The path to the last finish, averaged over replications. The shares of each replication add up
+/// to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathShares {
     /// Undisturbed computation.
     pub work: Interval,
     /// Messages.
     pub communication: Interval,
-    /// Noise by what sources are called, most first.
+    /// Noise by the names of the sources, largest first.
     pub noise: Vec<PathShare>,
-    /// Last steps of the program over which the way was followed.
+    /// Number of last steps over which the path was followed.
     pub steps: u64,
-    /// Replications.
+    /// Number of replications.
     pub replications: u32,
 }
 
-/// Ranks times phases that are kept at most: 12 bytes each.
+/// Largest number of ranks times phases kept: 12 bytes each.
 const MOST_KEPT: u64 = 20_000_000;
 
 impl PathShares {
-    /// Follows the way to the last finish back through the last steps of each replication, as many as fit the memory.
+    /// Follows the path to the last finish back through the last steps of each replication, as many
+    /// as memory allows.
     ///
     /// # Errors
     /// As [`answer`](super::answer()).
@@ -55,7 +57,8 @@ impl PathShares {
         let before = question.warm_up + question.steps - steps;
         let mut work = Sample::default();
         let mut communication = Sample::default();
-        // By the first source that is called so; the delays that were asked for have the number after the last.
+        // Grouped by the first source of each name; the one-off delays have the number after the
+        // last source.
         let labels: Vec<String> = question.model.sources.iter().map(Source::label).collect();
         let first = |source: u32| {
             let own = labels.get(source as usize);

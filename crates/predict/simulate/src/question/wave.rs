@@ -1,4 +1,4 @@
-//! What becomes of one delay: an idle wave, its speed, height and decay.
+//! What becomes of a single delay: an idle wave, its speed, height and decay.
 
 use super::answer::Question;
 use super::error::QuestionError;
@@ -7,38 +7,41 @@ use crate::bulk::{Engine, OneOff};
 use idlewave_noise::Noise;
 use std::sync::atomic::AtomicBool;
 
-/// How far a delay has come after a step.
+/// How far a delay has travelled after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaveStep {
-    /// Steps after the one of the delay; 0 is the end of that step itself.
+    /// Steps after that of the delay; 0 is the end of that step itself.
     pub after: u64,
     /// Ranks that are late by at least half of the delay.
     pub late_ranks: u64,
-    /// The farthest of them below the delayed rank, in ranks; `None` if there is none.
+    /// Distance to the farthest of them below the delayed rank, in ranks; `None` if there is none.
     pub down: Option<u32>,
-    /// The farthest of them above it.
+    /// Distance to the farthest of them above it.
     pub up: Option<u32>,
-    /// The latest rank's lateness in nanoseconds.
+    /// Lateness of the latest rank, in nanoseconds.
     pub peak_ns: u64,
-    /// Lateness of all ranks together in nanoseconds.
+    /// Total lateness of all ranks, in nanoseconds.
     pub lost_ns: u128,
 }
 
-/// An idle wave in one replication: the same noise with the delay and without it.
+/// An idle wave in one replication: a run with the delay compared with one without it, under the
+/// same noise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wave {
-    /// Step by step.
+    /// One entry per step.
     pub steps: Vec<WaveStep>,
-    /// Ranks per step that the front moves up while it moves, by least squares; `None` if it never moved.
+    /// Ranks per step by which the front moves up while it moves, by least squares; `None` if it
+    /// never moved.
     pub speed: Option<f64>,
-    /// Its height at each distance from the delayed rank, from 1 on, in nanoseconds: the most by which the rank there was ever
-    /// late, the mean of both sides.
+    /// Its height at each distance from the delayed rank, from 1, in nanoseconds: the largest
+    /// lateness of the rank there, averaged over both sides.
     pub heights_ns: Vec<f64>,
-    /// Nanoseconds of its height that the wave loses per rank, by least squares over the distances that it has reached; `None` of fewer than 2.
+    /// Height that the wave loses per rank, in nanoseconds, by least squares over the distances
+    /// that it reached; `None` for fewer than 2.
     pub decay_ns: Option<f64>,
 }
 
-/// Follows one delay for so many steps.
+/// Follows a delay for this many steps.
 ///
 /// # Errors
 /// As [`answer`](super::answer()).
@@ -60,7 +63,7 @@ pub fn wave(
         advance(&mut without, 1, stop)?;
         advance(&mut with, 1, stop)?;
         let late = with.times().iter().zip(without.times());
-        // More noise later is never less time, so the delayed run is nowhere earlier.
+        // More noise never shortens a run, so the delayed run is nowhere earlier.
         let late: Vec<u64> = late.map(|(w, o)| w.saturating_sub(*o)).collect();
         for (most, &late) in most.iter_mut().zip(&late) {
             *most = late.max(*most);
@@ -86,10 +89,11 @@ pub fn wave(
     })
 }
 
-/// Where less than this share of the delay has come, the wave has not.
+/// The wave has not arrived where less than this share of the delay has.
 const REACHED: f64 = 0.1;
 
-/// Mean of both sides at each distance, as far as there is a rank; not farther than half of all, where a ring meets itself.
+/// Mean of both sides at each distance, as far as there is a rank, but at most half of all, where a
+/// ring closes.
 fn heights(most: &[u64], rank: u32) -> Vec<f64> {
     let rank = rank as usize;
     (1..most.len().div_ceil(2))
@@ -127,7 +131,7 @@ fn wave_step(after: u64, delay: OneOff, late: &[u64]) -> WaveStep {
     step
 }
 
-/// Where the upper front is as long as it moves on and has not come to the last of the ranks above.
+/// Positions of the upper front while it moves and has not reached the last rank above.
 fn moving(steps: &[WaveStep], above: u32) -> Vec<(f64, f64)> {
     let mut fronts: Vec<(f64, f64)> = Vec::new();
     for step in steps {
@@ -144,7 +148,7 @@ fn moving(steps: &[WaveStep], above: u32) -> Vec<(f64, f64)> {
     fronts
 }
 
-/// Slope of the line of least squares; `None` of fewer than 2 points.
+/// Slope of the least-squares line; `None` for fewer than 2 points.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let n = points.len() as f64;
     if points.len() < 2 {

@@ -1,5 +1,5 @@
-//! `idlewave place calibrate`: options to a calibration, its samples to parameters, and both to
-//! files and the terminal.
+//! `idlewave place calibrate`: turns options into a calibration, fits parameters to its samples,
+//! and writes and prints both.
 
 mod sheet;
 mod text;
@@ -24,7 +24,7 @@ use idlewave_units::foreign::misfit;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Larger files are no samples.
+/// Larger files cannot be samples.
 const MOST_BYTES: usize = 256 << 20;
 
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub struct CalibrateArgs {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Printed<'a> {
-    /// How busy others kept each node meanwhile; empty with `--from`.
+    /// How busy other processes kept each node meanwhile; empty with `--from`.
     machine: &'a [NodeLoad],
     samples: &'a CalibrationSamples,
     calibration: &'a Calibration,
@@ -96,7 +96,7 @@ impl CalibrateArgs {
         }
     }
 
-    /// Files that are written, with their options.
+    /// The files to write, with their options.
     fn targets(&self) -> [(Option<&Path>, &'static str); 3] {
         [
             (self.output.as_deref(), "-o"),
@@ -106,7 +106,7 @@ impl CalibrateArgs {
     }
 }
 
-/// Runs the command. Of a job, rank 0 writes and prints.
+/// Runs the command. In a job, rank 0 writes and prints.
 pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
     let launched = Launch::of_this_process().map_or(0, |launch| launch.rank);
     if launched == 0 {
@@ -141,7 +141,7 @@ pub fn run_calibrate(args: CalibrateArgs, stop: &Stop) -> Result<(), Failure> {
     let found = fit(&samples, args.seed).map_err(|error| match (&args.from, error) {
         (Some(path), NetworkError::Samples(why)) => unfit(path, why),
         (_, error) => Failure::new(Exit::Other, error.to_string())
-            .with_next("measure again with more time (--duration), on two ranks at least"),
+            .with_next("measure again with more time (--duration), on at least two ranks"),
     })?;
     if let Some(path) = &args.output {
         let text = found.parameters.write();
@@ -182,19 +182,19 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// What to give in place of a file that has no samples.
+/// The next step for a file that has no samples.
 const GIVE: &str = "give a file that `idlewave place calibrate --samples` wrote";
 
-/// A file of samples to which nothing can be fitted.
+/// The failure for a file of samples to which nothing can be fitted.
 fn unfit(path: &Path, why: String) -> Failure {
     Failure::new(Exit::Bundle, format!("read {}: {why}", name(path))).with_next(GIVE)
 }
 
 fn read(path: &Path, stop: &Stop) -> Result<CalibrationSamples, Failure> {
     let text = read_text(path, MOST_BYTES, GIVE, Some(stop))?;
-    // A list would be taken as the values of the fields in their order.
+    // serde would read a list as the values of the fields in order.
     if text.trim_start().starts_with('[') {
-        return Err(unfit(path, "it has no samples of a calibration".to_owned()));
+        return Err(unfit(path, "it contains no calibration samples".to_owned()));
     }
     serde_json::from_str(&text).map_err(|error| unfit(path, misfit(&error.to_string())))
 }

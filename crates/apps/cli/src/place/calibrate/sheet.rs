@@ -1,4 +1,4 @@
-//! What the page of a calibration shows.
+//! The data for the HTML page of a calibration.
 
 use super::text::quantities;
 use idlewave_network::{Calibration, CalibrationSamples, Origin, PointFit, Probe, Quantity};
@@ -9,7 +9,7 @@ use idlewave_report::{
 use idlewave_run::findings::Estimate;
 use idlewave_units::counted;
 
-/// From samples and what was made of them.
+/// Builds the sheet from the samples and the fit.
 pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSheet {
     let about = &found.parameters.about;
     let what = about.strip_prefix("calibrated ").unwrap_or(about);
@@ -36,11 +36,11 @@ pub fn sheet(samples: &CalibrationSamples, found: &Calibration) -> CalibrationSh
     sheet
 }
 
-/// Of what was measured, between nodes where it was.
+/// The misfit of messages between nodes if those were measured, otherwise within a node.
 fn misfit(found: &Calibration) -> Option<TypicalMisfit> {
     let outside = found.deviations.outside.map(|d| ("between nodes", d));
     let inside = found.deviations.inside.map(|d| ("within a node", d));
-    // Of logarithms; people read shares.
+    // The deviation is of logarithms; the page shows a share.
     outside.or(inside).map(|(of, deviation)| TypicalMisfit {
         of: of.to_owned(),
         value: deviation.exp_m1(),
@@ -94,7 +94,7 @@ fn add(sheet: &mut CalibrationSheet, samples: &CalibrationSamples, point: &Point
     }
 }
 
-/// A quantity in another unit, which may turn it round.
+/// Converts a quantity to another unit; `of` may reverse its order.
 fn estimate(quantity: Quantity, n: u64, of: impl Fn(f64) -> f64) -> Estimate {
     let (a, b) = (of(quantity.low), of(quantity.high));
     Estimate {
@@ -102,7 +102,7 @@ fn estimate(quantity: Quantity, n: u64, of: impl Fn(f64) -> f64) -> Estimate {
         low: a.min(b),
         high: a.max(b),
         n,
-        method: "median over rounds, drawn anew, 95 %".to_owned(),
+        method: "median over rounds, resampled, 95 %".to_owned(),
     }
 }
 
@@ -122,8 +122,8 @@ fn parameters(found: &Calibration) -> Vec<CalibratedParameter> {
         })
         .collect();
     for (name, quantity) in [
-        ("one pair that streams, outside", found.stream_outside),
-        ("one pair that streams, inside", found.stream_inside),
+        ("one streaming pair, outside", found.stream_outside),
+        ("one streaming pair, inside", found.stream_inside),
     ] {
         let rate = |q| put(name.to_owned(), ParameterUnit::BytesPerSecond, q);
         all.extend(quantity.map(rate));
@@ -154,7 +154,7 @@ fn details(samples: &CalibrationSamples) -> Vec<String> {
         ),
     ];
     if samples.interrupted {
-        lines.push("it was ended on request".to_owned());
+        lines.push("ended on request".to_owned());
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! A calibration on the terminal, 80 columns.
+//! A calibration as text for a terminal of 80 columns.
 
 use crate::place::format::wrap;
 use idlewave_network::{
@@ -15,7 +15,7 @@ fn size(bytes: u64) -> String {
     Bytes::new(bytes).exact_text()
 }
 
-/// All of it.
+/// The complete text.
 pub fn render(samples: &CalibrationSamples, found: &Calibration) -> String {
     let mut out = head(samples);
     for way in [Distance::Outside, Distance::Inside] {
@@ -109,7 +109,7 @@ fn streams(found: &Calibration, wanted: Distance) -> String {
     out
 }
 
-/// Time of a call by ranks per node.
+/// The time of a call, by ranks per node.
 fn all_to_all(found: &Calibration) -> String {
     let calls: Vec<(u32, u32, u64, &PointFit)> = found
         .points
@@ -183,7 +183,7 @@ fn memory(samples: &CalibrationSamples, found: &Calibration) -> String {
     out
 }
 
-/// All parameters with their names in the file.
+/// All parameters with their names in the file, and whether each is a rate.
 pub fn quantities(found: &Calibration) -> Vec<(&'static str, Quantity, bool)> {
     let p = &found.parameters;
     let mut all = vec![

@@ -1,4 +1,4 @@
-//! The page and the bundle of a simulation.
+//! Writes the page and the bundle of a simulation.
 
 use super::lists::RankNumbers;
 use super::options::FileArgs;
@@ -19,8 +19,8 @@ use idlewave_units::counted;
 use std::sync::atomic::AtomicBool;
 
 impl FileArgs {
-    /// What is there stays there, and what cannot be a run is none; better said before a simulation
-    /// than after it.
+    /// Refuses existing targets and simulations that cannot be written as a run: better before a
+    /// simulation than after it.
     pub fn refuse(&self, ranks: &RankNumbers, model: &NoiseModel) -> Result<(), Failure> {
         if let Some(path) = &self.report {
             refuse_place(path, "--report")?;
@@ -47,7 +47,7 @@ impl FileArgs {
     }
 }
 
-/// Writes what was asked for; what to say of it.
+/// Writes the requested files; returns the lines to print about them.
 pub fn write(
     args: &FileArgs,
     subject: &Subject<'_>,
@@ -78,7 +78,7 @@ pub fn write(
         };
         write_run(path, &run, stop).map_err(not_written)?;
         said.push_str(&format!(
-            "run of {steps}, replication 0: {}\n  idlewave report {0} makes its page\n",
+            "run of {steps}, replication 0: {}\n  idlewave report {0} writes its page\n",
             path.display(),
             steps = counted(steps, "step")
         ));
@@ -93,7 +93,7 @@ fn not_written(error: BundleError) -> Failure {
             (Exit::Io, "choose a writable place with -o")
         }
         BundleError::Interrupted => (Exit::Other, "start it again"),
-        _ => (Exit::Usage, "change that, or leave out -o"),
+        _ => (Exit::Usage, "change that, or omit -o"),
     };
     Failure::new(exit, format!("write a run: {error}")).with_next(next)
 }
@@ -131,7 +131,7 @@ fn sheet(subject: &Subject<'_>, outcome: &Outcome) -> SimulationSheet {
     }
     if let Some(cpus) = subject.noise.quiet_cpu {
         details.push(format!(
-            "{cpus} quiet CPU of each node takes what can be moved"
+            "{cpus} quiet CPU of each node takes the noise that can be moved"
         ));
     }
     SimulationSheet {

@@ -1,4 +1,5 @@
-//! `idlewave simulate like RUN`: the run itself predicted, and what it would be otherwise.
+//! `idlewave simulate like RUN`: predicts the run itself, and what it would be under other
+//! conditions.
 
 use super::options::LikeArgs;
 use super::output::interval;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// A measured run and what was predicted for it.
+/// A measured run and its prediction.
 struct Compared<'a> {
     path: &'a Path,
     like: LikeLockstep,
@@ -30,12 +31,12 @@ struct Compared<'a> {
     /// Why the model is doubtful.
     warnings: Vec<String>,
     outcome: Outcome,
-    /// At other numbers of ranks.
+    /// Predictions for other numbers of ranks.
     larger: Option<Outcome>,
 }
 
 impl Compared<'_> {
-    /// Its mean step in nanoseconds.
+    /// The predicted mean step in nanoseconds.
     fn predicted(&self) -> &Interval {
         &self.outcome.rows[0].answer.step_ns
     }
@@ -45,12 +46,12 @@ impl Compared<'_> {
     }
 }
 
-/// Predicted mean step over the measured one, less 1.
+/// The predicted mean step over the measured one, minus 1.
 fn error(predicted: &Interval, like: &LikeLockstep) -> f64 {
     predicted.mean / like.step_ns.value - 1.0
 }
 
-/// A run of a series as it is predicted by the one with the fewest ranks.
+/// A run of a series, predicted from the one with the fewest ranks.
 struct Scaled<'a> {
     from: &'a Compared<'a>,
     of: &'a Compared<'a>,
@@ -75,12 +76,12 @@ pub fn run_like(args: &LikeArgs, stop: &Stop) -> Result<(), Failure> {
             of_kind(true),
             of_kind(false)
         );
-        let next = "give runs of idlewave record, or of study and measure, at a time";
+        let next = "give either runs of idlewave record, or runs of study and measure";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     if let Some(option) = args.of_programs() {
         let what = format!("use {option} for a lockstep run");
-        let next = "leave it out: it is for recorded programs";
+        let next = "omit it: it is for recorded programs";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     let mut compared = Vec::new();
@@ -131,7 +132,7 @@ fn compare<'a>(
         false => Some(plan::model(&args.noise, seed, stop)?),
     };
     for like in likes {
-        // What was measured had the noise of its own phase.
+        // The measured time had the noise of its own phase.
         let (model, warnings) = match &given {
             Some(model) => (model.clone(), Vec::new()),
             None => {
@@ -165,7 +166,7 @@ fn compare<'a>(
     Ok(())
 }
 
-/// Predicts runs of the same kind on several numbers of ranks by the one with the fewest.
+/// Predicts runs of the same kind on several numbers of ranks from the one with the fewest.
 fn scaled<'a>(
     args: &LikeArgs,
     compared: &'a [Compared<'a>],
@@ -211,13 +212,13 @@ fn point(like: &LikeLockstep, ranks: u32) -> Point {
         dims: None,
         grain: Nanos::from_nanos(like.longest_ns()),
         program,
-        // Levels of speed last for seconds: it takes as long as the run to see as many of them.
+        // Speed levels last for seconds: only a simulation as long as the run sees as many of them.
         steps: like.steps,
         settles: false,
     }
 }
 
-/// Two times, the unit once if it is the same.
+/// Two times; the unit appears once if both have the same.
 fn between(interval: &Interval) -> String {
     let (low, high) = (time(interval.low), time(interval.high));
     match (low.split_once(' '), high.split_once(' ')) {
@@ -228,7 +229,7 @@ fn between(interval: &Interval) -> String {
 
 /// A line of the tables of predicted against measured.
 fn line(out: &mut String, name: &str, like: &LikeLockstep, predicted: &Interval) {
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>15} {:>7}",
@@ -268,13 +269,15 @@ fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) ->
         false => format!("PREDICTED AGAINST MEASURED, {}\n", args.runs[0].display()),
     });
     if changed {
-        out.push_str("  the noise is not that of the run: what differs is what was changed\n");
+        out.push_str(
+            "  the noise is not that of the run: differences show the effect of the change\n",
+        );
     }
     let named = |c: &Compared<'_>, name: &str| match several {
         true => format!("{}: {name}", output::last_part(c.path)),
         false => name.to_owned(),
     };
-    // One run may have a series of the same kind.
+    // One run may contain a series of the same kind.
     let title = |c: &Compared<'_>| {
         let name = named(c, &c.like.name.to_uppercase());
         match compared
@@ -291,7 +294,7 @@ fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) ->
         line(&mut out, &named(c, &c.like.name), &c.like, c.predicted());
     }
     if !scaled.is_empty() {
-        out.push_str("\nSCALING, by the work and the noise of the run with the fewest ranks\n");
+        out.push_str("\nSCALING, from the work and the noise of the run with the fewest ranks\n");
         heads(&mut out);
         for s in scaled {
             let name = named(s.of, &s.of.like.name);
@@ -312,7 +315,7 @@ fn as_text(args: &LikeArgs, compared: &[Compared<'_>], scaled: &[Scaled<'_>]) ->
         "\nNOT MODELLED\n  noise that strikes several CPUs at once, if the model does not say so\n  communication that costs more with more ranks\n  ranks that share a CPU and take turns on it\n",
     );
     out.push_str(
-        "\nNEXT\n  --without NAME predicts the run without a source: take it away, measure again,\n  and compare. --ranks 1e2..1e6 says what it would cost at scale.\n",
+        "\nNEXT\n  --without NAME predicts the run without a source: remove it, measure again,\n  and compare. --ranks 1e2..1e6 shows what it would cost at scale.\n",
     );
     out
 }

@@ -11,9 +11,9 @@ pub struct RankNumbers(pub Vec<u32>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grains(pub Vec<Nanos>);
 
-/// Most values of a list.
+/// The most values of a list.
 const MOST: usize = 64;
-/// Most ranks: what fits the memory of a large node.
+/// The most ranks: as many as fit into the memory of a large node.
 const MOST_RANKS: u64 = 100_000_000;
 
 impl FromStr for RankNumbers {
@@ -59,7 +59,7 @@ impl FromStr for Grains {
     }
 }
 
-/// Values between commas; `a..b` is a, ten times a and so on, and b.
+/// Parses values separated by commas; `a..b` means a, ten times a and so on, and b.
 fn list(text: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, String> {
     let mut all = Vec::new();
     for part in text.split(',').map(str::trim) {
@@ -80,7 +80,10 @@ fn list(text: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<Vec<u6
     }
     match all.len() <= MOST {
         true => Ok(all),
-        false => Err(format!("`{text}` has {} values, {MOST} can be", all.len())),
+        false => Err(format!(
+            "`{text}` has {} values; the maximum is {MOST}",
+            all.len()
+        )),
     }
 }
 

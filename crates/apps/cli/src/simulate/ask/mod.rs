@@ -1,4 +1,4 @@
-//! `idlewave simulate stencil` and `collective`: what does noise cost, at which scale, and what
+//! `idlewave simulate stencil` and `collective`: what does noise cost, at what scale, and what
 //! would help?
 
 mod files;

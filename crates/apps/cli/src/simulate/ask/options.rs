@@ -93,7 +93,7 @@ pub struct LikeArgs {
     pub costs: CostArgs,
 }
 
-/// What can be asked of recorded programs only.
+/// Options for recorded programs only.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
     /// Keep the total work constant on other numbers of ranks [default: the work per rank]
@@ -108,7 +108,7 @@ pub struct ProgramArgs {
 }
 
 impl LikeArgs {
-    /// An option that is for recorded programs and was given.
+    /// A given option that is for recorded programs only, if any.
     pub fn of_programs(&self) -> Option<&'static str> {
         let given = [
             ("--strong", self.program.strong),
@@ -134,7 +134,7 @@ pub enum Waiting {
     Overlapped,
 }
 
-/// What disturbs.
+/// Options of the noise.
 #[derive(Debug, Args)]
 pub struct NoiseArgs {
     /// Noise: a run, a model file, periodic:PERIOD:LENGTH or poisson:MEAN-GAP:LENGTH; several add
@@ -155,7 +155,7 @@ pub struct NoiseArgs {
     pub cpus_per_node: Option<u32>,
 }
 
-/// How much is done, and what is asked.
+/// Options of the effort, and of what to compute.
 #[derive(Debug, Args)]
 pub struct EffortArgs {
     /// Number of steps to average [default: as many as the long-run mean needs]
@@ -185,7 +185,7 @@ pub struct EffortArgs {
     pub json: bool,
 }
 
-/// Where to write.
+/// Options of the output files.
 #[derive(Debug, Args)]
 pub struct FileArgs {
     /// Save the last point as a run, for explain and report; must not exist, or be empty
@@ -196,7 +196,7 @@ pub struct FileArgs {
     pub report: Option<PathBuf>,
 }
 
-/// What both have.
+/// Options that both commands share.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
     #[command(flatten)]
@@ -251,7 +251,7 @@ pub struct CostArgs {
 }
 
 impl CostArgs {
-    /// Whether anything was said.
+    /// Whether any cost was given.
     pub fn given(&self) -> bool {
         let times = [self.latency, self.overhead, self.gap];
         let per_byte = [self.gap_per_byte, self.overhead_per_byte];
@@ -260,7 +260,7 @@ impl CostArgs {
             || self.rendezvous.is_some()
     }
 
-    /// These costs with what was said in place of what was there.
+    /// These costs, with the given ones replaced.
     pub fn over(&self, costs: Parameters) -> Parameters {
         Parameters {
             latency: self.latency.unwrap_or(costs.latency),
@@ -298,7 +298,7 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Where noise comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseChoice {
-    /// A model, or a run from which one is made.
+    /// A model, or a run to which one is fitted.
     Path(PathBuf),
     /// Regular events: period and length.
     Periodic(Nanos, Nanos),

@@ -1,4 +1,4 @@
-//! What is shown of an answer: at 80 columns, and as JSON.
+//! Shows an answer, as text of 80 columns and as JSON.
 
 use super::options::{CollectiveArgs, EffortArgs, StencilArgs, Waiting};
 use super::question::{Outcome, RISES, Row, Subject};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
-/// The program in words.
+/// A description of the program.
 pub fn stencil(args: &StencilArgs) -> String {
     let reach = match args.reach {
         1 => "nearest neighbours".to_owned(),
@@ -31,7 +31,7 @@ pub fn stencil(args: &StencilArgs) -> String {
     format!("stencil of {reach} {sides}, {ends}, {wait}")
 }
 
-/// The program in words.
+/// A description of the program.
 pub fn collective(args: &CollectiveArgs) -> String {
     let algorithm = args
         .algorithm
@@ -39,32 +39,32 @@ pub fn collective(args: &CollectiveArgs) -> String {
     format!("computation and {}, {algorithm}", args.operation)
 }
 
-/// Share of a CPU that all sources take; `None` if one has no mean.
+/// The share of a CPU that all sources take together; `None` if one has no mean.
 pub fn stolen(model: &NoiseModel) -> Option<f64> {
     let shares = model.sources.iter().map(|s| s.stolen(model.cpus_per_node));
     shares.sum()
 }
 
-/// Slow-down over what is stolen.
+/// The slow-down over the stolen share.
 fn amplification(row: &Row, stolen: Option<f64>) -> Option<f64> {
     let stolen = stolen.filter(|s| *s > 0.0)?;
     Some(row.answer.slowdown.mean / stolen)
 }
 
-/// What no number contains.
+/// What the numbers do not cover.
 fn not_modelled(subject: &Subject<'_>) -> Vec<&'static str> {
     let mut all = vec![
         "contention between messages on the links of a network",
         "events longer than those of the model, and changes of its rates",
     ];
     if subject.free {
-        all.push("the cost of messages, but for what --comm says");
+        all.push("the cost of messages, except what --comm gives");
     }
     all
 }
 
-/// A slow-down; one whose interval reaches from none to more than twice as long is not known
-/// (docs/method.md).
+/// A slow-down as text; it is not known if its interval reaches from none to more than twice as
+/// long (docs/method.md).
 fn slowdown(interval: &Interval) -> String {
     match interval.low <= 0.0 && interval.high > 1.0 {
         true => "not known".to_owned(),
@@ -72,7 +72,7 @@ fn slowdown(interval: &Interval) -> String {
     }
 }
 
-/// Which time of a CPU noise takes its share of.
+/// The clock by which noise takes its share of a CPU.
 pub fn by_clock(model: &NoiseModel) -> &'static str {
     match model.clock {
         Clock::Wall => "by the wall clock",
@@ -80,7 +80,7 @@ pub fn by_clock(model: &NoiseModel) -> &'static str {
     }
 }
 
-/// CPUs of a node, in words.
+/// The number of CPUs per node as text.
 pub fn cpus_per_node(model: &NoiseModel) -> String {
     match model.cpus_per_node {
         1 => "1 CPU per node".to_owned(),
@@ -88,13 +88,13 @@ pub fn cpus_per_node(model: &NoiseModel) -> String {
     }
 }
 
-/// What a run is called in a table: the last part of its path.
+/// The name of a run in a table: the last part of its path.
 pub fn last_part(path: &Path) -> String {
     let last = path.file_name().unwrap_or(path.as_os_str());
     last.to_string_lossy().into_owned()
 }
 
-/// For people.
+/// The complete text.
 pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
     let Subject {
         what,
@@ -113,7 +113,7 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
         (false, None) => String::new(),
     };
     let when = by_clock(model);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "  {} {share} of a CPU {when}{more}\n  {}, seed {}\n",
@@ -137,7 +137,7 @@ pub fn text(subject: &Subject<'_>, outcome: &Outcome) -> String {
     out
 }
 
-/// A line per point.
+/// A table with one line per point.
 pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &NoiseModel) {
     let taken = stolen(model);
     let _ = writeln!(
@@ -185,12 +185,12 @@ pub fn table(out: &mut String, outcome: &Outcome, effort: &EffortArgs, model: &N
         let steps = grouped(row.at.extent.warm_up + row.at.extent.steps);
         let _ = writeln!(
             out,
-            "  A ring of more than {ranks} ranks is simulated with that many, for longer: within\n  {steps} steps no rank hears of more. The long run is estimated from them."
+            "  A ring of more than {ranks} ranks is simulated with that many, for longer: within\n  {steps} steps no rank is affected by more. The long run is estimated from them."
         );
     }
 }
 
-/// What the last point is made of.
+/// What the last point consists of.
 pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     if let Some(row) = outcome.deep() {
         without(out, row, model);
@@ -200,7 +200,7 @@ pub fn details(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     }
 }
 
-/// What to do with it.
+/// The next steps.
 fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     out.push_str("\nNEXT\n");
     let worst = outcome.deep().and_then(|row| {
@@ -210,22 +210,22 @@ fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     });
     match worst.filter(|w| w.saved.low > 0.0) {
         _ if model.sources.is_empty() => out.push_str(
-            "  Nothing disturbs: give noise with --noise, a run of idlewave study or made up\n  (poisson:10ms:50us).\n",
+            "  There is no noise: give some with --noise, a run of idlewave study or synthetic\n  (poisson:10ms:50us).\n",
         ),
         Some(worst) => {
             let _ = writeln!(
                 out,
-                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 say what moving\n  noise would bring, --ranks 1e2..1e6 how it grows.",
+                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 show what moving\n  noise would save, --ranks 1e2..1e6 how it grows.",
                 column(&worst.name, 78)
             );
         }
         None => out.push_str(
-            "  No single source stands out. --cosched and --quiet-cpu 1 say what moving noise\n  would bring, --ranks 1e2..1e6 how it grows.\n",
+            "  No single source stands out. --cosched and --quiet-cpu 1 show what moving noise\n  would save, --ranks 1e2..1e6 how it grows.\n",
         ),
     }
 }
 
-/// What leaving sources out brings at the last point.
+/// What removing single sources saves at the last point.
 fn without(out: &mut String, row: &Row, model: &NoiseModel) {
     if row.answer.without.is_empty() {
         return;
@@ -257,7 +257,7 @@ fn without(out: &mut String, row: &Row, model: &NoiseModel) {
     }
 }
 
-/// Sources of the critical path that are listed.
+/// The most sources of the critical path that are listed.
 const LISTED: usize = 8;
 
 fn shares(out: &mut String, path: &PathShares, model: &NoiseModel) {
@@ -291,13 +291,13 @@ fn shares(out: &mut String, path: &PathShares, model: &NoiseModel) {
     }
 }
 
-/// A source by its number; the one after the last is the delay that was asked for.
+/// The name of a source by its number; the number after the last is the one-off delay.
 fn name_of(model: &NoiseModel, source: u32) -> String {
     let source = model.sources.get(source as usize);
     source.map_or("one-off delay".to_owned(), |s| s.label())
 }
 
-/// Steps of a wave that are listed.
+/// The number of steps of a wave that are listed.
 const WAVE_ROWS: usize = 6;
 
 fn idle_wave(out: &mut String, wave: &Wave, subject: &Subject<'_>) {
@@ -382,7 +382,7 @@ fn point_value(row: &Row, taken: Option<f64>) -> Value {
     })
 }
 
-/// For programs.
+/// The JSON.
 pub fn value(subject: &Subject<'_>, outcome: &Outcome) -> Value {
     let (noise, model) = (subject.noise, subject.model);
     let taken = stolen(model);

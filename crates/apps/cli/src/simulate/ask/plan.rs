@@ -1,4 +1,4 @@
-//! From options to programs: every combination of ranks, dimensions and granularity is a point.
+//! Turns options into programs: every combination of ranks, dimensions and granularity is a point.
 
 use super::options::{
     CollectiveArgs, CommonArgs, EffortArgs, NoiseArgs, NoiseChoice, StencilArgs, Waiting,
@@ -17,43 +17,43 @@ use idlewave_units::Nanos;
 use idlewave_units::counted;
 use std::path::Path;
 
-/// One combination.
+/// One combination of ranks, dimensions and granularity.
 pub struct Point {
     pub ranks: u32,
     pub dims: Option<u8>,
     pub grain: Nanos,
     pub program: Program,
-    /// Steps that are averaged if nobody says otherwise and they are not too many.
+    /// Steps to average by default, unless they are too many.
     pub steps: u64,
-    /// The answer is that of ranks that are as disturbed as they will be, and not that of a run
-    /// from its start.
+    /// Whether the answer is for ranks in their long-run state, rather than for a run from its
+    /// start.
     pub settles: bool,
 }
 
-/// Ranks times parts of a step, by default, of one replication: a fraction of a second.
+/// Ranks times parts of a step in one replication, by default: a fraction of a second.
 const PARTS: u64 = 4_000_000;
-/// Steps by default: at least these, where there are many ranks,
+/// The least number of steps by default, with many ranks,
 const LEAST_STEPS: u64 = 100;
-/// and otherwise these.
+/// and the number otherwise.
 const STEPS: u64 = 2_000;
 
-/// Ranks at which single sources and the critical path are looked at: more change little and cost
+/// The most ranks for analysing single sources and the critical path: more change little and cost
 /// much.
 const DEEP_RANKS: u32 = 16_384;
 
-/// What is simulated.
+/// The simulations to run.
 pub struct Plan {
-    /// In the order in which they are shown, one at least.
+    /// At least one, in the order of the output.
     pub points: Vec<Point>,
-    /// Where single sources and the critical path are looked at: the last point, or the same with
-    /// fewer ranks.
+    /// The point at which single sources and the critical path are analysed: the last point, or the
+    /// same with fewer ranks.
     pub deep: Point,
 }
 
-/// Steps as they were asked for, and otherwise few of them; all ranks.
+/// Steps as requested, otherwise few; all ranks.
 pub fn extent(effort: &EffortArgs, point: &Point) -> Extent {
     let program = &point.program;
-    // A program that cannot be is refused when it is run.
+    // An impossible program is refused when it is run.
     let parts = program.operations().unwrap_or(1).max(1) * u64::from(program.ranks);
     let fit = (PARTS / parts).max(LEAST_STEPS);
     let steps = effort.steps.unwrap_or(point.steps.min(fit));
@@ -151,9 +151,9 @@ fn points(
             }
         }
     }
-    // The lists of the command line have a value at least.
+    // The lists of the command line have at least one value.
     let (ranks, dims, grain) = deep.unwrap_or((1, None, Nanos::from_micros(100)));
-    // A slow rank may be beyond: it is looked at where it is.
+    // A slow rank may have a higher number: then analyse with all ranks.
     let ranks = match common.slow.iter().any(|s| s.rank >= ranks) {
         true => points.last().map_or(ranks, |p| p.ranks),
         false => ranks,
@@ -164,7 +164,7 @@ fn points(
     })
 }
 
-/// How long every rank computes.
+/// The computation of every rank.
 fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> {
     if let Some(slow) = common.slow.iter().find(|s| s.rank >= ranks) {
         let what = format!(
@@ -186,12 +186,12 @@ fn work(common: &CommonArgs, ranks: u32, grain: Nanos) -> Result<Work, Failure> 
     Ok(Work::Each(each.collect()))
 }
 
-/// All noise that was asked for, as one model.
+/// All requested noise, as one model.
 pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     let changes = noise.cosched || noise.exposure || noise.quiet_cpu.is_some();
     if noise.noise.is_empty() && changes {
-        let what = "change noise that is not there";
-        let next = "give it with --noise: a run, a model, or made up (poisson:10ms:50us)";
+        let what = "change the noise: none was given";
+        let next = "give it with --noise: a run, a model, or synthetic noise (poisson:10ms:50us)";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     let mut model = NoiseModel::default();
@@ -201,8 +201,8 @@ pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Fa
             NoiseChoice::Path(path) => {
                 let read = read(path, seed, stop)?;
                 if *clock.get_or_insert(read.clock) != read.clock && !noise.exposure {
-                    let what = "add up noise by exposure and noise by the wall clock";
-                    let next = "say --exposure, or give models of one clock";
+                    let what = "add noise by exposure to noise by the wall clock";
+                    let next = "give --exposure, or models of one clock";
                     return Err(Failure::new(Exit::Usage, what).with_next(next));
                 }
                 model.clock = read.clock;
@@ -230,7 +230,7 @@ pub fn model(noise: &NoiseArgs, seed: u64, stop: &Stop) -> Result<NoiseModel, Fa
     changed(model, noise)
 }
 
-/// A model with what was asked to be different.
+/// Applies the requested changes to a model.
 pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, Failure> {
     if let Some(cpus) = noise.cpus_per_node {
         model.cpus_per_node = cpus;
@@ -241,7 +241,7 @@ pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, F
             let what =
                 format!("keep {cpus} of {nodes} CPUs of a node quiet: none is left for ranks");
             Failure::new(Exit::Usage, what)
-                .with_next("say how many CPUs a node has with --cpus-per-node")
+                .with_next("give the number of CPUs of a node with --cpus-per-node")
         })?;
     }
     if noise.cosched {
@@ -253,7 +253,7 @@ pub fn changed(mut model: NoiseModel, noise: &NoiseArgs) -> Result<NoiseModel, F
     let checked = model.check().map(|()| model);
     checked.map_err(|problem| {
         Failure::new(Exit::Usage, format!("use this noise: {problem}"))
-            .with_next("give the source rates and lengths that can be")
+            .with_next("give the source possible rates and lengths")
     })
 }
 
@@ -265,10 +265,10 @@ fn made(name: String, arrivals: Arrivals, length: Nanos) -> Source {
     )
 }
 
-/// Most bytes of a model: traces of some million events.
+/// The largest model file, in bytes: traces of some million events.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A model file, or a run from which a model is made.
+/// Reads a model file, or fits a model to a run.
 fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     if path.is_dir() {
         let fitted = crate::fit::of_run(path, seed, stop)?;
@@ -279,8 +279,8 @@ fn read(path: &Path, seed: u64, stop: &Stop) -> Result<NoiseModel, Failure> {
     let text = read_text(path, MOST_BYTES, next, Some(stop))?;
     NoiseModel::read(&text).map_err(|error| {
         let next = match error {
-            ModelError::Form(_) => "correct that line; docs/noise-model.md has the form",
-            ModelError::Problem(_) => "correct that source; docs/noise-model.md has the ranges",
+            ModelError::Form(_) => "correct that line; docs/noise-model.md describes the format",
+            ModelError::Problem(_) => "correct that source; docs/noise-model.md gives the ranges",
         };
         let what = format!("read {}: {error}", name(path));
         Failure::new(Exit::Bundle, what).with_next(next)

@@ -1,4 +1,4 @@
-//! What noise costs at each point of a plan, and what leaving sources out would bring.
+//! Computes what noise costs at each point of a plan, and what removing sources would save.
 
 use super::options::{CommonArgs, EffortArgs, NoiseArgs};
 use super::plan::{self, Point};
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Sources that are left out together, with what they are called.
+/// Sources that are removed together, with their name.
 type LeftOut = (String, Vec<usize>);
 
-/// A point, and how long it is simulated.
+/// A point, and how long it is to be simulated.
 pub struct Planned {
     pub point: Point,
     pub extent: Extent,
-    /// Whether the long run is asked for, and not the mean of these steps.
+    /// Whether the long-run mean is wanted, rather than the mean of these steps.
     long_run: bool,
 }
 
@@ -31,40 +31,40 @@ pub struct Row {
     pub answer: Answer,
 }
 
-/// Everything that came out.
+/// All results.
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// Where single sources were left out, if that is none of the rows.
+    /// The point at which single sources were removed, if it is not one of the rows.
     pub deep: Option<Row>,
-    /// Of that point: what the way to its last finish was made of; `None` without noise.
+    /// At that point: the parts of the critical path; `None` without noise.
     pub path: Option<PathShares>,
-    /// Of the last point, if a delay was asked for.
+    /// At the last point: the idle wave, if a delay was requested.
     pub wave: Option<Wave>,
 }
 
 impl Outcome {
-    /// Where single sources were left out.
+    /// The point at which single sources were removed.
     pub fn deep(&self) -> Option<&Row> {
         self.deep.as_ref().or(self.rows.last())
     }
 }
 
-/// What is simulated, in words and numbers.
+/// What to simulate, and how.
 pub struct Subject<'a> {
     pub what: String,
     pub noise: &'a NoiseArgs,
     pub effort: &'a EffortArgs,
     pub model: &'a NoiseModel,
     pub delay: Option<OneOff>,
-    /// Messages cost nothing.
+    /// Whether messages cost nothing.
     pub free: bool,
 }
 
-/// Steps over which an idle wave is followed.
+/// The number of steps over which to follow an idle wave.
 const WAVE_STEPS: u64 = 100;
-/// Replications at least.
+/// The least number of replications.
 const LEAST_REPLICATIONS: u32 = 4;
-/// Steps of which the second half is longer by this share of the slow-down still rise.
+/// Steps still rise if those of the second half are longer by this share of the slow-down.
 pub const RISES: f64 = 0.1;
 /// Replications of the critical path.
 const PATHS: u32 = 4;
@@ -82,7 +82,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Answers at every point, and more where it is looked at deeply.
+/// Answers at every point, and analyses the deep point in detail.
 pub fn ask(
     points: Vec<Point>,
     deep: Option<Point>,
@@ -112,7 +112,7 @@ pub fn ask(
         }
     }
     let named = named(effort, model)?;
-    // Sources are left out one by one at one point only.
+    // Sources are removed one by one at a single point only.
     let same = |point: &Point| deep.as_ref().is_some_and(|d| d.ranks == point.ranks);
     let last_is_deep = points.last().is_some_and(same);
     let count = points.len() + usize::from(deep.is_some() && !last_is_deep);
@@ -159,14 +159,16 @@ pub fn ask(
 }
 
 impl Planned {
-    /// Where nobody said how many steps, so many that the long run is seen or nearly so.
+    /// Chooses the steps if they were not given: so many that the long-run mean is reached, or
+    /// nearly.
     fn settled(point: Point, subject: &Subject<'_>, stop: &AtomicBool) -> Result<Self, Failure> {
         let effort = subject.effort;
         let chosen = point.settles && effort.warm_up.is_none();
         let extent = match chosen && effort.steps.is_none() {
             true => {
                 let tried = Effort {
-                    // What is chosen by the numbers that are averaged afterwards moves their mean.
+                    // Use other random numbers than the average: choosing by the same ones would
+                    // bias it.
                     seed: !effort.seed,
                     precision: 1.0,
                     ..spent(effort, LEAST_REPLICATIONS)
@@ -183,7 +185,7 @@ impl Planned {
         })
     }
 
-    /// What is asked here.
+    /// The question at this point.
     fn question<'a>(&'a self, subject: &Subject<'a>, without: &'a [LeftOut]) -> Question<'a> {
         let question = self
             .extent
@@ -194,13 +196,13 @@ impl Planned {
         }
     }
 
-    /// Ranks that are simulated in place of all.
+    /// The number of ranks simulated in place of all.
     pub fn simulated_ranks(&self) -> u32 {
         let smaller = self.extent.smaller.as_ref();
         smaller.map_or(self.point.ranks, |program| program.ranks)
     }
 
-    /// The program itself over few steps, whose way is followed.
+    /// The program itself over few steps, to follow its critical path or an idle wave.
     fn short<'a>(&'a self, subject: &Subject<'a>) -> Question<'a> {
         let extent = plan::extent(subject.effort, &self.point);
         Question {
@@ -215,7 +217,7 @@ impl Planned {
     }
 }
 
-/// What is spent on an answer, with so many replications at most.
+/// The effort for an answer, with at most `most` replications.
 fn spent(effort: &EffortArgs, most: u32) -> Effort {
     let most = most.min(effort.replications);
     Effort {
@@ -226,7 +228,7 @@ fn spent(effort: &EffortArgs, most: u32) -> Effort {
     }
 }
 
-/// The answer at one point, the one with this number.
+/// The answer at one point, number `at`.
 fn row(
     planned: Planned,
     without: &[LeftOut],
@@ -246,16 +248,16 @@ fn row(
     })
 }
 
-/// Sources that are named at most where one is not found.
+/// The most sources listed when one is not found.
 const NAMED: usize = 12;
 
-/// What to leave out by name.
+/// The sources to remove, by name.
 pub fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Failure> {
     let one = |pattern: &Pattern| {
         let numbers = pattern.chosen(model);
         if numbers.is_empty() {
             let names: BTreeSet<String> = model.sources.iter().map(|s| s.label()).collect();
-            let what = format!("leave out `{}`: no source is called so", pattern.as_str());
+            let what = format!("leave out `{}`: no source has this name", pattern.as_str());
             let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
             let next = match names.len() {
                 0 => "give noise with --noise".to_owned(),
@@ -269,10 +271,10 @@ pub fn named(effort: &EffortArgs, model: &NoiseModel) -> Result<Vec<LeftOut>, Fa
     effort.without.iter().map(one).collect()
 }
 
-/// Adds the sources that make up most of a path, so many of them less those that are there.
+/// Adds up to `count` sources with the largest parts of a path, unless they are already there.
 fn add_largest(chosen: &mut Vec<LeftOut>, path: &PathShares, count: usize, model: &NoiseModel) {
-    // What is called alike is one source to people: what is regular in it and what is not, on this
-    // CPU and on that.
+    // Sources with the same name are one to the user: their regular and irregular parts, on all
+    // CPUs.
     let mut called: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, source) in model.sources.iter().enumerate() {
         called.entry(source.label()).or_default().push(number);
@@ -302,9 +304,10 @@ fn bar(length: u64) -> ProgressBar {
 fn not_answered(ranks: u32, error: QuestionError) -> Failure {
     let (exit, next) = match error {
         QuestionError::Stopped => (Exit::Other, "start it again"),
-        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => {
-            (Exit::Usage, "choose an algorithm and times that can be")
-        }
+        QuestionError::Program(_) | QuestionError::Lockstep(_) | QuestionError::NoTime => (
+            Exit::Usage,
+            "choose a possible algorithm and possible times",
+        ),
         QuestionError::Noise(_) => (Exit::Usage, "correct that source"),
     };
     Failure::new(

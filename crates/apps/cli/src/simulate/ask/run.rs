@@ -1,5 +1,5 @@
-//! `idlewave simulate stencil` and `collective`: options to a plan, and its answers to the terminal
-//! and to files.
+//! `idlewave simulate stencil` and `collective`: turns options into a plan, and prints and writes
+//! its answers.
 
 use super::options::{CollectiveArgs, CommonArgs, StencilArgs};
 use super::plan::{self, Plan};
@@ -38,7 +38,7 @@ fn run(
     finish(common, &subject, &outcome, stop)
 }
 
-/// Writes the files that were asked for, and says so where people read.
+/// Writes the requested files, and says so unless the output is JSON.
 fn finish(
     common: &CommonArgs,
     subject: &Subject<'_>,

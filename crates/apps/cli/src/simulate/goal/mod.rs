@@ -1,4 +1,4 @@
-//! `idlewave simulate goal`: schedules and programs under the LogGOPS model.
+//! `idlewave simulate goal`: simulates schedules and programs under the LogGOPS model.
 
 mod output;
 mod played;
@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Of all simulations.
+/// Examples of all simulations.
 pub const EXAMPLES: &str = "\
 Examples:
   idlewave simulate goal app.goal
@@ -107,7 +107,7 @@ pub fn run_goal(args: &GoalArgs, stop: &Stop) -> Result<(), Failure> {
     }
     let noise = Noise::new(&model, args.seed, 0, |_| true).map_err(|problem| {
         Failure::new(Exit::Usage, format!("use this noise: {problem}"))
-            .with_next("give the source rates and lengths that can be")
+            .with_next("give the source possible rates and lengths")
     })?;
     let outcome = played.play(&args.file, &parameters, &noise)?;
     let quiet = match model.sources.is_empty() {
@@ -142,7 +142,7 @@ fn silence() -> Noise {
     Noise::new(&none, 0, 0, |_| true).expect("a model without sources is one")
 }
 
-/// The name and the value of a parameter.
+/// Parses the name and the value of a parameter.
 fn setting(text: &str) -> Result<(String, i64), String> {
     let refused = || format!("`{text}` is not NAME=VALUE with an integer value, as in steps=100");
     let (name, value) = text.split_once('=').ok_or_else(refused)?;
@@ -153,7 +153,7 @@ fn setting(text: &str) -> Result<(String, i64), String> {
     }
 }
 
-/// Reads what the file has: the first word of a program tells.
+/// Reads a schedule or a program; a program starts with a keyword that tells them apart.
 fn read(args: &GoalArgs) -> Result<Played, Failure> {
     let file = &args.file;
     let no_file = |error| not_read(file, &ReadError::Io(error));
@@ -190,7 +190,7 @@ fn read(args: &GoalArgs) -> Result<Played, Failure> {
                 name(file)
             ),
         )
-        .with_next("leave it out, or give a program; docs/simulate.md has the grammar"));
+        .with_next("omit it, or give a program; docs/simulate.md has the grammar"));
     }
     Schedule::read(input)
         .map(Played::Schedule)
@@ -221,17 +221,14 @@ fn bind(program: &Program, args: &GoalArgs) -> Result<Bound, Failure> {
 
 fn not_read(file: &Path, error: &ReadError) -> Failure {
     let (exit, next) = match error {
-        ReadError::Io(_) => (
-            Exit::Io,
-            "check the name of the file and that you may read it",
-        ),
+        ReadError::Io(_) => (Exit::Io, "check the file's name and that you may read it"),
         ReadError::Text { .. } => (
             Exit::Bundle,
             "correct that line; docs/simulate.md has the grammar",
         ),
         ReadError::Binary { .. } => (
             Exit::Bundle,
-            "write the file again with the program that made it, or give the text form",
+            "write the file again with the program that created it, or give it as text",
         ),
     };
     Failure::new(exit, format!("read {}: {error}", name(file))).with_next(next)

@@ -1,4 +1,4 @@
-//! What a played schedule came to, for people and for programs.
+//! Shows the result of a simulated schedule, as text and as JSON.
 
 use super::played::{Disturbed, Played};
 use crate::files::name;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What no number of the outcome contains.
+/// What the numbers do not cover.
 const NOT_MODELLED: [&str; 4] = [
     "noise",
     "contention between messages on the links of a network",
@@ -19,7 +19,7 @@ const NOT_MODELLED: [&str; 4] = [
 ];
 
 impl Disturbed {
-    /// What no number of the outcome contains.
+    /// What the numbers do not cover.
     fn not_modelled(&self) -> &'static [&'static str] {
         match self.quiet_ns {
             Some(_) => &NOT_MODELLED[1..],
@@ -35,7 +35,7 @@ pub(super) fn value(
     disturbed: &Disturbed,
 ) -> Value {
     let number = |per_byte: PerByte| per_byte.to_string().parse::<f64>().ok();
-    // Dependencies of a program are not counted: there never are all of them.
+    // Dependencies of a program are not counted: it never holds all of them at once.
     let (dependencies, set) = match played {
         Played::Schedule(schedule) => (Some(schedule.dependencies()), None),
         Played::Program(program) => {
@@ -71,7 +71,7 @@ pub(super) fn value(
     })
 }
 
-/// Ranks that are listed.
+/// The number of ranks that are listed.
 const SLOWEST: usize = 8;
 
 pub(super) fn summary(
@@ -108,7 +108,7 @@ pub(super) fn summary(
             disturbed.seed
         )
     });
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write!(
         out,
         "  ranks         {}\n  operations    {}{dependencies}\n  messages      {}, {bytes}\n\n\
@@ -150,8 +150,8 @@ pub(super) fn summary(
         let _ = writeln!(out, "  {what}");
     }
     out.push_str(
-        "\nNEXT\n  What a faster network would bring: give --latency, --overhead, --gap and\n  \
-         --gap-per-byte of that network (0.04 ns per byte are 25 GB/s).\n",
+        "\nNEXT\n  To see what a faster network would bring, give --latency, --overhead, --gap and\n  \
+         --gap-per-byte of that network (0.04 ns per byte is 25 GB/s).\n",
     );
     out
 }

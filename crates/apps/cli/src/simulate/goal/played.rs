@@ -1,4 +1,4 @@
-//! A schedule or a program that is played, and what disturbs it.
+//! A schedule or a program to simulate, and its noise.
 
 use crate::exit::{Exit, Failure};
 use crate::files::{name, write_new};
@@ -7,7 +7,7 @@ use idlewave_simulate::goal::{self, GoalError, Outcome, Parameters, Schedule};
 use idlewave_simulate::program::{self, Bound, PlayError, ProgramError};
 use std::path::Path;
 
-/// What is played.
+/// What to simulate.
 pub enum Played {
     Schedule(Schedule),
     Program(Bound),
@@ -21,7 +21,7 @@ impl Played {
         }
     }
 
-    /// Plays it, each of its CPUs with its own noise.
+    /// Simulates it; each CPU has its own noise.
     pub fn play(
         &self,
         file: &Path,
@@ -55,7 +55,7 @@ impl Played {
         }
     }
 
-    /// Writes the schedule as text: the whole of it, or nothing.
+    /// Writes the schedule as text, either completely or not at all.
     pub fn write_goal(&self, file: &Path, path: &Path) -> Result<(), Failure> {
         let expanded;
         let schedule = match self {
@@ -73,7 +73,7 @@ impl Played {
     }
 }
 
-/// What disturbed, and what the makespan would have been without it.
+/// The sources of noise, and the makespan without them.
 #[derive(Default)]
 pub struct Disturbed {
     pub sources: Vec<String>,

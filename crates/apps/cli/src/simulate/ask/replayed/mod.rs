@@ -1,4 +1,4 @@
-//! `idlewave simulate like RUN...` of recorded MPI programs.
+//! `idlewave simulate like RUN...` for recorded MPI programs.
 
 mod output;
 
@@ -23,18 +23,18 @@ use idlewave_simulate::goal::Parameters;
 use output::Played;
 use std::path::Path;
 
-/// Repetitions with noise at most.
+/// The most repetitions with noise.
 const REPETITIONS: u32 = 8;
 
-/// Plays the recorded programs of runs, and their patterns on other numbers of ranks.
+/// Simulates the recorded programs of runs, and their patterns on other numbers of ranks.
 pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failure> {
     if args.effort.steps.is_some() || args.effort.warm_up.is_some() {
-        let what = "average steps of a recorded program: it is played as long as it was";
-        let next = "leave out --steps and --warm-up";
+        let what = "average steps of a recorded program: it is simulated over its whole length";
+        let next = "omit --steps and --warm-up";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
     if args.program.strong && args.ranks.is_none() && runs.len() == 1 {
-        let what = "share the work of one run among its own ranks: --strong changes nothing";
+        let what = "divide the work of one run among its own ranks: --strong changes nothing";
         let next = "give other numbers of ranks with --ranks, or several runs";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     }
@@ -50,8 +50,8 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
     let mut options = Vec::new();
     for (path, run) in args.runs.iter().zip(runs) {
         let one = options_of(args, path, run, stop)?;
-        // Noise that takes much of a CPU makes it last.
-        bars.part("playing the program");
+        // Noise that takes much of a CPU makes this slow.
+        bars.part("simulating the program");
         likes.push(like(run, &one).map_err(|error| failed(path, &error))?);
         bars.finish();
         options.push(one);
@@ -86,8 +86,8 @@ pub fn run(args: &LikeArgs, runs: &[RunReader], stop: &Stop) -> Result<(), Failu
     untold(args, &played).map_or(Ok(()), Err)
 }
 
-/// What was asked for and could not be told: other numbers of ranks of a run without a pattern, its
-/// place in a series.
+/// What was requested but could not be answered: other numbers of ranks for a run without a
+/// pattern, or its place in a series.
 fn untold(args: &LikeArgs, played: &[Played<'_>]) -> Option<Failure> {
     let (run, none) = played
         .iter()
@@ -97,7 +97,7 @@ fn untold(args: &LikeArgs, played: &[Played<'_>]) -> Option<Failure> {
         Some(ranks) => {
             let ranks: Vec<String> = ranks.0.iter().map(u32::to_string).collect();
             let what = format!("predict {path} on {} ranks: {none}", ranks.join(", "));
-            (what, "leave out --ranks")
+            (what, "omit --ranks")
         }
         None if played.len() > 1 => (
             format!("compare {path} with the other runs: {none}"),
@@ -105,7 +105,7 @@ fn untold(args: &LikeArgs, played: &[Played<'_>]) -> Option<Failure> {
         ),
         None => return None,
     };
-    let next = format!("{without}, or record a number of ranks on which all of them do alike");
+    let next = format!("{without}, or record a number of ranks on which all of them do the same");
     Some(Failure::new(Exit::Partly, what).with_next(next))
 }
 
@@ -128,13 +128,13 @@ fn options_of(
     for &AlgorithmChoice(operation, algorithm) in &args.program.algorithm {
         algorithms.set(operation, algorithm).map_err(|error| {
             Failure::new(Exit::Usage, format!("resolve collectives: {error}"))
-                .with_next("name one of those with --algorithm")
+                .with_next("name one of those listed with --algorithm")
         })?;
     }
     let costs = match args.costs.given().then(|| message_costs(run)) {
         None => None,
         Some(Ok(seen)) => Some(args.costs.over(seen.parameters)),
-        // Nothing was seen: what is not said costs nothing.
+        // Nothing was observed: costs that are not given are 0.
         Some(Err(ReplayError::NoCosts)) => Some(args.costs.over(Parameters::FREE)),
         Some(Err(error)) => return Err(failed(path, &error)),
     };
@@ -159,7 +159,7 @@ fn failed(path: &Path, error: &ReplayError) -> Failure {
     let (exit, next) = match error {
         ReplayError::NoCosts => (
             Exit::Usage,
-            "say what messages cost with --latency, --overhead and --gap-per-byte",
+            "give the costs of messages with --latency, --overhead and --gap-per-byte",
         ),
         ReplayError::Noise(_) => (Exit::Usage, "give other noise with --noise"),
         _ => (Exit::Bundle, "explain the run again, or record it again"),

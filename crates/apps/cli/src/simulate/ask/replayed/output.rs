@@ -1,4 +1,4 @@
-//! Recorded programs beside their predictions, for people and for programs.
+//! Shows recorded programs next to their predictions, as text and as JSON.
 
 use crate::simulate::ask::output::last_part;
 use idlewave_replay::{Cost, Extrapolation, Like, Predicted, Scaled};
@@ -13,16 +13,16 @@ use std::path::Path;
 /// A run of a series.
 pub struct Played<'a> {
     pub path: &'a Path,
-    /// Sources of the noise that was put back.
+    /// The number of sources of the noise that was added.
     pub sources: usize,
-    /// What was left out of it, as it was asked for.
+    /// The sources removed from it, as given on the command line.
     pub without: Vec<&'a str>,
     pub like: &'a Like,
-    /// By the run with the fewest ranks; `None` if one of the two has no pattern.
+    /// Predicted from the run with the fewest ranks; `None` if one of the two has no pattern.
     pub scaled: Option<Scaled>,
 }
 
-/// What repetitions came to, in nanoseconds.
+/// The results of repetitions, in nanoseconds.
 struct Spread {
     mean: f64,
     least: f64,
@@ -31,7 +31,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// `None` of none.
+    /// `None` without values.
     fn of(all: impl Iterator<Item = f64>) -> Option<Spread> {
         let all: Vec<f64> = all.collect();
         let runs = all.len();
@@ -43,17 +43,17 @@ impl Spread {
         })
     }
 
-    /// Of makespans.
+    /// The spread of makespans.
     fn of_ends(runs: &[Predicted]) -> Option<Spread> {
         Spread::of(runs.iter().map(|run| run.makespan_ns() as f64))
     }
 
-    /// Of mean steps.
+    /// The spread of mean steps.
     fn of_steps(runs: &[Extrapolation]) -> Option<Spread> {
         Spread::of(runs.iter().map(Extrapolation::step_ns))
     }
 
-    /// Least and most, in words.
+    /// The least and the most, as text.
     fn range(&self) -> String {
         format!("{} to {}", time(self.least), time(self.most))
     }
@@ -63,7 +63,7 @@ impl Spread {
     }
 }
 
-/// How far a time is from the measured one, in percent of that, with its sign; a dash where nothing
+/// The error of a predicted time in percent of the measured one, with its sign; a dash if nothing
 /// was measured.
 fn error(predicted: f64, measured: f64) -> String {
     match measured > 0.0 {
@@ -83,7 +83,7 @@ pub fn one(played: &Played<'_>) -> String {
     let measured = measured(like);
     let mut out = String::new();
     warnings(&mut out, &like.warnings, None);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write!(
         out,
         "PREDICTED AGAINST MEASURED, {}\n  a recorded program of {}, {} {} when played\n\n",
@@ -179,7 +179,7 @@ pub fn one(played: &Played<'_>) -> String {
         None => {
             let c = &like.costs;
             let said = format!(
-                "as given, and as seen where nothing was: latency {}, overhead {}, gap {}, gap per byte {} ns, overhead per byte {} ns",
+                "as given, otherwise as observed: latency {}, overhead {}, gap {}, gap per byte {} ns, overhead per byte {} ns",
                 c.latency, c.overhead, c.gap, c.gap_per_byte, c.overhead_per_byte
             );
             paragraph(&mut out, &said);
@@ -190,7 +190,7 @@ pub fn one(played: &Played<'_>) -> String {
         Ok(pattern) => {
             let _ = writeln!(
                 out,
-                "  a loop of {} {} and {} that all ranks do",
+                "  a loop of {} {} and {} that all ranks execute",
                 grouped(pattern.steps),
                 named(pattern.steps, "step"),
                 counted(pattern.phases.len(), "phase")
@@ -224,12 +224,12 @@ pub fn one(played: &Played<'_>) -> String {
         ),
     }
     if like.extrapolated.is_empty() && like.pattern.is_ok() {
-        out.push_str("  --ranks 1e2..1e4 says what the loop would cost at scale.\n");
+        out.push_str("  --ranks 1e2..1e4 shows what the loop would cost at scale.\n");
     }
     out
 }
 
-/// Why not to trust what follows: it comes before everything else.
+/// Why not to trust the results; printed before everything else.
 pub fn warnings(out: &mut String, all: &[String], of: Option<&Path>) {
     for warning in all {
         let of = of.map_or(String::new(), |path| format!("{}: ", last_part(path)));
@@ -256,17 +256,17 @@ fn paragraph(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// What the pattern of a run takes on other numbers of ranks, if that was asked for.
+/// What the pattern of a run costs on other numbers of ranks, if requested.
 fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     let like = played.like;
     if like.extrapolated.is_empty() {
         return;
     }
     let name = match named {
-        true => format!(", by {}", played.path.display()),
+        true => format!(", from {}", played.path.display()),
         false => String::new(),
     };
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "\nAT OTHER NUMBERS OF RANKS{name}\n  {:>11} {:>11} {:>11} {:>10}   least to most",
@@ -296,13 +296,13 @@ fn at_scale(out: &mut String, played: &Played<'_>, named: bool) {
     }
 }
 
-/// A series, a line per run.
+/// A series, with one line per run.
 pub fn series(runs: &[Played<'_>]) -> String {
     let mut out = String::new();
     for run in runs {
         warnings(&mut out, &run.like.warnings, Some(run.path));
     }
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = write!(
         out,
         "PREDICTED AGAINST MEASURED, {} recorded programs\n  {:<20} {:>6} {:>11} {:>11} {:>9} {:>14}\n",
@@ -345,16 +345,16 @@ pub fn series(runs: &[Played<'_>]) -> String {
         at_scale(&mut out, run, true);
     }
     out.push_str(
-        "\nNEXT\n  `idlewave simulate like` of a single run says more of it: costs, pattern, what\n  is left out. --strong: all ranks together do the same work at every number.\n",
+        "\nNEXT\n  `idlewave simulate like` with a single run shows more of it: costs, pattern, what\n  is left out. --strong: all ranks together do the same work at every number.\n",
     );
     out
 }
 
 fn scaling(out: &mut String, smallest: &Played<'_>, runs: &[Played<'_>]) {
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "\nSCALING: the loop of each run by the pattern and the costs of {}",
+        "\nSCALING: the loop of each run, from the pattern and the costs of {}",
         last_part(smallest.path)
     );
     if let Err(none) = &smallest.like.pattern {
@@ -395,12 +395,12 @@ fn scaling(out: &mut String, smallest: &Played<'_>, runs: &[Played<'_>]) {
     }
 }
 
-/// The run by which the others are predicted.
+/// The run from which the others are predicted.
 fn smallest<'a, 'b>(runs: &'a [Played<'b>]) -> Option<&'a Played<'b>> {
     runs.iter().min_by_key(|run| run.like.schedule.ranks())
 }
 
-/// A series.
+/// The JSON of a series.
 pub fn values(runs: &[Played<'_>]) -> Value {
     let scaled = |run: &Played<'_>| {
         let scaled = run.scaled.as_ref()?;
@@ -420,7 +420,7 @@ pub fn values(runs: &[Played<'_>]) -> Value {
     })
 }
 
-/// What messages cost, and how well that is known where it was estimated.
+/// The costs of messages, with their uncertainty if they were estimated.
 fn costs(like: &Like) -> Value {
     let cost = |cost: &Cost| {
         json!({
@@ -444,7 +444,7 @@ fn costs(like: &Like) -> Value {
     })
 }
 
-/// One run.
+/// The JSON of one run.
 pub fn value(played: &Played<'_>) -> Value {
     let like: &Like = played.like;
     let of = |predicted: &Predicted| {
