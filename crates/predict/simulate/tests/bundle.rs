@@ -126,7 +126,7 @@ fn what_is_too_large_or_not_there_is_refused_with_the_limit() {
         without: &[0],
         ..run(&small, &model, 1)
     };
-    assert!(refused(&without).contains("source 0 is left out"));
+    assert!(refused(&without).contains("source 0 is to be left out"));
     let exposed = NoiseModel {
         clock: Clock::Work,
         ..NoiseModel::default()
