@@ -32,7 +32,7 @@ pub(crate) const LONGEST_CREDENTIAL: usize = 2_048;
 const VERSION: u8 = 2;
 const HEAD: usize = 2 + 2 * PEER;
 
-/// Who says what to whom.
+/// Sender, receiver and kind of a frame.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) from: Peer,

@@ -180,7 +180,7 @@ impl Munge {
         self.check(code, &options)?;
         let mut text: *mut c_char = ptr::null_mut();
         let bytes = secret.bytes();
-        // SAFETY: `text` and the context are valid, and the payload has as many bytes as is said.
+        // SAFETY: `text` and the context are valid, and the payload has the given length.
         let code = unsafe {
             (self.functions.encode)(
                 &raw mut text,

@@ -58,7 +58,6 @@ pub struct ProgramTables {
 pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, ExplainError> {
     let checked = || go_on(stop);
     let manifest = run.manifest();
-    let node = manifest.nodes.first();
     let Observed {
         kernels,
         mut catalog,
@@ -149,17 +148,13 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         .filter(|w| seen(w.node))
         .map(|w| Nanos::from_nanos(w.end - w.begin))
         .sum();
+    let length = |w: &Watch| Nanos::from_nanos(w.end - w.begin);
+    let delays_of = |(id, _): &(SourceId, _)| effective.get(id).copied().unwrap_or(0.0);
+    let of_program = watches.iter().filter(|w| is_recorded(manifest, w));
     let evidence = Evidence {
-        delays: rows
-            .iter()
-            .map(|(id, _)| effective.get(id).copied().unwrap_or(0.0))
-            .collect(),
+        delays: rows.iter().map(delays_of).collect(),
         gaps: gaps(&catalog, &by_source, watched),
-        threads: watches
-            .iter()
-            .filter(|w| is_recorded(manifest, w))
-            .map(|w| Nanos::from_nanos(w.end - w.begin))
-            .sum(),
+        threads: of_program.map(length).sum(),
     };
     let communication = |wanted| communication(run, &runs, wanted);
     let computations = runs.first().map(|(_, a)| a.findings.compute.iter());
@@ -174,16 +169,10 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         communication(Coupling::Barrier),
     );
     let (lateness, named) = lateness(&runs, &delays, &catalog);
-    let mut contamination = node.map_or_else(Contamination::default, |n| n.contamination.clone());
-    let kernel = node.and_then(|node| kernels.of(node.node));
-    if let Some(kernel) = kernel.filter(|_| manifest.simulated.is_none()) {
-        let others = top_others(kernel, &run.read::<Tasks>()?, &mut catalog);
-        contamination.top_tasks = others.unwrap_or(contamination.top_tasks);
-    }
     let mut findings = Findings {
         header: Some(manifest.header()),
         trace: trace(&manifest.nodes),
-        contamination,
+        contamination: contamination(run, &kernels, &mut catalog)?,
         cpus: cpu_noise(run)?,
         sources: rows.into_iter().map(|(_, f)| f).collect(),
         latest,
@@ -304,6 +293,26 @@ fn activations(kernels: &Kernels, catalog: &mut Catalog) -> BTreeMap<(SourceId, 
         }
     }
     woken
+}
+
+/// What others did with the first node, with the tasks that the kernel saw.
+fn contamination(
+    run: &RunReader,
+    kernels: &Kernels,
+    catalog: &mut Catalog,
+) -> Result<Contamination, ExplainError> {
+    let manifest = run.manifest();
+    let Some(node) = manifest.nodes.first() else {
+        return Ok(Contamination::default());
+    };
+    let mut found = node.contamination.clone();
+    let kernel = kernels.of(node.node);
+    if let Some(kernel) = kernel.filter(|_| manifest.simulated.is_none()) {
+        if let Some(others) = top_others(kernel, &run.read::<Tasks>()?, catalog) {
+            found.top_tasks = others;
+        }
+    }
+    Ok(found)
 }
 
 /// What communication adds to the undisturbed step of the first run that is coupled like this.

@@ -151,6 +151,113 @@ fn local_steps(series: &[RankSeries], waits: &WaitsFor) -> Vec<Vec<u64>> {
     out
 }
 
+/// Undisturbed durations of every rank.
+struct Usual {
+    /// Of its part of a step.
+    steps: Vec<Reference>,
+    /// Of its computation.
+    computations: Vec<Reference>,
+}
+
+impl Usual {
+    fn of(series: &[RankSeries], waits: &WaitsFor) -> Self {
+        let steps = local_steps(series, waits);
+        let steps = steps.iter().zip(series);
+        let computations = series.iter().map(|s| {
+            let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
+            Reference::of(&s.arrival, &durations)
+        });
+        Self {
+            steps: steps
+                .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
+                .collect(),
+            computations: computations.collect(),
+        }
+    }
+}
+
+/// What the steps of a chain were late by, and who is charged.
+#[derive(Default)]
+struct Charged {
+    late: Vec<Late>,
+    /// Excess of the other steps, nanoseconds.
+    small_variation: i64,
+    /// What messages took longer than at their fastest, nanoseconds.
+    slow_messages: u64,
+}
+
+/// Charges every step of the chain that exceeds its reference by `limit` nanoseconds or more.
+fn charge(
+    phase: &LockstepPhase<'_>,
+    charger: &mut Charger<'_>,
+    series: &[RankSeries],
+    chain: &[Step],
+    usual: &Usual,
+    limit: u64,
+) -> Charged {
+    let slow_level = charger.catalog.class(SourceKind::SlowLevel);
+    let transfer = charger.catalog.class(phase.transfer());
+    // Numbered before the sources of the steps.
+    charger.unexplained(None);
+    let mut out = Charged::default();
+    let mut taker = Taker {
+        phase,
+        charger,
+        charges: Vec::new(),
+    };
+    let mut taken: Vec<Taken> = Vec::new();
+    for step in chain {
+        let rank = step.rank.index();
+        let reference = &usual.steps[rank];
+        let excess = (step.end - step.begin) as i64 - reference.fast as i64;
+        // The level of the step less that of its computation is what messages took longer.
+        let slow_by = reference.slow_by(step.end);
+        let slow_work = usual.computations[rank].slow_by(step.end).min(slow_by);
+        out.slow_messages += slow_by - slow_work;
+        if excess < limit as i64 {
+            out.small_variation += excess;
+            continue;
+        }
+        let lateness = excess as u64;
+        taken.clear();
+        taker.take(rank, step.begin, step.end, &mut taken);
+        let mut step = *step;
+        if let Some(sender) = held_back(&mut taker, &step, series, limit, &mut taken) {
+            step.rank = sender;
+        }
+        let slow = [(slow_level, slow_work), (transfer, slow_by - slow_work)];
+        let disturbed = phase.watches.get(step.rank.index());
+        let unexplained = taker.charger.unexplained(disturbed);
+        let sums: Vec<(SourceId, u64)> = taken.iter().map(|t| (t.source, t.ns)).collect();
+        out.late.push(Late {
+            step,
+            lateness,
+            parts: split(lateness, &sums, &slow, unexplained),
+            charged: longest(&taken),
+        });
+        let late = out.late.len();
+        if late >= 2 * LATEST_KEPT && late % LATEST_KEPT == 0 {
+            forget(&mut out.late);
+        }
+    }
+    forget(&mut out.late);
+    out
+}
+
+/// How often each rank was last, and how many steps in a row.
+fn lasts(last: &[u32], ranks: usize) -> (Vec<u64>, Vec<f64>) {
+    let mut counts = vec![0u64; ranks];
+    let mut runs = Vec::new();
+    for (k, &rank) in last.iter().enumerate() {
+        counts[rank as usize] += 1;
+        match runs.last_mut() {
+            Some(length) if k > 0 && last[k - 1] == rank => *length += 1.0,
+            _ => runs.push(1.0),
+        }
+    }
+    (counts, runs)
+}
+
 /// Analyses one phase. `None` if fewer than two iterations were completed by all ranks.
 pub fn analyse(
     run: &RunReader,
@@ -162,96 +269,25 @@ pub fn analyse(
     if iterations < 2 {
         return Ok(None);
     }
-    let local = local_steps(&series, &phase.waits);
-    let references: Vec<Reference> = local
-        .iter()
-        .zip(&series)
-        .map(|(steps, s)| Reference::of(&s.arrival[1..], steps))
-        .collect();
-    let computations: Vec<Reference> = series
-        .iter()
-        .map(|s| {
-            let durations: Vec<u64> = s.begin.iter().zip(&s.arrival).map(|(b, a)| a - b).collect();
-            Reference::of(&s.arrival, &durations)
-        })
-        .collect();
-    drop(local);
+    let usual = Usual::of(&series, &phase.waits);
     let chain = chain(&series, &phase.waits);
-    let last = last_ranks(&series);
+    let limit = late_from(&usual.steps).max(phase.clock_error.get());
+    let charged = charge(phase, charger, &series, &chain, &usual, limit);
+    let late = charged.late;
 
-    let limit = late_from(&references).max(phase.clock_error.get());
-    let slow_level = charger.catalog.class(SourceKind::SlowLevel);
-    let transfer = charger.catalog.class(phase.transfer());
-    // Numbered before the sources of the steps.
-    charger.unexplained(None);
-    let mut late = Vec::new();
-    let mut small_variation: i64 = 0;
-    let mut slow_messages = 0;
-    let mut taker = Taker {
-        phase,
-        charger,
-        charges: Vec::new(),
-    };
-    let mut taken: Vec<Taken> = Vec::new();
-    for step in &chain {
-        let reference = &references[step.rank.index()];
-        let duration = step.end - step.begin;
-        let excess = duration as i64 - reference.fast as i64;
-        // The level of the step less that of its computation is what messages took longer.
-        let slow_by = reference.slow_by(step.end);
-        let slow_work = computations[step.rank.index()]
-            .slow_by(step.end)
-            .min(slow_by);
-        slow_messages += slow_by - slow_work;
-        if excess < limit as i64 {
-            small_variation += excess;
-            continue;
-        }
-        let lateness = excess as u64;
-        taken.clear();
-        taker.take(step.rank.index(), step.begin, step.end, &mut taken);
-        let mut step = *step;
-        if let Some(sender) = held_back(&mut taker, &step, &series, limit, &mut taken) {
-            step.rank = sender;
-        }
-        let slow = [(slow_level, slow_work), (transfer, slow_by - slow_work)];
-        let disturbed = phase.watches.get(step.rank.index());
-        let unexplained = taker.charger.unexplained(disturbed);
-        let sums: Vec<(SourceId, u64)> = taken.iter().map(|t| (t.source, t.ns)).collect();
-        let parts = split(lateness, &sums, &slow, unexplained);
-        late.push(Late {
-            step,
-            lateness,
-            parts,
-            charged: longest(&taken),
-        });
-        if late.len() >= 2 * LATEST_KEPT && late.len() % LATEST_KEPT == 0 {
-            forget(&mut late);
-        }
-    }
-    forget(&mut late);
-
-    let undisturbed: u64 = chain.iter().map(|s| references[s.rank.index()].fast).sum();
+    let undisturbed: u64 = chain.iter().map(|s| usual.steps[s.rank.index()].fast).sum();
     let total = chain.last().map_or(0, |s| s.end) - chain.first().map_or(0, |s| s.begin);
     // A reference shorter than the clock error gives no meaningful ratio.
     let least = phase.clock_error.get().max(1);
     let durations: Vec<f64> = chain
         .iter()
-        .map(|s| (s.end - s.begin) as f64 / references[s.rank.index()].fast.max(least) as f64)
+        .map(|s| (s.end - s.begin) as f64 / usual.steps[s.rank.index()].fast.max(least) as f64)
         .collect();
-    let mut step_refs: Vec<u64> = references.iter().map(|r| r.fast).collect();
+    let mut step_refs: Vec<u64> = usual.steps.iter().map(|r| r.fast).collect();
     step_refs.sort_unstable();
     let step_ref = step_refs[step_refs.len() / 2];
-    let compute_ref = computations.iter().map(|r| r.fast).max().unwrap_or(0);
-    let mut last_counts = vec![0u64; phase.ranks];
-    let mut runs = Vec::new();
-    for (k, &rank) in last.iter().enumerate() {
-        last_counts[rank as usize] += 1;
-        match runs.last_mut() {
-            Some(length) if k > 0 && last[k - 1] == rank => *length += 1.0,
-            _ => runs.push(1.0),
-        }
-    }
+    let compute_ref = usual.computations.iter().map(|r| r.fast).max().unwrap_or(0);
+    let (last_counts, mut runs) = lasts(&last_ranks(&series), phase.ranks);
     let steps_ns = chain.iter().map(|s| s.end - s.begin);
     let slowdown = slowdown(total, undisturbed, &durations);
     let findings = LockstepFindings {
@@ -259,7 +295,8 @@ pub fn analyse(
         name: phase.coupling.name().to_owned(),
         ranks: phase.ranks as u32,
         iterations: iterations as u64,
-        compute: computations
+        compute: usual
+            .computations
             .iter()
             .map(|r| Nanos::from_nanos(r.fast))
             .collect(),
@@ -269,9 +306,9 @@ pub fn analyse(
         slowdown,
         late_steps: late.len() as u64,
         lateness: Nanos::from_nanos(late.iter().map(|l| l.lateness).sum()),
-        small_variation_ns: small_variation,
+        small_variation_ns: charged.small_variation,
         late_from: Nanos::from_nanos(limit),
-        slow_messages: Nanos::from_nanos(slow_messages),
+        slow_messages: Nanos::from_nanos(charged.slow_messages),
         slow_ranks: tests::slow_ranks(&last_counts)
             .into_iter()
             .map(Rank::new)

@@ -3,7 +3,7 @@
 use idlewave_run::findings::Estimate;
 use serde::{Deserialize, Serialize};
 
-/// A calibration: everything that its page shows. Estimates are medians over rounds with intervals from drawing rounds anew.
+/// A calibration: everything that its page shows. Estimates are medians over rounds with intervals from resampling the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationSheet {
     /// What was calibrated, one line: "between node1 and node2, 4 ranks on each".

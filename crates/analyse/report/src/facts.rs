@@ -144,7 +144,8 @@ pub(crate) fn blame_sentence(findings: &Findings) -> String {
 /// Sources that take more than this of the lateness are worth a word where a prediction misses.
 const WORTH_A_WORD: f64 = 0.1;
 
-/// That the model does not give this machine's own runs back, and why as far as it is known; `None` if it does.
+/// A warning that the model does not reproduce this machine's own runs, with the known
+/// reasons; `None` if it does.
 pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
     let prediction = findings.prediction.as_ref()?;
     let check = prediction.worst_miss()?;
@@ -192,7 +193,7 @@ pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
     Some(text + ".")
 }
 
-/// What it costs at scale, as a sentence; `None` without a prediction.
+/// The cost at scale, as a sentence; `None` without a prediction.
 pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
     let prediction = findings.prediction.as_ref()?;
     let (topology, point) = worst_point(prediction)?;
@@ -375,7 +376,7 @@ mod tests {
             sentence(&with, &[(64, 0.1), (1024, 0.2)])
                 .ends_with("; at 1,024 ranks 50.0 %, 20.0 % without spoiler (task).")
         );
-        // Nothing is said where removing it saves nothing.
+        // A source whose removal saves nothing is not mentioned.
         assert!(!sentence(&with, &[(4096, 0.8)]).contains("without"));
     }
 }

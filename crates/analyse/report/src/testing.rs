@@ -32,7 +32,7 @@ pub struct Synthetic {
     pub iterations: u64,
     /// Name of the process that takes 500 us every 50 ms on CPU 0.
     pub culprit: String,
-    /// CLOCK_MONOTONIC at the begin of the run: above 2^53 after 104 days of uptime.
+    /// CLOCK_MONOTONIC at the start of the run: above 2^53 after 104 days of uptime.
     pub begin_ns: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct SyntheticProgram {
     pub delays: Vec<Delay>,
     /// Name of the process that takes CPUs.
     pub culprit: String,
-    /// CLOCK_MONOTONIC at the begin of the run.
+    /// CLOCK_MONOTONIC at the start of the run.
     pub begin_ns: u64,
 }
 

@@ -37,7 +37,7 @@ pub fn analyse(
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<Analysis, PipelineError> {
-    // A path that is no bundle is said to be none rather than one that cannot be locked.
+    // A path that is not a bundle is reported as such, not as one that cannot be locked.
     RunReader::open(path)?;
     let lock = Lock::take(path)?;
     analyse_locked(path, &lock, effort, stop, progress)
@@ -224,7 +224,7 @@ mod tests {
     use idlewave_simulate::bundle::{Run, write_run};
     use idlewave_simulate::{Shape, Stencil, Work};
 
-    /// Nothing is predicted from a simulated run and nobody is advised, though there is somebody to blame.
+    /// A simulated run gets neither a prediction nor advice, though there is a source to blame.
     #[test]
     fn a_simulated_run_is_explained_and_neither_predicts_nor_advises() {
         let dir = tempfile::tempdir().unwrap();

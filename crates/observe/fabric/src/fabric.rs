@@ -51,7 +51,7 @@ pub trait Fabric: PointToPoint {
     /// [`with_ranks`](Self::with_ranks) of the first `ranks` ranks, which keep their numbers.
     ///
     /// # Errors
-    /// There are not as many ranks or 0 are asked for, or another rank failed.
+    /// There are fewer ranks than requested, 0 were requested, or another rank failed.
     ///
     /// # Panics
     /// If it is called within such a `work`.

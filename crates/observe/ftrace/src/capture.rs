@@ -41,7 +41,7 @@ pub struct RawCapture {
     /// killed.
     #[serde(default)]
     pub stats: Vec<CpuStats>,
-    /// The threads of the machine, as far as they could be listed.
+    /// Those threads of the machine that could be listed.
     #[serde(default)]
     pub tasks: Vec<RawTask>,
 }

@@ -345,7 +345,7 @@ impl Pass<'_> {
             self.done += filled as u64;
             (self.progress)(self.done as f64 / self.total.max(self.done) as f64);
         }
-        // If the last sub-buffers are missing, nobody knows who ran until the end.
+        // If the last sub-buffers are missing, what ran until the end is unknown.
         let whole = !self.summary.stopped && !account.cut && !account.tail_lost();
         timeline.end(self.capture.off_ns.filter(|_| whole), &mut self.sink);
         account.misfits = timeline.misfits;

@@ -238,7 +238,7 @@ impl Timeline {
             self.misfits.holes += 1;
             self.misfits.unmatched_entries += self.open.len() as u64;
             self.break_off(sink);
-            // The idle task runs only while nobody else can.
+            // The idle task runs only while no other thread can.
             if before.pid == Pid::IDLE && self.woken == Some(pid) {
                 self.begin_ns = Some(self.last_ns);
             }
@@ -252,7 +252,7 @@ impl Timeline {
         });
     }
 
-    /// Names the thread that nobody saw leave.
+    /// Names the thread whose switch out is missing.
     fn see_running(&mut self, sink: &mut Sink) {
         if let Some(running) = self.running {
             sink.tasks.see(running.pid, running.comm, running.begin_ns);
@@ -264,7 +264,7 @@ impl Timeline {
             return;
         };
         let certain = certain && running.certain;
-        // A burst of no length that nobody saw begin says nothing.
+        // An empty burst whose start is missing carries no information.
         if certain || end_ns > running.begin_ns {
             sink.rows.bursts.push(Burst {
                 node: self.node,
@@ -286,7 +286,7 @@ impl Timeline {
         now: u64,
         sink: &mut Sink,
     ) {
-        // Without the thread there is nobody who was interrupted.
+        // Without the thread, nothing was interrupted.
         let Some(pid) = pid else {
             return;
         };

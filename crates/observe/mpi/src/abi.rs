@@ -45,7 +45,7 @@ impl Family {
         has(c"MPI_Abi_get_version").then_some(Self::Standard)
     }
 
-    /// The family that a soname names, as far as it is one of the known ones.
+    /// The family that a soname names, if it is a known one.
     pub fn of_soname(soname: &str) -> Option<Self> {
         let (stem, version) = soname.split_once(".so")?;
         match (stem, version) {

@@ -1,4 +1,4 @@
-//! Where an MPI library is looked for.
+//! Where idlewave looks for an MPI library.
 //!
 //! The file that the user names, or what the program that the user names needs. Without either, in
 //! this order: what the launcher's environment says; `../lib` beside the launcher's own executable

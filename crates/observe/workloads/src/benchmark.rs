@@ -48,7 +48,7 @@ impl Benchmark {
         }
     }
 
-    /// What its operations are, in the plural.
+    /// Name of its operations, in the plural.
     pub fn operation(&self) -> &'static str {
         match self {
             Self::Is(_) => "keys ranked",

@@ -13,7 +13,7 @@ const MULTIPLIER: u64 = 1_220_703_125;
 pub struct Randlc(u64);
 
 impl Randlc {
-    /// With this seed, of which the lower 46 bits count.
+    /// Starts from this seed; only its lower 46 bits count.
     pub const fn new(seed: u64) -> Self {
         Self(seed & MASK)
     }

@@ -11,7 +11,7 @@ use idlewave_simulate::{Shape, Stencil, Work};
 pub struct LikeLockstep {
     /// Index of its phase in the manifest.
     pub phase: u32,
-    /// What it is called in the findings.
+    /// Its name in the findings.
     pub name: String,
     /// Number of ranks.
     pub ranks: u32,
@@ -164,6 +164,7 @@ mod tests {
                 n: 10,
                 method: String::new(),
             },
+            quiet_ns: 1_050,
             compute: vec![1_000, 900],
             comm: 50,
             coupling,

@@ -1,6 +1,6 @@
 //! The loop of a rank: the block of phases that it repeats.
 //!
-//! The period is looked for from the middle of the program, where a program that iterates is in its
+//! The search for the period starts in the middle of the program, where a program that iterates is in its
 //! loop: of the distances to the next phases that are the same as the middle one, the first one
 //! over which most phases come again. What is before and behind, and an iteration that is not
 //! whole, is not of the loop.

@@ -254,7 +254,7 @@ impl Script {
             let kind = match (instance.class, Kind::of(name)) {
                 (class::OTHER | class::START_COLLECTIVE | class::NEIGHBOUR, _) => None,
                 (_, Some(kind)) => Some(kind),
-                // All wait for all, as far as is known.
+                // As far as the recording shows, all wait for all.
                 (class::ALL_TO_ALL, None) => {
                     as_barrier += 1;
                     Some(Kind::Barrier)

@@ -299,3 +299,20 @@ fn progress_rises_to_one_and_stopping_stops() {
     assert!(seen.windows(2).all(|w| w[0] <= w[1]));
     assert_eq!(predict(true, &|_| {}), Err(SimulateError::Stopped));
 }
+
+/// Slow messages are in the program and not in the undisturbed step that it is compared with.
+#[test]
+fn a_measured_run_is_compared_with_its_step_at_its_fastest() {
+    let (model, config) = two_sources();
+    let as_fast = run(&model, WORK, &config).unwrap();
+    let mut slow = config.clone();
+    for measured in &mut slow.measured {
+        measured.step = Nanos::from_millis(8);
+    }
+    let slowed = run(&model, WORK, &slow).unwrap();
+    assert!(!as_fast.checks.is_empty());
+    for (fast, slow) in as_fast.checks.iter().zip(&slowed.checks) {
+        let wanted = (1.0 + fast.predicted.value) * 10.0 / 8.0 - 1.0;
+        assert!((slow.predicted.value / wanted - 1.0).abs() < 1e-9);
+    }
+}

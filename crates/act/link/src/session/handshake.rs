@@ -10,11 +10,11 @@ use crate::frame::{self, Content, Frame, Greeting};
 use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
 
-/// HELLO is said again after this, then after twice as long ...
+/// HELLO is sent again after this time, then after twice as long ...
 const FIRST: Nanos = Nanos::from_millis(10);
 /// ... up to this.
 const LAST: Nanos = Nanos::from_millis(200);
-/// HELLO is not said any more when nobody has spoken for this long.
+/// HELLO is no longer sent when both ends have been silent for this long.
 const GIVE_UP: Nanos = Nanos::from_secs(10);
 /// A credential that is not answered is renewed after this, as it is decoded once, maybe by a peer
 /// that has started again since; then after half of the time for which this has been tried ...
@@ -125,7 +125,7 @@ impl Session {
         Ok(self.local.insert(local))
     }
 
-    /// HELLO of the other end. It may be an old one, so that nothing of a session changes.
+    /// HELLO of the other end. It may be an old one, so it changes nothing in the session.
     pub(super) fn hello(
         &mut self,
         now: Nanos,

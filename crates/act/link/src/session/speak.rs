@@ -1,4 +1,4 @@
-//! What is said and heard in a session.
+//! Sending and receiving in a session.
 
 use super::channel::Channel;
 use super::secrets::Secrets;
@@ -66,7 +66,7 @@ impl Session {
         self.ask(now, secrets, out)
     }
 
-    /// A session has begun: what waited for it is said, or a note that it has begun.
+    /// The session has started: sends what waited for it, or a note that it has started.
     pub(super) fn say_what_waits(&mut self, now: Nanos, out: &mut Vec<Vec<u8>>) {
         let Some(channel) = &mut self.current else {
             return;

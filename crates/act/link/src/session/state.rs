@@ -49,7 +49,7 @@ pub struct Handled {
 }
 
 impl Session {
-    /// Of `me` with `peer`; nothing is said yet. `seed` is random, new for each `Session`, and
+    /// A session of `me` with `peer` before any message. `seed` is random, new for each `Session`, and
     /// known to nobody.
     pub fn new(me: Peer, peer: Peer, seed: [u8; 32]) -> Self {
         Session {

@@ -38,7 +38,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// One node by itself, of more the busiest with their number.
+    /// A single node, or the busiest of several with their number.
     pub fn of(nodes: &[&NodeLoad]) -> Self {
         if let [node] = nodes {
             return Drawn {

@@ -77,7 +77,7 @@ pub(super) fn barred(group: &str, part: f64, content: &str) -> String {
     )
 }
 
-/// A table that scrolls sideways by itself where the page is narrow.
+/// A table that scrolls sideways where the page is narrow.
 pub(super) fn table(class: &str, header: &[(&str, &str)], rows: &str) -> String {
     let mut head = String::new();
     for (label, hint) in header {

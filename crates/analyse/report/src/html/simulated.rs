@@ -1,4 +1,4 @@
-//! What a simulated run was made from: in place of the machine, of which there is none.
+//! The program and the noise that a simulated run was made from. It has no machine to show.
 
 use super::machine::ledger;
 use super::markup::{escape, section as in_section};

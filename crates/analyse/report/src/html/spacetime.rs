@@ -48,7 +48,7 @@ pub(super) struct Map {
     pub zero: u64,
     /// Of each cell, row by row, a character: the level of the share of the ranks' time that they waited in it.
     pub waiting: String,
-    /// Of each cell: who took most of the time of its CPUs. 0 nobody, then `sources` from 1 on, then all others.
+    /// Who took most CPU time in each cell: 0 for nobody, then `sources` from 1 on, then all others.
     pub who: String,
     /// Of each cell: the level of the share of the time of its CPUs that all of them took.
     pub taken: String,
@@ -267,7 +267,7 @@ fn wave(kind: &PhaseKind, step: u64) -> (Option<f64>, bool) {
     }
 }
 
-/// The whole of each run, and the surroundings of its latest steps, as far as they do not overlap.
+/// Each run as a whole, and the surroundings of its latest steps where they do not overlap.
 fn grids(run: &RunReader, findings: &Findings) -> Vec<Grid> {
     let mut out = Vec::new();
     for lockstep in findings.lockstep.iter().enumerate().take(MAX_RUNS) {

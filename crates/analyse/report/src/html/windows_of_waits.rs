@@ -20,7 +20,7 @@ pub(super) struct Frame {
     pub interrupts: Gathered,
     pub messages: Gathered,
     pub marks: Gathered,
-    /// What ran on every CPU (row: place of node and CPU in `places`), until it is known which rank was there.
+    /// What ran on every CPU (row: place of node and CPU in `places`), until the rank that ran there is known.
     on_cpus: Gathered,
     in_interrupts: Gathered,
     most: usize,

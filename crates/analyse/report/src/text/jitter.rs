@@ -9,7 +9,7 @@ use idlewave_units::{counted, grouped, named};
 
 /// Marked regions shown.
 const SHOWN: usize = 3;
-/// A core farther from a Gaussian than this is said to be none.
+/// A core farther from a Gaussian than this is reported as not Gaussian.
 const MISFIT: f64 = 0.03;
 /// Culprits named.
 const CULPRITS: usize = 3;

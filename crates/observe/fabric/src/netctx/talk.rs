@@ -48,7 +48,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// With `peers` peers. What was not answered after `timeout` is said again.
+    /// With `peers` peers. Whatever is not answered within `timeout` is sent again.
     pub(super) fn new(peers: u32, timeout: Nanos) -> Self {
         Self {
             timeout,

@@ -61,7 +61,7 @@ impl<T: Transport> Transport for Option<T> {
 /// Between threads of one process, through rings in the memory that they share.
 pub struct Memory {
     ends: Ends,
-    /// The node that is asked first: each in turn.
+    /// The node to ask first; it rotates.
     next: u32,
 }
 

@@ -4,7 +4,7 @@ use super::Halo;
 use idlewave_run::Decomposition;
 use idlewave_units::{Bytes, Rank};
 
-/// Bytes after the cells of a message: the number of the last step, as far as the sender knows it.
+/// Bytes after the cells of a message: the number of the last step, if the sender knows it.
 pub const TRAILER: usize = 8;
 
 /// A face of a rank's block and the neighbour beyond it.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TAG: u32 = 410;
 /// Values are from -1 to 1; a sweep rounds by 1e-16 and damps what was rounded before.
 const TOLERANCE: f64 = 1e-12;
-/// Times at which progress is told.
+/// Times at which progress is reported.
 const TOLD: u32 = 200;
 
 fn tag(face: &Face, upwards: bool) -> Tag {
@@ -32,7 +32,7 @@ pub(super) struct Worker<'a> {
     incoming: Vec<Vec<u8>>,
     /// Sweeps since the wave was set.
     sweeps: u32,
-    /// The last step, as far as it is known.
+    /// The last step, once it is known.
     last: u64,
     /// The largest distance from what should be.
     off: f64,

@@ -3,7 +3,7 @@
 use super::Halo;
 use std::f64::consts::PI;
 
-/// Once this share of the wave is left it is set anew.
+/// The wave is reset once this share of it is left.
 const LEAST: f64 = 1e-3;
 
 /// The wave on the whole grid.
@@ -14,7 +14,7 @@ pub struct Wave {
     periodic: bool,
     /// What a sweep multiplies it by.
     pub factor: f64,
-    /// Sweeps until it is set anew.
+    /// Sweeps until it is reset.
     pub lifetime: u32,
 }
 

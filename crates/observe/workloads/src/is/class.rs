@@ -33,7 +33,7 @@ pub struct Test {
     pub index: u64,
     /// Its rank before anything is modified.
     rank: i64,
-    /// What its rank grows by in every iteration: 1 or -1.
+    /// Change of its rank in every iteration: 1 or -1.
     sign: i64,
     /// The iteration in which it has the rank above.
     origin: i64,

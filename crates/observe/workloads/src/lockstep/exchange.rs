@@ -93,7 +93,7 @@ impl<F: Fabric> Exchange<F> {
         Ok(())
     }
 
-    /// Waits for all that was started; gives the last iteration as far as it is known now.
+    /// Waits for everything that was started; returns the last iteration, if known by now.
     #[inline]
     fn finish(
         &mut self,

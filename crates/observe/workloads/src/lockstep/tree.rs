@@ -66,12 +66,12 @@ impl<F: Fabric> Tree<F> {
         (iteration + 1) % self.every == 0
     }
 
-    /// Prepares the first check. `last` is the last iteration as far as it is known.
+    /// Prepares the first check. `last` is the last iteration, if known.
     pub fn begin(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.tell(fabric, 0, NO_END)
     }
 
-    /// The check after `iteration`: gives the last iteration as far as it is known then.
+    /// The check after `iteration`: returns the last iteration, if known by then.
     pub fn check(
         &mut self,
         fabric: &mut F,

@@ -176,7 +176,7 @@ impl Domain {
             .build(fabric, &mut self.particles.positions, REACH)
     }
 
-    /// Lists close pairs anew.
+    /// Rebuilds the list of close pairs.
     pub fn list(&mut self) {
         let own = self.particles.own();
         self.cells

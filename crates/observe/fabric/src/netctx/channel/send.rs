@@ -239,7 +239,7 @@ impl<'a> Sender<'a> {
     }
 
     /// What answers have told so far: the oldest frame without one, the first without a credit, and
-    /// the phase. A timer begins anew when it changes.
+    /// the phase. Its timer restarts when it changes.
     pub fn heard(&self) -> (u32, u32, Phase) {
         (self.state.acked, self.state.limit, self.phase())
     }

@@ -47,7 +47,7 @@ pub enum At {
     Ticket(PathBuf),
 }
 
-/// Which rank of which gang a process is, and where.
+/// The rank and gang of a process, and its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The device of its node.

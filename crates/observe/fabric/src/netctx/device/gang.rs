@@ -284,7 +284,7 @@ impl Admitted {
         self.talks = talks;
     }
 
-    /// A frame that came; false if it is for nobody here.
+    /// Handles an incoming frame; false if no rank here is its destination.
     pub(super) fn hear(
         &mut self,
         shared: &Shared,
@@ -368,7 +368,7 @@ impl Admitted {
         first.map_or(0, |front| ends(self.layout, front).0.epoch)
     }
 
-    /// Copies the contexts out; nobody is within the device. Gives the bytes.
+    /// Copies the contexts out while no rank is inside the device. Returns the number of bytes.
     pub(super) fn save(&mut self, shared: &Shared, policy: Policy) -> usize {
         self.each_context(shared, |gang, place, context| {
             for peer in 0..gang.layout.peers() {
@@ -390,7 +390,7 @@ impl Admitted {
         self.saved.iter().map(|words| words.len() * 8).sum()
     }
 
-    /// Copies the contexts in; nobody is within the device. Gives the bytes.
+    /// Copies the contexts in while no rank is inside the device. Returns the number of bytes.
     pub(super) fn restore(&mut self, shared: &Shared, policy: Policy) -> usize {
         let (layout, slot) = (self.layout, self.slot);
         for ((place, front), saved) in (0..).zip(&mut self.fronts).zip(&self.saved) {

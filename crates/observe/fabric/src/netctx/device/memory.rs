@@ -51,7 +51,7 @@ impl Memory {
             }
         };
         made().map(Self).map_err(|source| {
-            // What is left of it is of no use; that it stays is told by the next attempt.
+            // What is left of it is useless; the next attempt reports that it is still there.
             let _ = std::fs::remove_file(path);
             failed("create", path)(source)
         })

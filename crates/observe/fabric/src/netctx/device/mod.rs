@@ -59,7 +59,7 @@ pub struct Setup {
     /// [`MAX_BYTES`](super::context::MAX_BYTES). The same on all nodes: from it follows how many
     /// frames may be under way.
     pub context_bytes: usize,
-    /// After which time without an answer everything is said again.
+    /// Time without an answer after which everything is sent again.
     pub timeout: Nanos,
     /// The user whose processes the ranks are; `None`: this process's own. Root may name another
     /// one.

@@ -223,7 +223,7 @@ impl<T: Transport> Owner<T> {
             header.encode(&[], &mut frame);
             let others: std::collections::BTreeSet<u32> = admitted.nodes.iter().copied().collect();
             for node in others.into_iter().filter(|node| *node != own) {
-                // What there is no room for is said again.
+                // Whatever finds no room is sent again.
                 if self.transport.send(node, &frame) {
                     self.traffic.sent += 1;
                 }
@@ -249,7 +249,7 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// Refuses unless the gate is closed and nobody is inside.
+    /// Fails unless the gate is closed and no rank is inside.
     fn check_quiet(&self) -> Result<(), DeviceError> {
         let Some(active) = self.active_gang() else {
             return Ok(());
@@ -267,7 +267,7 @@ impl<T: Transport> Owner<T> {
     }
 
     /// Whether the active gang is stopped and nothing of it is under way. What a gang had that
-    /// failed belongs to nobody.
+    /// failed has no owner.
     pub(super) fn is_drained(&self) -> bool {
         self.check_quiet().is_ok()
             && self

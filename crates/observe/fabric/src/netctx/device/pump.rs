@@ -68,7 +68,7 @@ impl<T: Transport> Inner<T> {
             // this thread, which may be of real-time priority.
             std::thread::sleep(DEAF);
         }
-        // Where there is more to do nobody waits, and others get at the owner in between.
+        // While there is more to do, nobody waits, and others can reach the owner in between.
         let (mut descriptors, longest) = waits.unwrap_or_default();
         descriptors.push(self.bell.descriptor());
         let ready = wait_for(&descriptors, longest);

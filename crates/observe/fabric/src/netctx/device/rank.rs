@@ -31,15 +31,15 @@ const TESTS_PER_LOOK: u32 = 64;
 pub struct RankPort {
     rings: Rings,
     idle: Idle,
-    /// What the word to sleep on was when it was said that this rank sleeps.
+    /// Value of the futex when this rank announced that it sleeps.
     announced: Option<u32>,
     /// Whether the owner of the device is gone.
     orphaned: bool,
-    /// Tests since it was last looked whether it is.
+    /// Tests since it last checked that the owner is alive.
     tests: u32,
-    /// Turns of waits since it was last looked whether the owner lives.
+    /// Turns of waits since it last checked that the owner is alive.
     turns: u32,
-    /// What its seat says that it waits for.
+    /// What it waits for, according to its seat.
     waits: u64,
 }
 
@@ -372,7 +372,7 @@ impl RankPort {
         }
     }
 
-    /// A test that nobody waits in: now and then it looks whether the owner lives, as waits do.
+    /// A test does not wait, but now and then it checks that the owner is alive, as waits do.
     pub(in crate::netctx) fn tested(&mut self) {
         self.tests += 1;
         if self.tests >= TESTS_PER_LOOK {

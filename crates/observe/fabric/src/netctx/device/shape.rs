@@ -80,7 +80,7 @@ pub(super) struct Seat {
     pub(super) inside: AtomicU32,
     /// Whether it sleeps, or is about to. The rank's.
     pub(super) sleeping: AtomicU32,
-    /// What it sleeps on; whoever wakes it adds one.
+    /// The futex it sleeps on; whoever wakes it adds one.
     pub(super) wake: AtomicU32,
     /// What it waits for, as [`super::waits`] writes it; 0: it does not wait. The rank's.
     pub(super) waits: AtomicU64,

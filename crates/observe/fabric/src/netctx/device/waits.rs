@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 /// What a rank does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Anything that may end by itself, or that has what it waits for.
+    /// Anything that may end without help, or whose condition already holds.
     Computing,
     /// Waits for this, which is not there.
     Waits(Awaited),
@@ -71,7 +71,7 @@ impl Admitted {
             0 => Doing::of(seat.waits.load(Ordering::Acquire)),
             _ => Doing::Left,
         };
-        // What it has put in goes without its doing, and others may wait for that.
+        // What it has posted is sent without its help, and others may wait for that.
         if (0..size).any(|peer| self.will_send(shared, place, peer)) {
             return Doing::Computing;
         }
