@@ -210,17 +210,17 @@ fn next(out: &mut String, outcome: &Outcome, model: &NoiseModel) {
     });
     match worst.filter(|w| w.saved.low > 0.0) {
         _ if model.sources.is_empty() => out.push_str(
-            "  There is no noise: give some with --noise, a run of idlewave study or synthetic\n  (poisson:10ms:50us).\n",
+            "  There is no noise: give some with --noise, from a run of idlewave study or\n  made up (poisson:10ms:50us).\n",
         ),
         Some(worst) => {
             let _ = writeln!(
                 out,
-                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 show what moving\n  noise would save, --ranks 1e2..1e6 how it grows.",
+                "  {}\n  costs most here: look at it first. --cosched and --quiet-cpu 1 show what\n  moving noise would save, --ranks 1e2..1e6 how it grows.",
                 column(&worst.name, 78)
             );
         }
         None => out.push_str(
-            "  No single source stands out. --cosched and --quiet-cpu 1 show what moving noise\n  would save, --ranks 1e2..1e6 how it grows.\n",
+            "  No single source stands out. --cosched and --quiet-cpu 1 show what moving\n  noise would save, --ranks 1e2..1e6 how it grows.\n",
         ),
     }
 }

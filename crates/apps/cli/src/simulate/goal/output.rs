@@ -150,8 +150,8 @@ pub(super) fn summary(
         let _ = writeln!(out, "  {what}");
     }
     out.push_str(
-        "\nNEXT\n  To see what a faster network would bring, give --latency, --overhead, --gap and\n  \
-         --gap-per-byte of that network (0.04 ns per byte is 25 GB/s).\n",
+        "\nNEXT\n  To see what a faster network would bring, give its --latency, --overhead,\n  \
+         --gap and --gap-per-byte (0.04 ns per byte is 25 GB/s).\n",
     );
     out
 }
