@@ -345,7 +345,7 @@ pub fn series(runs: &[Played<'_>]) -> String {
         at_scale(&mut out, run, true);
     }
     out.push_str(
-        "\nNEXT\n  `idlewave simulate like` with a single run shows more of it: costs, pattern,\n  what is left out. --strong: all ranks together do the same work at every number.\n",
+        "\nNEXT\n  `idlewave simulate like` with a single run shows more of it: costs, pattern,\n  what is left out. With --strong all ranks together do the same work at every\n  number.\n",
     );
     out
 }
