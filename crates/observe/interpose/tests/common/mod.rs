@@ -102,7 +102,14 @@ impl Place {
             launch.arg(format!("{name}={value}"));
         }
         launch.args(command);
-        let output = output(&mut launch);
+        // The launcher of Open MPI 5 gives a thread of its own two seconds to start, and starts no
+        // program otherwise.
+        let mut attempts = (0..5).map(|_| output(&mut launch));
+        let started = |output: &std::process::Output| {
+            let words = String::from_utf8_lossy(&output.stderr);
+            !words.contains("PMIx server's listener thread failed to start")
+        };
+        let output = attempts.find(started).expect("a launcher that starts");
         Run {
             output,
             processes: read(&rings),
