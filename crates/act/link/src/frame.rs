@@ -174,8 +174,8 @@ fn finish(mut bytes: Vec<u8>, coder: &Coder) -> Vec<u8> {
     bytes
 }
 
-/// HELLO. It is long enough that the answer is never longer, whichever credential that holds: with
-/// a credential, it is padded to a multiple of 512 bytes with 128 bytes to spare.
+/// HELLO. It is long enough that the answer is never longer, whichever credential the answer
+/// holds: with a credential of its own, it is padded to a multiple of 512 bytes with 128 bytes to spare.
 pub(crate) fn hello(
     coder: &Coder,
     from: Peer,

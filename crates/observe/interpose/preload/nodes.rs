@@ -1,8 +1,8 @@
 //! Compares the clocks of nodes at the end of MPI_Init and at the beginning of MPI_Finalize.
 //!
 //! The first rank of each node exchanges short messages with the first rank of another node, which
-//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it bounds the
-//! clocks' difference to half its duration. Every node compares with the first one or, from
+//! answers with its clock. Of [`EXCHANGES`] round trips the shortest is recorded: it gives
+//! the clocks' difference to within half its duration. Every node compares with the first one or, from
 //! [`STAR`] nodes on, with its parent in a binomial tree.
 
 use crate::library::{Library, call as mpi};

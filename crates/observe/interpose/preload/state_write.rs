@@ -165,8 +165,8 @@ impl Writing {
             if buffered(call) {
                 return Want::default();
             }
-            // The kind of a persistent send was given when the request was made: nothing beyond
-            // what is certain is assumed here.
+            // The kind of a persistent send was given when the request was made and is not known
+            // here: only what holds for every kind is assumed.
             if !matches!(call.entry.how, How::Start | How::Startall) {
                 bits |= bit::LARGE;
             }
