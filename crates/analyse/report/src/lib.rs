@@ -14,6 +14,7 @@ mod screen;
 mod simulation;
 mod story;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text;
 

@@ -23,6 +23,7 @@ pub mod spill;
 mod table_io;
 pub mod tables;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use bundle::{RunReader, RunWriter, is_run};

@@ -17,6 +17,7 @@ mod names;
 pub mod page;
 mod stream;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod timeline;
 

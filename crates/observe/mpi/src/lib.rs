@@ -13,6 +13,7 @@ mod path;
 mod program;
 mod search;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use abi::{Abi, Family};

@@ -27,6 +27,8 @@ mod random;
 mod scotch;
 mod select;
 mod slots;
+#[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod traffic;
 mod ways;

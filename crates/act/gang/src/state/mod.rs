@@ -35,6 +35,7 @@ mod live;
 mod needs;
 mod snapshot;
 #[doc(hidden)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod verdict;
 
