@@ -103,6 +103,17 @@ impl Catalog {
         self.intern(kind, kind.label())
     }
 
+    /// The source of messages that take longer than usual between ranks on `nodes`: there is no
+    /// network between ranks of one node.
+    pub fn transfer(&mut self, nodes: impl IntoIterator<Item = NodeId>) -> SourceId {
+        let mut nodes = nodes.into_iter();
+        let first = nodes.next();
+        self.class(match nodes.all(|node| Some(node) == first) {
+            true => SourceKind::SharedMemory,
+            false => SourceKind::Network,
+        })
+    }
+
     /// The source for a thread; a new one if the run does not name the thread.
     pub fn thread(&mut self, node: NodeId, pid: Pid) -> SourceId {
         match self.threads.get(&(node, pid)) {

@@ -143,12 +143,8 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     for strikes in by_source.values_mut() {
         strikes.retain(|s| seen(s.node));
     }
-    let watched = watches
-        .iter()
-        .filter(|w| seen(w.node))
-        .map(|w| Nanos::from_nanos(w.end - w.begin))
-        .sum();
     let length = |w: &Watch| Nanos::from_nanos(w.end - w.begin);
+    let watched = watches.iter().filter(|w| seen(w.node)).map(length).sum();
     let delays_of = |(id, _): &(SourceId, _)| effective.get(id).copied().unwrap_or(0.0);
     let of_program = watches.iter().filter(|w| is_recorded(manifest, w));
     let evidence = Evidence {

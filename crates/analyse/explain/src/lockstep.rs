@@ -81,19 +81,6 @@ pub struct LockstepPhase<'a> {
     pub clock_error: Nanos,
 }
 
-impl LockstepPhase<'_> {
-    /// The class charged for messages that take longer than usual: there is no network between
-    /// ranks of one node.
-    fn transfer(&self) -> SourceKind {
-        let mut nodes = self.watches.iter().map(|w| w.node);
-        let first = nodes.next();
-        match nodes.all(|node| Some(node) == first) {
-            true => SourceKind::SharedMemory,
-            false => SourceKind::Network,
-        }
-    }
-}
-
 /// Start and arrival of every iteration of every rank, cut to the iterations that all completed.
 pub fn read_series(
     run: &RunReader,
@@ -196,7 +183,9 @@ fn charge(
     limit: u64,
 ) -> Charged {
     let slow_level = charger.catalog.class(SourceKind::SlowLevel);
-    let transfer = charger.catalog.class(phase.transfer());
+    let transfer = charger
+        .catalog
+        .transfer(phase.watches.iter().map(|w| w.node));
     // Numbered before the sources of the steps.
     charger.unexplained(None);
     let mut out = Charged::default();
@@ -308,7 +297,7 @@ pub fn analyse(
         lateness: Nanos::from_nanos(late.iter().map(|l| l.lateness).sum()),
         small_variation_ns: charged.small_variation,
         late_from: Nanos::from_nanos(limit),
-        slow_messages: Nanos::from_nanos(charged.slow_messages),
+        slow_messages: Some(Nanos::from_nanos(charged.slow_messages)),
         slow_ranks: tests::slow_ranks(&last_counts)
             .into_iter()
             .map(Rank::new)

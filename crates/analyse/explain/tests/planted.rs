@@ -509,7 +509,10 @@ fn messages_that_are_slow_for_a_while_are_no_slow_cpu() {
             of_kind.map(|s| s.lateness.get()).sum::<u64>()
         };
         let all = SLOWER * SLOW.len() as u64;
-        assert_eq!(findings.lockstep[0].slow_messages.get(), all);
+        assert_eq!(
+            findings.lockstep[0].slow_messages,
+            Some(Nanos::from_nanos(all))
+        );
         assert_eq!(charged(SourceKind::SharedMemory), all);
         assert_eq!(findings.lateness.get(), all);
     }

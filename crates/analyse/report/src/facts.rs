@@ -91,7 +91,7 @@ pub(crate) fn lockstep_sentence(run: &LockstepFindings) -> String {
         "{} with {}: {slowdown}; {} of {} were late.",
         of(u64::from(run.ranks), "rank"),
         plain(&run.name),
-        run.late_steps,
+        grouped(run.late_steps),
         counted(run.iterations, "step"),
     )
 }
@@ -101,12 +101,15 @@ fn of(n: u64, what: &str) -> String {
     format!("{} {}", count(n), named(n, what))
 }
 
-/// That messages were slower than at their fastest, as a sentence; `None` where that cost less than
-/// a hundredth of the steps.
+/// Slow messages are worth a word from this share of a step on.
+const SLOW_MESSAGES: f64 = 0.01;
+
+/// How much longer messages took than at their fastest, mean of a step; `None` where that is little
+/// or not known.
 pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
-    let each = run.slow_messages.as_f64() / run.iterations.max(1) as f64;
+    let each = run.slow_messages?.as_f64() / run.iterations.max(1) as f64;
     let share = each / run.step.as_f64().max(1.0);
-    (share >= 0.01).then(|| {
+    (share >= SLOW_MESSAGES).then(|| {
         format!(
             "{}: messages took {} longer than at their fastest, {} of a step",
             plain(&run.name),
@@ -212,8 +215,7 @@ pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
     let main = curve(&prediction.curves, topology)?;
     let both = main.points.iter().rev().find_map(|with| {
         let without = |w: &'_ WhatIf| -> Option<f64> {
-            let mut points = curve(&w.curves, topology)?.points.iter();
-            Some(points.find(|p| p.ranks == with.ranks)?.slowdown.value)
+            Some(curve(&w.curves, topology)?.at(with.ranks)?.slowdown.value)
         };
         let values = prediction.without.iter().map(|w| Some((w, without(w)?)));
         let best = values.flatten().min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -328,6 +330,7 @@ pub(crate) fn early_end(manifest: &Manifest) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_run::testing::quiet_lockstep;
     use idlewave_units::Nanos;
 
     fn points(slowdowns: &[(u64, f64)]) -> Vec<Curve> {
@@ -364,6 +367,29 @@ mod tests {
             checks: Vec::new(),
         });
         scale_sentence(&findings).unwrap()
+    }
+
+    #[test]
+    fn slow_messages_are_worth_a_word_from_a_hundredth_of_a_step_on() {
+        let run = LockstepFindings {
+            iterations: 1_000,
+            step: Nanos::from_micros(20),
+            ..quiet_lockstep()
+        };
+        let said = |slow_messages| {
+            slow_messages_sentence(&LockstepFindings {
+                slow_messages,
+                ..run.clone()
+            })
+        };
+        let micros = |n| Some(Nanos::from_micros(n));
+        assert_eq!(
+            said(micros(1_000)).as_deref(),
+            Some("barrier: messages took 1.00 us longer than at their fastest, 5.00 % of a step")
+        );
+        assert!(said(micros(200)).is_some());
+        assert_eq!(said(micros(199)), None);
+        assert_eq!(said(None), None);
     }
 
     #[test]

@@ -179,8 +179,9 @@ pub struct LockstepFindings {
     pub late_from: Nanos,
     /// Time by which messages were slower than at their fastest level, summed over all steps of the
     /// last ranks, late or not: on one node, CPUs farther apart or memory in use.
+    /// `None` where it was not determined.
     #[serde(default)]
-    pub slow_messages: Nanos,
+    pub slow_messages: Option<Nanos>,
     /// How often each rank was last.
     pub last_counts: Vec<u64>,
     /// Ranks that were last significantly more often than chance allows.
@@ -331,6 +332,13 @@ pub struct Curve {
     pub topology: Topology,
     /// In rising order of ranks.
     pub points: Vec<CurvePoint>,
+}
+
+impl Curve {
+    /// The point of exactly that many ranks: curves may end at different numbers.
+    pub fn at(&self, ranks: u64) -> Option<&CurvePoint> {
+        self.points.iter().find(|p| p.ranks == ranks)
+    }
 }
 
 /// One predicted point.

@@ -1,5 +1,6 @@
-//! A manifest for tests of this crate and others.
+//! A manifest and findings for tests of this crate and others.
 
+use crate::findings::{Estimate, LockstepFindings};
 use crate::{
     ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, RunState, SchemaVersion,
     TraceCost, TraceMode, TraceSheet,
@@ -46,5 +47,36 @@ pub fn empty_manifest() -> Manifest {
         ranks: Vec::new(),
         losses: Ledger::default(),
         tables: Vec::new(),
+    }
+}
+
+/// Findings about the first phase, a barrier of two ranks: ten undisturbed steps of 1 us of
+/// computation and 50 ns of communication.
+pub fn quiet_lockstep() -> LockstepFindings {
+    LockstepFindings {
+        phase: 0,
+        name: "barrier".to_owned(),
+        ranks: 2,
+        iterations: 10,
+        compute: vec![Nanos::from_nanos(1_000); 2],
+        step: Nanos::from_nanos(1_050),
+        total: Nanos::from_nanos(10_500),
+        slowdown: Estimate {
+            value: 0.0,
+            low: 0.0,
+            high: 0.0,
+            n: 10,
+            method: "test".to_owned(),
+        },
+        slowdown_not_known: None,
+        late_steps: 0,
+        lateness: Nanos::ZERO,
+        small_variation_ns: 0,
+        slow_messages: Some(Nanos::ZERO),
+        late_from: Nanos::from_nanos(1_000),
+        last_counts: vec![5, 5],
+        slow_ranks: Vec::new(),
+        last_run_length: 1.0,
+        histogram: Vec::new(),
     }
 }

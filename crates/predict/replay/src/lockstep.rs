@@ -5,6 +5,7 @@ use idlewave_run::{Coupling, ExchangeVariant, Manifest, Neighbourhood, PhaseKind
 use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
 use idlewave_simulate::goal::Parameters;
 use idlewave_simulate::{Shape, Stencil, Work};
+use idlewave_units::Nanos;
 
 /// A lockstep run that was measured, and how to simulate one like it.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,45 +36,48 @@ pub struct LikeLockstep {
 impl LikeLockstep {
     /// The lockstep runs of a bundle that have steps.
     pub fn all(manifest: &Manifest, findings: &Findings) -> Vec<LikeLockstep> {
-        let like = |found: &LockstepFindings| {
-            let phase = manifest.phases.get(found.phase as usize)?;
-            let PhaseKind::Lockstep {
-                coupling,
-                sides,
-                neighbourhood,
-                variant,
-                ..
-            } = &phase.kind
-            else {
-                return None;
-            };
-            let compute: Vec<u64> = found.compute.iter().map(|c| c.get()).collect();
-            let longest = compute.iter().copied().max()?;
-            let step = found.step.as_f64();
-            let slow_messages = found.slow_messages.get() / found.iterations.max(1);
-            let of = |slowdown: f64| step * (1.0 + slowdown);
-            (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
-                phase: found.phase,
-                name: found.name.clone(),
-                ranks: found.ranks,
-                steps: found.iterations,
-                step_ns: Estimate {
-                    value: of(found.slowdown.value),
-                    low: of(found.slowdown.low),
-                    high: of(found.slowdown.high),
-                    n: found.slowdown.n,
-                    method: found.slowdown.method.clone(),
-                },
-                compute,
-                quiet_ns: found.step.get().max(longest),
-                comm: found.step.get().saturating_sub(longest) + slow_messages,
-                coupling: *coupling,
-                shape: Shape::of_sides(sides),
-                neighbourhood: *neighbourhood,
-                variant: *variant,
-            })
-        };
+        let like = |found| LikeLockstep::of(manifest, found);
         findings.lockstep.iter().filter_map(like).collect()
+    }
+
+    fn of(manifest: &Manifest, found: &LockstepFindings) -> Option<LikeLockstep> {
+        let phase = manifest.phases.get(found.phase as usize)?;
+        let PhaseKind::Lockstep {
+            coupling,
+            sides,
+            neighbourhood,
+            variant,
+            ..
+        } = &phase.kind
+        else {
+            return None;
+        };
+        let compute: Vec<u64> = found.compute.iter().map(|c| c.get()).collect();
+        let longest = compute.iter().copied().max()?;
+        let step = found.step.as_f64();
+        let slow_messages = found.slow_messages.map_or(0, Nanos::get);
+        let slow_messages = slow_messages / found.iterations.max(1);
+        let of = |slowdown: f64| step * (1.0 + slowdown);
+        (found.iterations > 0 && longest > 0).then(|| LikeLockstep {
+            phase: found.phase,
+            name: found.name.clone(),
+            ranks: found.ranks,
+            steps: found.iterations,
+            step_ns: Estimate {
+                value: of(found.slowdown.value),
+                low: of(found.slowdown.low),
+                high: of(found.slowdown.high),
+                n: found.slowdown.n,
+                method: found.slowdown.method.clone(),
+            },
+            compute,
+            quiet_ns: found.step.get().max(longest),
+            comm: found.step.get().saturating_sub(longest) + slow_messages,
+            coupling: *coupling,
+            shape: Shape::of_sides(sides),
+            neighbourhood: *neighbourhood,
+            variant: *variant,
+        })
     }
 
     /// Undisturbed computation of the rank that computes longest, in nanoseconds.
@@ -148,7 +152,8 @@ impl LikeLockstep {
 mod tests {
     use super::*;
     use idlewave_noise::{Noise, NoiseModel};
-    use idlewave_run::WaitsFor;
+    use idlewave_run::testing::{empty_manifest, quiet_lockstep};
+    use idlewave_run::{Phase as RunPhase, WaitsFor};
     use idlewave_simulate::bulk::Engine;
 
     fn like(coupling: Coupling, variant: ExchangeVariant, sides: &[u32]) -> LikeLockstep {
@@ -171,6 +176,38 @@ mod tests {
             shape: Shape::of_sides(sides),
             neighbourhood: Neighbourhood::default(),
             variant,
+        }
+    }
+
+    /// Messages take as long as they took on average; the undisturbed step has them at their
+    /// fastest.
+    #[test]
+    fn slow_messages_are_in_the_program_and_not_in_the_undisturbed_step() {
+        let nanos = Nanos::from_nanos;
+        let mut manifest = empty_manifest();
+        manifest.phases.push(RunPhase {
+            kind: PhaseKind::Lockstep {
+                coupling: Coupling::Barrier,
+                work_steps: 1,
+                work_target: nanos(1_000),
+                message_bytes: 8,
+                sides: Vec::new(),
+                neighbourhood: Neighbourhood::default(),
+                variant: ExchangeVariant::NonBlocking,
+                ranks: None,
+                iterations: 10,
+                threshold: nanos(1_000),
+            },
+            begin_ns: 0,
+            end_ns: 1,
+        });
+        let found = |slow_messages| LockstepFindings {
+            slow_messages,
+            ..quiet_lockstep()
+        };
+        for (slow, comm) in [(None, 50), (Some(nanos(0)), 50), (Some(nanos(700)), 120)] {
+            let like = LikeLockstep::of(&manifest, &found(slow)).unwrap();
+            assert_eq!((like.quiet_ns, like.comm), (1_050, comm), "{slow:?}");
         }
     }
 

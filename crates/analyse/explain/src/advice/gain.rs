@@ -19,17 +19,19 @@ pub(super) fn points(now: &Estimate, then: &Estimate) -> Estimate {
     }
 }
 
-/// The point of a curve with the most ranks.
-pub(super) fn end_of(curves: &[Curve], topology: Topology) -> Option<(u64, &Estimate)> {
-    let curve = curves.iter().find(|c| c.topology == topology)?;
-    curve.points.last().map(|p| (p.ranks, &p.slowdown))
+fn curve(curves: &[Curve], topology: Topology) -> Option<&Curve> {
+    curves.iter().find(|c| c.topology == topology)
 }
 
-/// The slow-down at exactly that many ranks: curves may end at different numbers.
+/// The point of a curve with the most ranks.
+pub(super) fn end_of(curves: &[Curve], topology: Topology) -> Option<(u64, &Estimate)> {
+    let last = curve(curves, topology)?.points.last()?;
+    Some((last.ranks, &last.slowdown))
+}
+
+/// The slow-down at exactly that many ranks.
 pub(super) fn at(curves: &[Curve], topology: Topology, ranks: u64) -> Option<&Estimate> {
-    let curve = curves.iter().find(|c| c.topology == topology)?;
-    let point = curve.points.iter().find(|p| p.ranks == ranks)?;
-    Some(&point.slowdown)
+    Some(&curve(curves, topology)?.at(ranks)?.slowdown)
 }
 
 /// What removing a source saves at the largest number of ranks predicted; `None` if the prediction

@@ -3,7 +3,7 @@ use idlewave_run::findings::{
     Curve, CurvePoint, GranularityCurve, LockstepFindings, Prediction, ProgramFindings,
     SourceFinding, WhatIf,
 };
-use idlewave_run::testing::empty_manifest;
+use idlewave_run::testing::{empty_manifest, quiet_lockstep};
 use idlewave_run::{
     Contamination, Ledger, NoiseProfile, Phase, PhaseKind, RankSheet, TraceCost, TraceMode,
     TraceSheet, Unavailable,
@@ -80,30 +80,10 @@ fn program() -> ProgramFindings {
 
 fn lockstep() -> LockstepFindings {
     LockstepFindings {
-        phase: 0,
-        name: "barrier".to_owned(),
-        ranks: 2,
-        iterations: 10,
-        compute: vec![Nanos::from_micros(1); 2],
-        step: Nanos::from_micros(2),
-        total: Nanos::from_micros(30),
-        slowdown: Estimate {
-            value: 0.5,
-            low: 0.4,
-            high: 0.6,
-            n: 10,
-            method: "test".to_owned(),
-        },
-        slowdown_not_known: None,
+        slowdown: estimate(0.5, 0.1),
         late_steps: 7,
         lateness: Nanos::from_millis(10),
-        small_variation_ns: 0,
-        slow_messages: Nanos::ZERO,
-        late_from: Nanos::from_micros(1),
-        last_counts: vec![5, 5],
-        slow_ranks: Vec::new(),
-        last_run_length: 1.0,
-        histogram: Vec::new(),
+        ..quiet_lockstep()
     }
 }
 
@@ -539,4 +519,29 @@ fn gains_compare_equal_numbers_of_ranks() {
     assert!((gain.saved.value - 7.0).abs() < 1e-12, "{gain:?}");
     // Nothing is known of the source at a million ranks.
     assert_eq!(gain::at_scale(&found, &found.sources[0]), None);
+}
+
+#[test]
+fn slow_messages_are_a_matter_of_where_the_cpus_are() {
+    let mut found = findings(vec![source(
+        SourceKind::SharedMemory,
+        "shared-memory transfer",
+        90,
+    )]);
+    found.lockstep = vec![lockstep()];
+    let one = |hypervisor: Option<&str>| {
+        let mut manifest = manifest(2, 2, "Open MPI v4.1.4");
+        manifest.nodes[0].host.hypervisor = hypervisor.map(str::to_owned);
+        let all = advise(&found, &evidence(&found), &manifest);
+        let about = |a: &Advice| a.action.contains("share a cache");
+        all.into_iter().find(about).unwrap()
+    };
+    let (real, guest) = (one(None), one(Some("kvm")));
+    assert!(real.action.starts_with("put ranks"), "{real:?}");
+    assert!(guest.action.starts_with("ask the operator"), "{guest:?}");
+    assert!(real.inferred && guest.inferred);
+    assert!(
+        guest.reason.starts_with("slow messages between the CPUs"),
+        "{guest:?}"
+    );
 }

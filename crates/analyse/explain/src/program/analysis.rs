@@ -60,7 +60,7 @@ pub fn analyse(
     losses: &mut Ledger,
 ) -> ProgramAnalysis {
     let classes = Classes {
-        network: catalog.class(transfer(&recorded.program)),
+        network: catalog.transfer(recorded.program.lanes.iter().map(|lane| lane.node)),
         slow_level: catalog.class(SourceKind::SlowLevel),
         imbalance: catalog.class(SourceKind::Imbalance),
         unexplained: catalog.class(SourceKind::Unexplained),
@@ -88,17 +88,6 @@ pub fn analyse(
         waves,
         findings,
         delays,
-    }
-}
-
-/// The class charged for a call that takes longer than usual: there is no network between ranks of
-/// one node.
-fn transfer(program: &Program) -> SourceKind {
-    let mut nodes = program.lanes.iter().map(|lane| lane.node);
-    let first = nodes.next();
-    match nodes.all(|node| Some(node) == first) {
-        true => SourceKind::SharedMemory,
-        false => SourceKind::Network,
     }
 }
 

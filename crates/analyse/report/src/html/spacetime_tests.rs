@@ -1,36 +1,15 @@
 use super::*;
 use crate::testing::Synthetic;
-use idlewave_run::findings::Estimate;
-use idlewave_units::{Nanos, Rank};
+use idlewave_run::testing::quiet_lockstep;
+use idlewave_units::Nanos;
 use proptest::prelude::*;
 
 fn lockstep(ranks: u32) -> LockstepFindings {
-    let nothing = Estimate {
-        value: 0.0,
-        low: 0.0,
-        high: 0.0,
-        n: 0,
-        method: String::new(),
-    };
     LockstepFindings {
-        phase: 0,
-        name: "barrier".to_owned(),
         ranks,
-        iterations: 10,
-        compute: Vec::new(),
         step: Nanos::from_nanos(100),
         total: Nanos::from_nanos(1_000),
-        slowdown: nothing,
-        slowdown_not_known: None,
-        late_steps: 0,
-        lateness: Nanos::ZERO,
-        small_variation_ns: 0,
-        slow_messages: Nanos::ZERO,
-        late_from: Nanos::ZERO,
-        slow_ranks: Vec::<Rank>::new(),
-        last_counts: Vec::new(),
-        last_run_length: 1.0,
-        histogram: Vec::new(),
+        ..quiet_lockstep()
     }
 }
 

@@ -241,7 +241,7 @@ fn lockstep(machine: &Machine, phase: u32) -> LockstepFindings {
         late_steps: late.len() as u64,
         lateness: Nanos::from_nanos(late.iter().sum()),
         small_variation_ns: 12_345,
-        slow_messages: Nanos::ZERO,
+        slow_messages: Some(Nanos::ZERO),
         late_from: Nanos::from_nanos(LATE_FROM),
         last_counts,
         slow_ranks: Vec::new(),
