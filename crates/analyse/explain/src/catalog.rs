@@ -1,7 +1,7 @@
 //! The names to which delay is charged: one entry per source, numbered in order of first use.
 
 use idlewave_run::SourceKind;
-use idlewave_run::tables::{Sources, Table, Tasks, task_kind};
+use idlewave_run::tables::{Sources, Table, TaskKind, Tasks};
 use idlewave_units::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,9 +42,7 @@ impl Catalog {
     pub fn new(tasks: &Tasks, sources: &Sources) -> Self {
         let mut catalog = Catalog::default();
         for source in sources.rows() {
-            // An unknown kind of a newer schema is kept under its name, as unexplained.
-            let kind = SourceKind::from_code(source.kind).unwrap_or(SourceKind::Unexplained);
-            let id = catalog.intern(kind, &source.name);
+            let id = catalog.intern(source.kind, &source.name);
             catalog.interrupts.insert(source.id, id);
         }
         let processes: BTreeMap<(NodeId, Pid), String> = tasks
@@ -55,16 +53,16 @@ impl Catalog {
         // Unless idlewave itself was recorded.
         let recorded = tasks
             .rows()
-            .any(|t| t.kind == task_kind::RANK && t.name.starts_with(OWN_NAME));
+            .any(|t| t.kind == TaskKind::Rank && t.name.starts_with(OWN_NAME));
         let several = tasks.node.windows(2).any(|pair| pair[0] != pair[1]);
         for task in tasks.rows() {
             // A program is known by its own name, not by the names of its threads.
             let process = task.process.and_then(|p| processes.get(&(task.node, p)));
             let (kind, name) = match task.kind {
-                task_kind::KERNEL => (SourceKind::KernelThread, group_name(&task.name)),
-                task_kind::RANK => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
-                task_kind::OWN => (SourceKind::Recorder, task.name.clone()),
-                task_kind::PROGRAM if !recorded && is_own_name(&task.name) => {
+                TaskKind::Kernel => (SourceKind::KernelThread, group_name(&task.name)),
+                TaskKind::Rank => (SourceKind::Rank, "other rank on the same CPU".to_owned()),
+                TaskKind::Own => (SourceKind::Recorder, task.name.clone()),
+                TaskKind::Program if !recorded && is_own_name(&task.name) => {
                     (SourceKind::Recorder, OWN_NAME.to_owned())
                 }
                 _ => (SourceKind::Task, process.unwrap_or(&task.name).clone()),
@@ -202,7 +200,7 @@ mod tests {
                 pid: Pid::new(pid),
                 process: None,
                 name: name.into(),
-                kind: task_kind::KERNEL,
+                kind: TaskKind::Kernel,
             });
         }
         let mut catalog = Catalog::new(&tasks, &Sources::default());
@@ -230,7 +228,7 @@ mod tests {
                 pid: Pid::new(pid),
                 process: process.map(Pid::new),
                 name: name.into(),
-                kind: task_kind::USER,
+                kind: TaskKind::User,
             });
         }
         let mut catalog = Catalog::new(&tasks, &Sources::default());
@@ -250,12 +248,12 @@ mod tests {
         let table = |rank: &str| {
             let mut tasks = Tasks::default();
             for (pid, name, kind) in [
-                (30, "idlewave", task_kind::PROGRAM),
-                (31, "idlewave-reader", task_kind::PROGRAM),
+                (30, "idlewave", TaskKind::Program),
+                (31, "idlewave-reader", TaskKind::Program),
                 // Another user's.
-                (32, "idlewave", task_kind::USER),
-                (33, "idlewave-x", task_kind::PROGRAM),
-                (40, rank, task_kind::RANK),
+                (32, "idlewave", TaskKind::User),
+                (33, "idlewave-x", TaskKind::Program),
+                (40, rank, TaskKind::Rank),
             ] {
                 tasks.push(Task {
                     node: NodeId::new(0),

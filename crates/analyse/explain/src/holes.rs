@@ -48,7 +48,7 @@ mod tests {
     use crate::kernel::OwnBurst;
     use crate::timeline::{BurstSpan, CpuTimeline};
     use idlewave_run::TraceMode;
-    use idlewave_run::tables::end_reason;
+    use idlewave_run::tables::EndReason;
     use idlewave_units::{Cpu, NodeId};
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
             begin,
             end,
             cpu,
-            end_reason: end_reason::PREEMPTED,
+            end_reason: EndReason::Preempted,
         };
         let mut kernel = Kernel::empty(NodeId::new(0), TraceMode::Tracefs);
         let timeline = CpuTimeline::build(spans, Vec::new(), &|_| None);

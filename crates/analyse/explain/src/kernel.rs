@@ -4,7 +4,7 @@
 use crate::ExplainError;
 use crate::timeline::{BurstSpan, CpuTimeline, InterruptSpan};
 use idlewave_run::tables::{
-    Bursts, Interrupts, Migrations, Table, Tasks, Wakeups, end_reason, task_kind,
+    Bursts, EndReason, Interrupts, Migrations, Table, TaskKind, Tasks, Wakeups,
 };
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -16,8 +16,8 @@ pub struct OwnBurst {
     pub begin: u64,
     pub end: u64,
     pub cpu: Cpu,
-    /// One of `tables::end_reason`.
-    pub end_reason: u8,
+    /// Why it ended.
+    pub end_reason: EndReason,
 }
 
 /// Kernel records of all nodes, in the order of the manifest. CPUs and thread numbers are local to
@@ -227,7 +227,7 @@ impl Kernel {
 fn stoppers(tasks: &Tasks) -> BTreeSet<(NodeId, Pid)> {
     tasks
         .rows()
-        .filter(|t| t.kind == task_kind::KERNEL && t.name.starts_with("migration/"))
+        .filter(|t| t.kind == TaskKind::Kernel && t.name.starts_with("migration/"))
         .map(|t| (t.node, t.pid))
         .collect()
 }
@@ -244,8 +244,8 @@ fn continued(
         for pair in own.windows(2) {
             let (before, after) = (pair[0], pair[1]);
             let ran_on = match before.end_reason {
-                end_reason::PREEMPTED => true,
-                end_reason::UNINTERRUPTIBLE => by_stopper
+                EndReason::Preempted => true,
+                EndReason::Uninterruptible => by_stopper
                     .range((pid, before.end)..=(pid, after.begin))
                     .next()
                     .is_some(),
@@ -275,15 +275,15 @@ mod tests {
             end_reason,
         };
         let own = vec![
-            burst(0, 100, end_reason::PREEMPTED),
-            burst(1, 200, end_reason::UNINTERRUPTIBLE),
+            burst(0, 100, EndReason::Preempted),
+            burst(1, 200, EndReason::Uninterruptible),
             // Woken by the stopper at 220.
-            burst(0, 300, end_reason::UNINTERRUPTIBLE),
+            burst(0, 300, EndReason::Uninterruptible),
             // Woken by its disk.
-            burst(1, 400, end_reason::SLEEPING),
-            burst(0, 500, end_reason::PREEMPTED),
+            burst(1, 400, EndReason::Sleeping),
+            burst(0, 500, EndReason::Preempted),
             // Preempted, but not moved.
-            burst(0, 600, end_reason::EXITED),
+            burst(0, 600, EndReason::Exited),
         ];
         let pid = Pid::new(7);
         let found = continued(

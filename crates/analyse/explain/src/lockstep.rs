@@ -8,7 +8,7 @@ use crate::reference::{Reference, late_from};
 use crate::steps::{RankSeries, Step, chain, last_ranks};
 use crate::watch::{Charge, Charger, Watch};
 use idlewave_run::findings::{Estimate, LockstepFindings};
-use idlewave_run::tables::{Regions, region_kind};
+use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{Coupling, RunReader, SourceKind, WaitsFor};
 use idlewave_stats::{blocks, histogram, tests};
 use idlewave_units::{Nanos, Rank};
@@ -90,7 +90,7 @@ pub fn read_series(
     let mut series = vec![RankSeries::default(); ranks];
     let mut wrong = None;
     run.for_each::<Regions>(|r| {
-        if r.phase != phase || r.kind != region_kind::COMPUTE {
+        if r.phase != phase || r.kind != RegionKind::Compute {
             return;
         }
         match series.get_mut(r.rank.index()) {

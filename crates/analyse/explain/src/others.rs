@@ -4,7 +4,7 @@
 use crate::catalog::Catalog;
 use crate::kernel::Kernel;
 use idlewave_run::SourceKind;
-use idlewave_run::tables::{Table, Tasks, task_kind};
+use idlewave_run::tables::{Table, TaskKind, Tasks};
 use idlewave_units::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) fn top_others(
     }
     let of_program: BTreeSet<Pid> = tasks
         .rows()
-        .filter(|task| task.node == kernel.node && task.kind == task_kind::PROGRAM)
+        .filter(|task| task.node == kernel.node && task.kind == TaskKind::Program)
         .map(|task| task.pid)
         .collect();
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();

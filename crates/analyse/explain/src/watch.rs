@@ -4,7 +4,7 @@ use crate::catalog::{Catalog, NOT_TRACED, SourceId};
 use crate::kernel::{Kernel, Kernels};
 use crate::timeline::{Actor, Piece};
 use idlewave_run::SourceKind;
-use idlewave_run::tables::end_reason;
+use idlewave_run::tables::EndReason;
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::BTreeSet;
 
@@ -137,12 +137,12 @@ impl Charger<'_> {
         pid: Pid,
         left: u64,
         cpu: Cpu,
-        reason: u8,
+        reason: EndReason,
         back: u64,
         window: (u64, u64),
         out: &mut Vec<Charge>,
     ) {
-        let slept = matches!(reason, end_reason::SLEEPING | end_reason::UNINTERRUPTIBLE);
+        let slept = matches!(reason, EndReason::Sleeping | EndReason::Uninterruptible);
         let woken = kernel.woken(pid, left, back);
         let (runnable, mut cpu) = match woken {
             Some((time, target)) if slept => (time, target),

@@ -4,7 +4,7 @@ use crate::ExplainError;
 use crate::edges::Gap;
 use crate::kernel::Kernels;
 use crate::watch::Watch;
-use idlewave_run::tables::{Detours, Table, Tasks, task_kind};
+use idlewave_run::tables::{Detours, Table, TaskKind, Tasks};
 use idlewave_run::{Manifest, PhaseKind, RankSheet, RunReader, clock_error_between};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ pub fn watches(
                 }
                 // A program that called no MPI: all its threads.
                 if manifest.ranks.iter().all(|r| r.threads.is_empty()) {
-                    for task in tasks.rows().filter(|t| t.kind == task_kind::PROGRAM) {
+                    for task in tasks.rows().filter(|t| t.kind == TaskKind::Program) {
                         let kernel = kernels.of(task.node);
                         if let Some(first) = kernel.and_then(|k| k.bursts_of(task.pid).first()) {
                             out.push(watch(task.node, first.cpu, None, task.pid, begin, end));

@@ -5,8 +5,8 @@
 use idlewave_explain::explain;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{
-    Burst, Bursts, Mark, Marks, Region, Regions, Table, Task, Tasks, end_reason, region_kind,
-    task_kind,
+    Burst, Bursts, EndReason, Mark, Marks, Region, RegionKind, Regions, Table, Task, TaskKind,
+    Tasks,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{
@@ -71,10 +71,10 @@ fn made() -> (Vec<Forces>, Tasks, Bursts) {
             kind,
         });
     };
-    task(500, "thief".into(), task_kind::USER);
+    task(500, "thief".into(), TaskKind::User);
     for rank in 0..RANKS {
         let (cpu, pid) = (Cpu::new(rank as u32), Pid::new(100 + rank as u32));
-        task(pid.get(), format!("iw-rank-{rank}"), task_kind::RANK);
+        task(pid.get(), format!("iw-rank-{rank}"), TaskKind::Rank);
         let mut burst = |pid, begin_ns, end_ns, end_reason| {
             bursts.push(Burst {
                 node: NODE,
@@ -92,8 +92,8 @@ fn made() -> (Vec<Forces>, Tasks, Bursts) {
             let mut end = begin + WORK + variation(rank, step);
             if is_struck(rank, step) {
                 let taken = begin + 100_000;
-                burst(pid, from, taken, end_reason::PREEMPTED);
-                burst(Pid::new(500), taken, taken + TAKEN, end_reason::SLEEPING);
+                burst(pid, from, taken, EndReason::Preempted);
+                burst(Pid::new(500), taken, taken + TAKEN, EndReason::Sleeping);
                 from = taken + TAKEN;
                 end += TAKEN;
             }
@@ -103,7 +103,7 @@ fn made() -> (Vec<Forces>, Tasks, Bursts) {
             pid,
             from,
             BEGIN + STEPS * PERIOD + 1_000,
-            end_reason::SLEEPING,
+            EndReason::Sleeping,
         );
     }
     (all, tasks, bursts)
@@ -153,9 +153,9 @@ fn regions(keep: impl Fn(usize, u64) -> bool) -> Regions {
         };
         if keep(rank, iteration) {
             // What is around the forces is of no account.
-            add(region_kind::UPDATE, begin_ns - 200_000, begin_ns - 100_000);
-            add(region_kind::EXCHANGE, begin_ns - 100_000, begin_ns);
-            add(region_kind::FORCE, begin_ns, end_ns);
+            add(RegionKind::Update, begin_ns - 200_000, begin_ns - 100_000);
+            add(RegionKind::Exchange, begin_ns - 100_000, begin_ns);
+            add(RegionKind::Force, begin_ns, end_ns);
         }
     }
     regions
@@ -217,7 +217,7 @@ fn the_computation_of_a_lockstep_run_is_named_by_how_its_ranks_wait_and_has_the_
     };
     let computations = |ranks: usize| {
         let mut computations = regions(|rank, _| rank < ranks);
-        computations.kind.fill(region_kind::COMPUTE);
+        computations.kind.fill(RegionKind::Compute);
         // Each rank and step has three rows that are one here.
         let mut kept = Regions::default();
         computations

@@ -4,7 +4,7 @@
 
 use idlewave_explain::{NoiseOf, noise_events};
 use idlewave_run::tables::{
-    Burst, Bursts, Region, Regions, Table, Task, Tasks, end_reason, region_kind, task_kind,
+    Burst, Bursts, EndReason, Region, RegionKind, Regions, Table, Task, TaskKind, Tasks,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Coupling, ExchangeVariant, Phase, PhaseKind, RankSheet, RunReader, RunWriter};
@@ -43,7 +43,7 @@ fn run(path: &std::path::Path, taken: &[(u32, u64, u64)]) -> RunReader {
                 phase,
                 rank: Rank::new(0),
                 iteration,
-                kind: region_kind::COMPUTE,
+                kind: RegionKind::Compute,
                 begin_ns: begin_ns + iteration * STEP,
                 end_ns: begin_ns + (iteration + 1) * STEP,
                 bytes: None,
@@ -61,10 +61,10 @@ fn run(path: &std::path::Path, taken: &[(u32, u64, u64)]) -> RunReader {
     });
     let mut tasks = Tasks::default();
     for (pid, name, kind) in [
-        (RANK, "rank", task_kind::RANK),
-        (20, "cron", task_kind::USER),
-        (21, "sshd", task_kind::USER),
-        (30, "idlewave", task_kind::OWN),
+        (RANK, "rank", TaskKind::Rank),
+        (20, "cron", TaskKind::User),
+        (21, "sshd", TaskKind::User),
+        (30, "idlewave", TaskKind::Own),
     ] {
         tasks.push(Task {
             node: NODE,
@@ -88,11 +88,11 @@ fn run(path: &std::path::Path, taken: &[(u32, u64, u64)]) -> RunReader {
     };
     let mut at = 0;
     for &(pid, begin, length) in taken {
-        burst(RANK, at, begin, end_reason::PREEMPTED);
-        burst(pid, begin, begin + length, end_reason::SLEEPING);
+        burst(RANK, at, begin, EndReason::Preempted);
+        burst(pid, begin, begin + length, EndReason::Sleeping);
         at = begin + length;
     }
-    burst(RANK, at, 4 * STEP * STEPS, end_reason::EXITED);
+    burst(RANK, at, 4 * STEP * STEPS, EndReason::Exited);
     let mut out = RunWriter::create(path, manifest).unwrap();
     out.write_table(&regions).unwrap();
     out.write_table(&tasks).unwrap();

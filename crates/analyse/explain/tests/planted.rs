@@ -5,8 +5,8 @@
 use idlewave_explain::explain;
 use idlewave_run::findings::{ChargedFinding, Estimate, Findings, LateFinding, SourceFinding};
 use idlewave_run::tables::{
-    Burst, Bursts, Detour, Detours, LateSteps, Region, Regions, Table, Task, Tasks, end_reason,
-    region_kind, task_kind,
+    Burst, Bursts, Detour, Detours, EndReason, LateSteps, Region, RegionKind, Regions, Table, Task,
+    TaskKind, Tasks,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{
@@ -97,9 +97,9 @@ fn made(ranks: usize, iterations: usize, coupling: Coupling, strikes: &[Strike])
                 end_ns,
                 bytes: None,
             };
-            let compute = region(region_kind::COMPUTE, begin[r], arrival[r]);
+            let compute = region(RegionKind::Compute, begin[r], arrival[r]);
             made.regions.push(compute);
-            let wait = region(region_kind::EXCHANGE, arrival[r], end);
+            let wait = region(RegionKind::Exchange, arrival[r], end);
             made.regions.push(wait);
             begin[r] = end;
             made.end = made.end.max(end);
@@ -180,11 +180,11 @@ fn explained_on(
     };
     let (mut bursts, mut detours) = (Bursts::default(), Detours::default());
     for (i, name) in NAMES.iter().enumerate() {
-        task(Pid::new(500 + i as u32), name, task_kind::USER);
+        task(Pid::new(500 + i as u32), name, TaskKind::User);
     }
     for (r, taken) in made.taken.iter().enumerate() {
         let (cpu, pid) = (Cpu::new(r as u32), Pid::new(100 + r as u32));
-        task(pid, &format!("iw-rank-{r}"), task_kind::RANK);
+        task(pid, &format!("iw-rank-{r}"), TaskKind::Rank);
         manifest.ranks.push(RankSheet {
             process: None,
             rank: Rank::new(r as u32),
@@ -216,10 +216,10 @@ fn explained_on(
                 });
                 continue;
             }
-            burst(pid, from, begin_ns, end_reason::PREEMPTED);
+            burst(pid, from, begin_ns, EndReason::Preempted);
             let seen = r < traced || by == 0;
             let by = Pid::new(500 + by);
-            burst(by, begin_ns, end_ns, end_reason::SLEEPING);
+            burst(by, begin_ns, end_ns, EndReason::Sleeping);
             from = end_ns;
             if !seen {
                 continue;
@@ -232,7 +232,7 @@ fn explained_on(
                 length: Nanos::from_nanos(end_ns - begin_ns),
             });
         }
-        burst(pid, from, made.end + 1_000, end_reason::SLEEPING);
+        burst(pid, from, made.end + 1_000, EndReason::Sleeping);
     }
     let path = dir.path().join("run");
     let mut out = RunWriter::create(&path, manifest).unwrap();

@@ -4,7 +4,7 @@
 
 mod made;
 
-use idlewave_run::tables::{Table, wait_kind};
+use idlewave_run::tables::{Table, WaitKind};
 use made::Made;
 
 const US: u64 = 1_000;
@@ -17,7 +17,7 @@ fn a_late_sender_is_charged_with_what_held_it_back() {
     made.message(1, 0, (150 * US, 151 * US), (60 * US, 152 * US));
     let found = made.explain();
     assert_eq!(found.waits(), [(0, 60 * US, 150 * US, 1, 0)]);
-    assert_eq!(found.tables.waits.row(0).kind, wait_kind::LATE_SENDER);
+    assert_eq!(found.tables.waits.row(0).kind, WaitKind::LateSender);
     // What is left is the longer computation of the sender, 100 us against 60: seen once, it may be
     // anything.
     assert_eq!(

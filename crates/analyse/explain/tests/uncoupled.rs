@@ -4,7 +4,7 @@
 
 use idlewave_explain::explain;
 use idlewave_run::tables::{
-    Burst, Bursts, Table, Task, Tasks, Wakeup, Wakeups, end_reason, task_kind,
+    Burst, Bursts, EndReason, Table, Task, TaskKind, Tasks, Wakeup, Wakeups,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RunReader, RunWriter};
@@ -16,10 +16,10 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
     let node = NodeId::new(0);
     let mut tasks = Tasks::default();
     for (pid, name, kind) in [
-        (10, "program", task_kind::PROGRAM),
-        (11, "worker", task_kind::PROGRAM),
-        (12, "sleeper", task_kind::PROGRAM),
-        (20, "cron", task_kind::USER),
+        (10, "program", TaskKind::Program),
+        (11, "worker", TaskKind::Program),
+        (12, "sleeper", TaskKind::Program),
+        (20, "cron", TaskKind::User),
     ] {
         tasks.push(Task {
             node,
@@ -32,26 +32,26 @@ fn a_program_without_mpi_loses_what_is_taken_from_its_threads_and_not_its_sleep(
     let mut bursts = Bursts::default();
     for (cpu, pid, begin_ns, end_ns, end_reason) in [
         // Preempted by cron for 300, asleep for 400.
-        (0, 10, 1_000, 2_000, end_reason::PREEMPTED),
-        (0, 20, 2_000, 2_300, end_reason::SLEEPING),
-        (0, 10, 2_300, 3_000, end_reason::SLEEPING),
-        (0, 0, 3_000, 3_400, end_reason::PREEMPTED),
-        (0, 10, 3_400, 5_000, end_reason::EXITED),
+        (0, 10, 1_000, 2_000, EndReason::Preempted),
+        (0, 20, 2_000, 2_300, EndReason::Sleeping),
+        (0, 10, 2_300, 3_000, EndReason::Sleeping),
+        (0, 0, 3_000, 3_400, EndReason::Preempted),
+        (0, 10, 3_400, 5_000, EndReason::Exited),
         // Preempted by its own program's other thread on no CPU of it, by cron for 50.
-        (1, 11, 1_000, 4_000, end_reason::PREEMPTED),
-        (1, 20, 4_000, 4_050, end_reason::SLEEPING),
-        (1, 11, 4_050, 5_000, end_reason::PREEMPTED),
+        (1, 11, 1_000, 4_000, EndReason::Preempted),
+        (1, 20, 4_000, 4_050, EndReason::Sleeping),
+        (1, 11, 4_050, 5_000, EndReason::Preempted),
         // Preempted by cron for 100, after which it ran and slept unseen, and was woken 30 before
         // its CPU had left idling.
-        (1, 20, 5_000, 5_100, end_reason::SLEEPING),
-        (1, 0, 5_100, 5_900, end_reason::PREEMPTED),
-        (1, 11, 5_900, 6_000, end_reason::EXITED),
+        (1, 20, 5_000, 5_100, EndReason::Sleeping),
+        (1, 0, 5_100, 5_900, EndReason::Preempted),
+        (1, 11, 5_900, 6_000, EndReason::Exited),
         // Woken twice: it ran and slept unseen in between, so that cron took nothing from it.
-        (2, 12, 1_000, 2_000, end_reason::SLEEPING),
-        (2, 0, 2_000, 2_400, end_reason::PREEMPTED),
-        (2, 20, 2_400, 2_600, end_reason::SLEEPING),
-        (2, 0, 2_600, 3_020, end_reason::PREEMPTED),
-        (2, 12, 3_020, 6_000, end_reason::EXITED),
+        (2, 12, 1_000, 2_000, EndReason::Sleeping),
+        (2, 0, 2_000, 2_400, EndReason::Preempted),
+        (2, 20, 2_400, 2_600, EndReason::Sleeping),
+        (2, 0, 2_600, 3_020, EndReason::Preempted),
+        (2, 12, 3_020, 6_000, EndReason::Exited),
     ] {
         bursts.push(Burst {
             node,

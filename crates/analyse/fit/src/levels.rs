@@ -3,7 +3,7 @@
 use crate::input::SourceEvents;
 use crate::line::Line;
 use idlewave_explain::NoiseOf;
-use idlewave_run::tables::{Quanta, Regions, region_kind};
+use idlewave_run::tables::{Quanta, RegionKind, Regions};
 use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
 use idlewave_stats::levels::{Segment, segment};
 use idlewave_units::{Cpu, NodeId, Rank};
@@ -80,7 +80,7 @@ fn of_ranks(
     let of_rank: BTreeMap<Rank, (u32, u32)> = places.into_iter().map(|(p, r)| (r, p)).collect();
     let mut series = AllSeries::new();
     run.for_each::<Regions>(|region| {
-        let compute = region.phase == phase && region.kind == region_kind::COMPUTE;
+        let compute = region.phase == phase && region.kind == RegionKind::Compute;
         if let (true, Some(&place)) = (compute, of_rank.get(&region.rank)) {
             let (ends, durations) = series.entry((phase, place)).or_default();
             ends.push(region.end_ns);

@@ -8,7 +8,7 @@ use flate2::read::DeflateDecoder;
 use idlewave_report::render_html;
 use idlewave_report::testing::{Synthetic, bare_findings};
 use idlewave_run::findings::Findings;
-use idlewave_run::tables::{Regions, region_kind};
+use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter, Table};
 use serde_json::Value;
@@ -155,7 +155,7 @@ fn every_late_step_has_its_window_with_exact_times() {
         let (len, iteration) = (list(&regions["len"]), list(&regions["more"]));
         let found = (0..row.len()).any(|i| {
             row[i] == i64::from(late.last_rank.get())
-                && what[i] == i64::from(region_kind::COMPUTE)
+                && what[i] == i64::from(RegionKind::Compute.code())
                 && iteration[i] == late.iteration as i64
                 && base.wrapping_add_signed(at[i] + len[i]) == late.end_ns
         });
@@ -198,7 +198,7 @@ fn the_map_agrees_with_the_regions() {
         let mut last = vec![(0, 0); 1_500];
         for r in regions
             .rows()
-            .filter(|r| r.phase == phase && r.kind == region_kind::COMPUTE)
+            .filter(|r| r.phase == phase && r.kind == RegionKind::Compute)
         {
             let known: &mut (u64, u32) = &mut last[r.iteration as usize];
             *known = (*known).max((r.end_ns, u32::MAX - r.rank.get()));

@@ -18,7 +18,7 @@ mod culprit;
 
 use culprit::{Culprit, Done, Stretch, overlap, overlaps, two_cpus};
 use idlewave_run::findings::{Findings, SourceFinding};
-use idlewave_run::tables::{Bursts, LateParts, LateStep, LateSteps, Tasks, task_kind};
+use idlewave_run::tables::{Bursts, LateParts, LateStep, LateSteps, TaskKind, Tasks};
 use idlewave_run::{RunReader, SourceKind, Table, TraceMode};
 use idlewave_sys::affinity::bind;
 use idlewave_units::{Cpu, CpuSet, Pid};
@@ -311,7 +311,7 @@ impl Strangers {
 
 fn strangers(run: &RunReader, culprit: &str) -> Strangers {
     let tasks = run.read::<Tasks>().unwrap();
-    let known = [task_kind::IDLE, task_kind::KERNEL, task_kind::RANK];
+    let known = [TaskKind::Idle, TaskKind::Kernel, TaskKind::Rank];
     let strange: BTreeSet<Pid> = tasks
         .rows()
         .filter(|t| !known.contains(&t.kind) && t.name != culprit)

@@ -7,8 +7,8 @@
 mod rig;
 
 use idlewave_run::tables::{
-    Bursts, Calls, Communicators, LateParts, LateSteps, Regions, Table, Tasks, Transfers,
-    region_kind, task_kind,
+    Bursts, Calls, Communicators, LateParts, LateSteps, RegionKind, Regions, Table, TaskKind,
+    Tasks, Transfers,
 };
 use idlewave_run::{PhaseKind, RunReader, RunState, SourceKind, TraceMode};
 use idlewave_units::NodeId;
@@ -114,7 +114,7 @@ fn check_kernel(run: &RunReader) {
         );
         let named = tasks
             .rows()
-            .any(|t| t.node == sheet.node && t.pid == thread && t.kind == task_kind::RANK);
+            .any(|t| t.node == sheet.node && t.pid == thread && t.kind == TaskKind::Rank);
         assert!(
             named,
             "rank {} is no rank among the tasks of node {}",
@@ -345,14 +345,14 @@ fn check_exchange(run: &RunReader, error: u64) {
         panic!("{:?}", run.manifest().phases);
     };
     let regions: Regions = run.read().unwrap();
-    let of = |rank: usize, kind: u8| -> Vec<(u64, u64)> {
+    let of = |rank: usize, kind: RegionKind| -> Vec<(u64, u64)> {
         let own = regions
             .rows()
             .filter(|r| r.rank.index() == rank && r.kind == kind);
         own.map(|r| (r.begin_ns, r.end_ns)).collect()
     };
-    let computed: Vec<_> = (0..4).map(|r| of(r, region_kind::COMPUTE)).collect();
-    let waited: Vec<_> = (0..4).map(|r| of(r, region_kind::EXCHANGE)).collect();
+    let computed: Vec<_> = (0..4).map(|r| of(r, RegionKind::Compute)).collect();
+    let waited: Vec<_> = (0..4).map(|r| of(r, RegionKind::Exchange)).collect();
     assert!(iterations > 2);
     for rank in 0..4 {
         assert_eq!(computed[rank].len() as u64, iterations);

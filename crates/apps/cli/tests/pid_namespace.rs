@@ -10,7 +10,7 @@ mod culprit;
 use common::{idlewave, is_root, run, study};
 use culprit::{Culprit, two_cpus};
 use idlewave_mpi::testing::{Installation, installation, skip};
-use idlewave_run::tables::{Bursts, Table, Tasks, task_kind};
+use idlewave_run::tables::{Bursts, Table, TaskKind, Tasks};
 use idlewave_run::{RunReader, TraceMode};
 use idlewave_sys::owner::Owner;
 use idlewave_units::Pid;
@@ -73,7 +73,7 @@ fn ranks_are_seen(reader: &RunReader) {
         for thread in &rank.threads {
             let task = tasks.rows().find(|task| task.pid == *thread);
             let task = task.unwrap_or_else(|| panic!("no task of {rank:?}"));
-            assert_eq!(task.kind, task_kind::RANK, "{task:?}");
+            assert_eq!(task.kind, TaskKind::Rank, "{task:?}");
             assert!(ran.contains(thread), "{task:?} never ran");
         }
     }

@@ -174,11 +174,11 @@ fn assert_ring(run: &RunReader, name: &str) {
         }
     }
     let transfers: Transfers = run.read().unwrap();
-    let mut count = BTreeMap::<(u32, u8), u64>::new();
+    let mut count = BTreeMap::<(u32, Direction), u64>::new();
     for row in transfers.rows().filter(|row| row.comm == 0) {
         let rank = row.rank.get();
         let other = match row.direction {
-            direction::SEND => (rank + 1) % RANKS,
+            Direction::Send => (rank + 1) % RANKS,
             _ => (rank + RANKS - 1) % RANKS,
         };
         assert_eq!(row.peer, Some(Rank::new(other)), "{name}: {row:?}");
@@ -269,7 +269,7 @@ fn calls_messages_and_bytes_of_a_known_program_are_in_the_tables_exactly() {
             assert_eq!(sheet.process, sheet.threads.first().copied());
             let task = tasks.rows().find(|t| Some(&t.pid) == sheet.threads.first());
             if let Some(task) = task {
-                assert_eq!(task.kind, task_kind::RANK, "{task:?}");
+                assert_eq!(task.kind, TaskKind::Rank, "{task:?}");
                 assert_eq!(task.process, sheet.process);
             }
         }
@@ -398,7 +398,7 @@ fn a_program_that_is_no_mpi_program_leaves_the_kernels_view() {
     let tasks: Tasks = open(&path).read().unwrap();
     let names: Vec<String> = tasks
         .rows()
-        .filter(|t| t.kind == task_kind::PROGRAM)
+        .filter(|t| t.kind == TaskKind::Program)
         .map(|t| t.name)
         .collect();
     if open(&path).manifest().nodes[0].trace.mode == idlewave_run::TraceMode::Tracefs {

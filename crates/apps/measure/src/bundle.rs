@@ -5,7 +5,7 @@ use crate::node_watch::{Ends, Sheets};
 use crate::rank_run::{RankPlan, RankRecord, THRESHOLD};
 use crate::ranks::Ranks;
 use crate::{MeasureError, MeasureOptions, What};
-use idlewave_run::tables::{Detour, Detours, Region, Regions, region_kind};
+use idlewave_run::tables::{Detour, Detours, Region, RegionKind, Regions};
 use idlewave_run::{
     Coupling, Decomposition, Incomplete, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RankSheet,
     RunError, RunReader, RunState, RunWriter, SchemaVersion, TableWriter,
@@ -124,7 +124,7 @@ impl Bundle {
             end_ns: end_ns.copied().unwrap_or(0).max(begin_ns),
         });
         let grid = Decomposition::of_sides(&pattern.sides, ranks);
-        let wait = region_kind::wait_of(pattern.coupling);
+        let wait = RegionKind::wait_of(pattern.coupling);
         for (rank, record) in records.iter().enumerate() {
             let links = grid.as_ref().map_or(0, |g| g.links(rank as u32).len());
             let bytes = (pattern.coupling == Coupling::Neighbours && links > 0)
@@ -141,7 +141,7 @@ impl Bundle {
                     bytes,
                 };
                 let (begin, end) = (record.begins[k], record.begins[k + 1]);
-                let compute = region(region_kind::COMPUTE, begin, arrival, None);
+                let compute = region(RegionKind::Compute, begin, arrival, None);
                 self.regions.push(compute).map_err(SessionError::from)?;
                 let wait = region(wait, arrival, end, bytes);
                 self.regions.push(wait).map_err(SessionError::from)?;

@@ -11,7 +11,7 @@ use idlewave_clock::{Calibration, with_source};
 use idlewave_explain::jitter_of;
 use idlewave_fabric::Fabric;
 use idlewave_run::findings::{Estimate, JitterFindings};
-use idlewave_run::tables::{Region, region_kind};
+use idlewave_run::tables::{Region, RegionKind};
 use idlewave_run::{Phase, PhaseKind};
 use idlewave_session::align::Correction;
 use idlewave_session::{Progress, SessionError, Stop};
@@ -270,14 +270,14 @@ fn add(bundle: &mut Bundle, records: &[Record], found: &MdOutcome) -> Result<(),
             for (step, pair) in record.rows.windows(2).enumerate() {
                 let [begin, exchange, list, force] = pair[0];
                 let edges = [
-                    (region_kind::UPDATE, begin, exchange),
-                    (region_kind::EXCHANGE, exchange, list),
-                    (region_kind::REBUILD, list, force),
-                    (region_kind::FORCE, force, pair[1][0]),
+                    (RegionKind::Update, begin, exchange),
+                    (RegionKind::Exchange, exchange, list),
+                    (RegionKind::Rebuild, list, force),
+                    (RegionKind::Force, force, pair[1][0]),
                 ];
                 for (kind, begin_ns, end_ns) in edges {
                     // The list is not rebuilt in most steps.
-                    if kind != region_kind::REBUILD || begin_ns != end_ns {
+                    if kind != RegionKind::Rebuild || begin_ns != end_ns {
                         regions.push(Region {
                             rank: Rank::new(rank as u32),
                             phase,

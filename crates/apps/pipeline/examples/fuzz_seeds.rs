@@ -2,7 +2,9 @@
 
 use idlewave_ftrace::testing::{PageWriter, Payload, format_text, header_page_text, pages};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
-use idlewave_run::tables::{Burst, Bursts, Detour, Detours, Source, Sources};
+use idlewave_run::tables::{
+    Burst, Bursts, Detour, Detours, EndReason, Source, SourceKind, Sources,
+};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunWriter, Table};
 use idlewave_simulate::goal::Schedule;
@@ -160,7 +162,7 @@ fn bundle_seeds(dir: &Path) -> io::Result<()> {
             pid: Pid::new(i),
             begin_ns: u64::from(i) * 10,
             end_ns: u64::from(i) * 10 + 9,
-            end_reason: 1,
+            end_reason: EndReason::Sleeping,
             certain: true,
         });
         detours.push(Detour {
@@ -172,7 +174,7 @@ fn bundle_seeds(dir: &Path) -> io::Result<()> {
         });
         sources.push(Source {
             id: i,
-            kind: 2,
+            kind: SourceKind::Irq,
             name: format!("eth{i}"),
         });
     }

@@ -40,7 +40,7 @@ impl Ids {
     }
 
     fn unite_sources(&mut self, nodes: &[&RunReader]) -> Result<(), RunError> {
-        let mut known: HashMap<(u8, String), u32> = HashMap::new();
+        let mut known: HashMap<(SourceKind, String), u32> = HashMap::new();
         for node in nodes {
             let mut map = HashMap::new();
             for row in node.read::<Sources>()?.rows() {

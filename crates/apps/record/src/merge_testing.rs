@@ -108,7 +108,7 @@ pub(crate) fn node(draw: &mut Draw, ranks: &[u32], world: u32) -> All {
         let name = pool.remove(draw.below(pool.len() as u64) as usize);
         all.sources.push(Source {
             id,
-            kind: (name % 3) as u8,
+            kind: SourceKind::ALL[(name % 3) as usize],
             name: format!("source {name}"),
         });
         let begin_ns = draw.time();
@@ -150,7 +150,11 @@ pub(crate) fn node(draw: &mut Draw, ranks: &[u32], world: u32) -> All {
         let name = names
             .remove(draw.below(names.len() as u64) as usize)
             .to_owned();
-        all.operations.push(Operation { id, name, class: 0 });
+        all.operations.push(Operation {
+            id,
+            name,
+            class: OperationClass::Other,
+        });
         for &rank in ranks {
             for comm in 0..known.len() as u32 {
                 let begin_ns = draw.time();
@@ -170,7 +174,7 @@ pub(crate) fn node(draw: &mut Draw, ranks: &[u32], world: u32) -> All {
                 all.transfers.push(Transfer {
                     rank: Rank::new(rank),
                     thread: Pid::new(100 + rank),
-                    direction: direction::SEND,
+                    direction: Direction::Send,
                     comm,
                     peer: Some(Rank::new(0)),
                     tag: 3,
@@ -191,9 +195,9 @@ pub(crate) fn node(draw: &mut Draw, ranks: &[u32], world: u32) -> All {
             pid,
             process: None,
             name: name.clone(),
-            kind: 2,
+            kind: TaskKind::User,
         });
-        let (end_ns, certain, end_reason) = (begin_ns + 5, true, 1);
+        let (end_ns, certain, end_reason) = (begin_ns + 5, true, EndReason::Sleeping);
         all.bursts.push(Burst {
             node,
             cpu,

@@ -30,7 +30,7 @@ impl FromStr for Pattern {
         // if it names one.
         let kind = lower.split_once(':').filter(|(kind, _)| {
             let kind = plain(kind);
-            SourceKind::ALL.into_iter().any(|k| is_kind(&kind, k))
+            SourceKind::ALL.iter().any(|k| is_kind(&kind, *k))
         });
         Ok(match kind {
             Some((kind, name)) => Pattern {

@@ -99,7 +99,7 @@ fn bytes<const N: usize>(file: &File, at: u64, length: u64, from: u64) -> Option
 #[cfg(test)]
 mod tests {
     use crate::batches::{BatchReader, BatchWriter, checksum};
-    use crate::tables::{Region, Regions};
+    use crate::tables::{Region, RegionKind, Regions};
     use crate::{RunError, Table, TableEntry};
     use idlewave_units::Rank;
     use std::path::Path;
@@ -115,7 +115,7 @@ mod tests {
                 rank: Rank::new(1),
                 phase: 2,
                 iteration,
-                kind: 0,
+                kind: RegionKind::Compute,
                 begin_ns,
                 end_ns: begin_ns + 100_000 + iteration * 31 % 700,
                 bytes: None,

@@ -3,7 +3,7 @@
 
 use crate::Cell;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{Field, Schema};
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ macro_rules! tables {
                         .column_by_name(stringify!($col))
                         .ok_or_else(|| missing(stringify!($col)))?;
                     <$ty as Cell>::extend_from(array.as_ref(), &mut self.$col)
-                        .ok_or_else(|| misfit(stringify!($col), array.data_type(), array.null_count()))?;
+                        .ok_or_else(|| misfit::<$ty>(stringify!($col), array.as_ref()))?;
                 )+
                 Ok(())
             }
@@ -108,7 +108,13 @@ fn missing(column: &str) -> String {
     format!("column `{column}` is missing")
 }
 
-fn misfit(column: &str, found: &DataType, nulls: usize) -> String {
+fn misfit<T: Cell>(column: &str, array: &dyn Array) -> String {
+    let (found, nulls) = (array.data_type(), array.null_count());
+    if *found == T::data_type() && nulls == 0 {
+        return format!(
+            "column `{column}` holds numbers that this version of idlewave does not know"
+        );
+    }
     format!("column `{column}` has type {found} with {nulls} empty cells, which does not fit")
 }
 
@@ -125,15 +131,15 @@ tables! {
         name: String,
         /// 0 idle, 1 kernel thread, 2 user thread, 3 rank of the run, 4 idlewave itself (recorder
         /// and others), 5 unknown, 6 a thread of the recorded program that is not a rank.
-        kind: u8,
+        kind: TaskKind,
     }
 
     /// A name to which delay is charged; columns called `source` refer to it.
     Sources of Source = "sources" {
         /// Number, dense from 0, in the order of the rows.
         id: u32,
-        /// Class, see `SourceKind`.
-        kind: u8,
+        /// Class, see [Classes of sources](#classes-of-sources).
+        kind: SourceKind,
         /// Name: task, interrupt, softirq vector, IPI.
         name: String,
     }
@@ -152,7 +158,7 @@ tables! {
         end_ns: u64,
         /// Why it stopped: 0 preempted (still runnable), 1 sleeping, 2 uninterruptible, 3 stopped
         /// or traced, 4 exited, 5 unknown (the trace ended or has a hole).
-        end_reason: u8,
+        end_reason: EndReason,
         /// False where start or end was inferred, not recorded (hole in the trace, start or end of
         /// the recording).
         certain: bool,
@@ -221,7 +227,7 @@ tables! {
         iteration: u64,
         /// 0 compute, 1 exchange with neighbours, 2 barrier; of the Lennard-Jones run: 3 forces, 4
         /// rebuild of the list, 5 update; 6 allreduce, 7 reduce, 8 all-to-all.
-        kind: u8,
+        kind: RegionKind,
         /// Start.
         begin_ns: u64,
         /// End.
@@ -329,7 +335,7 @@ tables! {
         /// Thread that started it.
         thread: Pid,
         /// 0 send, 1 receive.
-        direction: u8,
+        direction: Direction,
         /// `comm` of `communicators`.
         comm: u32,
         /// The other rank, in MPI_COMM_WORLD; the actual sender for receives from any source. Empty
@@ -367,8 +373,11 @@ tables! {
         id: u32,
         /// Name in C: MPI_Allreduce.
         name: String,
-        /// See `operation_class`.
-        class: u8,
+        /// 0 other; 1 send, 2 receive, 3 both, 4 completes or tests requests; collectives: 5 all
+        /// wait for all, 6 members wait for the root, 7 the root waits for members, 8 members wait
+        /// for those before them, 12 for their neighbours, 9 starts one without waiting; 10 makes
+        /// or frees a communicator; 11 MPI_Init, MPI_Finalize, MPI_Abort.
+        class: OperationClass,
     }
 
     /// A region or point that the recorded program marked.
@@ -415,8 +424,8 @@ tables! {
         rank: Rank,
         /// Row of `calls` in which it waited.
         call: u32,
-        /// See `wait_kind`.
-        kind: u8,
+        /// 0 for a late sender, 1 for a late receiver, 2 in a collective for its last member.
+        kind: WaitKind,
         /// When it started to wait.
         begin_ns: u64,
         /// When the awaited rank arrived.
@@ -475,11 +484,38 @@ mod tests {
 
     #[test]
     fn kinds_and_their_numbers_are_inverse() {
-        for (number, kind) in SourceKind::ALL.into_iter().enumerate() {
+        for (number, kind) in SourceKind::ALL.iter().enumerate() {
             assert_eq!(usize::from(kind.code()), number);
-            assert_eq!(SourceKind::from_code(kind.code()), Some(kind));
+            assert_eq!(SourceKind::from_code(kind.code()), Some(*kind));
         }
-        assert_eq!(SourceKind::from_code(200), None);
+        // Of a newer version: what cannot be said otherwise is refused.
+        assert_eq!(SourceKind::from_code(200), Some(SourceKind::Unexplained));
+        assert_eq!(Direction::from_code(2), None);
+    }
+
+    #[test]
+    fn a_number_of_a_newer_version_is_told_where_it_means_nothing_here() {
+        let batch = |kind: u8| {
+            let mut batch = Regions::default();
+            batch.push(Region {
+                rank: Rank::new(0),
+                phase: 0,
+                iteration: 0,
+                kind: RegionKind::Compute,
+                begin_ns: 0,
+                end_ns: 1,
+                bytes: None,
+            });
+            let batch = batch.to_batch();
+            let at = batch.schema().index_of("kind").unwrap();
+            let mut columns = batch.columns().to_vec();
+            columns[at] = u8::to_array(&[kind]);
+            RecordBatch::try_new(batch.schema(), columns).unwrap()
+        };
+        let read = |kind| Regions::default().append_batch(&batch(kind));
+        assert_eq!(read(8), Ok(()));
+        let why = read(9).unwrap_err();
+        assert!(why.contains("`kind`") && why.contains("not know"), "{why}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Quantities with units: nanoseconds, instants with a clock domain, bytes, rates, ranks, CPUs,
-//! sets and ratios.
+//! Quantities with units: nanoseconds, bytes, rates, ranks, CPUs, sets and ratios.
 //!
-//! Every other crate of idlewave uses these types, so a number always has its unit. Durations and
-//! instants are integers; floating point appears only in statistics ([`NoiseRatio`]) and rates
+//! Every other crate of idlewave uses these types, so a number always has its unit. Durations are
+//! integers; floating point appears only in statistics ([`NoiseRatio`]) and rates
 //! ([`BytesPerSecond`]).
 
 mod amount;
@@ -15,7 +14,6 @@ mod nanos;
 mod rate;
 mod ratio;
 pub mod show;
-mod time;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use counted::{counted, grouped, named};
@@ -24,4 +22,3 @@ pub use ids::{Cpu, NodeId, Pid, Rank};
 pub use nanos::{Nanos, ParseNanosError};
 pub use rate::{BytesPerSecond, ParseRateError};
 pub use ratio::NoiseRatio;
-pub use time::{ClockDomain, Instant, InstantError};

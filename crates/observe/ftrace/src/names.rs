@@ -2,7 +2,7 @@
 
 use crate::RawTask;
 use crate::event::{Comm, Handler, VECTORS};
-use idlewave_run::tables::{Source, Sources, Task, Tasks, task_kind};
+use idlewave_run::tables::{Source, Sources, Task, TaskKind, Tasks};
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{NodeId, Pid};
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl SourceBook {
         if number == next {
             self.table.push(Source {
                 id: number,
-                kind: kind.code(),
+                kind,
                 name,
             });
         }
@@ -174,27 +174,27 @@ impl TaskBook {
 
     /// Kind of a thread: as listed, else that of the nearest listed ancestor, except that what a
     /// rank starts is not a rank.
-    fn kind(&self, pid: u32) -> u8 {
+    fn kind(&self, pid: u32) -> TaskKind {
         let mut at = pid;
         // A chain of parents longer than this, or one that bites its tail, is damage.
         for generation in 0..64 {
             if at == Pid::IDLE.get() && generation == 0 {
-                return task_kind::IDLE;
+                return TaskKind::Idle;
             }
             let Some(known) = self.known.get(&at) else {
                 break;
             };
             match (&known.listed, known.parent) {
-                (Some(task), _) if task.kernel => return task_kind::KERNEL,
-                (Some(task), _) if task.rank && generation == 0 => return task_kind::RANK,
-                (Some(task), _) if task.program => return task_kind::PROGRAM,
-                (Some(task), _) if task.own || task.rank => return task_kind::OWN,
-                (Some(_), _) => return task_kind::USER,
+                (Some(task), _) if task.kernel => return TaskKind::Kernel,
+                (Some(task), _) if task.rank && generation == 0 => return TaskKind::Rank,
+                (Some(task), _) if task.program => return TaskKind::Program,
+                (Some(task), _) if task.own || task.rank => return TaskKind::Own,
+                (Some(_), _) => return TaskKind::User,
                 (None, Some(parent)) => at = parent.get(),
                 (None, None) => break,
             }
         }
-        task_kind::UNKNOWN
+        TaskKind::Unknown
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
             .rows()
             .map(|s| (s.id, s.kind, s.name))
             .collect();
-        let row = |id, kind: SourceKind, name: &str| (id, kind.code(), name.to_owned());
+        let row = |id, kind: SourceKind, name: &str| (id, kind, name.to_owned());
         assert_eq!(
             rows,
             [
@@ -319,22 +319,22 @@ mod tests {
         assert_eq!(
             rows,
             [
-                (0, "idle", task_kind::IDLE),
-                (2, "kthreadd", task_kind::KERNEL),
-                (10, "new", task_kind::USER),
-                (20, "idlewave", task_kind::RANK),
-                (21, "idlewave", task_kind::OWN),
-                (22, "mpirun", task_kind::PROGRAM),
-                (23, "app", task_kind::RANK),
-                (30, "child", task_kind::USER),
-                (31, "grandchild", task_kind::USER),
-                (32, "kworker", task_kind::KERNEL),
-                (33, "", task_kind::OWN),
-                (34, "", task_kind::PROGRAM),
-                (35, "", task_kind::PROGRAM),
-                (40, "", task_kind::UNKNOWN),
-                (41, "", task_kind::UNKNOWN),
-                (50, "stranger", task_kind::UNKNOWN),
+                (0, "idle", TaskKind::Idle),
+                (2, "kthreadd", TaskKind::Kernel),
+                (10, "new", TaskKind::User),
+                (20, "idlewave", TaskKind::Rank),
+                (21, "idlewave", TaskKind::Own),
+                (22, "mpirun", TaskKind::Program),
+                (23, "app", TaskKind::Rank),
+                (30, "child", TaskKind::User),
+                (31, "grandchild", TaskKind::User),
+                (32, "kworker", TaskKind::Kernel),
+                (33, "", TaskKind::Own),
+                (34, "", TaskKind::Program),
+                (35, "", TaskKind::Program),
+                (40, "", TaskKind::Unknown),
+                (41, "", TaskKind::Unknown),
+                (50, "stranger", TaskKind::Unknown),
             ]
         );
     }

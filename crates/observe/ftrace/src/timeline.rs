@@ -10,7 +10,7 @@ use crate::event::{Comm, Event, Handler};
 use crate::markers::Markers;
 use crate::names::{SourceBook, TaskBook};
 use idlewave_run::tables::{
-    Burst, Bursts, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups, end_reason,
+    Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups,
 };
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -219,7 +219,7 @@ impl Timeline {
         self.push_wake(sink);
         self.see_running(sink);
         let end = end_ns.unwrap_or(self.last_ns).max(self.last_ns);
-        self.close_burst(end, end_reason::UNKNOWN, false, sink);
+        self.close_burst(end, EndReason::Unknown, false, sink);
     }
 
     /// Closes all that is open at the last event.
@@ -227,7 +227,7 @@ impl Timeline {
         self.abandon_open(self.last_ns, sink);
         self.push_wake(sink);
         self.see_running(sink);
-        self.close_burst(self.last_ns, end_reason::UNKNOWN, false, sink);
+        self.close_burst(self.last_ns, EndReason::Unknown, false, sink);
         self.cut_entries = true;
     }
 
@@ -259,7 +259,7 @@ impl Timeline {
         }
     }
 
-    fn close_burst(&mut self, end_ns: u64, end_reason: u8, certain: bool, sink: &mut Sink) {
+    fn close_burst(&mut self, end_ns: u64, end_reason: EndReason, certain: bool, sink: &mut Sink) {
         let Some(running) = self.running.take() else {
             return;
         };
@@ -398,23 +398,23 @@ impl Timeline {
 }
 
 /// Why a thread left its CPU, from `prev_state` (`include/linux/sched.h`, since Linux 4.14).
-fn reason(state: Option<u64>) -> u8 {
+fn reason(state: Option<u64>) -> EndReason {
     const PREEMPTED: u64 = 0x100;
     let Some(state) = state else {
-        return end_reason::UNKNOWN;
+        return EndReason::Unknown;
     };
     if state & PREEMPTED != 0 {
-        return end_reason::PREEMPTED;
+        return EndReason::Preempted;
     }
     match state & 0xff {
-        0 => end_reason::PREEMPTED,
-        0x01 => end_reason::SLEEPING,
+        0 => EndReason::Preempted,
+        0x01 => EndReason::Sleeping,
         // TASK_IDLE: a kernel thread without work; only the load average tells it from a sleep.
-        0x80 => end_reason::SLEEPING,
-        0x02 => end_reason::UNINTERRUPTIBLE,
-        0x04 | 0x08 | 0x40 => end_reason::STOPPED,
-        0x10 | 0x20 => end_reason::EXITED,
-        _ => end_reason::UNKNOWN,
+        0x80 => EndReason::Sleeping,
+        0x02 => EndReason::Uninterruptible,
+        0x04 | 0x08 | 0x40 => EndReason::Stopped,
+        0x10 | 0x20 => EndReason::Exited,
+        _ => EndReason::Unknown,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::event::Decoder;
 use crate::format::HeaderPage;
 use crate::testing::{CpuTables, Payload, decode_pages, formats, pages};
 use idlewave_run::Table;
-use idlewave_run::tables::end_reason;
+use idlewave_run::tables::EndReason;
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -218,19 +218,19 @@ fn events_out_of_order_are_taken_as_simultaneous_and_counted() {
 #[test]
 fn states_of_a_thread_that_leaves_its_cpu_are_told_apart() {
     let states = [
-        (Some(0), end_reason::PREEMPTED),
-        (Some(0x100), end_reason::PREEMPTED),
-        (Some(0x101), end_reason::PREEMPTED),
-        (Some(1), end_reason::SLEEPING),
-        (Some(2), end_reason::UNINTERRUPTIBLE),
-        (Some(4), end_reason::STOPPED),
-        (Some(8), end_reason::STOPPED),
-        (Some(0x10), end_reason::EXITED),
-        (Some(0x20), end_reason::EXITED),
-        (Some(0x40), end_reason::STOPPED),
-        (Some(0x80), end_reason::SLEEPING),
-        (Some(3), end_reason::UNKNOWN),
-        (None, end_reason::UNKNOWN),
+        (Some(0), EndReason::Preempted),
+        (Some(0x100), EndReason::Preempted),
+        (Some(0x101), EndReason::Preempted),
+        (Some(1), EndReason::Sleeping),
+        (Some(2), EndReason::Uninterruptible),
+        (Some(4), EndReason::Stopped),
+        (Some(8), EndReason::Stopped),
+        (Some(0x10), EndReason::Exited),
+        (Some(0x20), EndReason::Exited),
+        (Some(0x40), EndReason::Stopped),
+        (Some(0x80), EndReason::Sleeping),
+        (Some(3), EndReason::Unknown),
+        (None, EndReason::Unknown),
     ];
     for (state, expected) in states {
         assert_eq!(reason(state), expected, "{state:?}");

@@ -5,7 +5,7 @@
 pub struct Function {
     /// Its name in C: `MPI_Send`, `MPI_Send_c`.
     pub name: &'static str,
-    /// What it does: the numbers of `idlewave_run::codes::operation_class`.
+    /// What it does: the numbers of `idlewave_run::tables::OperationClass`.
     pub class: u8,
 }
 

@@ -5,7 +5,7 @@
 //! MPI 4.1, appendix A.2. The build script, the preloaded library and the reader are all compiled
 //! from this file; it uses the standard library only.
 
-/// Classes of functions; the numbers are those of `idlewave_run::codes::operation_class`, where
+/// Classes of functions; the numbers are those of `idlewave_run::tables::OperationClass`, where
 /// they are described.
 #[allow(missing_docs)]
 pub mod class {

@@ -6,7 +6,7 @@ use idlewave_capture::perf::{PerfError, SwitchRecorder};
 use idlewave_capture::proc::{ProcSnapshot, tasks};
 use idlewave_capture::tracefs::{TraceConfig, TraceSession};
 use idlewave_clock::monotonic_ns;
-use idlewave_run::tables::{Bursts, Sources, Table, Task, Tasks, task_kind};
+use idlewave_run::tables::{Bursts, Sources, Table, Task, TaskKind, Tasks};
 use idlewave_run::{
     RunError, RunWriter, TableWriter, TraceCost, TraceMode, TraceSheet, Unavailable,
 };
@@ -41,7 +41,7 @@ struct ProcView {
     may_record_switches: bool,
     lost: u64,
     /// Name, kind and process of named threads.
-    names: BTreeMap<Pid, (String, u8, Pid)>,
+    names: BTreeMap<Pid, (String, TaskKind, Pid)>,
 }
 
 impl KernelView {
@@ -121,11 +121,7 @@ impl KernelView {
         threads: &[Pid],
         ranks: bool,
     ) -> Result<(), SessionError> {
-        let kind = if ranks {
-            task_kind::RANK
-        } else {
-            task_kind::OWN
-        };
+        let kind = if ranks { TaskKind::Rank } else { TaskKind::Own };
         match &mut self.way {
             Way::Tracefs(session) => {
                 for (&pid, member) in threads.iter().zip(members) {
@@ -164,7 +160,7 @@ impl KernelView {
         match &mut self.way {
             Way::Tracefs(session) => session.note_program(process, name),
             Way::Proc(view) => {
-                let noted = (name.to_owned(), task_kind::PROGRAM, process);
+                let noted = (name.to_owned(), TaskKind::Program, process);
                 view.names.insert(process, noted);
             }
             Way::Off => {}
@@ -186,7 +182,7 @@ impl KernelView {
             }
             Way::Proc(view) => {
                 for thread in new {
-                    let noted = (thread.name.clone(), task_kind::RANK, thread.process);
+                    let noted = (thread.name.clone(), TaskKind::Rank, thread.process);
                     view.names.insert(thread.thread, noted);
                 }
                 let threads: Vec<Pid> = new.iter().map(|thread| thread.thread).collect();
@@ -276,7 +272,7 @@ impl ProcView {
         match SwitchRecorder::open(threads) {
             Ok(recorder) => {
                 let own = Pid::new(std::process::id());
-                let noted = ("idlewave-perf".to_owned(), task_kind::OWN, own);
+                let noted = ("idlewave-perf".to_owned(), TaskKind::Own, own);
                 self.names.insert(recorder.reader(), noted);
                 self.switches.push(recorder);
                 None
@@ -298,9 +294,9 @@ impl ProcView {
         let mut rows: BTreeMap<Pid, Task> = BTreeMap::new();
         for task in tasks(root) {
             let kind = match task.kernel {
-                true => task_kind::KERNEL,
-                false if task.process == own => task_kind::OWN,
-                false => task_kind::USER,
+                true => TaskKind::Kernel,
+                false if task.process == own => TaskKind::Own,
+                false => TaskKind::User,
             };
             let process = Some(task.process);
             rows.insert(

@@ -1,6 +1,6 @@
-//! Turn of the detour loop and speed of the work kernel. Floor of a turn: one reading of the
-//! counter (18 to 26 cycles on current x86-64) and two compares. Floor of a Fibonacci step: one
-//! addition, one cycle.
+//! Turn time of the detour loop and speed of the work kernel. Floor of a turn: one counter reading
+//! (18 to 26 cycles on current x86-64) and two compares. Floor of a Fibonacci step: one addition,
+//! one cycle.
 
 use divan::Bencher;
 use idlewave_clock::{Calibration, Counter, with_source};
@@ -29,7 +29,8 @@ impl Sink for Nowhere {
     fn tick(&mut self, _: Duration) {}
 }
 
-/// Prints the turn of the real loop against clock quantum and reading time, from 20 runs of 0.2 s.
+/// Prints the turn time of the real loop next to clock quantum and reading time, from 20 runs of
+/// 0.2 s.
 fn turn() {
     let counter = Counter::choose(Path::new("/"));
     let mut calibration = Calibration::begin(counter);

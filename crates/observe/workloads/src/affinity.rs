@@ -13,11 +13,11 @@ pub fn pin(cpu: Cpu) -> Result<(), WorkloadError> {
     bound.map_err(|source| WorkloadError::Pin { cpu, source })
 }
 
-/// Involuntary switches of the calling thread so far; `None` where the system does not tell.
+/// Involuntary context switches of the calling thread so far; `None` if the system does not say.
 fn involuntary_switches() -> Option<u64> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a valid place for one rusage, all-zero bytes are one, and the call writes
-    // no more.
+    // SAFETY: `usage` has room for one rusage, the call writes no more than that, and all-zero
+    // bytes are a valid rusage.
     let (done, usage) = unsafe {
         (
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()),
@@ -27,7 +27,7 @@ fn involuntary_switches() -> Option<u64> {
     (done == 0).then_some(usage.ru_nivcsw as u64)
 }
 
-/// What the system says about a thread's stay on its CPU, from a first look to a last one.
+/// What the system says about a thread's stay on its CPU, between two looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
     cpu: Cpu,
@@ -44,7 +44,8 @@ impl Settled {
             moved: affinity::current() != cpu,
         }
     }
-    /// Last look: involuntary switches in between, and whether the thread was seen on another CPU.
+    /// Last look: involuntary context switches since the first, and whether either look saw the
+    /// thread on another CPU.
     pub fn end(self) -> (Option<u64>, bool) {
         let switches = self
             .switches

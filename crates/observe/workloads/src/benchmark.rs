@@ -1,9 +1,9 @@
-//! Benchmarks by their name: programs of a known size that verify their own result, run on all
-//! ranks of a fabric.
+//! Benchmarks by name: programs of known size that verify their own result and run on all ranks of
+//! a fabric.
 //!
-//! The name says everything: `is:A` is the integer sort in class A; `halo:64` is a halo exchange of
-//! blocks of 64 cells along each edge, `halo:64x32x16,steps=500,dims=2,residual=10,open` one with
-//! everything said (see [`Halo`]).
+//! The name holds all parameters: `is:A` is the integer sort in class A; `halo:64` is a halo
+//! exchange with blocks of 64 cells along each edge;
+//! `halo:64x32x16,steps=500,dims=2,residual=10,open` sets every option (see [`Halo`]).
 
 use crate::halo::Halo;
 use crate::is::{self, Class};
@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-/// One of the benchmarks with its size.
+/// One of the benchmarks, with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// Integer sort: all-to-all of nearly all data.
@@ -24,7 +24,7 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Memory that a rank needs at most, without that of an MPI library.
+    /// Most memory a rank needs, excluding the MPI library.
     pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
         match self {
             Self::Is(class) => is::memory_per_rank(*class, ranks),
@@ -32,7 +32,7 @@ impl Benchmark {
         }
     }
 
-    /// The most ranks that it has work for.
+    /// The most ranks it has work for.
     pub fn most_ranks(&self) -> u32 {
         match self {
             Self::Is(class) => class.buckets(),
@@ -40,7 +40,7 @@ impl Benchmark {
         }
     }
 
-    /// Timed iterations if it is not halted.
+    /// Timed iterations unless halted.
     pub fn iterations(&self) -> u64 {
         match self {
             Self::Is(_) => is::ITERATIONS.into(),
@@ -48,7 +48,7 @@ impl Benchmark {
         }
     }
 
-    /// Name of its operations, in the plural.
+    /// What its operations are called, in the plural.
     pub fn operation(&self) -> &'static str {
         match self {
             Self::Is(_) => "keys ranked",
@@ -56,13 +56,13 @@ impl Benchmark {
         }
     }
 
-    /// Runs it on all ranks of the fabric, which all call it with no operation under way; as often
-    /// as wanted, and on worlds of fewer ranks too ([`Fabric::with_first`]). `progress` gets the
-    /// share that is done, 0 to 1. Where `halt` is set on rank 0, all ranks end after the same
-    /// iteration, and what was done until then is verified.
+    /// Runs it on all ranks of the fabric. All ranks must call it, with no operation in flight. It
+    /// can run repeatedly, and on worlds of fewer ranks ([`Fabric::with_first`]). `progress` gets
+    /// the share done, 0 to 1. If `halt` is set on rank 0, all ranks end after the same iteration
+    /// and verify what they have done.
     ///
     /// # Errors
-    /// There are more ranks than it has work for or the result is wrong (on all ranks alike), or
+    /// There are more ranks than it has work for or the result is wrong (the same on all ranks), or
     /// another rank failed.
     pub fn run<F: Fabric>(
         &self,

@@ -1,4 +1,4 @@
-//! Pinned threads that start together, and the caller who collects while they run.
+//! Pinned threads that start together, and the caller that collects their records meanwhile.
 
 use crate::WorkloadError;
 use crate::affinity::pin;
@@ -15,24 +15,23 @@ use std::sync::mpsc;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Time between two collections: often enough for progress and little memory, seldom enough to
+/// Time between two collections: often enough to show progress and save memory, rarely enough to
 /// disturb little.
 pub const PACE: Duration = Duration::from_millis(200);
 
 /// Where the collector puts records. All methods are called on the caller's thread.
 pub trait Sink {
-    /// The measuring threads stand ready but have not begun; `threads` are the members in their
-    /// order.
+    /// The measuring threads are ready but have not started; `threads[i]` runs `members[i]`.
     fn ready(&mut self, members: &[Member], threads: &[Pid]) -> Result<(), RunError>;
-    /// Records of one thread, in order of time within their kind. Called while the threads measure,
-    /// perhaps on their CPUs: what it costs is noise. [`Rows`](crate::Rows) makes rows of them
-    /// afterwards.
+    /// Records of one thread, in time order within their kind. Called while the threads measure,
+    /// perhaps on their CPUs: its cost is noise. [`Rows`](crate::Rows) turns the records into rows
+    /// later.
     fn records(&mut self, block: &Block, words: &[u64]) -> Result<(), RunError>;
-    /// Called at every collection with the time since the begin.
+    /// Called at every collection with the time since the start.
     fn tick(&mut self, elapsed: Duration);
 }
 
-/// The records of one kind of one thread, on their way to the sink.
+/// The records of one kind from one thread, on their way to the sink.
 pub struct Feed<T> {
     pub collector: Collector<T>,
     pub kind: RecordKind,
@@ -43,7 +42,7 @@ pub struct Feed<T> {
 }
 
 impl<T: Pod> Feed<T> {
-    /// Hands on what there is; `pair` was read just now.
+    /// Passes on what has arrived; `pair` was just read.
     fn pass(&self, pair: Pair, sink: &mut dyn Sink) -> Result<(), RunError> {
         let block = Block {
             kind: self.kind,
@@ -63,7 +62,7 @@ impl<T: Pod> Feed<T> {
     }
 }
 
-/// Hands on what all these feeds have.
+/// Passes on what has arrived in all these feeds.
 pub fn pass_all<T: Pod>(
     feeds: &[Feed<T>],
     pair: Pair,
@@ -82,7 +81,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// One on each CPU, named after it.
+    /// One thread per CPU, named after it.
     pub fn on_each(cpus: &[Cpu], name: &str) -> Vec<Self> {
         let member = |&cpu| Self {
             name: format!("{name}-{cpu}"),
@@ -92,7 +91,7 @@ impl Member {
     }
 }
 
-/// Opens once: for go or for no.
+/// Opens once, for go or no-go.
 #[derive(Default)]
 struct Gate {
     open: Mutex<Option<bool>>,
@@ -125,9 +124,9 @@ impl Gate {
     }
 }
 
-/// Runs `bodies[i]` as `members[i]`. All begin after the sink has seen their thread numbers. While
-/// they run, `pass` hands on their records every [`PACE`], and once more when all have ended; an
-/// error of it sets `halt`, which the bodies obey. Returns what the bodies returned.
+/// Runs `bodies[i]` as `members[i]`. All start after the sink has seen their thread ids. Meanwhile
+/// `pass` forwards their records every [`PACE`], and once more when all have ended; if it fails, it
+/// sets `halt`, which the bodies obey. Returns what the bodies returned.
 pub fn run<R: Send>(
     members: &[Member],
     bodies: Vec<impl FnOnce() -> R + Send>,
@@ -150,9 +149,9 @@ pub fn run<R: Send>(
         for (index, (member, body)) in members.iter().zip(bodies).enumerate() {
             let (report, done, gate) = (report.clone(), done.clone(), &gate);
             let run = move || {
-                // Held until the end: its going away tells the collector, after a panic too.
+                // Held until the end: dropping it tells the collector, even after a panic.
                 let _done = done;
-                // The collector waits for one report of each thread; it cannot have gone.
+                // The collector waits for one report per thread, so it is still there.
                 let _ = report.send((index, pin(member.cpu).map(|()| own_thread())));
                 drop(report);
                 gate.wait().then(body)
@@ -208,8 +207,8 @@ pub fn run<R: Send>(
     })
 }
 
-/// What all ranks returned, or why the first of them gave up. That makes the others fail too, which
-/// is no reason where a rank has its own.
+/// What all ranks returned, or the first failure. A rank that fails makes its peers fail; a cause
+/// of its own takes precedence over [`FabricError::PeerFailed`].
 pub fn all_of<R>(results: Vec<Result<R, WorkloadError>>) -> Result<Vec<R>, WorkloadError> {
     let mut all = Vec::with_capacity(results.len());
     let mut failure = None;
@@ -230,7 +229,7 @@ mod tests {
     use super::*;
     use idlewave_clock::Counter;
 
-    /// Keeps whether it was told of the threads.
+    /// Remembers whether it was told the threads.
     #[derive(Default)]
     struct Told(AtomicBool);
 

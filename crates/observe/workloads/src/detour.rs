@@ -1,10 +1,9 @@
-//! The detour loop (selfish): reads the counter as fast as it goes; a gap between two readings is
-//! time in which the thread did not run.
+//! The detour loop (selfish) reads the counter as fast as it can; a gap between two readings is
+//! time during which the thread did not run.
 //!
-//! Floor: a turn is one counter reading, one comparison with the deadline and one with the
-//! threshold. The deadline is inside the loop, in the counter's own time, so that nobody else is
-//! needed to end it. After a record has been written the counter is read again: writing is no
-//! detour.
+//! Floor: a turn is one counter reading and two comparisons, with the deadline and with the
+//! threshold. The deadline is checked in the loop, in counts, so the loop ends without help. After
+//! writing a record it reads the counter again: writing is not a detour.
 
 use crate::affinity::Settled;
 use crate::crew::{self, Feed, Member, pass_all};
@@ -18,14 +17,14 @@ use idlewave_units::{Cpu, Nanos, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Turns from which the undisturbed turn and the floor are learnt.
+/// Turns from which the undisturbed turn and the floor are learned.
 const TRIAL_TURNS: usize = 20_000;
 /// The threshold is never below this many clock quanta.
 const LEAST_QUANTA: u64 = 5;
-/// The longest time for which the loop does not look at the halt flag.
+/// The longest time between two looks at the halt flag.
 const SLICE: Duration = Duration::from_millis(20);
-/// Gaps of one chunk, and chunks per thread: room for a second of 30,000 per second. The gaps of
-/// the last chunk are lost with a killed process.
+/// Gaps per chunk, and chunks per thread: room for one second at 30,000 gaps per second. A killed
+/// process loses the gaps of its last chunk.
 pub(crate) const CHUNK: usize = 64;
 pub(crate) const CHUNKS: usize = 512;
 
@@ -36,8 +35,8 @@ pub struct Params {
     pub cpus: Vec<Cpu>,
     /// How long.
     pub duration: Duration,
-    /// Gaps longer than this above an undisturbed turn are recorded; raised to the floor if below
-    /// it.
+    /// Records gaps that exceed an undisturbed turn by more than this; raised to the floor if
+    /// lower.
     pub threshold: Nanos,
     /// Index of the phase, for the table.
     pub phase: u32,
@@ -46,7 +45,7 @@ pub struct Params {
 /// What the loops saw; the detours themselves went to the sink.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The least threshold the clock allows here, over all CPUs.
+    /// The smallest threshold the clock allows here, over all CPUs.
     pub floor: Nanos,
     /// The threshold used.
     pub threshold: Nanos,
@@ -64,14 +63,14 @@ pub struct Gap {
     pub length: u64,
 }
 
-/// An undisturbed turn, and the 99.9th percentile of turns, in counts.
+/// The undisturbed turn and the 99.9th percentile of turns, in counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Turn {
     median: u64,
     high: u64,
 }
 
-/// Watches how long turns take that write a record each, less the writing.
+/// Measures how long turns take that each write a record, without the writing.
 fn trial(source: impl Source) -> Turn {
     let mut turns = vec![0_u64; TRIAL_TURNS];
     let mut previous = source.now();
@@ -97,8 +96,8 @@ struct Counts {
     stolen: u64,
 }
 
-/// The loop itself. `threshold` is the longest gap that is no detour, `turn` what an undisturbed
-/// one takes.
+/// The loop itself. `threshold` is the longest gap that is not a detour; `turn` is an undisturbed
+/// turn.
 fn watch(
     source: impl Source,
     deadline: u64,
@@ -123,7 +122,7 @@ fn watch(
             turns += 1;
             let gap = now.wrapping_sub(previous);
             if gap > threshold {
-                // Readings of two CPUs may differ by a few counts after a move: such a gap is
+                // After a move, readings of two CPUs may differ by a few counts: such a gap is
                 // negative.
                 if gap <= u64::MAX / 2 {
                     let length = gap - turn.min(gap);
@@ -146,7 +145,7 @@ fn watch(
     counts
 }
 
-/// Runs one loop per CPU, all at once. `halt` ends them early, in order.
+/// Runs one loop per CPU, all at once. `halt` ends them early and cleanly.
 ///
 /// # Errors
 /// A CPU is not allowed, or the sink cannot take the rows.
@@ -236,7 +235,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// A counter that advances by a fixed time per reading, in steps, and jumps at chosen readings.
+    /// A counter that advances by a fixed time per reading, in quanta, and jumps at chosen
+    /// readings.
     #[derive(Clone, Copy)]
     struct Synthetic {
         readings: &'static AtomicU64,
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_clock_of_coarse_steps_makes_no_noise() {
-        // 26 counts a step, a reading every 30 counts: differences are 26 or 52, never noise.
+        // 26 counts per quantum and 30 per reading: differences are 26 or 52, never noise.
         let source = synthetic(30, 26, 0, 0);
         let turn = trial(source);
         let threshold = turn.median + (LEAST_QUANTA * 26).max(turn.high);

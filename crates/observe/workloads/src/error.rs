@@ -27,15 +27,15 @@ pub enum WorkloadError {
         "run molecular dynamics: a rank's box is {width} sigma wide, but at least {least} is needed; give more particles per rank"
     )]
     NarrowBox {
-        /// Its least edge.
+        /// Width of the box where it is too narrow.
         width: f64,
-        /// The least possible.
+        /// The smallest width allowed.
         least: f64,
     },
     /// Particles of the Lennard-Jones run flew apart: a defect of idlewave.
     #[error("run molecular dynamics: a particle left the system")]
     Unstable,
-    /// A message of a lockstep run is not the one that is due: a defect of the fabric.
+    /// A message of a lockstep run is not the expected one: a defect of the fabric.
     #[error(
         "run in lockstep: the message from rank {from} in iteration {iteration} is not the expected one"
     )]
@@ -51,7 +51,7 @@ pub enum WorkloadError {
         /// The iteration.
         iteration: u64,
     },
-    /// A decomposition does not hold the ranks.
+    /// A decomposition does not match the number of ranks.
     #[error(
         "decompose {ranks} ranks into {sides:?}: the product of the sides is not the number of ranks"
     )]
@@ -64,22 +64,22 @@ pub enum WorkloadError {
     /// No rank was asked for.
     #[error("run ranks: the number of ranks is 0")]
     NoRanks,
-    /// A benchmark cannot use as many ranks.
+    /// A benchmark cannot use this many ranks.
     #[error("run {benchmark}: it has work for at most {most} ranks, not for {ranks}")]
     TooManyRanks {
         /// The benchmark.
         benchmark: String,
-        /// Ranks there are.
+        /// Number of ranks.
         ranks: u32,
-        /// The most that it can use.
+        /// The most ranks it can use.
         most: u32,
     },
-    /// Sizes of a benchmark are not possible.
+    /// A benchmark cannot run at this size.
     #[error("run {benchmark}: {reason}")]
     WrongSize {
         /// The benchmark.
         benchmark: String,
-        /// What would be possible.
+        /// Which sizes are possible.
         reason: String,
     },
     /// The result of a benchmark is wrong. All its ranks get this error.

@@ -1,13 +1,12 @@
 //! The unit of work: iterative Fibonacci numbers.
 //!
-//! One step is one addition that needs the result of the one before: the work is in registers,
-//! touches no memory and cannot be done by vectors, so its time shows the speed of the CPU and
-//! nothing else. Work is given in steps, never in time: the same steps are the same work on every
-//! rank and in every run.
+//! One step is one addition that needs the previous result. The work stays in registers, touches no
+//! memory and cannot be vectorized, so its time shows only the speed of the CPU. Work is given in
+//! steps, never in time: the same steps are the same work on every rank and in every run.
 
 use idlewave_clock::Source;
 
-/// Windows from which the quietest is taken, and steps in each (some tens of microseconds).
+/// Number of windows, of which the quietest counts, and steps in each (some tens of microseconds).
 const WINDOWS: u32 = 400;
 const WINDOW_STEPS: u64 = 50_000;
 
@@ -25,23 +24,23 @@ impl Default for Fibonacci {
 }
 
 impl Fibonacci {
-    /// Goes on by `steps` numbers.
+    /// Advances by `steps` numbers.
     #[inline(always)]
     pub fn advance(&mut self, steps: u64) {
         let Self { mut a, mut b } = *self;
-        // Unknown to the compiler, so that no number is computed at compile time.
+        // Hides the count from the compiler, so that it computes no number at compile time.
         for _ in 0..std::hint::black_box(steps) {
             (a, b) = (b, a.wrapping_add(b));
         }
         *self = Self { a, b };
     }
-    /// The number reached, modulo 2^64.
+    /// The current number, modulo 2^64.
     pub fn value(&self) -> u64 {
         self.a
     }
 }
 
-/// Counts of the clock that 1,000 steps take at the CPU's fastest: the quietest of 400 windows.
+/// Counts that 1,000 steps take at the CPU's best: the quietest of 400 windows.
 pub fn counts_per_thousand_steps(source: impl Source) -> f64 {
     let mut work = Fibonacci::default();
     let quietest = (0..WINDOWS)

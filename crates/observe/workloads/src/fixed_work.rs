@@ -1,6 +1,6 @@
-//! The fixed work quantum (FWQ): the same work again and again; every duration is kept.
+//! The fixed work quantum (FWQ): the same work over and over, keeping every duration.
 //!
-//! It sees what the detour loop sees and, besides, a CPU that runs slower.
+//! It sees what the detour loop sees, and also a CPU that runs slower.
 
 use crate::crew::{self, Feed, Member, pass_all};
 use crate::fibonacci::Fibonacci;
@@ -13,11 +13,11 @@ use idlewave_units::{Cpu, Rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Chunks per thread, and the share of a collection's time for which one has room: together two of
-/// them.
+/// Chunks per thread. Each holds a `SHARE`-th of the records of one collection, so together they
+/// hold two collections.
 pub(crate) const CHUNKS: usize = 9;
 const SHARE: u64 = 4;
-/// Least and most quanta of a chunk.
+/// Least and most quanta per chunk.
 const CHUNK: std::ops::RangeInclusive<u64> = 64..=65_536;
 
 /// What to measure.
@@ -43,7 +43,7 @@ pub(crate) struct Span {
     pub end: u64,
 }
 
-/// Room for a [`SHARE`] of a collection's time of records, within [`CHUNK`].
+/// A [`SHARE`]-th of the records of one collection, within [`CHUNK`].
 pub(crate) fn chunk_items(expected: Duration) -> usize {
     let per_pace = (crew::PACE.as_nanos() / expected.as_nanos().max(1) + 1) as u64;
     (per_pace / SHARE).clamp(*CHUNK.start(), *CHUNK.end()) as usize

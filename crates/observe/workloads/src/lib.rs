@@ -1,10 +1,10 @@
 //! What measuring threads run: detour loop, fixed work quantum, lockstep iterations.
 //!
 //! Every workload runs one pinned thread per CPU or rank. These threads only compute, read a
-//! counter and fill preallocated chunks; the caller's thread hands the chunks to a [`Sink`] a few
-//! times per second. [`Rows`] makes rows of them when nothing is measured any more.
+//! counter and fill preallocated chunks; a few times per second the caller's thread hands the
+//! chunks to a [`Sink`]. [`Rows`] turns them into rows after the measurement.
 //!
-//! A [`Benchmark`] is a program of its own size, whose ranks say how long they took and in which
+//! A [`Benchmark`] is a program of fixed size whose ranks report how long they took and in which
 //! operations: integer sort ([`is`]) and halo exchange ([`halo`]).
 
 mod affinity;

@@ -1,9 +1,9 @@
 //! The lockstep run: every rank repeats a fixed computation and then waits for others.
 //!
-//! Each iteration of each rank is kept with three times: begin, end of computation (arrival) and
-//! end of the wait. The computation is cut in chunks of about 250 ns with a counter reading between
-//! them, and the wait reads the counter on every turn; so every gap is known with its start and
-//! length, as in a detour loop, and not just as a late iteration.
+//! Each iteration of each rank has three times: start, end of computation (arrival) and end of the
+//! wait. The computation is cut into chunks of about 250 ns with a counter reading after each, and
+//! the wait reads the counter on every turn. So the start and length of every gap are known, as in
+//! a detour loop, and not just that an iteration was late.
 
 mod exchange;
 mod meeting;
@@ -40,17 +40,17 @@ pub struct Params {
     pub duration: Duration,
     /// Work of one iteration in Fibonacci steps.
     pub work_steps: u64,
-    /// Time that these steps take at the CPUs' fastest.
+    /// Undisturbed time of these steps.
     pub work: Nanos,
-    /// Gaps longer than this above an undisturbed chunk or turn are recorded.
+    /// Records gaps that exceed an undisturbed chunk or turn by more than this.
     pub threshold: Nanos,
-    /// No more iterations than this.
+    /// Iteration limit.
     pub max_iterations: u64,
     /// Index of the phase, for the tables.
     pub phase: u32,
 }
 
-/// What came of it; iterations and gaps went to the sink.
+/// The result; iterations and gaps went to the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Iterations that every rank completed.
@@ -59,15 +59,14 @@ pub struct Outcome {
     pub lost_iterations: u64,
     /// Gaps whose records found no room.
     pub lost_gaps: u64,
-    /// From the moment at which all ranks were at work to the first at which one had ended, on
-    /// CLOCK_MONOTONIC.
+    /// From when all ranks were at work to when the first one ended, on CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// See `begin_ns`.
     pub end_ns: u64,
 }
 
-/// Runs the ranks until the time is over, the most iterations are done, or `halt` is set; all of
-/// them end after the same iteration.
+/// Runs the ranks until the time or the iteration limit is reached, or `halt` is set; all of them
+/// end after the same iteration.
 ///
 /// # Errors
 /// A CPU is not allowed, a rank fails, or the sink cannot take the rows.
@@ -151,8 +150,8 @@ pub fn run(
     together(results, calibration)
 }
 
-/// What the ranks did together, from what each did and how many records of its iterations and gaps
-/// found no room.
+/// The common result, from what each rank did and how many of its iteration and gap records found
+/// no room.
 fn together(
     results: Vec<Result<(Done, u64, u64), WorkloadError>>,
     calibration: &Calibration,
@@ -166,7 +165,7 @@ fn together(
     };
     for (done, lost_iterations, lost_gaps) in crew::all_of(results)? {
         outcome.iterations = outcome.iterations.min(done.iterations);
-        // A record less at the end is an iteration less that has an end.
+        // The next record ends an iteration, so every record lost at the end costs one iteration.
         outcome.lost_iterations += lost_iterations;
         outcome.lost_gaps += lost_gaps;
         outcome.begin_ns = outcome.begin_ns.max(calibration.to_ns(done.begin));
@@ -188,8 +187,8 @@ mod tests {
 
     const ITERATIONS: u64 = 100;
 
-    /// Records of that many iterations into room for fewer, or for all: rows made of what was kept,
-    /// and the outcome.
+    /// Pushes records of 100 iterations into `chunks` chunks of 10; returns the rows from what fit,
+    /// and the result.
     fn recorded(chunks: usize) -> (usize, Outcome) {
         let calibration = Calibration::begin(Counter::Monotonic);
         let (mut recorder, collector) = channel::<Iteration>(chunks, 10);

@@ -1,19 +1,19 @@
 //! The random numbers of the NAS Parallel Benchmarks (RNR-94-007, section 2.3): x' = 5^13 x mod
-//! 2^46, a number from 0 to 1 being x / 2^46.
+//! 2^46; x / 2^46 is a number from 0 to 1.
 //!
-//! The specification computes with halves of 23 bits in floating point, which is exact. So are
-//! integers of 64 bits: 2^46 divides 2^64, so that their products may overflow.
+//! The specification computes exactly, with 23-bit halves in floating point. 64-bit integers are
+//! exact too: 2^46 divides 2^64, so their products may overflow.
 
 const MASK: u64 = (1 << 46) - 1;
 /// 5^13.
 const MULTIPLIER: u64 = 1_220_703_125;
 
-/// The sequence from some place on.
+/// The sequence from a given position on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Randlc(u64);
 
 impl Randlc {
-    /// Starts from this seed; only its lower 46 bits count.
+    /// Starts from this seed; only its lower 46 bits matter.
     pub const fn new(seed: u64) -> Self {
         Self(seed & MASK)
     }
@@ -24,7 +24,7 @@ impl Randlc {
         self.0
     }
 
-    /// The sequence without its next `numbers`, in time that grows with their logarithm.
+    /// The sequence after its next `numbers`, in time that grows with their logarithm.
     #[must_use]
     pub const fn skip(self, mut numbers: u64) -> Self {
         let (mut power, mut factor) = (MULTIPLIER, 1_u64);
@@ -53,8 +53,8 @@ mod tests {
         }
     }
 
-    /// The sums that the benchmark EP has to find in class S: 2^24 pairs of its sequence, as
-    /// Gaussian deviates.
+    /// The sums that the EP benchmark must find in class S: 2^24 pairs of its sequence, as Gaussian
+    /// deviates.
     #[test]
     fn the_sums_of_gaussian_deviates_are_the_published_ones_of_ep_class_s() {
         let mut random = Randlc::new(271_828_183);

@@ -3,8 +3,8 @@
 use crossbeam_queue::ArrayQueue;
 use std::sync::Arc;
 
-/// The measuring thread's end. Pushing touches only memory that was touched before, makes no system
-/// call and never waits; what finds no room is counted.
+/// The measuring thread's end. Pushing touches only memory touched before, makes no system call and
+/// never waits; it counts what finds no room.
 #[derive(Debug)]
 pub struct Recorder<T> {
     current: Vec<T>,
@@ -24,7 +24,7 @@ struct Queues<T> {
     full: ArrayQueue<Vec<T>>,
 }
 
-/// A channel of `chunks` chunks with room for `items` each; at least two chunks.
+/// A channel of `chunks` chunks, at least two, with room for `items` each.
 pub fn channel<T: Copy + Default>(chunks: usize, items: usize) -> (Recorder<T>, Collector<T>) {
     let chunks = chunks.max(2);
     let queues = Arc::new(Queues {
@@ -53,7 +53,7 @@ pub fn channel<T: Copy + Default>(chunks: usize, items: usize) -> (Recorder<T>, 
 }
 
 impl<T: Copy> Recorder<T> {
-    /// Records an item, or counts it as lost if the collector is too far behind.
+    /// Records an item, or counts it as lost if the collector lags too far behind.
     #[inline]
     pub fn push(&mut self, item: T) {
         if self.current.len() == self.current.capacity() && !self.exchange() {
@@ -63,8 +63,8 @@ impl<T: Copy> Recorder<T> {
         self.current.push(item);
     }
 
-    /// Records the next item of a series: after the first one that finds no room all are lost, so
-    /// that the place of an item tells its number.
+    /// Records the next item of a series: once one finds no room, all later ones are lost, so that
+    /// an item's position is its number.
     #[inline]
     pub fn push_next(&mut self, item: T) {
         if self.lost > 0 {
@@ -90,7 +90,7 @@ impl<T: Copy> Recorder<T> {
         self.lost
     }
 
-    /// Gives out what is in the last chunk, so that the collector sees it.
+    /// Hands the last chunk to the collector.
     pub fn finish(&mut self) {
         let last = std::mem::take(&mut self.current);
         // As above.
@@ -99,7 +99,7 @@ impl<T: Copy> Recorder<T> {
 }
 
 impl<T: Copy> Collector<T> {
-    /// Hands on every full chunk, oldest first.
+    /// Passes on every full chunk, oldest first.
     pub fn drain(&self, mut take: impl FnMut(&[T])) {
         while let Some(mut chunk) = self.queues.full.pop() {
             take(&chunk);

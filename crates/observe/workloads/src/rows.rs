@@ -6,7 +6,7 @@ use crate::lockstep::Iteration;
 use crate::md::Step;
 use idlewave_clock::Calibration;
 use idlewave_run::spill::{Block, RecordKind};
-use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, Regions, Table, region_kind};
+use idlewave_run::tables::{Detour, Detours, Quanta, Quantum, Region, RegionKind, Regions, Table};
 use idlewave_run::{Coupling, Manifest, PhaseKind};
 use idlewave_units::{Bytes, Nanos, Rank};
 use std::collections::BTreeMap;
@@ -20,22 +20,22 @@ pub struct Rows {
     pub quanta: Quanta,
     /// Computation and wait of every iteration.
     pub regions: Regions,
-    /// Per phase and rank: the number of the iteration that has not ended yet, and its record.
+    /// Per phase and rank: the number and record of the iteration that has not ended yet.
     open: BTreeMap<(u32, Rank), (u64, Iteration)>,
     /// The same for steps of the Lennard-Jones run.
     open_steps: BTreeMap<(u32, Rank), (u64, Step)>,
 }
 
 impl Rows {
-    /// Forgets the rows, keeps the room, and goes on where it was in each series of iterations.
+    /// Drops the rows, keeps their memory, and continues in each series of iterations.
     pub fn clear(&mut self) {
         self.detours.clear();
         self.quanta.clear();
         self.regions.clear();
     }
 
-    /// Adds the rows of a block, `words`, of the run that `manifest` describes. The number of
-    /// records that fit no phase of it is returned: these are no rows.
+    /// Adds the rows of a block, `words`, of the run that `manifest` describes. Returns the number
+    /// of records that fit no phase and so become no rows.
     #[must_use]
     pub fn add(
         &mut self,
@@ -75,7 +75,7 @@ impl Rows {
                 // A ring: one message from each side.
                 let bytes = (coupling == Coupling::Neighbours && manifest.ranks.len() > 1)
                     .then(|| Bytes::new(2 * message_bytes));
-                let wait = region_kind::wait_of(coupling);
+                let wait = RegionKind::wait_of(coupling);
                 self.iterations(block, words, wait, bytes, calibration);
             }
             (RecordKind::MdStep, Some(PhaseKind::MolecularDynamics { .. })) => {
@@ -104,7 +104,7 @@ impl Rows {
         &mut self,
         block: &Block,
         words: &[u64],
-        wait: u8,
+        wait: RegionKind,
         bytes: Option<Bytes>,
         calibration: &Calibration,
     ) {
@@ -126,7 +126,7 @@ impl Rows {
             };
             let begin_ns = calibration.to_ns(i.begin);
             self.regions
-                .push(region(region_kind::COMPUTE, begin_ns, arrival_ns, None));
+                .push(region(RegionKind::Compute, begin_ns, arrival_ns, None));
             let end_ns = calibration.to_ns(next.begin);
             self.regions.push(region(wait, arrival_ns, end_ns, bytes));
         }
@@ -140,14 +140,14 @@ impl Rows {
                 continue;
             };
             let edges = [
-                (region_kind::UPDATE, step.begin, step.exchange),
-                (region_kind::EXCHANGE, step.exchange, step.list),
-                (region_kind::REBUILD, step.list, step.force),
-                (region_kind::FORCE, step.force, next.begin),
+                (RegionKind::Update, step.begin, step.exchange),
+                (RegionKind::Exchange, step.exchange, step.list),
+                (RegionKind::Rebuild, step.list, step.force),
+                (RegionKind::Force, step.force, next.begin),
             ];
             for (kind, begin, end) in edges {
-                // The list is not rebuilt in most steps.
-                if kind != region_kind::REBUILD || begin != end {
+                // Most steps do not rebuild the list.
+                if kind != RegionKind::Rebuild || begin != end {
                     self.regions.push(Region {
                         rank: block.rank,
                         phase: block.phase,

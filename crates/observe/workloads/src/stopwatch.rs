@@ -1,8 +1,8 @@
-//! Where the time of a benchmark goes on one rank: collectives, point-to-point operations, and the
+//! Where a benchmark spends its time on one rank: collectives, point-to-point operations, and the
 //! rest.
 //!
-//! The only place in which benchmarks are timed. Every operation of the fabric goes through a
-//! [`Stopwatch`], which reads CLOCK_MONOTONIC before and after it (20 to 30 ns each).
+//! Benchmarks are timed nowhere else. Every operation of the fabric goes through a [`Stopwatch`],
+//! which reads CLOCK_MONOTONIC before and after it (20 to 30 ns each).
 
 use idlewave_clock::monotonic_ns;
 use idlewave_fabric::FabricError;
@@ -10,13 +10,13 @@ use idlewave_units::Nanos;
 
 /// Where the time of one rank went.
 ///
-/// Waiting is part of the operation in which a rank waits: on different ranks the same part tells
-/// different things. The rank that comes last to a collective spends little time in it, and what
-/// the others spend is the time that they were early. Parts of several ranks therefore do not add
-/// up to parts of the job, and their maxima may come from different ranks.
+/// Waiting counts towards the operation in which a rank waits, so the same part means different
+/// things on different ranks. The last rank to reach a collective spends little time in it; the
+/// others spend the time by which they were early. So parts of several ranks do not add up to parts
+/// of the job, and their maxima may come from different ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// From begin to end.
+    /// From start to end.
     pub total: Nanos,
     /// In collectives, waiting included.
     pub collective: Nanos,
@@ -33,7 +33,7 @@ impl Parts {
     }
 }
 
-/// A rank's end of a fabric with a watch beside it.
+/// One rank's endpoint of a fabric, with a stopwatch.
 #[derive(Debug)]
 pub struct Stopwatch<'a, F> {
     fabric: &'a mut F,
@@ -43,7 +43,7 @@ pub struct Stopwatch<'a, F> {
 }
 
 impl<'a, F> Stopwatch<'a, F> {
-    /// Starts now.
+    /// Starts timing now.
     pub fn start(fabric: &'a mut F) -> Self {
         Self {
             fabric,
@@ -53,7 +53,7 @@ impl<'a, F> Stopwatch<'a, F> {
         }
     }
 
-    /// Forgets everything and starts again now.
+    /// Resets all times and starts again now.
     pub fn restart(&mut self) {
         (self.collective, self.point_to_point) = (0, 0);
         self.begin = monotonic_ns();
@@ -68,12 +68,12 @@ impl<'a, F> Stopwatch<'a, F> {
         }
     }
 
-    /// What takes no time that matters: rank and size.
+    /// Untimed access, for rank and size.
     pub fn fabric(&self) -> &F {
         self.fabric
     }
 
-    /// Does a collective.
+    /// Times a collective.
     ///
     /// # Errors
     /// Those of the operation.
@@ -87,7 +87,7 @@ impl<'a, F> Stopwatch<'a, F> {
         done
     }
 
-    /// Starts or finishes sends and receives.
+    /// Times the start or the completion of sends and receives.
     ///
     /// # Errors
     /// Those of the operation.

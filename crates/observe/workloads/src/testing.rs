@@ -1,4 +1,4 @@
-//! Ranks of a test as threads.
+//! Ranks as threads, for tests.
 
 use idlewave_fabric::{Endpoint, Waiting, world};
 

@@ -1,4 +1,4 @@
-//! The triad of STREAM: as many bytes through memory per operation as a loop can ask for.
+//! The STREAM triad: as many bytes through memory per operation as a loop can demand.
 //!
 //! Source: J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance
 //! Computers", 1995.
@@ -13,7 +13,7 @@ pub struct Triad {
 }
 
 impl Triad {
-    /// Arrays of `bytes` together, at least one element each; all pages are touched.
+    /// Arrays of `bytes` in total, at least one element each; touches all pages.
     pub fn new(bytes: usize) -> Self {
         let elements = (bytes / (3 * size_of::<f64>())).max(1);
         Self {
@@ -22,7 +22,7 @@ impl Triad {
         }
     }
 
-    /// Length of the arrays together, bytes.
+    /// Total size of the arrays in bytes.
     pub fn bytes(&self) -> usize {
         3 * size_of::<f64>() * self.to.len()
     }
@@ -33,7 +33,7 @@ impl Triad {
         for ((to, b), c) in self.to.iter_mut().zip(b).zip(c) {
             *to = b + 3.0 * c;
         }
-        // Who would read it is not known to the compiler: no pass can be left out.
+        // The compiler does not know who reads it, so it cannot drop a pass.
         black_box(&mut self.to);
     }
 }

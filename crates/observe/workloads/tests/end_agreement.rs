@@ -1,5 +1,5 @@
 //! Ranks without shared variables end after the same iteration, whatever couples them, and every
-//! message is the one that was due.
+//! message is the expected one.
 
 use idlewave_clock::{Counter, with_source};
 use idlewave_fabric::{PointToPoint, Waiting, world};

@@ -1,11 +1,10 @@
-//! Molecular dynamics on the real CPUs of this machine: what it records is consistent. No assertion
-//! is about speed.
+//! Molecular dynamics on this machine's CPUs: its records are consistent. No test asserts speed.
 
 #![allow(clippy::unwrap_used)]
 
 use idlewave_clock::{Calibration, Counter};
 use idlewave_run::spill::Block;
-use idlewave_run::tables::{Regions, Table, region_kind};
+use idlewave_run::tables::{RegionKind, Regions, Table};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RunError};
 use idlewave_units::{Pid, Rank};
@@ -15,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Keeps all records, and halts the run after a time.
+/// Keeps all records and halts the run after a time.
 struct Kept<'a> {
     threads: usize,
     blocks: Vec<(Block, Vec<u64>)>,
@@ -42,7 +41,7 @@ impl Sink for Kept<'_> {
 fn params(ranks: usize, cells: u32, steps: u64) -> Params {
     let cpu = idlewave_sys::affinity::current();
     Params {
-        // All ranks share a CPU: any machine has one.
+        // All ranks share a CPU, since any machine has one.
         cpus: vec![cpu; ranks],
         cells,
         steps,
@@ -101,20 +100,16 @@ fn the_regions_of_a_rank_follow_each_other_through_every_step() {
     for rank in [Rank::new(0), Rank::new(1)] {
         let own: Vec<_> = regions.rows().filter(|r| r.rank == rank).collect();
         let count = |kind| own.iter().filter(|r| r.kind == kind).count() as u64;
-        for kind in [
-            region_kind::UPDATE,
-            region_kind::EXCHANGE,
-            region_kind::FORCE,
-        ] {
+        for kind in [RegionKind::Update, RegionKind::Exchange, RegionKind::Force] {
             assert_eq!(count(kind), 300);
         }
-        // One whose begin and end are the same count is no row; none is that short.
-        assert_eq!(count(region_kind::REBUILD), done.rebuilds);
+        // A rebuild whose start and end are the same count gives no row; none is that short.
+        assert_eq!(count(RegionKind::Rebuild), done.rebuilds);
         assert!(done.rebuilds > 2);
         for pair in own.windows(2) {
             assert_eq!(pair[0].end_ns, pair[1].begin_ns);
             assert!(pair[0].begin_ns <= pair[0].end_ns);
-            let next = pair[0].kind == region_kind::FORCE;
+            let next = pair[0].kind == RegionKind::Force;
             assert_eq!(pair[1].iteration, pair[0].iteration + u64::from(next));
         }
         assert!(own[0].begin_ns <= outcome.begin_ns);
@@ -132,7 +127,7 @@ fn a_run_that_is_over_in_time_keeps_the_steps_that_it_did() {
     let forces = |rank| {
         regions
             .rows()
-            .filter(|r| r.kind == region_kind::FORCE && r.rank == Rank::new(rank))
+            .filter(|r| r.kind == RegionKind::Force && r.rank == Rank::new(rank))
             .count() as u64
     };
     assert_eq!((forces(0), forces(1)), (done.steps, done.steps));

@@ -1,8 +1,7 @@
-//! Molecular dynamics over MPI does the same as over threads, to the bit, under every installed
-//! library.
+//! Under every installed library, molecular dynamics over MPI does the same as over threads, to the
+//! bit.
 //!
-//! Each test starts a launcher, whose ranks are this same executable with the test
-//! `a_rank_of_a_job`.
+//! Each test starts a launcher whose ranks are this executable with the test `a_rank_of_a_job`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 const LIBRARY: &str = "IDLEWAVE_TEST_LIBRARY";
 
-/// Enough steps that lists are rebuilt and particles change their boxes.
+/// Enough steps to rebuild lists and move particles between boxes.
 fn run<F: Fabric>(fabric: &mut F) -> Done {
     let halt = AtomicBool::new(false);
     let plan = Plan {
@@ -53,7 +52,7 @@ fn a_rank_of_a_job() {
     let done = run(&mut fabric);
     let drift = done.energy.unwrap();
     assert!(drift.largest < 1e-3 * drift.first.kinetic, "{drift:?}");
-    // A line in one write: the launcher merges those of its ranks.
+    // One write per line: the launcher merges the output of its ranks.
     let text = format!("{}\n", line(fabric.rank().get(), &done));
     std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
@@ -83,7 +82,7 @@ fn same(name: &str) {
 fn check(installation: &Installation, ranks: u32, wanted: &[String]) {
     let mut command = installation.launch(ranks);
     command.arg(std::env::current_exe().unwrap());
-    // One test thread is the main thread, as for any MPI program.
+    // With one test thread, the test runs on the main thread, as in any MPI program.
     command.args([
         "--exact",
         "a_rank_of_a_job",

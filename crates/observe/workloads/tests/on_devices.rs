@@ -1,8 +1,8 @@
-//! Workloads over network contexts do the same as over threads, to the bit, while their gang is
-//! switched with another over a network that loses, doubles, reorders and damages; whatever a
+//! Over network contexts, workloads do the same as over threads, to the bit, while their gang takes
+//! turns with another over a network that loses, duplicates, reorders and corrupts; whatever a
 //! switch does with contexts.
 //!
-//! Each rank is a process of this same executable with the test `a_rank_of_a_gang`.
+//! Each rank is a process of this executable with the test `a_rank_of_a_gang`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,7 @@ fn steps<F: Fabric>(fabric: &mut F, coupling: Coupling) -> String {
     format!("{} iterations", done.iterations)
 }
 
-/// Every message and every sum is checked by the workload, or is part of what it says here.
+/// The workload checks every message and every sum, or its result depends on them.
 fn run<F: Fabric>(fabric: &mut F, case: &str) -> String {
     let halt = AtomicBool::new(false);
     let what = match case {
@@ -104,8 +104,8 @@ fn over_threads(case: &str) -> Vec<String> {
     })
 }
 
-/// Two gangs that do the same, switched until they have ended: messages of one that came to the
-/// other would be taken.
+/// Two gangs that do the same, switched until they end: a message that reached the wrong gang would
+/// be accepted.
 fn switched(case: &str, policy: Policy, wanted: &[String]) {
     let mut site = Site::new(bad(2), policy, 2);
     site.admit(0, &NODES);
@@ -130,7 +130,7 @@ fn switched(case: &str, policy: Policy, wanted: &[String]) {
 fn each_workload_does_the_same_as_over_threads_while_it_is_switched_by_each_policy() {
     for case in CASES {
         let wanted = over_threads(case);
-        // Side by side: ranks wait for time-outs most of the time.
+        // In parallel: ranks spend most of the time waiting for time-outs.
         std::thread::scope(|scope| {
             for policy in Policy::ALL {
                 let wanted = &wanted;

@@ -1,9 +1,8 @@
-//! The workloads on the real CPUs of this machine: what they record is consistent. No assertion is
-//! about speed.
+//! The workloads on this machine's CPUs: their records are consistent. No test asserts speed.
 
 use idlewave_clock::{Calibration, Counter};
 use idlewave_run::spill::Block;
-use idlewave_run::tables::{Table, region_kind};
+use idlewave_run::tables::{RegionKind, Table};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Coupling, Phase, PhaseKind, RunError};
 use idlewave_units::{Cpu, Nanos, Pid};
@@ -31,7 +30,7 @@ impl Sink for Kept {
 }
 
 impl Kept {
-    /// The rows of a run whose phases are all of this kind.
+    /// The rows of a run with phases of this kind only.
     fn rows(&self, kind: &PhaseKind, calibration: &Calibration) -> Rows {
         let mut manifest = empty_manifest();
         let phase = Phase {
@@ -44,7 +43,7 @@ impl Kept {
         for (block, words) in &self.blocks {
             assert_eq!(rows.add(block, words, &manifest, calibration), 0);
         }
-        // A block that belongs to no phase gives no rows.
+        // A block without a phase gives no rows.
         manifest.phases.clear();
         let mut none = Rows::default();
         for (block, words) in &self.blocks {
@@ -103,7 +102,7 @@ fn detours_lie_inside_their_loop_and_add_up_to_what_was_stolen() {
     );
     let sum: u64 = kept.detours.length.iter().map(|l| l.get()).sum();
     assert_eq!(seen.not_kept, 0);
-    // Rounding: each detour to a nanosecond, and the rate moves with every calibration.
+    // Each detour is rounded to a nanosecond, and every calibration moves the rate.
     let slack = kept.detours.len() as u64 + seen.stolen.get() / 1_000 + 10;
     assert!(
         sum.abs_diff(seen.stolen.get()) <= slack,
@@ -184,12 +183,12 @@ fn check(kept: &Rows, outcome: lockstep::Outcome, ranks: u32) {
     let first = kept
         .regions
         .rows()
-        .filter(|r| r.iteration == 0 && r.kind == region_kind::COMPUTE);
+        .filter(|r| r.iteration == 0 && r.kind == RegionKind::Compute);
     assert_eq!(first.map(|r| r.begin_ns).max(), Some(outcome.begin_ns));
     let last = kept
         .regions
         .rows()
-        .filter(|r| r.iteration + 1 == outcome.iterations && r.kind != region_kind::COMPUTE);
+        .filter(|r| r.iteration + 1 == outcome.iterations && r.kind != RegionKind::Compute);
     let end = last.map(|r| r.end_ns).min().expect("an iteration");
     assert_eq!(outcome.end_ns, end.max(outcome.begin_ns));
     assert_eq!(outcome.lost_iterations, 0);
@@ -207,7 +206,7 @@ fn check(kept: &Rows, outcome: lockstep::Outcome, ranks: u32) {
         );
         for (k, pair) in rows.chunks(2).enumerate() {
             assert_eq!((pair[0].iteration, pair[1].iteration), (k as u64, k as u64));
-            assert_eq!(pair[0].kind, region_kind::COMPUTE);
+            assert_eq!(pair[0].kind, RegionKind::Compute);
             assert!(pair[0].begin_ns <= pair[0].end_ns && pair[0].end_ns == pair[1].begin_ns);
         }
         assert!(
@@ -234,17 +233,17 @@ fn ranks_that_share_a_cpu_stay_in_step_at_barriers() {
             let all = kept
                 .regions
                 .rows()
-                .filter(move |r| r.iteration == k && r.kind == region_kind::COMPUTE);
+                .filter(move |r| r.iteration == k && r.kind == RegionKind::Compute);
             all.map(|r| r.end_ns).max()
         };
         let first_end = |k: u64| {
             let all = kept
                 .regions
                 .rows()
-                .filter(move |r| r.iteration == k && r.kind == region_kind::BARRIER);
+                .filter(move |r| r.iteration == k && r.kind == RegionKind::Barrier);
             all.map(|r| r.end_ns).min()
         };
-        // Readings of different CPUs may differ a little; here all are on one.
+        // Readings of different CPUs may differ a little; here all ranks share one.
         assert!((0..outcome.iterations.min(100)).all(|k| last_arrival(k) <= first_end(k)));
     }
 }

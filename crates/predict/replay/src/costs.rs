@@ -18,7 +18,7 @@ use crate::ReplayError;
 use crate::line::Line;
 use crate::script::{Played, Script};
 use idlewave_explain::program::Instance;
-use idlewave_run::tables::operation_class as class;
+use idlewave_run::tables::OperationClass as Class;
 use idlewave_simulate::collectives::{Algorithms, Call, Kind, Step};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::{Bytes, Nanos, counted};
@@ -405,7 +405,7 @@ fn of_collectives(script: &Script) -> (Shortest, u64) {
                 error = error.max(errors.unwrap_or(0));
             }
         };
-        if instance.class == class::ALL_TO_ALL {
+        if instance.class == Class::AllToAll {
             let found = known.iter().find(|k| k.0 == played.call).map(|k| k.1);
             let (rounds, bytes) = found.unwrap_or_else(|| {
                 let found = rounds_of(&played.call);

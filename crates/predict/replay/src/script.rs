@@ -15,7 +15,7 @@ use crate::ReplayError;
 use idlewave_explain::Crowd;
 use idlewave_explain::program::{Call, Recorded, overlap, taken_from};
 use idlewave_explain::watch::Charge;
-use idlewave_run::tables::{Bursts, Calls, Table, operation_class as class};
+use idlewave_run::tables::{Bursts, Calls, OperationClass as Class, Table};
 use idlewave_run::{Ledger, RunReader};
 use idlewave_simulate::collectives::{Algorithms, Call as Collective, Kind, Step};
 use idlewave_simulate::goal::Parameters;
@@ -252,10 +252,10 @@ impl Script {
             let (lane, call) = program.members_of(instance)[0];
             let name = program.name(program.call(lane, call));
             let kind = match (instance.class, Kind::of(name)) {
-                (class::OTHER | class::START_COLLECTIVE | class::NEIGHBOUR, _) => None,
+                (Class::Other | Class::StartCollective | Class::Neighbour, _) => None,
                 (_, Some(kind)) => Some(kind),
                 // As far as the recording shows, all wait for all.
-                (class::ALL_TO_ALL, None) => {
+                (Class::AllToAll, None) => {
                     as_barrier += 1;
                     Some(Kind::Barrier)
                 }
@@ -282,7 +282,7 @@ impl Script {
                 .iter()
                 .find(|c| program.lanes[c.0 as usize].rank.get() == root);
             let released = match (instance.class, root_call) {
-                (class::FROM_ROOT, Some(&(lane, call))) => program.call(lane, call).begin,
+                (Class::FromRoot, Some(&(lane, call))) => program.call(lane, call).begin,
                 _ => instance.last_enter,
             };
             let root = members.iter().position(|&r| r == root).unwrap_or(0) as u32;
@@ -534,7 +534,7 @@ impl Script {
         let starts = program.lanes[send.lane as usize].call_at(send.posted);
         let starts = starts.map(|index| program.call(send.lane, index));
         let send_took = starts
-            .filter(|call| program.class(call) == class::SEND)
+            .filter(|call| program.class(call) == Class::Send)
             .map(|call| call.end - call.begin);
         Some(Message {
             bytes: receive.bytes,
@@ -578,7 +578,7 @@ impl Thread {
 
 fn is_life(recorded: &Recorded, call: &Call, begins: &str) -> bool {
     let program = &recorded.program;
-    program.class(call) == class::LIFE && program.name(call).starts_with(begins)
+    program.class(call) == Class::Life && program.name(call).starts_with(begins)
 }
 
 /// Entries of a call in a list that is sorted by calls.

@@ -5,7 +5,7 @@
 mod made;
 
 use idlewave_noise::{Arrivals, NoiseModel, ServedEvents, Source};
-use idlewave_run::tables::{Bursts, Interrupts, Regions, Table, region_kind};
+use idlewave_run::tables::{Bursts, Interrupts, RegionKind, Regions, Table};
 use idlewave_run::{RunReader, SourceKind};
 use idlewave_simulate::Shape;
 use idlewave_simulate::Stencil;
@@ -105,7 +105,7 @@ fn a_delay_is_charged_to_itself_and_runs_through_the_ring() {
     assert_eq!(findings.lockstep[0].step.get(), WORK + 10_000);
     // The wave: ranks at distance d wait in step 10 + d - 1, and for the whole delay.
     let regions = reader.read::<Regions>().unwrap();
-    for row in regions.rows().filter(|r| r.kind == region_kind::EXCHANGE) {
+    for row in regions.rows().filter(|r| r.kind == RegionKind::Exchange) {
         let away = (i64::from(row.rank.get()) - 5).rem_euclid(16);
         let hops = away.min(16 - away);
         let long = row.end_ns - row.begin_ns > 1_000_000;
@@ -346,7 +346,7 @@ proptest! {
             let rank = r.rank.index();
             prop_assert_eq!(r.begin_ns, now[rank]);
             now[rank] = r.end_ns;
-            if r.kind == region_kind::COMPUTE {
+            if r.kind == RegionKind::Compute {
                 let within = |&(b, e): &(u64, u64)| e.min(r.end_ns).saturating_sub(b.max(r.begin_ns));
                 let taken: u64 = others[rank].iter().map(within).sum();
                 prop_assert_eq!(r.end_ns - r.begin_ns, 50_000 + taken, "rank {} step {}", rank, r.iteration);

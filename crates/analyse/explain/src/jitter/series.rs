@@ -2,7 +2,7 @@
 
 use crate::ExplainError;
 use crate::watched::taking_part;
-use idlewave_run::tables::{Marks, Regions, region_kind};
+use idlewave_run::tables::{Marks, RegionKind, Regions};
 use idlewave_run::{Manifest, PhaseKind, RunReader};
 use std::collections::BTreeMap;
 
@@ -46,11 +46,11 @@ impl Series {
 }
 
 /// The region that is analysed in a phase of this kind, and its name.
-fn wanted(kind: &PhaseKind) -> Option<(u8, String)> {
+fn wanted(kind: &PhaseKind) -> Option<(RegionKind, String)> {
     match kind {
-        PhaseKind::MolecularDynamics { .. } => Some((region_kind::FORCE, "forces".to_owned())),
+        PhaseKind::MolecularDynamics { .. } => Some((RegionKind::Force, "forces".to_owned())),
         PhaseKind::Lockstep { coupling, .. } => Some((
-            region_kind::COMPUTE,
+            RegionKind::Compute,
             format!("computation ({})", coupling.name()),
         )),
         PhaseKind::Detour { .. } | PhaseKind::FixedWork { .. } | PhaseKind::Recorded { .. } => None,
@@ -82,7 +82,7 @@ fn regions(run: &RunReader, manifest: &Manifest) -> Result<Vec<Series>, ExplainE
         })
         .map(|ranks| vec![Vec::new(); ranks])
         .collect();
-    let kinds: Vec<Option<u8>> = manifest
+    let kinds: Vec<Option<RegionKind>> = manifest
         .phases
         .iter()
         .map(|p| wanted(&p.kind).map(|w| w.0))

@@ -5,7 +5,7 @@
 
 use super::lanes::{Call, Entry, Instance, Program};
 use idlewave_run::Ledger;
-use idlewave_run::tables::operation_class as class;
+use idlewave_run::tables::OperationClass as Class;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -39,13 +39,13 @@ impl Program {
         let of = |class| self.instances.iter().filter(|i| i.class == class).count() as u64;
         losses.enter(
             "non-blocking collectives",
-            of(class::START_COLLECTIVE),
+            of(Class::StartCollective),
             "waits for them are not explained: the completing call is not recorded",
             "nothing: the time in those calls is counted as communicating",
         );
         losses.enter(
             "neighbourhood collectives",
-            of(class::NEIGHBOUR),
+            of(Class::Neighbour),
             "waits in them are not explained: the neighbours are not recorded",
             "nothing: the time in those calls is counted as communicating",
         );
@@ -94,14 +94,14 @@ impl Program {
         let same = group.iter().all(|m| call(m).operation == operation);
         let class = if !whole {
             *partial += 1;
-            class::OTHER
+            Class::Other
         } else if !same {
             *mixed += 1;
-            class::OTHER
+            Class::Other
         } else {
             match self.class(self.call(first_lane, first_call)) {
                 // All members take part in creating a communicator.
-                class::COMMUNICATOR => class::ALL_TO_ALL,
+                Class::Communicator => Class::AllToAll,
                 other => other,
             }
         };

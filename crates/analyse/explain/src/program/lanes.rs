@@ -1,7 +1,7 @@
 //! The calls of a recorded program, one lane per thread that called MPI.
 
 use crate::ExplainError;
-use idlewave_run::tables::{Calls, Communicators, Operations, Table, operation_class};
+use idlewave_run::tables::{Calls, Communicators, OperationClass, Operations, Table};
 use idlewave_run::{Ledger, Manifest, RunReader};
 use idlewave_stats::random::bits_at;
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
@@ -62,8 +62,8 @@ impl Lane {
 pub struct Operation {
     /// Its name in C.
     pub name: String,
-    /// One of `operation_class`.
-    pub class: u8,
+    /// What it does.
+    pub class: OperationClass,
     /// Bytes sent by collectives of this kind.
     pub sent: u64,
 }
@@ -79,8 +79,8 @@ pub struct Entry {
 /// One collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// One of `operation_class`; OTHER if it cannot be determined which members waited for which.
-    pub class: u8,
+    /// What it does; `Other` if it cannot be determined which members waited for which.
+    pub class: OperationClass,
     /// Its communicator.
     pub comm: u32,
     /// Its root, if it has one.
@@ -123,7 +123,7 @@ impl Program {
             }
             let none = Operation {
                 name: String::new(),
-                class: operation_class::OTHER,
+                class: OperationClass::Other,
                 sent: 0,
             };
             if program.operations.len() <= index {
@@ -238,7 +238,7 @@ impl Program {
     }
 
     /// Class of a call's operation.
-    pub fn class(&self, call: &Call) -> u8 {
+    pub fn class(&self, call: &Call) -> OperationClass {
         self.operations[usize::from(call.operation)].class
     }
 

@@ -8,7 +8,7 @@
 
 use super::lanes::{Program, mix};
 use crate::ExplainError;
-use idlewave_run::tables::{Message, Messages, Table, Transfers, direction};
+use idlewave_run::tables::{Direction, Message, Messages, Table, Transfers};
 use idlewave_run::{Ledger, RunReader};
 use idlewave_units::{Bytes, Rank};
 use std::num::NonZeroU64;
@@ -81,7 +81,7 @@ impl Matched {
                 foreign += 1;
                 return;
             }
-            let receives = t.direction == direction::RECEIVE;
+            let receives = t.direction == Direction::Receive;
             if let Some(call) = program.lanes[lane as usize].call_at(t.posted_ns) {
                 let call = &mut program.lanes[lane as usize].calls[call as usize];
                 // A sum, so the order in which a call starts its transfers does not matter.

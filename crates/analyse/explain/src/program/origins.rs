@@ -17,7 +17,7 @@ use super::waits::{RawWait, Waits};
 use crate::attribute::apportion;
 use crate::catalog::SourceId;
 use crate::watch::{Charge, between, overlap};
-use idlewave_run::tables::operation_class as class;
+use idlewave_run::tables::OperationClass as Class;
 use idlewave_units::{Cpu, Rank};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -431,10 +431,10 @@ fn bound_at(
         return Some(at_least);
     }
     match instance.class {
-        class::ALL_TO_ALL => Some(instance.last_enter),
-        class::FROM_ROOT if instance.root == Some(culprit) => entered(),
-        class::TO_ROOT if instance.root == Some(waiting) => entered(),
-        class::PREFIX => {
+        Class::AllToAll => Some(instance.last_enter),
+        Class::FromRoot if instance.root == Some(culprit) => entered(),
+        Class::ToRoot if instance.root == Some(waiting) => entered(),
+        Class::Prefix => {
             let ranks = program.communicators.get(&instance.comm)?;
             let lower = ranks.get(&culprit)? < ranks.get(&waiting)?;
             lower.then(entered).flatten()

@@ -5,7 +5,7 @@ use super::recorded::Recorded;
 use super::waits::Waits;
 use crate::watch::{Charge, between};
 use idlewave_run::findings::RankTime;
-use idlewave_run::tables::operation_class as class;
+use idlewave_run::tables::OperationClass as Class;
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ impl Spans {
         let program = &recorded.program;
         let mut begin = recorded.phase.0;
         for call in program.lanes.iter().flat_map(|l| &l.calls) {
-            if program.class(call) == class::LIFE && program.name(call).starts_with("MPI_Init") {
+            if program.class(call) == Class::Life && program.name(call).starts_with("MPI_Init") {
                 begin = begin.max(call.end);
             }
         }
         let end_of = |lanes: &[u32]| {
             let calls = || lanes.iter().flat_map(|&l| &program.lanes[l as usize].calls);
             let finalize = calls()
-                .filter(|c| program.class(c) == class::LIFE)
+                .filter(|c| program.class(c) == Class::Life)
                 .find(|c| program.name(c).starts_with("MPI_Finalize"));
             match finalize {
                 Some(call) => call.begin,

@@ -11,7 +11,7 @@ use crate::watch::Charge;
 use idlewave_run::findings::{
     LatePartFinding, MarkFinding, OperationFinding, ProgramFindings, WaitClass, WaitFinding,
 };
-use idlewave_run::tables::{Marks, Table, wait_kind};
+use idlewave_run::tables::{Marks, Table, WaitKind};
 use idlewave_units::{Nanos, Rank};
 use std::collections::BTreeMap;
 
@@ -109,10 +109,10 @@ fn matrix(matched: &Matched) -> BTreeMap<(Rank, Rank), (u64, u64)> {
     out
 }
 
-fn kind_name(kind: u8) -> &'static str {
+fn kind_name(kind: WaitKind) -> &'static str {
     match kind {
-        wait_kind::LATE_SENDER => "late sender",
-        wait_kind::LATE_RECEIVER => "late receiver",
+        WaitKind::LateSender => "late sender",
+        WaitKind::LateReceiver => "late receiver",
         _ => "wait at a collective",
     }
 }
@@ -122,7 +122,7 @@ fn wait_classes(program: &Program, waits: &Waits, origins: &Origins) -> Vec<Wait
     for explained in &origins.explained {
         let wait = &waits.all[explained.wait as usize];
         let name = match wait.kind {
-            wait_kind::COLLECTIVE => {
+            WaitKind::Collective => {
                 let call = program.call(wait.lane, wait.call);
                 format!("wait at {}", program.name(call))
             }

@@ -9,7 +9,7 @@ use super::lanes::Instance;
 use super::lanes::{Call, Program};
 use super::messages::Matched;
 use crate::watch::{Charge, overlap};
-use idlewave_run::tables::{operation_class as class, wait_kind};
+use idlewave_run::tables::{OperationClass as Class, WaitKind};
 use std::num::NonZeroU64;
 
 /// A wait of a lane for another one.
@@ -18,8 +18,8 @@ pub struct RawWait {
     pub lane: u32,
     /// Index of the call in the lane.
     pub call: u32,
-    /// One of `wait_kind`.
-    pub kind: u8,
+    /// For whom.
+    pub kind: WaitKind,
     pub begin: u64,
     /// When the culprit arrived; not after the end of the call.
     pub end: u64,
@@ -103,7 +103,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     /// A wait in a call for a culprit that arrived at `arrival`. If it ends after its call, it is
     /// cut to the call within the clock error, and dropped beyond that.
-    fn push(&mut self, kind: u8, (lane, call): (u32, u32), culprit: u32, arrival: u64) {
+    fn push(&mut self, kind: WaitKind, (lane, call): (u32, u32), culprit: u32, arrival: u64) {
         let waiting = self.program.call(lane, call);
         let error = self.program.clock_error(lane, culprit);
         let end = arrival.min(waiting.end);
@@ -129,23 +129,23 @@ impl Finder<'_> {
             .iter()
             .find(|m| Some(program.lanes[m.0 as usize].rank) == instance.root);
         match (instance.class, root) {
-            (class::ALL_TO_ALL, _) => {
+            (Class::AllToAll, _) => {
                 for &member in members {
                     let (culprit, arrival) = (instance.last, instance.last_enter);
-                    self.push(wait_kind::COLLECTIVE, member, culprit, arrival);
+                    self.push(WaitKind::Collective, member, culprit, arrival);
                 }
             }
-            (class::FROM_ROOT, Some(&(root, call))) => {
+            (Class::FromRoot, Some(&(root, call))) => {
                 let arrival = program.call(root, call).begin;
                 for &member in members {
-                    self.push(wait_kind::COLLECTIVE, member, root, arrival);
+                    self.push(WaitKind::Collective, member, root, arrival);
                 }
             }
-            (class::TO_ROOT, Some(&root)) => {
+            (Class::ToRoot, Some(&root)) => {
                 let (culprit, arrival) = (instance.last, instance.last_enter);
-                self.push(wait_kind::COLLECTIVE, root, culprit, arrival);
+                self.push(WaitKind::Collective, root, culprit, arrival);
             }
-            (class::PREFIX, _) => {
+            (Class::Prefix, _) => {
                 let Some(ranks) = program.communicators.get(&instance.comm) else {
                     return;
                 };
@@ -154,7 +154,7 @@ impl Finder<'_> {
                 let mut last: Option<(u64, u32)> = None;
                 for member in ordered {
                     if let Some((arrival, culprit)) = last {
-                        self.push(wait_kind::COLLECTIVE, member, culprit, arrival);
+                        self.push(WaitKind::Collective, member, culprit, arrival);
                     }
                     let begin = program.call(member.0, member.1).begin;
                     if last.is_none_or(|(latest, _)| begin > latest) {
@@ -168,7 +168,7 @@ impl Finder<'_> {
 
     fn message(&mut self, send: &super::messages::End, receive: &super::messages::End) {
         if let Some((lane, i)) = self.completing(receive.lane, receive.wait) {
-            self.push(wait_kind::LATE_SENDER, (lane, i), send.lane, send.posted);
+            self.push(WaitKind::LateSender, (lane, i), send.lane, send.posted);
             // A probe before it already waited for the message.
             if let Some(before) = i.checked_sub(1) {
                 let probe = self.program.call(lane, before);
@@ -176,7 +176,7 @@ impl Finder<'_> {
                     && send.posted <= probe.end
                 {
                     let place = (lane, before);
-                    self.push(wait_kind::LATE_SENDER, place, send.lane, send.posted);
+                    self.push(WaitKind::LateSender, place, send.lane, send.posted);
                 }
             }
         }
@@ -187,12 +187,7 @@ impl Finder<'_> {
                 && (self.is_synchronous(send)
                     || self.waited_evidently(place.0, &call, receive.posted))
             {
-                self.push(
-                    wait_kind::LATE_RECEIVER,
-                    place,
-                    receive.lane,
-                    receive.posted,
-                );
+                self.push(WaitKind::LateReceiver, place, receive.lane, receive.posted);
             }
         }
     }

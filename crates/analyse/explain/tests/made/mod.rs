@@ -7,8 +7,8 @@ pub mod world;
 use idlewave_explain::{ProgramTables, explain};
 use idlewave_run::findings::{Findings, ProgramFindings};
 use idlewave_run::tables::{
-    Burst, Bursts, Call, Calls, Communicator, Communicators, Mark, Marks, Operations, Table, Task,
-    Tasks, Transfer, Transfers, direction, end_reason, operation_class as class, task_kind,
+    Burst, Bursts, Call, Calls, Communicator, Communicators, Direction, EndReason, Mark, Marks,
+    OperationClass as Class, Operations, Table, Task, TaskKind, Tasks, Transfer, Transfers,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Alignment, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter};
@@ -20,25 +20,25 @@ use std::sync::atomic::AtomicBool;
 /// MPI_Init is left then by all ranks; times below are given from there.
 pub const START: u64 = 1_000_000;
 
-const OPERATIONS: [(&str, u8); 18] = [
-    ("MPI_Init", class::LIFE),
-    ("MPI_Finalize", class::LIFE),
-    ("MPI_Send", class::SEND),
-    ("MPI_Ssend", class::SEND),
-    ("MPI_Isend", class::SEND),
-    ("MPI_Recv", class::RECEIVE),
-    ("MPI_Irecv", class::RECEIVE),
-    ("MPI_Waitall", class::COMPLETE),
-    ("MPI_Barrier", class::ALL_TO_ALL),
-    ("MPI_Allreduce", class::ALL_TO_ALL),
-    ("MPI_Bcast", class::FROM_ROOT),
-    ("MPI_Reduce", class::TO_ROOT),
-    ("MPI_Scan", class::PREFIX),
-    ("MPI_Comm_split", class::COMMUNICATOR),
-    ("MPI_Probe", class::OTHER),
-    ("MPI_Sendrecv", class::SEND_RECEIVE),
-    ("MPI_Neighbor_allgather", class::NEIGHBOUR),
-    ("MPI_Alltoall", class::ALL_TO_ALL),
+const OPERATIONS: [(&str, Class); 18] = [
+    ("MPI_Init", Class::Life),
+    ("MPI_Finalize", Class::Life),
+    ("MPI_Send", Class::Send),
+    ("MPI_Ssend", Class::Send),
+    ("MPI_Isend", Class::Send),
+    ("MPI_Recv", Class::Receive),
+    ("MPI_Irecv", Class::Receive),
+    ("MPI_Waitall", Class::Complete),
+    ("MPI_Barrier", Class::AllToAll),
+    ("MPI_Allreduce", Class::AllToAll),
+    ("MPI_Bcast", Class::FromRoot),
+    ("MPI_Reduce", Class::ToRoot),
+    ("MPI_Scan", Class::Prefix),
+    ("MPI_Comm_split", Class::Communicator),
+    ("MPI_Probe", Class::Other),
+    ("MPI_Sendrecv", Class::SendReceive),
+    ("MPI_Neighbor_allgather", Class::Neighbour),
+    ("MPI_Alltoall", Class::AllToAll),
 ];
 
 pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -222,8 +222,8 @@ impl Made {
             rank: Rank::new(rank),
             thread: Pid::new(100 + rank),
             direction: match sends {
-                true => direction::SEND,
-                false => direction::RECEIVE,
+                true => Direction::Send,
+                false => Direction::Receive,
             },
             comm,
             peer: peer.map(Rank::new),
@@ -343,9 +343,9 @@ impl Made {
                     });
                 }
             };
-            task(100 + rank, &format!("rank {rank}"), task_kind::RANK);
+            task(100 + rank, &format!("rank {rank}"), TaskKind::Rank);
             for (i, name) in NAMES.iter().enumerate() {
-                task(500 + i as u32, name, task_kind::USER);
+                task(500 + i as u32, name, TaskKind::User);
             }
             let mut burst = |pid, begin: u64, end: u64, end_reason| {
                 if begin < end {
@@ -369,17 +369,17 @@ impl Made {
             let mut from = START - 100_000;
             for (begin, end, by) in away {
                 let reason = match by {
-                    Some(_) => end_reason::PREEMPTED,
-                    None => end_reason::SLEEPING,
+                    Some(_) => EndReason::Preempted,
+                    None => EndReason::Sleeping,
                 };
                 burst(100 + rank, from, begin, reason);
                 let other = by.map_or(0, |i| 500 + i as u32);
                 let hole = self.holes.contains(&(rank, begin - START));
                 let seen_until = if hole { begin + 10 } else { end };
-                burst(other, begin, seen_until, end_reason::SLEEPING);
+                burst(other, begin, seen_until, EndReason::Sleeping);
                 from = end;
             }
-            burst(100 + rank, from, self.end + 100_000, end_reason::SLEEPING);
+            burst(100 + rank, from, self.end + 100_000, EndReason::Sleeping);
         }
         if let Some(length) = self.turns {
             bursts = self.turns(length);
@@ -407,7 +407,7 @@ impl Made {
                     pid: Pid::new(pid),
                     begin_ns: begin_ns + self.shift,
                     end_ns: end_ns + self.shift,
-                    end_reason: end_reason::PREEMPTED,
+                    end_reason: EndReason::Preempted,
                     certain: true,
                 });
             };

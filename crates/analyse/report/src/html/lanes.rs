@@ -9,7 +9,7 @@ use crate::story;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use idlewave_run::findings::{Findings, ProgramFindings, WaitFinding};
 use idlewave_run::tables::{
-    Bursts, Calls, Interrupts, Operations, Waits, end_reason, operation_class,
+    Bursts, Calls, EndReason, Interrupts, OperationClass, Operations, Waits,
 };
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::Rank;
@@ -29,18 +29,18 @@ const WAITING: usize = 4;
 const TAKEN: usize = 5;
 
 /// Class of a function as the time line colours it: index into the layers.
-fn layer(class: u8) -> usize {
-    use operation_class as c;
+fn layer(class: OperationClass) -> usize {
+    use OperationClass as Class;
     match class {
-        c::SEND | c::RECEIVE | c::SEND_RECEIVE => 0,
-        c::COMPLETE => 1,
-        c::ALL_TO_ALL
-        | c::FROM_ROOT
-        | c::TO_ROOT
-        | c::PREFIX
-        | c::START_COLLECTIVE
-        | c::NEIGHBOUR => 2,
-        _ => 3,
+        Class::Send | Class::Receive | Class::SendReceive => 0,
+        Class::Complete => 1,
+        Class::AllToAll
+        | Class::FromRoot
+        | Class::ToRoot
+        | Class::Prefix
+        | Class::StartCollective
+        | Class::Neighbour => 2,
+        Class::Other | Class::Communicator | Class::Life => 3,
     }
 }
 
@@ -442,7 +442,7 @@ fn fill(
             if let Some(since) = off_since.remove(&thread) {
                 overview.add(TAKEN, row, since, b.begin_ns);
             }
-            if b.end_reason == end_reason::PREEMPTED {
+            if b.end_reason == EndReason::Preempted {
                 off_since.insert(thread, b.end_ns);
             }
         }

@@ -1,7 +1,7 @@
 //! What both timelines are made of: pieces of rows, kept where they overlap a window, the longest first.
 
-use idlewave_run::tables::{Sources, Tasks, task_kind};
-use idlewave_run::{RunError, RunReader, SourceKind};
+use idlewave_run::tables::{Sources, TaskKind, Tasks};
+use idlewave_run::{RunError, RunReader};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -153,14 +153,14 @@ pub(super) fn task_names(
         places.insert(thread, tasks.len());
         tasks.push(TaskName {
             name: format!("thread {}", thread.1),
-            kind: task_kind::UNKNOWN,
+            kind: TaskKind::Unknown.code(),
             pid: thread.1,
         });
     }
     run.for_each::<Tasks>(|t| {
         if let Some(&i) = places.get(&(t.node.get(), t.pid.get())) {
             tasks[i].name = t.name;
-            tasks[i].kind = t.kind;
+            tasks[i].kind = t.kind.code();
         }
     })?;
     Ok(tasks)
@@ -180,8 +180,10 @@ pub(super) fn source_names(
         .collect();
     run.for_each::<Sources>(|s| {
         if let Some(&i) = ids.get(&s.id) {
-            let kind = SourceKind::from_code(s.kind).map_or("not known", |k| k.label());
-            sources[i as usize] = SourceName { name: s.name, kind };
+            sources[i as usize] = SourceName {
+                name: s.name,
+                kind: s.kind.label(),
+            };
         }
     })?;
     Ok(sources)

@@ -1,7 +1,7 @@
 //! The map of the slowest rank: how often each rank was the last to arrive, over the run.
 
 use idlewave_run::findings::Findings;
-use idlewave_run::tables::{Regions, region_kind};
+use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{RunError, RunReader};
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Slowes
         return Ok(Vec::new());
     }
     run.for_each::<Regions>(|r| {
-        if r.kind != region_kind::COMPUTE {
+        if r.kind != RegionKind::Compute {
             return;
         }
         let Some((_, _, limit, last)) = runs.iter_mut().find(|l| l.0 == r.phase) else {

@@ -4,7 +4,7 @@
 //! of the latest steps. Cells are sums, so that the maps stay small whatever the number of ranks and the length of the run.
 
 use idlewave_run::findings::{Findings, LockstepFindings};
-use idlewave_run::tables::{Bursts, Interrupts, Regions, Sources, Tasks, region_kind, task_kind};
+use idlewave_run::tables::{Bursts, Interrupts, RegionKind, Regions, Sources, TaskKind, Tasks};
 use idlewave_run::{PhaseKind, RunError, RunReader, SourceKind};
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
@@ -188,7 +188,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, 
         return Ok(Vec::new());
     }
     run.for_each::<Regions>(|r| {
-        if r.kind == region_kind::COMPUTE {
+        if r.kind == RegionKind::Compute {
             return;
         }
         for grid in grids.iter_mut().filter(|g| g.phase == r.phase) {
@@ -220,8 +220,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, 
     };
     let mut rows: BTreeMap<u32, u8> = BTreeMap::new();
     run.for_each::<Sources>(|s| {
-        let kind = SourceKind::from_code(s.kind).unwrap_or(SourceKind::Unexplained);
-        rows.insert(s.id, number(kind, &[&s.name]));
+        rows.insert(s.id, number(s.kind, &[&s.name]));
     })?;
     let threads = threads(run, number)?;
     run.for_each::<Interrupts>(|i| {
@@ -362,9 +361,9 @@ fn threads(
             // Copies of a kernel thread go by one name, threads of a program by its name.
             let group = t.name.split('/').next().unwrap_or_default();
             let who = match t.kind {
-                task_kind::RANK => None,
-                task_kind::KERNEL => Some(number(SourceKind::KernelThread, &[&t.name, group])),
-                task_kind::OWN => Some(number(SourceKind::Recorder, &[&t.name])),
+                TaskKind::Rank => None,
+                TaskKind::Kernel => Some(number(SourceKind::KernelThread, &[&t.name, group])),
+                TaskKind::Own => Some(number(SourceKind::Recorder, &[&t.name])),
                 _ => Some(number(
                     SourceKind::Task,
                     &[process.unwrap_or(&t.name).as_str()],

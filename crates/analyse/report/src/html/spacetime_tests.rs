@@ -128,7 +128,7 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
             .unwrap();
         let mut waited = 0;
         run.for_each::<Regions>(|r| {
-            if r.phase == found.phase && r.kind != region_kind::COMPUTE {
+            if r.phase == found.phase && r.kind != RegionKind::Compute {
                 waited += r.end_ns - r.begin_ns;
             }
         })

@@ -82,7 +82,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
                 what: r.pid.get(),
                 begin: r.begin_ns,
                 end: r.end_ns,
-                more: r.end_reason.into(),
+                more: r.end_reason.code().into(),
                 certain: r.certain,
             };
             visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
@@ -111,7 +111,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
     run.for_each::<Regions>(|r| {
         let piece = |row| Piece {
             row,
-            what: r.kind.into(),
+            what: r.kind.code().into(),
             begin: r.begin_ns,
             end: r.end_ns,
             more: r.iteration,

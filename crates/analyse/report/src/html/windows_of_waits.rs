@@ -138,7 +138,7 @@ pub(super) fn collect(
                 thread,
                 b.begin_ns,
                 b.end_ns,
-                b.end_reason.into(),
+                b.end_reason.code().into(),
             );
             p.certain = b.certain;
             visit(&index, &mut frames, &p, |f| f.on_cpus.put(Some(p)));
@@ -261,7 +261,7 @@ fn assign(
 mod tests {
     use super::super::pieces::task_names;
     use super::*;
-    use idlewave_run::tables::{Burst, Table, Task, Tasks, end_reason, task_kind};
+    use idlewave_run::tables::{Burst, EndReason, Table, Task, TaskKind, Tasks};
     use idlewave_run::testing::empty_manifest;
     use idlewave_run::{RankSheet, RunWriter};
     use idlewave_units::{NodeId, Rank};
@@ -285,7 +285,7 @@ mod tests {
                 pid: Pid::new(7),
                 process: None,
                 name: name.to_owned(),
-                kind: task_kind::USER,
+                kind: TaskKind::User,
             });
             bursts.push(Burst {
                 node,
@@ -293,7 +293,7 @@ mod tests {
                 pid: Pid::new(7),
                 begin_ns: 100,
                 end_ns: 200,
-                end_reason: end_reason::SLEEPING,
+                end_reason: EndReason::Sleeping,
                 certain: true,
             });
         }

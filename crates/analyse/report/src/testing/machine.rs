@@ -2,8 +2,8 @@
 
 use super::Synthetic;
 use idlewave_run::tables::{
-    Burst, Bursts, Detour, Detours, Interrupt, Interrupts, Region, Regions, Source, Sources, Task,
-    Tasks, end_reason, region_kind, task_kind,
+    Burst, Bursts, Detour, Detours, EndReason, Interrupt, Interrupts, Region, RegionKind, Regions,
+    Source, Sources, Task, TaskKind, Tasks,
 };
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{
@@ -100,15 +100,15 @@ impl Machine {
                 kind,
             });
         };
-        task(0, "swapper", task_kind::IDLE);
-        task(KWORKER_PID.get(), "kworker/1:2", task_kind::KERNEL);
-        task(CULPRIT_PID.get(), &what.culprit, task_kind::USER);
+        task(0, "swapper", TaskKind::Idle);
+        task(KWORKER_PID.get(), "kworker/1:2", TaskKind::Kernel);
+        task(CULPRIT_PID.get(), &what.culprit, TaskKind::User);
         for rank in 0..what.ranks.max(1) {
-            task(1000 + rank, &format!("iw-rank-{rank}"), task_kind::RANK);
+            task(1000 + rank, &format!("iw-rank-{rank}"), TaskKind::Rank);
         }
         let tick = Source {
             id: 0,
-            kind: SourceKind::TimerTick.code(),
+            kind: SourceKind::TimerTick,
             name: "timer tick".to_owned(),
         };
         self.sources.push(tick);
@@ -118,9 +118,9 @@ impl Machine {
     fn lockstep(&mut self, phase: u32, begin: u64, iterations: u64) -> u64 {
         let ranks = self.events.len();
         let talk = if phase == 0 {
-            region_kind::EXCHANGE
+            RegionKind::Exchange
         } else {
-            region_kind::BARRIER
+            RegionKind::Barrier
         };
         let mut ready = begin;
         for iteration in 0..iterations {
@@ -142,7 +142,7 @@ impl Machine {
                     bytes,
                 };
                 self.regions
-                    .push(region(region_kind::COMPUTE, ready, end, None));
+                    .push(region(RegionKind::Compute, ready, end, None));
                 self.regions.push(region(
                     talk,
                     end,
@@ -233,13 +233,8 @@ impl Machine {
                         certain: true,
                     });
                 };
-                burst(
-                    Pid::new(1000 + c as u32),
-                    since,
-                    from,
-                    end_reason::PREEMPTED,
-                );
-                burst(pid, from, to, end_reason::SLEEPING);
+                burst(Pid::new(1000 + c as u32), since, from, EndReason::Preempted);
+                burst(pid, from, to, EndReason::Sleeping);
                 since = to;
             }
             self.bursts.push(Burst {
@@ -248,7 +243,7 @@ impl Machine {
                 pid: Pid::new(1000 + c as u32),
                 begin_ns: since,
                 end_ns: end,
-                end_reason: end_reason::UNKNOWN,
+                end_reason: EndReason::Unknown,
                 certain: false,
             });
         }

@@ -2,9 +2,9 @@
 //! delays planted in known places, so that every number of its findings can be checked by hand.
 
 use idlewave_run::tables::{
-    Burst, Bursts, Call, Calls, Communicator, Communicators, Interrupt, Interrupts, Mark, Marks,
-    Message, Messages, Operation, Operations, Source, Sources, Task, Tasks, Wait, WaitPart,
-    WaitParts, Waits, end_reason, operation_class, task_kind, wait_kind,
+    Burst, Bursts, Call, Calls, Communicator, Communicators, EndReason, Interrupt, Interrupts,
+    Mark, Marks, Message, Messages, Operation, OperationClass, Operations, Source, Sources, Task,
+    TaskKind, Tasks, Wait, WaitKind, WaitPart, WaitParts, Waits,
 };
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
@@ -89,13 +89,13 @@ pub(super) struct Recording {
 }
 
 /// Names of the operations by number.
-pub(super) const OPERATIONS: [(&str, u8); 6] = [
-    ("MPI_Init", operation_class::LIFE),
-    ("MPI_Barrier", operation_class::ALL_TO_ALL),
-    ("MPI_Irecv", operation_class::RECEIVE),
-    ("MPI_Isend", operation_class::SEND),
-    ("MPI_Waitall", operation_class::COMPLETE),
-    ("MPI_Finalize", operation_class::LIFE),
+pub(super) const OPERATIONS: [(&str, OperationClass); 6] = [
+    ("MPI_Init", OperationClass::Life),
+    ("MPI_Barrier", OperationClass::AllToAll),
+    ("MPI_Irecv", OperationClass::Receive),
+    ("MPI_Isend", OperationClass::Send),
+    ("MPI_Waitall", OperationClass::Complete),
+    ("MPI_Finalize", OperationClass::Life),
 ];
 
 /// Where a rank is.
@@ -146,7 +146,7 @@ impl Recording {
                 FIRST_PID + rank,
                 runners[rank as usize].running_since,
                 end + 1_000_000,
-                end_reason::EXITED,
+                EndReason::Exited,
             );
             let mut at = what.begin_ns + 700_000 + u64::from(rank) * 1_003;
             while at < end {
@@ -169,17 +169,17 @@ impl Recording {
             });
         };
         for node in 0..what.nodes {
-            task(NodeId::new(node), 0, "swapper", task_kind::IDLE);
+            task(NodeId::new(node), 0, "swapper", TaskKind::Idle);
             task(
                 NodeId::new(node),
                 CULPRIT_PID,
                 &what.culprit,
-                task_kind::USER,
+                TaskKind::User,
             );
         }
         for rank in 0..ranks {
             let node = Self::place(rank, ranks, what.nodes).0;
-            task(node, FIRST_PID + rank, "heat2d", task_kind::RANK);
+            task(node, FIRST_PID + rank, "heat2d", TaskKind::Rank);
             self.communicators.push(Communicator {
                 comm: 0,
                 member: rank,
@@ -193,7 +193,7 @@ impl Recording {
         ] {
             self.sources.push(Source {
                 id,
-                kind: kind.code(),
+                kind,
                 name: name.to_owned(),
             });
         }
@@ -262,15 +262,8 @@ impl Recording {
         match delay.by {
             Planted::Task => {
                 let since = std::mem::replace(&mut runner.running_since, end);
-                self.burst(
-                    node,
-                    cpu,
-                    FIRST_PID + rank,
-                    since,
-                    at,
-                    end_reason::PREEMPTED,
-                );
-                self.burst(node, cpu, CULPRIT_PID, at, end, end_reason::SLEEPING);
+                self.burst(node, cpu, FIRST_PID + rank, since, at, EndReason::Preempted);
+                self.burst(node, cpu, CULPRIT_PID, at, end, EndReason::Sleeping);
             }
             Planted::Irq => self.interrupt(node, cpu, 0, FIRST_PID + rank, at, end),
             Planted::Imbalance => return,
@@ -295,7 +288,7 @@ impl Recording {
                 self.wait(
                     r,
                     call,
-                    wait_kind::COLLECTIVE,
+                    WaitKind::Collective,
                     (enter, enters[last]),
                     last,
                     delays[last],
@@ -365,7 +358,7 @@ impl Recording {
                 if let Some(row) = self.wait(
                     r,
                     call,
-                    wait_kind::LATE_SENDER,
+                    WaitKind::LateSender,
                     span,
                     late,
                     delays[late],
@@ -383,7 +376,7 @@ impl Recording {
         &mut self,
         rank: usize,
         call: usize,
-        kind: u8,
+        kind: WaitKind,
         (begin_ns, end_ns): (u64, u64),
         culprit: usize,
         delay: Option<Delay>,
@@ -462,7 +455,7 @@ impl Recording {
         pid: u32,
         begin_ns: u64,
         end_ns: u64,
-        end_reason: u8,
+        end_reason: EndReason,
     ) {
         self.bursts.push(Burst {
             node,

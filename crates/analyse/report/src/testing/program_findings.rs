@@ -7,7 +7,7 @@ use idlewave_run::findings::{
     Advice, Estimate, Findings, Gain, GainOf, LatePartFinding, MarkFinding, OperationFinding,
     ProgramFindings, RankTime, SourceFinding, WaitClass, WaitFinding, WaveFinding,
 };
-use idlewave_run::tables::{WaitPart, wait_kind};
+use idlewave_run::tables::{WaitKind, WaitPart};
 use idlewave_run::{Manifest, SourceKind, Table};
 use idlewave_units::{Cpu, Nanos, Rank};
 use std::cmp::Reverse;
@@ -139,8 +139,8 @@ fn matrix(r: &Recording) -> Vec<(Rank, Rank, u64, u64)> {
         .collect()
 }
 
-fn kind_name(kind: u8) -> &'static str {
-    if kind == wait_kind::COLLECTIVE {
+fn kind_name(kind: WaitKind) -> &'static str {
+    if kind == WaitKind::Collective {
         "wait at a collective"
     } else {
         "late sender"

@@ -1,7 +1,7 @@
 //! From the records of one thread to its bursts.
 
 use super::record::Event;
-use idlewave_run::tables::{Burst, end_reason};
+use idlewave_run::tables::{Burst, EndReason};
 use idlewave_units::{Cpu, NodeId, Pid};
 
 /// What is known about a thread besides its records.
@@ -42,7 +42,7 @@ pub(crate) fn bursts(thread: Thread, events: &[Event], mut push: impl FnMut(Burs
         unswitched_on,
     } = thread;
     let mut state = State::Begin;
-    let mut burst = |begin: u64, end: u64, cpu: Cpu, end_reason: u8, certain: bool| {
+    let mut burst = |begin: u64, end: u64, cpu: Cpu, end_reason: EndReason, certain: bool| {
         if begin <= end {
             push(Burst {
                 node,
@@ -63,11 +63,11 @@ pub(crate) fn bursts(thread: Thread, events: &[Event], mut push: impl FnMut(Burs
             },
             Event::Out { time_ns, cpu, .. } | Event::Exit { time_ns, cpu } => {
                 let reason = match event {
-                    Event::Exit { .. } => end_reason::EXITED,
+                    Event::Exit { .. } => EndReason::Exited,
                     Event::Out {
                         preempted: true, ..
-                    } => end_reason::PREEMPTED,
-                    _ => end_reason::SLEEPING,
+                    } => EndReason::Preempted,
+                    _ => EndReason::Sleeping,
                 };
                 match state {
                     State::On { since_ns, cpu: on } if on == cpu => {
@@ -83,9 +83,9 @@ pub(crate) fn bursts(thread: Thread, events: &[Event], mut push: impl FnMut(Burs
     }
     match (state, unswitched_on) {
         (State::On { since_ns, cpu }, _) => {
-            burst(since_ns, end_ns, Cpu::new(cpu), end_reason::UNKNOWN, false);
+            burst(since_ns, end_ns, Cpu::new(cpu), EndReason::Unknown, false);
         }
-        (State::Begin, Some(cpu)) => burst(begin_ns, end_ns, cpu, end_reason::UNKNOWN, false),
+        (State::Begin, Some(cpu)) => burst(begin_ns, end_ns, cpu, EndReason::Unknown, false),
         _ => {}
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Start, end, CPU, reason, certain.
-    fn of(events: &[Event], unswitched_on: Option<u32>) -> Vec<(u64, u64, u32, u8, bool)> {
+    fn of(events: &[Event], unswitched_on: Option<u32>) -> Vec<(u64, u64, u32, EndReason, bool)> {
         let mut rows = Vec::new();
         let thread = Thread {
             node: NodeId::new(0),
@@ -127,9 +127,9 @@ mod tests {
     fn what_lies_between_in_and_out_is_certain_and_the_edges_are_not() {
         let events = [off(20, 0, true), on(25, 1), off(40, 1, false), on(90, 0)];
         let expected = [
-            (10, 20, 0, end_reason::PREEMPTED, false),
-            (25, 40, 1, end_reason::SLEEPING, true),
-            (90, 100, 0, end_reason::UNKNOWN, false),
+            (10, 20, 0, EndReason::Preempted, false),
+            (25, 40, 1, EndReason::Sleeping, true),
+            (90, 100, 0, EndReason::Unknown, false),
         ];
         assert_eq!(of(&events, None), expected);
     }
@@ -143,7 +143,7 @@ mod tests {
                 cpu: 1,
             },
         ];
-        assert_eq!(of(&events, None), [(20, 30, 1, end_reason::EXITED, true)]);
+        assert_eq!(of(&events, None), [(20, 30, 1, EndReason::Exited, true)]);
     }
 
     #[test]
@@ -157,15 +157,12 @@ mod tests {
             off(80, 0, true),
             lost,
         ];
-        assert_eq!(
-            of(&events, None),
-            [(70, 80, 0, end_reason::PREEMPTED, true)]
-        );
+        assert_eq!(of(&events, None), [(70, 80, 0, EndReason::Preempted, true)]);
     }
 
     #[test]
     fn a_thread_without_switches_ran_throughout_or_not_at_all() {
-        assert_eq!(of(&[], Some(3)), [(10, 100, 3, end_reason::UNKNOWN, false)]);
+        assert_eq!(of(&[], Some(3)), [(10, 100, 3, EndReason::Unknown, false)]);
         assert_eq!(of(&[], None), []);
     }
 

@@ -196,7 +196,7 @@ fn cpu_of(pid: Pid) -> Option<Cpu> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_run::tables::end_reason;
+    use idlewave_run::tables::EndReason;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A thread that sleeps this many times when told to, and lives until told to end.
@@ -249,7 +249,7 @@ mod tests {
         let gaps: Vec<u64> = rows
             .windows(2)
             // Earlier bursts may end with its wait for the start.
-            .filter(|w| w[0].end_reason == end_reason::SLEEPING && w[0].end_ns >= told)
+            .filter(|w| w[0].end_reason == EndReason::Sleeping && w[0].end_ns >= told)
             .map(|w| w[1].begin_ns - w[0].end_ns)
             .collect();
         let slept = u64::try_from(sleep.as_nanos()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         let long = gaps.iter().filter(|g| **g > slept / 2).count();
         println!("{} bursts, gaps {gaps:?}", rows.len());
         assert_eq!(long, times as usize);
-        assert_eq!(rows.last().unwrap().end_reason, end_reason::EXITED);
+        assert_eq!(rows.last().unwrap().end_reason, EndReason::Exited);
         assert!(
             rows.iter()
                 .all(|b| b.pid == pid && b.node == NodeId::new(3))
@@ -295,7 +295,7 @@ mod tests {
         let rows: Vec<Burst> = records.bursts.rows().collect();
         println!("{} bursts", rows.len());
         assert!(rows.iter().all(|b| b.cpu == cpu));
-        assert!(rows.iter().any(|b| b.end_reason == end_reason::PREEMPTED));
+        assert!(rows.iter().any(|b| b.end_reason == EndReason::Preempted));
         let certain: Vec<&Burst> = rows.iter().filter(|b| b.certain).collect();
         assert!(certain.windows(2).all(|w| w[0].end_ns <= w[1].begin_ns));
     }

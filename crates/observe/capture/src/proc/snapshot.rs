@@ -126,7 +126,7 @@ impl ProcSnapshot {
 /// Numbers of sources by kind and name.
 struct Numbers<'a> {
     table: &'a mut Sources,
-    known: BTreeMap<(u8, String), u32>,
+    known: BTreeMap<(SourceKind, String), u32>,
 }
 
 impl<'a> Numbers<'a> {
@@ -139,12 +139,12 @@ impl<'a> Numbers<'a> {
         let table = &mut *self.table;
         *self
             .known
-            .entry((kind.code(), name.to_owned()))
+            .entry((kind, name.to_owned()))
             .or_insert_with(|| {
                 let id = u32::try_from(table.len()).unwrap_or(u32::MAX);
                 table.push(Source {
                     id,
-                    kind: kind.code(),
+                    kind,
                     name: name.to_owned(),
                 });
                 id

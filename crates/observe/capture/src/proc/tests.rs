@@ -110,7 +110,7 @@ fn counters_rise_per_cpu_and_name_their_source() {
     let mut sources = Sources::default();
     let known = Source {
         id: 0,
-        kind: SourceKind::Irq.code(),
+        kind: SourceKind::Irq,
         name: "eth0".to_owned(),
     };
     sources.push(known);

@@ -152,9 +152,9 @@ impl TraceSession {
     }
 
     /// Names a process of the recorded program: it and all that it starts are
-    /// [`task_kind::PROGRAM`].
+    /// [`TaskKind::Program`].
     ///
-    /// [`task_kind::PROGRAM`]: idlewave_run::tables::task_kind::PROGRAM
+    /// [`TaskKind::Program`]: idlewave_run::tables::TaskKind::Program
     pub fn note_program(&mut self, pid: Pid, name: &str) {
         self.note_as(pid, pid, |task| {
             (task.name, task.program) = (name.to_owned(), true);

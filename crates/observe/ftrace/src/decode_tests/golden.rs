@@ -82,7 +82,7 @@ fn interrupts_nest_and_come_in_order_of_their_begin() {
     assert!(run.summary.losses.is_empty(), "{:?}", run.losses());
     let sources = run.run.read::<Sources>().unwrap();
     assert_eq!(sources.id, [0, 1, 2, 3, 4, 5, 6]);
-    assert_eq!(sources.kind[5], SourceKind::Ipi.code());
+    assert_eq!(sources.kind[5], SourceKind::Ipi);
     assert_eq!(run.bursts(), ["cpu0 7: 100..10000 r5 ?"]);
 }
 

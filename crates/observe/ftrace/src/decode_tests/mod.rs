@@ -24,7 +24,7 @@ impl Decoded {
         let table = self.run.read::<Bursts>().unwrap();
         let line = |b: idlewave_run::tables::Burst| {
             let mark = if b.certain { "" } else { " ?" };
-            let (cpu, pid, reason) = (b.cpu, b.pid, b.end_reason);
+            let (cpu, pid, reason) = (b.cpu, b.pid, b.end_reason.code());
             format!(
                 "cpu{cpu} {pid}: {}..{} r{reason}{mark}",
                 b.begin_ns, b.end_ns

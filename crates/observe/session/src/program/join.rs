@@ -121,7 +121,7 @@ impl Join {
         }
         row.wait_ns = Some(end.wait_ns);
         row.completed_ns = Some(end.completed_ns);
-        if row.direction == idlewave_run::tables::direction::RECEIVE {
+        if row.direction == idlewave_run::tables::Direction::Receive {
             row.peer = end.peer;
             row.tag = end.tag.unwrap_or(row.tag);
             row.bytes = end.bytes;
@@ -178,7 +178,7 @@ impl Join {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idlewave_run::tables::direction;
+    use idlewave_run::tables::Direction;
     use idlewave_units::Pid;
     use std::convert::Infallible;
 
@@ -186,7 +186,7 @@ mod tests {
         Transfer {
             rank: Rank::new(0),
             thread: Pid::new(1),
-            direction: direction::RECEIVE,
+            direction: Direction::Receive,
             comm: 0,
             peer: None,
             tag,

@@ -9,8 +9,8 @@ use idlewave_clock::Calibration;
 use idlewave_interpose::ring::{ANY_TAG, WORDS, flags};
 use idlewave_interpose::{Loss, Record, decode};
 use idlewave_run::tables::{
-    Call, Calls, Mark, Marks as MarkTable, Operation, Operations, Table, Transfer, Transfers,
-    direction, operation_class,
+    Call, Calls, Direction, Mark, Marks as MarkTable, Operation, OperationClass, Operations, Table,
+    Transfer, Transfers,
 };
 use idlewave_run::{RunError, RunWriter, TableWriter};
 use idlewave_units::{Bytes, NodeId, Pid, Rank};
@@ -252,7 +252,7 @@ impl<'a> Rows<'a> {
         if flags & flags::FAILED != 0 {
             *self.seen.failed.entry(function).or_default() += 1;
         }
-        if class == operation_class::LIFE && self.name(operation).starts_with("MPI_Init") {
+        if class == OperationClass::Life && self.name(operation).starts_with("MPI_Init") {
             let first = self.seen.first_init_ns.get_or_insert(end_ns);
             *first = (*first).min(end_ns);
         }
@@ -286,16 +286,15 @@ impl<'a> Rows<'a> {
         })
     }
 
-    fn operation(&mut self, function: u16) -> (u32, u8) {
+    fn operation(&mut self, function: u16) -> (u32, OperationClass) {
         if let Some(&id) = self.numbers.get(&function) {
             return (id, self.operations.class[id as usize]);
         }
         let id = self.operations.len() as u32;
         let known = idlewave_interpose::functions().get(usize::from(function));
-        let (name, class) = match known {
-            Some(known) => (known.name.to_owned(), known.class),
-            None => (format!("function {function}"), operation_class::OTHER),
-        };
+        let name = known.map_or_else(|| format!("function {function}"), |k| k.name.to_owned());
+        let class = known.and_then(|k| OperationClass::from_code(k.class));
+        let class = class.unwrap_or(OperationClass::Other);
         self.operations.push(Operation { id, name, class });
         self.numbers.insert(function, id);
         (id, class)
@@ -326,9 +325,9 @@ impl<'a> Rows<'a> {
             rank,
             thread: ring.thread,
             direction: if send {
-                direction::SEND
+                Direction::Send
             } else {
-                direction::RECEIVE
+                Direction::Receive
             },
             comm: self.communicators.number(communicator),
             peer: peer.map(Rank::new),
@@ -393,24 +392,24 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn is_collective(class: u8) -> bool {
-    use operation_class as c;
+fn is_collective(class: OperationClass) -> bool {
+    use OperationClass as Class;
     let blocking = matches!(
         class,
-        c::ALL_TO_ALL | c::FROM_ROOT | c::TO_ROOT | c::PREFIX | c::NEIGHBOUR
+        Class::AllToAll | Class::FromRoot | Class::ToRoot | Class::Prefix | Class::Neighbour
     );
-    blocking || class == c::START_COLLECTIVE
+    blocking || class == Class::StartCollective
 }
 
-fn is_point_to_point(class: u8) -> bool {
-    use operation_class as c;
-    matches!(class, c::SEND | c::RECEIVE | c::SEND_RECEIVE)
+fn is_point_to_point(class: OperationClass) -> bool {
+    use OperationClass as Class;
+    matches!(class, Class::Send | Class::Receive | Class::SendReceive)
 }
 
 /// Whether the request of a call is one that it starts; otherwise it completes it.
-fn starts_request(class: u8) -> bool {
-    use operation_class as c;
-    is_point_to_point(class) || matches!(class, c::START_COLLECTIVE | c::COMMUNICATOR)
+fn starts_request(class: OperationClass) -> bool {
+    use OperationClass as Class;
+    is_point_to_point(class) || matches!(class, Class::StartCollective | Class::Communicator)
 }
 
 /// Entry of the ledger for a loss: what, consequence, advice.

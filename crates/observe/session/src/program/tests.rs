@@ -6,7 +6,7 @@ use idlewave_clock::{Calibration, Counter, Pair};
 use idlewave_interpose::functions;
 use idlewave_interpose::ring::{self, flags, kind, life};
 use idlewave_run::spill::{Block, RecordKind, SpillWriter};
-use idlewave_run::tables::{Calls, Communicators, Marks, Operations, Table, Transfers, direction};
+use idlewave_run::tables::{Calls, Communicators, Direction, Marks, Operations, Table, Transfers};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
 use idlewave_units::{Bytes, Cpu, Pid, Rank};
@@ -213,7 +213,7 @@ fn records_of_interleaved_rings_become_rows_on_one_clock() {
     assert_eq!(rows.len(), 3);
     let received = rows
         .iter()
-        .find(|r| r.tag == 7 && r.direction == direction::RECEIVE)
+        .find(|r| r.tag == 7 && r.direction == Direction::Receive)
         .unwrap();
     assert_eq!(
         (received.thread, received.peer),
@@ -233,7 +233,7 @@ fn records_of_interleaved_rings_become_rows_on_one_clock() {
     );
     let sent = rows
         .iter()
-        .find(|r| r.direction == direction::SEND)
+        .find(|r| r.direction == Direction::Send)
         .unwrap();
     assert_eq!((sent.posted_ns, sent.completed_ns), (1_100, Some(1_110)));
     assert_eq!(

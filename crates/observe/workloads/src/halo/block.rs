@@ -1,14 +1,14 @@
-//! The cells of one rank, with a border of one cell that belongs to the neighbours.
+//! The cells of one rank, with a border one cell wide that belongs to the neighbours.
 
 use super::Halo;
 use super::wave::Wave;
 use idlewave_stats::random::mix;
 
-/// Cells of two steps.
+/// Cells at two steps.
 #[derive(Debug)]
 pub struct Block {
     cells: [usize; 3],
-    /// The first own cell in the whole grid.
+    /// Position of the first own cell in the whole grid.
     origin: [u64; 3],
     /// Cells along each edge of the whole grid.
     edges: [u64; 3],
@@ -31,20 +31,19 @@ impl Block {
         }
     }
 
-    /// From one cell to the next along each dimension.
+    /// Distance in memory to the next cell along each dimension.
     fn strides(&self) -> [usize; 3] {
         let [_, y, z] = self.cells;
         [(y + 2) * (z + 2), z + 2, 1]
     }
 
-    /// The cell `offset` cells after the first own one; the border lies at 0 when it is counted
-    /// from there.
+    /// The index of a cell, counted from the corner of the border: the first own cell is [1, 1, 1].
     fn index(&self, [x, y, z]: [usize; 3]) -> usize {
         let [a, b, _] = self.strides();
         x * a + y * b + z
     }
 
-    /// Calls `each` with the own cells: their index and where they are in the whole grid.
+    /// Calls `each` with the index of every own cell and its position in the whole grid.
     fn each_cell(&self, mut each: impl FnMut(usize, [u64; 3])) {
         let [nx, ny, nz] = self.cells;
         let [ox, oy, oz] = self.origin;
@@ -65,19 +64,19 @@ impl Block {
         self.now = now;
     }
 
-    /// The largest own cell, without its sign.
+    /// The largest absolute value of an own cell.
     pub fn largest(&self) -> f64 {
         let mut largest = 0.0_f64;
         self.each_cell(|index, _| largest = largest.max(self.now[index].abs()));
         largest
     }
 
-    /// The largest distance of an own cell from `left` times the wave.
+    /// The largest deviation of an own cell from `left` times the wave.
     pub fn distance(&self, wave: &Wave, left: f64) -> f64 {
         let mut largest = 0.0_f64;
         self.each_cell(|index, cell| {
             let off = (self.now[index] - left * wave.at(cell)).abs();
-            // What is not a number is as far as can be.
+            // NaN is infinitely far off.
             largest = if off.is_nan() {
                 f64::INFINITY
             } else {
@@ -87,7 +86,7 @@ impl Block {
         largest
     }
 
-    /// Of all own cells with their places; those of several blocks are added up, wrapping.
+    /// Checksum of all own cells and their positions; those of several blocks add up, wrapping.
     pub fn checksum(&self) -> u64 {
         let mut sum = 0_u64;
         let [_, ey, ez] = self.edges;
@@ -98,7 +97,8 @@ impl Block {
         sum
     }
 
-    /// Where the cells of a plane across a dimension begin, and their two directions with lengths.
+    /// Where the cells of a plane across a dimension start, and stride and length along its two
+    /// directions.
     fn plane(&self, dimension: usize, layer: usize) -> (usize, [(usize, usize); 2]) {
         let strides = self.strides();
         let mut corner = [1; 3];
@@ -146,8 +146,8 @@ impl Block {
         self.now = now;
     }
 
-    /// Fills both borders across a dimension from the own opposite faces: of a periodic dimension
-    /// of one rank.
+    /// Fills both borders across a dimension from the block's own opposite faces, for a periodic
+    /// dimension of one rank.
     pub fn wrap(&mut self, dimension: usize) {
         let last = self.cells[dimension];
         let step = self.strides()[dimension];
@@ -159,7 +159,7 @@ impl Block {
         self.now = now;
     }
 
-    /// Every own cell becomes the mean of its six neighbours.
+    /// Replaces every own cell by the mean of its six neighbours.
     pub fn sweep(&mut self) {
         let [nx, ny, nz] = self.cells;
         let [a, b, _] = self.strides();
@@ -181,7 +181,7 @@ impl Block {
         std::mem::swap(&mut self.now, &mut self.next);
     }
 
-    /// The largest change of an own cell by the last sweep.
+    /// The largest change of an own cell in the last sweep.
     pub fn change(&self) -> f64 {
         let mut largest = 0.0_f64;
         self.each_cell(|index, _| {

@@ -1,4 +1,4 @@
-//! Who exchanges which face with whom.
+//! Which faces a rank exchanges with which neighbour.
 
 use super::Halo;
 use idlewave_run::Decomposition;
@@ -12,11 +12,11 @@ pub const TRAILER: usize = 8;
 pub struct Face {
     /// The neighbour.
     pub rank: Rank,
-    /// Across which dimension of the block it lies, 0 to 2.
+    /// The dimension of the block that it lies across, 0 to 2.
     pub dimension: usize,
-    /// Whether it lies upwards.
+    /// Whether it is the upper face.
     pub upwards: bool,
-    /// Of the message, each way, in every step.
+    /// Bytes of the message, each way, in every step.
     pub bytes: Bytes,
 }
 
@@ -33,15 +33,15 @@ impl Halo {
         all / self.cells[dimension] as usize
     }
 
-    /// The place of a rank in the grid, the last dimension varying fastest.
+    /// A rank's position in the grid; the last dimension varies fastest.
     pub(super) fn place(&self, ranks: u32, rank: u32) -> [u32; 3] {
         let [_, b, c] = self.sides(ranks);
         [rank / c / b, rank / c % b, rank % c]
     }
 
-    /// The faces that a rank exchanges in every step, in the order in which it starts to: with all
-    /// neighbours it sends and receives one message for each. A dimension of one rank has none. One
-    /// of two ranks has both faces with the same rank where it is periodic.
+    /// The faces a rank exchanges in every step, in the order in which it starts them; for each it
+    /// sends and receives one message. A dimension of one rank has no faces. In a periodic
+    /// dimension of two ranks, both faces go to the same rank.
     pub fn faces(&self, ranks: u32, rank: Rank) -> Vec<Face> {
         let sides = self.sides(ranks);
         let grid = Decomposition::of_sides(&sides, ranks);
@@ -66,18 +66,18 @@ impl Halo {
         faces
     }
 
-    /// Exchanges that news need at most from rank 0 to another.
+    /// The most exchanges that news needs to get from rank 0 to another rank.
     pub(super) fn diameter(&self, ranks: u32) -> u32 {
         let far = |side: u32| if self.periodic { side / 2 } else { side - 1 };
         self.sides(ranks).into_iter().map(far).sum()
     }
 
-    /// Memory that a rank needs at most: two fields with a border of one cell, and a message each
-    /// way for every face.
+    /// Most memory a rank needs: two fields with a border of one cell, and for every face a message
+    /// each way.
     pub fn memory_per_rank(&self, ranks: u32) -> Bytes {
         let field: u64 = self.cells.iter().map(|&c| u64::from(c) + 2).product();
         let sides = self.sides(ranks.max(1));
-        // Both faces of a dimension, if there is anybody beyond them.
+        // Both faces of a dimension, if it has neighbours.
         let message = |d: usize| (8 * self.face_cells(d) + TRAILER) as u64;
         let faces: u64 = (0..3)
             .filter(|&d| sides[d] > 1)

@@ -4,15 +4,15 @@ use super::Halo;
 use std::fmt;
 use std::str::FromStr;
 
-/// Cells along an edge.
+/// Least and most cells along an edge.
 const CELLS: [u32; 2] = [4, 4_096];
-/// Cells of a block: 32 GiB for both fields.
+/// Most cells of a block: 32 GiB for both fields.
 const MOST: u64 = 1 << 31;
 const STEPS: u32 = 100;
 const DIMS: u32 = 3;
 
 impl Halo {
-    /// With the usual steps and ranks in three dimensions, periodic.
+    /// Default steps, ranks in three dimensions, periodic.
     pub const fn new(cells: [u32; 3]) -> Self {
         Self {
             cells,

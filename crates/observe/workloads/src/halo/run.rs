@@ -10,9 +10,9 @@ use idlewave_fabric::{Fabric, Reduction, Tag, Waits};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const TAG: u32 = 410;
-/// Values are from -1 to 1; a sweep rounds by 1e-16 and damps what was rounded before.
+/// Values range from -1 to 1; a sweep rounds by 1e-16 and damps earlier rounding errors.
 const TOLERANCE: f64 = 1e-12;
-/// Times at which progress is reported.
+/// How often a run reports progress.
 const TOLD: u32 = 200;
 
 fn tag(face: &Face, upwards: bool) -> Tag {
@@ -34,7 +34,7 @@ pub(super) struct Worker<'a> {
     sweeps: u32,
     /// The last step, once it is known.
     last: u64,
-    /// The largest distance from what should be.
+    /// The largest deviation from the expected value so far.
     off: f64,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Compares all own cells with what they should be.
+    /// Compares all own cells with their expected values.
     fn compare(&mut self) {
         let off = self.block.distance(&self.wave, self.wave.left(self.sweeps));
         self.off = self.off.max(off);
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Memory that is taken now.
+    /// Memory in use now.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         let messages = self.outgoing.iter().chain(&self.incoming);
@@ -143,12 +143,11 @@ impl<'a> Worker<'a> {
 }
 
 impl Halo {
-    /// Runs on all ranks of the fabric; `progress` gets the share that is done, 0 to 1. Where
-    /// `halt` is set on rank 0, all end after the same step, which the faces carry from rank to
-    /// rank.
+    /// Runs on all ranks of the fabric; `progress` gets the share done, 0 to 1. If `halt` is set on
+    /// rank 0, all ranks end after the same step; its number travels with the faces.
     ///
     /// # Errors
-    /// The sizes are not possible or the result is wrong (on all ranks alike), or another rank
+    /// The size is not possible or the result is wrong (the same on all ranks), or another rank
     /// failed.
     pub fn run<F: Fabric>(
         &self,
@@ -161,7 +160,7 @@ impl Halo {
             reason,
         })?;
         let mut worker = Worker::new(self, fabric);
-        // The library's own calls, as programs make them.
+        // Blocking library calls, as real programs make them.
         fabric.set_waits(Waits::Blocking);
         let done = self.timed(fabric, &mut worker, halt, progress);
         fabric.set_waits(Waits::Watched);
@@ -211,7 +210,7 @@ impl Halo {
         own * u64::from(ranks)
     }
 
-    /// The checksum of all cells, if they are what they should be.
+    /// The checksum of all cells, if their values are right.
     fn verify<F: Fabric>(
         &self,
         watch: &mut Stopwatch<'_, F>,

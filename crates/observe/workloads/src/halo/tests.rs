@@ -21,7 +21,7 @@ fn verified(halo: &Halo, ranks: u32) -> Vec<Verified> {
     done.into_iter().map(Result::unwrap).collect()
 }
 
-/// The halo with blocks that make up this grid on so many ranks.
+/// The halo whose blocks make up this grid on this many ranks.
 fn divided(grid: [u32; 3], ranks: u32, like: &Halo) -> Option<Halo> {
     let sides = like.sides(ranks);
     let fits = (0..3).all(|d| grid[d] % sides[d] == 0 && grid[d] / sides[d] >= 4);
@@ -54,7 +54,7 @@ fn the_result_is_the_same_to_the_bit_however_the_grid_is_divided() {
         assert!(results.len() > 40, "{}", results.len());
         assert!(results.iter().all(|r| *r == results[0]), "{text}");
     }
-    // It tells steps and borders apart.
+    // The checksum changes with the steps and with the border.
     let checksum = |text: &str| verified(&halo(text), 1)[0].checksum;
     assert_ne!(checksum("8,steps=3"), checksum("8,steps=4"));
     assert_ne!(checksum("8,steps=3"), checksum("8,steps=3,open"));
@@ -177,7 +177,7 @@ fn faces_are_mutual_and_of_the_same_size() {
             }
         }
     }
-    // Three by two by two ranks: 5 x 6 cells across the first dimension, and the trailer.
+    // Three by two by two ranks: 5 x 6 cells across the first dimension, plus the trailer.
     let faces = halo("4x5x6").faces(12, Rank::new(0));
     let told: Vec<(u32, u64)> = faces
         .iter()
@@ -222,7 +222,7 @@ fn where_rank_0_is_halted_all_end_after_the_same_step_with_a_verified_result() {
             halo.run(fabric, &halt, &mut |_| halt.store(leads, Ordering::Relaxed))
                 .unwrap()
         });
-        // Told after 500 steps; the farthest rank is a few steps away.
+        // Halted after 500 steps; the farthest rank is a few steps away.
         let steps = done[0].iterations;
         assert!((501..=510).contains(&steps), "{steps}");
         assert!(

@@ -1,25 +1,25 @@
-//! What the cells must be: an eigenvector of the sweep, and its factor.
+//! What the cells must hold: an eigenvector of the sweep, and its factor.
 
 use super::Halo;
 use std::f64::consts::PI;
 
-/// The wave is reset once this share of it is left.
+/// The wave is reset when this share of it is left.
 const LEAST: f64 = 1e-3;
 
 /// The wave on the whole grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wave {
-    /// Of the phase, per cell along each dimension.
+    /// Phase per cell along each dimension.
     slopes: [f64; 3],
     periodic: bool,
-    /// What a sweep multiplies it by.
+    /// A sweep multiplies the wave by this.
     pub factor: f64,
     /// Sweeps until it is reset.
     pub lifetime: u32,
 }
 
 impl Wave {
-    /// One wave length across the periodic grid; half a one across an open one.
+    /// One wavelength across a periodic grid, half of one across an open one.
     pub fn new(halo: &Halo, ranks: u32) -> Self {
         let sides = halo.sides(ranks);
         let slopes: [f64; 3] = std::array::from_fn(|d| {
@@ -41,23 +41,24 @@ impl Wave {
         }
     }
 
-    /// The wave in a cell, at first. The same bits for a cell whoever has it.
+    /// The initial wave in a cell: the same bits on whichever rank the cell lies.
     pub fn at(&self, cell: [u64; 3]) -> f64 {
         let phase = |d: usize, offset: f64| self.slopes[d] * (cell[d] as f64 + offset);
         match self.periodic {
-            // It is antisymmetric about no cell, so that a wrong neighbour is a wrong value.
+            // No symmetry about any cell, so that a wrong neighbour gives a wrong value.
             true => (phase(0, 0.0) + phase(1, 0.0) + phase(2, 0.0) + 1.0).sin(),
             false => (0..3).map(|d| phase(d, 1.0).sin()).product(),
         }
     }
 
-    /// What is left of it after this many sweeps.
+    /// The share left after this many sweeps.
     pub fn left(&self, sweeps: u32) -> f64 {
-        // A lifetime is some million sweeps at most.
+        // A lifetime beyond i32::MAX needs tens of thousands of cells along every edge of the grid.
         self.factor.powi(sweeps.min(i32::MAX as u32) as i32)
     }
 
-    /// The largest change in a sweep, of a wave with this largest value: the last one of `sweeps`.
+    /// The largest change in the last of `sweeps` sweeps, for a wave whose largest value is
+    /// `largest`.
     pub fn change(&self, largest: f64, sweeps: u32) -> f64 {
         largest * (self.left(sweeps) - self.left(sweeps.saturating_sub(1))).abs()
     }

@@ -1,12 +1,11 @@
-//! Iterations, and sizes and published test values of the classes (NPB 3, file of parameters of
-//! IS).
+//! Iterations, sizes and published test values of the classes (NPB 3, IS parameter file).
 
 use std::fmt;
 use std::str::FromStr;
 
 /// Timed iterations.
 pub const ITERATIONS: u32 = 10;
-/// Iterations before them.
+/// Untimed iterations before them.
 pub const BEFORE: u32 = 1;
 /// Keys whose ranks are published.
 pub const TESTS: usize = 5;
@@ -31,24 +30,24 @@ pub enum Class {
 pub struct Test {
     /// Its place in the sequence of keys.
     pub index: u64,
-    /// Its rank before anything is modified.
+    /// Its rank in iteration `origin`; iteration 0 is before any key is modified.
     rank: i64,
-    /// Change of its rank in every iteration: 1 or -1.
+    /// Change of its rank per iteration: 1 or -1.
     sign: i64,
-    /// The iteration in which it has the rank above.
+    /// The iteration in which it has that rank.
     origin: i64,
 }
 
 impl Test {
-    /// Keys that are smaller than this one in an iteration, 1 to 10: the modified keys shift it by
-    /// one each time.
+    /// Keys smaller than this one in an iteration, 1 to 10: each iteration's modified keys shift it
+    /// by one.
     pub const fn rank_in(&self, iteration: u32) -> i64 {
         self.rank + self.sign * (iteration as i64 - self.origin)
     }
 }
 
 impl Class {
-    /// All, in rising order.
+    /// All classes, in rising order.
     pub const ALL: [Class; 5] = [Class::S, Class::W, Class::A, Class::B, Class::C];
 
     /// Number of keys.
@@ -62,7 +61,7 @@ impl Class {
         }
     }
 
-    /// Keys are below 2 to the power of this.
+    /// Keys are below 2 to this power.
     pub const fn key_bits(self) -> u32 {
         match self {
             Self::S => 11,
@@ -73,7 +72,7 @@ impl Class {
         }
     }
 
-    /// There are 2 to the power of this many buckets.
+    /// log2 of the number of buckets.
     const fn bucket_bits(self) -> u32 {
         match self {
             Self::S => 9,
@@ -81,12 +80,12 @@ impl Class {
         }
     }
 
-    /// Number of buckets, which is also the most ranks: no bucket is divided.
+    /// Number of buckets, and thus the most ranks: no bucket is split.
     pub const fn buckets(self) -> u32 {
         1 << self.bucket_bits()
     }
 
-    /// The bucket of a key is the key without its lower bits, as many as this.
+    /// A key's bucket is the key without this many lower bits.
     pub const fn shift(self) -> u32 {
         self.key_bits() - self.bucket_bits()
     }

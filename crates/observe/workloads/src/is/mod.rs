@@ -1,20 +1,20 @@
-//! IS, the integer sort of the NAS Parallel Benchmarks: ranks of keys by a bucket sort, between any
+//! IS, the integer sort of the NAS Parallel Benchmarks: a bucket sort that ranks keys, on any
 //! number of ranks.
 //!
-//! Written after the specification (Bailey et al., RNR-94-007, section 2.3.2 and 2.3.3) and the
-//! description of NPB 3: keys are sums of four random numbers; every iteration modifies two keys
-//! and ranks all of them. Each rank counts its keys by bucket, all sum the counts (allreduce),
-//! buckets are given to ranks in order, every rank tells every other how many keys it will get
-//! (all-to-all) and sends them (all-to-all of blocks of any lengths), and counts the keys that came
-//! by value. One iteration is not timed, ten are.
+//! Written from the specification (Bailey et al., RNR-94-007, sections 2.3.2 and 2.3.3) and the
+//! description of NPB 3. Keys are sums of four random numbers; every iteration modifies two keys
+//! and ranks all of them. Each rank counts its keys by bucket, and all ranks sum the counts
+//! (allreduce). They assign the buckets to ranks in order. Every rank tells every other how many
+//! keys it will get (all-to-all), sends the keys (all-to-all with variable block lengths) and
+//! counts the keys received by value. One iteration is not timed, ten are.
 //!
-//! It verifies itself. In every timed iteration the ranks of five keys must be the published ones
-//! (partial verification); after the last one all keys are put in order and compared with their
+//! It verifies itself. In every timed iteration the ranks of five keys must match the published
+//! ones (partial verification). After the last one it sorts all keys and compares each with its
 //! neighbours, across ranks too (full verification).
 //!
-//! NPB wants a power of two of ranks; here any number will do, as long as there is a bucket for
-//! each (512 in class S, else 1024). In the timed part there is no point-to-point operation: the
-//! only ones are of the full verification.
+//! NPB requires a power of two of ranks; here any number works, as long as there is a bucket for
+//! each (512 in class S, else 1024). The timed part has no point-to-point operation; only the full
+//! verification does.
 
 mod class;
 mod shares;
@@ -34,18 +34,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use class::{BEFORE, Class, ITERATIONS, ParseClassError, TESTS, Test};
 pub use traffic::{BytesPerPair, Operation, Traffic, Work, traffic};
 
-/// Memory that a rank needs at most: keys, buffers, and what the exchange may copy. What an MPI
-/// library needs comes on top.
+/// Most memory a rank needs: keys, buffers, and what the exchange may copy. An MPI library needs
+/// more on top.
 pub fn memory_per_rank(class: Class, ranks: u32) -> Bytes {
     let ranks = ranks.max(1);
     Room::of(class, ranks).bytes(class, ranks)
 }
 
-/// Sorts on all ranks of the fabric; `progress` gets the share that is done, 0 to 1. Where `halt`
-/// is set on any rank, all end after the same iteration, and what was done until then is verified.
+/// Sorts on all ranks of the fabric; `progress` gets the share done, 0 to 1. If `halt` is set on
+/// any rank, all ranks end after the same iteration and verify what they have done.
 ///
 /// # Errors
-/// There are more ranks than buckets, the result is wrong (on all ranks alike), or another rank
+/// There are more ranks than buckets, the result is wrong (the same on all ranks), or another rank
 /// failed.
 pub fn run<F: Fabric>(
     fabric: &mut F,
@@ -56,7 +56,7 @@ pub fn run<F: Fabric>(
     let ranks = fabric.size();
     check_ranks(class, ranks)?;
     let mut sort = Sort::new(class, fabric.rank().get(), ranks);
-    // The library's own calls, as the benchmark makes them.
+    // Blocking library calls, as the benchmark makes them.
     fabric.set_waits(Waits::Blocking);
     let done = verified(fabric, &mut sort, halt, progress);
     fabric.set_waits(Waits::Watched);
@@ -112,7 +112,7 @@ fn verified<F: Fabric>(
     })
 }
 
-/// Timed iterations, the verdict on them, and the times of both.
+/// Timed iterations, their verdict, and the times of both.
 fn timed<F: Fabric>(
     fabric: &mut F,
     sort: &mut Sort,

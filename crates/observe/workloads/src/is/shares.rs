@@ -1,6 +1,6 @@
-//! Which rank has which keys: before the sort by their place in the sequence, after it by their
-//! buckets. And, without any key at hand, how many that are: a key is a sum of four uniform
-//! numbers, whose distribution is known.
+//! Which rank has which keys: before the sort by position in the sequence, after it by bucket. Also
+//! how many keys that is, without generating any: a key is a sum of four uniform numbers, whose
+//! distribution is known.
 
 use super::class::{Class, TESTS};
 use idlewave_units::Bytes;
@@ -8,10 +8,9 @@ use std::ops::Range;
 
 /// Bytes of a key and of a count.
 pub const KEY_BYTES: u64 = 4;
-/// Standard deviations that numbers of keys are given room for; there are a few thousand such
-/// numbers.
+/// Headroom for a number of keys, in standard deviations; there are a few thousand such numbers.
 const DEVIATIONS: f64 = 8.0;
-/// Keys that are modified: two per iteration.
+/// Modified keys: two per iteration.
 const MODIFIED: f64 = 20.0;
 
 /// The part of the sequence that a rank generates.
@@ -20,10 +19,10 @@ pub fn part(class: Class, rank: u32, ranks: u32) -> Range<u64> {
     begin(rank)..begin(rank + 1)
 }
 
-/// For each rank the end of its buckets, which begin where those of the rank before end.
+/// The end of each rank's buckets, which start where those of the previous rank end.
 ///
-/// A rank takes buckets until it and those before it have their share of all keys, and at least one
-/// if there is one left.
+/// A rank takes buckets until it and those before it hold their share of all keys, and at least one
+/// if any is left.
 pub fn ends_of(sizes: &[f64], ranks: u32) -> Vec<usize> {
     let total: f64 = sizes.iter().sum();
     let mut ends = Vec::with_capacity(ranks as usize);
@@ -31,7 +30,7 @@ pub fn ends_of(sizes: &[f64], ranks: u32) -> Vec<usize> {
     for (bucket, size) in sizes.iter().enumerate() {
         before += size;
         let next = ends.len() as u32 + 1;
-        // The last one takes what is left.
+        // The last rank takes the remainder.
         if next < ranks && before * f64::from(ranks) >= f64::from(next) * total {
             ends.push(bucket + 1);
         }
@@ -51,7 +50,7 @@ pub fn sums_of(sizes: &[f64], ends: &[usize]) -> Vec<f64> {
     ends.iter().map(sum).collect()
 }
 
-/// The share of sums of four uniform numbers from 0 to 1 that are below `x` (Irwin 1927, Hall
+/// The fraction of sums of four uniform numbers from 0 to 1 that lie below `x` (Irwin 1927, Hall
 /// 1927).
 fn below(x: f64) -> f64 {
     let terms = [1.0, -4.0, 6.0, -4.0];
@@ -63,7 +62,7 @@ fn below(x: f64) -> f64 {
     sum / 24.0
 }
 
-/// Values of an allreduce: a size of each bucket, the test keys, and whether to stop.
+/// Values of an allreduce: the size of each bucket, the test keys, and whether to stop.
 pub fn values(class: Class) -> u64 {
     u64::from(class.buckets()) + TESTS as u64 + 1
 }
@@ -76,35 +75,35 @@ pub fn expected(class: Class) -> Vec<f64> {
     (0..buckets).map(|b| until(b + 1) - until(b)).collect()
 }
 
-/// More than any number with this expectation.
+/// A bound that no number with this expectation exceeds.
 fn at_most(expected: f64) -> f64 {
     expected + DEVIATIONS * expected.sqrt() + MODIFIED
 }
 
-/// Sizes of what a rank holds.
+/// Sizes of a rank's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Keys that it generates, at most.
+    /// Most keys it generates.
     pub part: usize,
-    /// Keys that it is given to sort, at most.
+    /// Most keys it gets to sort.
     pub sorted: usize,
-    /// Values from the least to the largest key of its buckets, at most.
+    /// Most values from the smallest to the largest key of its buckets.
     pub values: usize,
-    /// Keys of one message, at most; two of them may be copied while keys are exchanged.
+    /// Most keys in a message; the exchange may copy two messages.
     pub block: usize,
 }
 
 impl Room {
-    /// For any rank.
+    /// Enough for any rank.
     pub fn of(class: Class, ranks: u32) -> Self {
         let (keys, n) = (class.keys(), u64::from(ranks));
         let part = keys.div_ceil(n);
         let expected = expected(class);
         let largest = expected.iter().copied().fold(0.0, f64::max);
-        // A rank has its share before its last bucket, at most.
+        // Before its last bucket, a rank holds at most its share.
         let sorted = (part as f64 + at_most(largest)).ceil() as u64;
         let sorted = sorted.min(keys);
-        // The first and the last rank have the thinnest buckets, and so most of them.
+        // The first and the last rank have the emptiest buckets, and so most of them.
         let share = part as f64;
         let mut before = 0.0;
         let enough = expected.iter().position(|size| {
@@ -125,10 +124,10 @@ impl Room {
         }
     }
 
-    /// All of it.
+    /// Total memory.
     ///
-    /// Keys, keys by bucket (which become the sorted ones), keys that came, counts of values, two
-    /// messages; per bucket a sum, a copy of it and two numbers, per rank lengths and places of
+    /// Keys, keys by bucket (which become the sorted ones), received keys, counts of values, and
+    /// two messages; per bucket a sum, its copy and two numbers; per rank the lengths and places of
     /// blocks.
     pub fn bytes(&self, class: Class, ranks: u32) -> Bytes {
         let keys = self.part + 2 * self.sorted + self.values + 2 * self.block;
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_share_of_uniform_sums_is_that_of_irwin_and_hall() {
-        // 1 / 4! up to 1, a half in the middle, symmetric.
+        // 1/4! at 1, one half in the middle, symmetric.
         for (x, share) in [
             (0.0, 0.0),
             (1.0, 1.0 / 24.0),
@@ -164,9 +163,9 @@ mod tests {
     fn buckets_go_to_ranks_by_hand_arithmetic() {
         // Thirds of 12: after 4 and after 8.
         assert_eq!(ends_of(&[3.0, 1.0, 3.0, 2.0, 3.0], 3), [2, 4, 5]);
-        // One bucket with two shares: the next rank has a share at once, and takes one bucket.
+        // One bucket holds two shares: the next rank has its share at once, and takes one bucket.
         assert_eq!(ends_of(&[8.0, 1.0, 3.0], 3), [1, 2, 3]);
-        // Nothing left for the last one.
+        // The last rank gets nothing.
         assert_eq!(ends_of(&[0.0, 4.0], 3), [2, 2, 2]);
         assert_eq!(sums_of(&[3.0, 1.0, 3.0], &[2, 2, 3]), [4.0, 0.0, 3.0]);
     }

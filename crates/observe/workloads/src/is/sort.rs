@@ -10,38 +10,38 @@ use idlewave_units::Rank;
 use std::ops::Range;
 
 const SEED: u64 = 314_159_265;
-/// Random numbers of a key.
+/// Random numbers per key.
 const NUMBERS: u64 = 4;
-/// The key with this distance from the first modified one is modified too.
+/// Distance from the first modified key to the second.
 const APART: u64 = 10;
 const LARGEST: Tag = Tag(400);
-/// Values of the verdict: checks passed and failed, keys, ranks whose keys are not in order.
+/// Values of the verdict: checks passed and failed, keys, and ranks whose keys are out of order.
 pub const VERDICT: usize = 4;
 
 /// The keys of a part of the sequence.
 pub fn keys_of(class: Class, part: Range<u64>) -> impl Iterator<Item = i32> {
     let mut random = Randlc::new(SEED).skip(NUMBERS * part.start);
-    // A quarter of the largest key times the sum of four numbers; numbers have 46 bits behind the
-    // point.
+    // A key is a quarter of the key limit times the sum of four numbers, each with 46 bits after
+    // the binary point.
     let point = 46 - (class.key_bits() - 2);
     part.map(move |_| ((0..NUMBERS).map(|_| random.next_raw()).sum::<u64>() >> point) as i32)
 }
 
-/// What was found right and wrong.
+/// Results of the checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Test keys with their published rank.
+    /// Test keys whose rank is the published one.
     pub passed: u64,
-    /// Test keys with another one.
+    /// Test keys whose rank is not.
     pub failed: u64,
     /// Keys after the sort.
     pub keys: u64,
-    /// Ranks whose keys are not in order, or not above those of the rank before.
+    /// Ranks whose keys are out of order, or not above those of the previous rank.
     pub unordered: u64,
 }
 
 impl Checks {
-    /// As numbers that can be summed over the ranks.
+    /// As numbers that ranks can sum.
     pub fn values(&self) -> [f64; VERDICT] {
         [self.passed, self.failed, self.keys, self.unordered].map(|n| n as f64)
     }
@@ -66,15 +66,15 @@ pub struct Sort {
     part: Range<u64>,
     room: Room,
     pub(super) keys: Vec<i32>,
-    /// Own keys by bucket; in the end the sorted ones.
+    /// Own keys by bucket; later the sorted keys.
     by_bucket: Vec<i32>,
-    /// Keys of the own buckets, from all ranks.
+    /// Keys of this rank's buckets, from all ranks.
     incoming: Vec<i32>,
-    /// For each value from `least` on: keys of the own buckets up to this value.
+    /// For each value from `least` on: keys in this rank's buckets up to that value.
     counts: Vec<u32>,
-    /// The least value of the own buckets.
+    /// The smallest value of this rank's buckets.
     least: usize,
-    /// Keys in buckets of the ranks before.
+    /// Keys in the buckets of earlier ranks.
     before: u64,
     places: Vec<usize>,
     sums: Vec<f64>,
@@ -109,13 +109,13 @@ impl Sort {
         self.class
     }
 
-    /// The own key at a place in the sequence, if it is in the own part.
+    /// The key at a position in the sequence, if this rank generated it.
     fn key_at(&mut self, index: u64) -> Option<&mut i32> {
         let place = index.checked_sub(self.part.start)?;
         self.keys.get_mut(place as usize)
     }
 
-    /// One ranking of all keys. Whether any rank wants to stop.
+    /// Ranks all keys once. Returns whether any rank wants to stop.
     pub fn iterate<F: Fabric>(
         &mut self,
         watch: &mut Stopwatch<'_, F>,
@@ -137,7 +137,7 @@ impl Sort {
             self.sums[buckets + i] = f64::from(key);
         }
         self.sums[buckets + TESTS] = f64::from(u8::from(stop));
-        // What is sent to whom is known from the own sizes, which the sums replace.
+        // A rank's own bucket sizes tell what it sends to whom; the sums overwrite them.
         let own: Vec<u32> = self.sums[..buckets].iter().map(|&n| n as u32).collect();
         let sums = &mut self.sums;
         watch.collective(|fabric| fabric.allreduce(sums, Reduction::Sum, &mut || ()))?;
@@ -148,7 +148,7 @@ impl Sort {
         Ok(self.sums[buckets + TESTS] > 0.0)
     }
 
-    /// Counts the own keys by bucket and puts them in order of the buckets.
+    /// Counts this rank's keys by bucket and orders them by bucket.
     fn divide(&mut self) {
         let shift = self.class.shift();
         self.places.fill(0);
@@ -167,7 +167,7 @@ impl Sort {
         }
     }
 
-    /// Gives every key to the rank of its bucket.
+    /// Sends every key to the rank that has its bucket.
     fn exchange<F: Fabric>(
         &mut self,
         watch: &mut Stopwatch<'_, F>,
@@ -199,7 +199,7 @@ impl Sort {
         Ok(())
     }
 
-    /// Counts the keys that came by value, and adds up: the rank of a key is the number of those
+    /// Counts the received keys by value and forms running sums: a key's rank is the number of keys
     /// below it.
     fn rank_keys(&mut self, ends: &[usize]) {
         let own = self.rank as usize;
@@ -219,7 +219,8 @@ impl Sort {
         }
     }
 
-    /// Compares the ranks of the test keys in the own buckets with the published ones.
+    /// Compares the ranks of those test keys that lie in this rank's buckets with the published
+    /// ones.
     fn check_ranks(&mut self, iteration: u32) {
         let buckets = self.class.buckets() as usize;
         for (test, key) in self.class.tests().iter().zip(&self.sums[buckets..]) {
@@ -238,13 +239,13 @@ impl Sort {
         }
     }
 
-    /// Puts the keys in order by their ranks, and compares each with the one before it, the first
-    /// one with the largest of the rank before.
+    /// Sorts the keys by rank and compares each with the one before it, the first with the largest
+    /// of the previous rank.
     pub fn check_order<F: Fabric>(
         &mut self,
         watch: &mut Stopwatch<'_, F>,
     ) -> Result<(), WorkloadError> {
-        // There is room beforehand but for a wrong exchange, which is found below.
+        // Already large enough, unless the exchange went wrong; that is detected below.
         self.by_bucket
             .resize(self.room.sorted.max(self.incoming.len()), 0);
         for key in &self.incoming {
@@ -254,7 +255,7 @@ impl Sort {
         }
         let sorted = &self.by_bucket[..self.incoming.len()];
         let mut unordered = sorted.windows(2).any(|pair| pair[0] > pair[1]);
-        // A rank without keys passes on what it gets, and must wait for it.
+        // A rank without keys passes on what it receives, so it must wait for it.
         let mut largest = sorted.last().copied();
         let next = (self.rank + 1 < self.ranks).then(|| Rank::new(self.rank + 1));
         let previous = self.rank.checked_sub(1).map(Rank::new);
@@ -295,7 +296,7 @@ impl Sort {
         Ok(())
     }
 
-    /// Adds to the keys that came.
+    /// Adds to the received keys.
     #[cfg(test)]
     pub fn raise(&mut self, by: i32) {
         self.least = self.least.saturating_add_signed(by as isize);
@@ -305,13 +306,13 @@ impl Sort {
         self.incoming.iter_mut().for_each(|key| *key += by);
     }
 
-    /// Drops the keys that came.
+    /// Drops the received keys.
     #[cfg(test)]
     pub fn forget(&mut self) {
         self.incoming.clear();
     }
 
-    /// Memory that is taken now, without what an exchange copies.
+    /// Memory in use now, without what an exchange copies.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         4 * (self.keys.capacity()

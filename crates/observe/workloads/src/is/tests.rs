@@ -1,5 +1,5 @@
-//! The sort as a whole: published ranks, any number of ranks, errors found, and what the closed
-//! forms say beside what happens.
+//! The sort as a whole: published ranks, any number of ranks, detected errors, and closed forms
+//! against what happens.
 
 use super::shares::{Room, ends_of, expected, part, sums_of};
 use super::sort::{Sort, keys_of};
@@ -24,7 +24,8 @@ fn keys_of_all_parts_are_the_sequence_and_its_smallest_ranks_are_published() {
         let parts = (0..ranks).flat_map(|rank| keys_of(class, part(class, rank, ranks)));
         assert!(parts.eq(keys.iter().copied()));
     }
-    // The published rank of a test key: the keys below it, those of iteration 1 in their places.
+    // The published rank of a test key: the number of keys below it after iteration 1 has modified
+    // two.
     let mut modified = keys;
     (modified[1], modified[11]) = (1, (1 << class.key_bits()) - 1);
     for test in class.tests() {
@@ -76,8 +77,7 @@ fn times_add_up_and_messages_belong_to_the_verification() {
     }
 }
 
-/// One iteration and the check of the order on each rank; `before` and `between` change what they
-/// find.
+/// One iteration and the order check on each rank; `before` and `between` tamper with the data.
 fn after(
     ranks: u32,
     before: impl Fn(&mut Sort, u32) + Sync,
@@ -107,7 +107,7 @@ fn a_changed_key_is_found_by_the_ranks_of_the_test_keys() {
     for ranks in [1, 3] {
         let right = after(ranks, |_, _| (), |_, _| ());
         assert_eq!(right, [5, 0, 65_536, 0]);
-        // From the middle to the very low: some test keys have one key more below them.
+        // From the middle to the bottom: some test keys get one more key below them.
         let lower = |sort: &mut Sort, rank| {
             if rank == 0 {
                 let key = sort.keys.iter_mut().skip(100).find(|k| **k > 1_000);
@@ -124,7 +124,7 @@ fn a_changed_key_is_found_by_the_ranks_of_the_test_keys() {
 fn keys_above_those_of_the_next_rank_are_found() {
     let raise = |by| move |sort: &mut Sort, rank| sort.raise(if rank == 1 { by } else { 0 });
     assert_eq!(after(4, |_, _| (), raise(0))[3], 0);
-    // Down to zero of rank 1, up into those of rank 2: each time one rank finds it.
+    // Rank 1's keys down into rank 0's range, then up into rank 2's: each time one rank detects it.
     assert_eq!(after(4, |_, _| (), raise(-700))[3], 1);
     assert_eq!(after(4, |_, _| (), raise(700))[3], 1);
 }
@@ -209,11 +209,11 @@ fn the_stated_memory_is_what_the_arrays_take() {
             sort.check_order(&mut watch).unwrap();
             sort.held()
         });
-        // The rest is what an exchange copies and holds per bucket and rank.
+        // Add what an exchange copies and holds per bucket and rank.
         let exchange = 8 * room.block + 16 * 518 + 64 * ranks as usize;
         for held in held {
             let all = held + exchange;
-            // Six values more than buckets, of which there is no second copy.
+            // The six values beyond the buckets have no second copy.
             assert!((stated - 48..=stated).contains(&all), "{all} of {stated}");
         }
     }
@@ -264,7 +264,7 @@ fn the_known_distribution_gives_the_real_sizes_of_buckets_and_messages() {
             }
             for (to, count) in counts.into_iter().enumerate() {
                 let expected = pairs.of(from, to as u32) as f64 / 4.0;
-                // A bucket may be given to the other rank at its border.
+                // The bucket at a border may go to either rank.
                 let slack = 6.0 * expected.sqrt() + class.keys() as f64 / 512.0;
                 assert!(
                     (count - expected).abs() < slack,
@@ -305,8 +305,8 @@ fn every_iteration_modifies_two_keys_of_the_sequence() {
         for iteration in 1..=3 {
             sort.iterate(&mut watch, iteration, false).unwrap();
         }
-        // All of them are in the part of the first rank: keys 1 to 3, and 11 to 13 from the largest
-        // on downwards.
+        // The first rank generated all modified keys: 1 to 3 get 1 to 3, and 11 to 13 count down
+        // from the largest.
         if sort.keys[1] == 1 {
             wanted[1..4].copy_from_slice(&[1, 2, 3]);
             wanted[11..14].copy_from_slice(&[2_047, 2_046, 2_045]);

@@ -1,50 +1,50 @@
-//! What the sort does in which order and how many bytes it moves, without sorting: for simulations
-//! of it.
+//! What the sort does in which order, and how many bytes it moves, without sorting: input for
+//! simulations.
 
 use super::class::{BEFORE, Class, ITERATIONS};
 use super::shares::{KEY_BYTES, ends_of, expected, part, sums_of, values};
 use super::sort::VERDICT;
 
-/// One thing that every rank does.
+/// One operation that every rank does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
-    /// Nothing but work on its own keys.
+    /// Work on the rank's own keys only.
     Compute(Work),
-    /// Values are combined for all ranks.
+    /// All ranks combine values.
     Allreduce {
-        /// Of the values of one rank.
+        /// Bytes of the values of one rank.
         bytes: u64,
     },
-    /// As much from every rank to every rank.
+    /// The same amount from every rank to every rank.
     Alltoall {
-        /// From one rank to one other.
+        /// Bytes from one rank to another.
         bytes_per_pair: u64,
     },
     /// Keys from every rank to every rank.
     Alltoallv(BytesPerPair),
     /// Every rank but the last sends to the next one.
     SendNext {
-        /// Of the message.
+        /// Bytes of the message.
         bytes: u64,
     },
 }
 
-/// What is computed, with the number of keys that its time grows with.
+/// What a rank computes, with the number of keys that its time grows with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// Own keys are counted and put in order by bucket: time grows with the rank's part of the
+    /// Count the rank's own keys and order them by bucket: time grows with the rank's part of the
     /// keys.
     Divide,
-    /// Keys that came are counted: time grows with their number and the values they may have.
+    /// Count the received keys: time grows with their number and the values they may have.
     Rank,
-    /// Keys that came are put in order.
+    /// Sort the received keys.
     Order,
 }
 
 /// Bytes of keys from one rank to another.
 ///
-/// Expected ones: the keys of every rank are a sample of the same distribution. The real numbers
-/// deviate by the square root of the number of keys.
+/// Expected values: every rank's keys are a sample of the same distribution. Real numbers deviate
+/// by the square root of the number of keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BytesPerPair {
     parts: Vec<u64>,
@@ -61,7 +61,7 @@ impl BytesPerPair {
         }
     }
 
-    /// Keys that a rank begins with.
+    /// Keys that a rank starts with.
     pub fn keys_before(&self, rank: u32) -> u64 {
         self.parts.get(rank as usize).copied().unwrap_or(0)
     }
@@ -77,18 +77,18 @@ impl BytesPerPair {
 /// The benchmark from its first collective to its last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// Repetitions of `iteration` before the timed ones.
+    /// Runs of `iteration` before the timed ones.
     pub untimed: u32,
     /// One ranking of all keys.
     pub iteration: Vec<Operation>,
-    /// Timed repetitions of it.
+    /// Timed runs of `iteration`.
     pub timed: u32,
     /// The full verification, after the timed part.
     pub verification: Vec<Operation>,
 }
 
-/// What [`run`](super::run) does on this many ranks. Bytes are those that it moves: values are
-/// combined as numbers of eight bytes, where the Fortran and C versions have four.
+/// What [`run`](super::run) does on this many ranks. Bytes are those it moves: it combines
+/// eight-byte numbers, where the Fortran and C versions combine four-byte ones.
 pub fn traffic(class: Class, ranks: u32) -> Traffic {
     let ranks = ranks.max(1);
     let sizes = expected(class);

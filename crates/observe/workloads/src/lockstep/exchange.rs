@@ -7,12 +7,12 @@ use idlewave_fabric::{Fabric, Tag};
 use idlewave_run::{Decomposition, ExchangeVariant, Link};
 use idlewave_units::Rank;
 
-/// Buffers that go round between rank and fabric.
+/// Buffers that move back and forth between rank and fabric.
 pub struct Exchange<F: Fabric> {
     variant: ExchangeVariant,
     bytes: usize,
     diameter: u64,
-    /// In pairs: downwards and upwards of each dimension.
+    /// In pairs: down and up along each dimension.
     links: Vec<Link>,
     to_send: Vec<Vec<u8>>,
     to_fill: Vec<Vec<u8>>,
@@ -20,7 +20,7 @@ pub struct Exchange<F: Fabric> {
     receiving: Vec<F::Receiving>,
 }
 
-/// Of messages sent over a link of this direction.
+/// Tag of messages sent over a link in this direction.
 fn tag(direction: u32) -> Tag {
     Tag(1 + direction)
 }
@@ -55,14 +55,14 @@ impl<F: Fabric> Exchange<F> {
         self.diameter
     }
 
-    /// The first exchange makes connections and mailboxes; it belongs to the preparation.
+    /// Does the first exchange, which makes connections and mailboxes, before the measurement.
     pub fn prepare(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.start(fabric, NO_END, NO_END)?;
         self.finish(fabric, NO_END, NO_END, &mut || ())?;
         Ok(())
     }
 
-    /// All receives, then all sends.
+    /// Starts all receives, then all sends.
     #[inline]
     pub fn start(
         &mut self,
@@ -93,7 +93,7 @@ impl<F: Fabric> Exchange<F> {
         Ok(())
     }
 
-    /// Waits for everything that was started; returns the last iteration, if known by now.
+    /// Waits for everything started; returns the last iteration, if known by now.
     #[inline]
     fn finish(
         &mut self,
@@ -115,7 +115,7 @@ impl<F: Fabric> Exchange<F> {
         Ok(last)
     }
 
-    /// The exchange after the computation, or what is left of it.
+    /// The exchange after the computation, or the part of it that is left.
     #[inline]
     pub fn meet(
         &mut self,
@@ -141,7 +141,7 @@ impl<F: Fabric> Exchange<F> {
     ) -> Result<u64, WorkloadError> {
         let (sender, mut told) = (fabric.rank(), last);
         for i in 0..self.links.len() {
-            // What is sent upwards comes from below.
+            // While sending up, receive from below, and vice versa.
             let (link, opposite) = (self.links[i], self.links[i ^ 1]);
             let way = link.direction;
             let mut message = std::mem::take(&mut self.to_send[i]);

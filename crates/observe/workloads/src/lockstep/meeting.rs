@@ -1,13 +1,14 @@
-//! How a rank meets the others after its computation, and how the end is agreed without a message
-//! of its own.
+//! How a rank meets the others after its computation, and how all agree on the end without a
+//! message for it.
 //!
-//! - Exchange: every message tells the last iteration, as far as its sender knows it. What rank 0
-//!   decides after iteration k goes out with k + 1 and is known at a distance of d exchanges after
-//!   k + d; with the last iteration at k + the diameter all know it in time, and all take part in
-//!   exactly the same exchanges.
-//! - Allreduce: one of the values is the wish of rank 0; all see their sum in the same iteration.
-//! - All-to-all: the message of rank 0 to each tells its wish.
-//! - Barrier and reduce tell nobody, or not all: see [`Tree`].
+//! - Exchange: every message carries the last iteration, as far as its sender knows it. What rank 0
+//!   decides after iteration k goes out with k + 1 and reaches a rank d exchanges away after k + d.
+//!   With the last iteration at k + the diameter, all ranks know it in time and take part in the
+//!   same exchanges.
+//! - Allreduce: one of the values says whether rank 0 wants to end; all see the sum in the same
+//!   iteration.
+//! - All-to-all: rank 0's message to each rank says so.
+//! - Barrier and reduce tell nobody, or not everybody: see [`Tree`].
 
 use super::exchange::Exchange;
 use super::message::{HEADER, Header, NO_END};
@@ -18,7 +19,7 @@ use idlewave_fabric::{Fabric, Reduction};
 use idlewave_run::{Coupling, ExchangeVariant};
 use idlewave_units::{Nanos, Rank};
 
-/// Values of a reduction repeat after so many iterations, so that their sums are exact.
+/// Values of a reduction repeat after this many iterations, so that their sums are exact.
 const VALUES: u64 = 1 << 20;
 
 /// One rank's way to meet the others.
@@ -57,7 +58,7 @@ impl<F: Fabric> Meeting<F> {
         }
     }
 
-    /// The last iteration if rank 0 decides at the end of `iteration`.
+    /// The last iteration, if rank 0 decides at the end of `iteration`.
     pub fn last_after(&self, iteration: u64) -> u64 {
         match self {
             Self::Exchange(exchange) => iteration + exchange.diameter(),
@@ -66,12 +67,12 @@ impl<F: Fabric> Meeting<F> {
         }
     }
 
-    /// Whether something is started in the middle of the computation.
+    /// Whether the exchange starts in the middle of the computation.
     pub fn overlaps(&self) -> bool {
         matches!(self, Self::Exchange(e) if e.variant() == ExchangeVariant::Overlapped)
     }
 
-    /// The middle of the computation of `iteration`.
+    /// Called in the middle of the computation of `iteration`.
     #[inline]
     pub fn start(
         &mut self,
@@ -85,8 +86,8 @@ impl<F: Fabric> Meeting<F> {
         }
     }
 
-    /// Meets the others after the computation of `iteration`; `last` is the last iteration as far
-    /// as this rank knows it, and what it knows afterwards is returned.
+    /// Meets the others after the computation of `iteration`. `last` is the last iteration as far
+    /// as this rank knows it; returns what it knows afterwards.
     #[inline]
     pub fn meet(
         &mut self,
@@ -103,7 +104,7 @@ impl<F: Fabric> Meeting<F> {
             }
             Self::Allreduce(values) => {
                 fill(values, iteration);
-                // Rank 0 knows one iteration earlier, and then wishes it.
+                // Rank 0 knows one iteration ahead; in the last one it tells the others.
                 values[0] = f64::from(u8::from(last <= iteration));
                 fabric.allreduce(values, Reduction::Sum, hook)?;
                 check_sum(values, 1, iteration, fabric.size())?;
@@ -150,7 +151,7 @@ fn checked<F: Fabric>(
 
 #[inline]
 fn fill(values: &mut [f64], iteration: u64) {
-    // Exact: below 2^20.
+    // Exact, since below 2^20.
     values.fill((iteration % VALUES) as f64);
 }
 

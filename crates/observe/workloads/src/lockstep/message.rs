@@ -1,14 +1,14 @@
-//! What stands at the start of every message of a lockstep run.
+//! The header of every message in a lockstep run.
 
 use crate::WorkloadError;
 use idlewave_units::Rank;
 
-/// Bytes of it.
+/// Bytes of the header.
 pub const HEADER: usize = 24;
-/// No end has been decided.
+/// The end is not decided yet.
 pub const NO_END: u64 = u64::MAX;
 
-/// Which message it is, and what its sender knows of the end.
+/// Which message it is, and what its sender knows about the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The last iteration, or [`NO_END`].
@@ -16,7 +16,7 @@ pub struct Header {
     /// Iteration in which it was sent.
     pub iteration: u64,
     pub sender: Rank,
-    /// Over which link, or to which rank.
+    /// The link it goes over, or the rank it goes to.
     pub way: u32,
 }
 
@@ -42,10 +42,10 @@ impl Header {
         })
     }
 
-    /// What a message says of the end, after a look at whether it is the one expected.
+    /// What a message says about the end, after checking that it is the expected one.
     ///
     /// # Errors
-    /// It is another one: a defect of the fabric.
+    /// It is a different one: a defect of the fabric.
     #[inline]
     pub fn checked(
         message: &[u8],

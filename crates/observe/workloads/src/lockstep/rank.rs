@@ -26,34 +26,35 @@ pub struct Iteration {
 pub struct Done {
     /// Iterations, the same on all ranks.
     pub iterations: u64,
-    /// Of the first iteration.
+    /// Start of the first iteration.
     pub begin: u64,
-    /// Of the last one.
+    /// End of the last one.
     pub end: u64,
 }
 
-/// What a rank shall do. All ranks get the same but for `halt`, and `duration` in their counts.
+/// What a rank is to do. The same for all ranks except `halt`, and `duration`, which is in each
+/// rank's own counts.
 pub struct Plan<'a> {
     /// The computation.
     pub work: Work,
     /// How the ranks meet.
     pub pattern: &'a Pattern,
-    /// In counts; that of rank 0 counts.
+    /// Duration in counts; rank 0's decides.
     pub duration: u64,
-    /// In counts.
+    /// Gap threshold in counts.
     pub threshold: u64,
-    /// No more iterations than this, at least one.
+    /// Iteration limit, at least 1.
     pub max_iterations: u64,
-    /// Ends the run; that of rank 0 counts.
+    /// Ends the run; rank 0's decides.
     pub halt: &'a AtomicBool,
 }
 
-/// Runs one rank; `record` gets every iteration, and after the last one an empty one that ends it.
+/// Runs one rank; `record` gets every iteration, then an empty one that marks the end of the last.
 /// All ranks end after the same iteration, which rank 0 decides; see [`Meeting`] for how.
 ///
 /// # Errors
-/// A message could not be carried or is not the one expected, or the pattern does not fit the
-/// number of ranks.
+/// A message was not delivered or is not the expected one, or the pattern does not match the number
+/// of ranks.
 pub fn run<F: Fabric, S: Source>(
     fabric: &mut F,
     source: S,

@@ -1,17 +1,17 @@
-//! The end of a lockstep run whose own messages carry no news: a tree of small messages.
+//! How a lockstep run ends whose own messages carry no news: by a tree of small messages.
 //!
 //! After every `every` iterations each rank takes what its parent told it and tells its children,
-//! for whom it will be news one check later: a message has a whole period to arrive, so that taking
-//! it costs no wait. What rank 0 decides reaches a rank of depth d after d checks; the end is set
-//! as far away as the deepest rank. No rank waits for one that waits for it: in check j a rank
-//! waits only for messages that others sent, or receives that they posted, in check j - 1.
+//! who learn it one check later: a message has a whole period to arrive, so taking it costs no
+//! wait. What rank 0 decides reaches a rank of depth d after d checks, so the end is set as many
+//! checks ahead as the deepest rank needs. There is no cyclic wait: in check j a rank waits only
+//! for messages sent, or receives posted, in check j - 1.
 
 use super::message::{HEADER, Header, NO_END};
 use crate::WorkloadError;
 use idlewave_fabric::{Fabric, Tag};
 use idlewave_units::{Nanos, Rank};
 
-/// Time between two checks: short to a user who waits for the end, long to a step.
+/// Time between two checks: short for a user who waits for the end, long compared with a step.
 const PERIOD: Nanos = Nanos::from_millis(5);
 const MOST_EVERY: u64 = 1_024;
 const TAG: Tag = Tag(100);
@@ -29,7 +29,7 @@ pub struct Tree<F: Fabric> {
 }
 
 impl<F: Fabric> Tree<F> {
-    /// For iterations of `work` computation; all ranks give the same.
+    /// For iterations with `work` of computation, which must be the same on all ranks.
     pub fn new(fabric: &F, work: Nanos) -> Self {
         let (rank, size) = (fabric.rank().get(), fabric.size());
         let child = |nth: u32| {
@@ -53,10 +53,9 @@ impl<F: Fabric> Tree<F> {
         }
     }
 
-    /// The last iteration if rank 0 decides at the end of `iteration`, after a check that is due
-    /// then.
+    /// The last iteration, if rank 0 decides at the end of `iteration`, after any check due then.
     pub fn last_after(&self, iteration: u64) -> u64 {
-        // The check after this very iteration has passed.
+        // The check after this iteration, if any, is already over.
         let next_check = ((iteration + 1) / self.every + 1) * self.every - 1;
         next_check + self.depth * self.every
     }
@@ -105,7 +104,7 @@ impl<F: Fabric> Tree<F> {
         Ok(())
     }
 
-    /// Ends what is under way; what the parent told, or [`NO_END`].
+    /// Completes what is in flight; returns what the parent said, or [`NO_END`].
     pub fn settle(
         &mut self,
         fabric: &mut F,

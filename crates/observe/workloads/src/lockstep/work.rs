@@ -5,7 +5,7 @@ use crate::fibonacci::Fibonacci;
 use idlewave_clock::Source;
 use idlewave_units::Nanos;
 
-/// Time of one chunk of computation.
+/// Target time of one chunk of computation.
 const CHUNK: Nanos = Nanos::from_nanos(250);
 
 /// The computation of one iteration.
@@ -13,16 +13,16 @@ const CHUNK: Nanos = Nanos::from_nanos(250);
 pub struct Work {
     chunks: u64,
     chunk_steps: u64,
-    /// Steps beyond whole chunks.
+    /// Steps left over after whole chunks.
     rest_steps: u64,
     /// Undisturbed time of a chunk, in counts.
     chunk_counts: u64,
-    /// Undisturbed time of all.
+    /// Undisturbed time of the whole computation.
     time: Nanos,
 }
 
 impl Work {
-    /// Cuts `steps`, which take `time` or `counts` at the fastest, in chunks.
+    /// Cuts `steps`, which take `time` or `counts` undisturbed, into chunks.
     pub fn new(steps: u64, time: Nanos, counts: u64) -> Self {
         let chunks = (time.get() / CHUNK.get()).max(1);
         Self {
@@ -39,12 +39,12 @@ impl Work {
         self.time
     }
 
-    /// Longest undisturbed time from reading to reading, in counts.
+    /// Longest time between readings that is not a gap, in counts.
     pub(super) fn chunk_limit(&self, threshold: u64) -> u64 {
         self.chunk_counts + threshold
     }
 
-    /// Computes the chunks of one half of the iteration, 0 or 1; the rest belongs to the second.
+    /// Computes the chunks of one half of the iteration, 0 or 1; the second half includes the rest.
     #[inline(always)]
     pub(super) fn half<S: Source, G: FnMut(Gap)>(
         &self,
@@ -73,13 +73,13 @@ impl Work {
 pub(super) struct Watch<S, G> {
     pub source: S,
     pub previous: u64,
-    /// Longest difference of two readings of a wait that is no gap, in counts.
+    /// Longest difference between two readings in a wait that is not a gap, in counts.
     pub threshold: u64,
     pub record: G,
 }
 
 impl<S: Source, G: FnMut(Gap)> Watch<S, G> {
-    /// Reads the counter; a difference above `limit` is a gap of what exceeds `usual`.
+    /// Reads the counter. A difference above `limit` is a gap; its length is what exceeds `usual`.
     #[inline(always)]
     pub fn look(&mut self, limit: u64, usual: u64) -> u64 {
         let now = self.source.now();
@@ -94,7 +94,7 @@ impl<S: Source, G: FnMut(Gap)> Watch<S, G> {
         now
     }
 
-    /// A turn of a wait.
+    /// One turn of a wait.
     #[inline(always)]
     pub fn turn(&mut self) -> u64 {
         self.look(self.threshold, 0)

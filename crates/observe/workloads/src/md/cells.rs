@@ -1,9 +1,9 @@
-//! Lists of close pairs, by way of cells no narrower than the reach of the list.
+//! Lists of close pairs, built with cells no narrower than the reach of the list.
 
 use super::force::Pairs;
 use super::particles::Vector;
 
-/// Cells over the own box and the layer of ghosts around it.
+/// Cells over a rank's box and the layer of ghosts around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cells {
     origin: Vector,
@@ -12,7 +12,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Cells over the box from `low` to `high` and `reach` around it.
+    /// Cells over the box from `low` to `high` and `reach` beyond it.
     pub fn new(low: Vector, high: Vector, reach: f64) -> Self {
         let counts = [0, 1, 2].map(|d| (((high[d] - low[d]) / reach) as usize).max(1));
         Self {
@@ -23,7 +23,8 @@ impl Cells {
         }
     }
 
-    /// The cell of a position; of an own particle always one in the box, whatever rounding says.
+    /// The cell of a position. An owned particle always gets a cell in the box, however its
+    /// coordinates round.
     fn place(&self, position: &Vector, own: bool) -> [usize; 3] {
         let layer = usize::from(own);
         [0, 1, 2].map(|d| {
@@ -40,12 +41,12 @@ impl Cells {
         self.counts.iter().product()
     }
 
-    /// Sorts own particles by cell, keeping the order within each: the sorted indices.
+    /// Indices of the owned particles sorted by cell; keeps the order within each cell.
     pub fn order(&self, own: &[Vector]) -> Vec<u32> {
         self.sorted(own, true).0
     }
 
-    /// Indices sorted by cell, and where each cell begins among them, with the end of the last one.
+    /// Indices sorted by cell, and where each cell starts among them, plus the end of the last one.
     fn sorted(&self, positions: &[Vector], own: bool) -> (Vec<u32>, Vec<u32>) {
         let cell_of: Vec<u32> = positions
             .iter()
@@ -68,8 +69,8 @@ impl Cells {
         (order, starts)
     }
 
-    /// Lists the pairs within `reach`. The first `own` of `positions` are own particles sorted by
-    /// cell.
+    /// Lists the pairs within `reach`. The first `own` of `positions` are the owned particles,
+    /// sorted by cell.
     pub fn pairs(&self, positions: &[Vector], own: usize, reach: f64, pairs: &mut Pairs) {
         let reach_squared = reach * reach;
         let (_, own_starts) = self.sorted(&positions[..own], true);
@@ -85,8 +86,9 @@ impl Cells {
                 let d = [here[0] - there[0], here[1] - there[1], here[2] - there[2]];
                 d[0] * d[0] + d[1] * d[1] + d[2] * d[2] < reach_squared
             };
-            // Own particles are in the inner cells, so there is a cell on every side. Three cells
-            // in a row along the first dimension hold one stretch of the sorted particles.
+            // Owned particles are in the inner cells, so there is a cell on every side. Three
+            // adjacent cells along the first dimension are one contiguous run of the sorted
+            // particles.
             for row_z in z - 1..=z + 1 {
                 for row_y in y - 1..=y + 1 {
                     let first = self.index([x - 1, row_y, row_z]);

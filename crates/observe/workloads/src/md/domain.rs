@@ -11,46 +11,46 @@ use idlewave_fabric::{Fabric, Reduction};
 
 /// Length of a time step in units of tau.
 pub const STEP: f64 = 0.001;
-/// How far beyond the cut-off pairs are listed. The list is good until a particle has moved half of
-/// it.
+/// Distance beyond the cut-off up to which pairs are listed. The list holds until a particle has
+/// moved half of it.
 pub const SKIN: f64 = 0.3;
 /// Temperature of the initial velocities, in units of epsilon / k.
 pub const TEMPERATURE: f64 = 1.0;
-/// Boxes must not be narrower: ghosts come from the next box only.
+/// The least width of a box: ghosts come from the next box only.
 pub const REACH: f64 = CUTOFF + SKIN;
 
 /// Energy of all ranks together, in units of epsilon.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
-    /// Of motion.
+    /// Energy of motion.
     pub kinetic: f64,
-    /// Of all pairs.
+    /// Energy of all pairs.
     pub potential: f64,
 }
 
 impl Energy {
-    /// Both together: what is conserved.
+    /// The sum of both, which is conserved.
     pub fn total(self) -> f64 {
         self.kinetic + self.potential
     }
 }
 
-/// The particles of one rank and what it knows of the others.
+/// The particles of one rank, and its copies of others.
 #[derive(Clone, Debug)]
 pub struct Domain {
     pub particles: Particles,
     pub pairs: Pairs,
     halo: Halo,
     cells: Cells,
-    /// Where the own particles were when the list was made.
+    /// Where the owned particles were when the list was built.
     listed: Vec<Vector>,
     /// Particles of all ranks.
     total: u64,
 }
 
 impl Domain {
-    /// The own part of a lattice of `cells` cells on a grid of `shape` boxes; all ranks together
-    /// are at rest.
+    /// One rank's part of a lattice of `cells` cells on a grid of `shape` boxes; the total momentum
+    /// is zero.
     ///
     /// # Errors
     /// A box is narrower than [`REACH`], or another rank failed.
@@ -113,7 +113,7 @@ impl Domain {
         self.total
     }
 
-    /// Second half of the velocity's step, by the forces of now.
+    /// Half a velocity step with the current forces.
     pub fn kick(&mut self) {
         let Particles {
             velocities, forces, ..
@@ -125,7 +125,7 @@ impl Domain {
         }
     }
 
-    /// Moves the own particles by one step of their velocities.
+    /// Moves the owned particles by one step at their velocities.
     pub fn drift(&mut self) {
         let Particles {
             positions,
@@ -139,7 +139,7 @@ impl Domain {
         }
     }
 
-    /// Square of the largest distance that an own particle has gone since the list was made.
+    /// Square of the largest distance that an owned particle has moved since the list was built.
     pub fn moved_squared(&self) -> f64 {
         let moved = self.particles.positions.iter().zip(&self.listed);
         moved
@@ -147,14 +147,12 @@ impl Domain {
                 let d = [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
                 d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
             })
-            // A coordinate that is not a number shall be seen: the exchange that follows refuses
-            // it.
+            // Let NaN through: the exchange that follows rejects it.
             .map(|m| if m.is_nan() { f64::INFINITY } else { m })
             .fold(0.0, f64::max)
     }
 
-    /// Whether a list is still good when the particle that moved most moved by the root of
-    /// `squared`.
+    /// Whether a list still holds when the particle that moved most moved by the root of `squared`.
     pub fn list_holds(squared: f64) -> bool {
         4.0 * squared <= SKIN * SKIN
     }
@@ -164,8 +162,8 @@ impl Domain {
         self.halo.refresh(fabric, &mut self.particles.positions)
     }
 
-    /// Gives particles to the ranks whose boxes they are in and makes new ghosts.
-    /// [`list`](Self::list) must follow.
+    /// Moves particles to the ranks whose boxes they are in and makes new ghosts. Call
+    /// [`list`](Self::list) afterwards.
     pub fn migrate<F: Fabric>(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.particles.drop_ghosts();
         self.halo.migrate(fabric, &mut self.particles)?;
@@ -189,7 +187,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Computes the forces on all own particles. No communication.
+    /// Computes the forces on all owned particles, without communication.
     pub fn forces(&mut self) {
         let own = self.particles.own();
         let Particles {
@@ -198,7 +196,7 @@ impl Domain {
         force::forces(positions, own, &self.pairs, forces);
     }
 
-    /// Energy of all ranks; velocities, positions and list must be of the same moment.
+    /// Energy of all ranks; velocities, positions and list must belong to the same moment.
     pub fn energy<F: Fabric>(&self, fabric: &mut F) -> Result<Energy, WorkloadError> {
         let squares = self.particles.velocities.iter().flatten().map(|v| v * v);
         let own = self.particles.own();

@@ -10,8 +10,8 @@ use super::particles::Vector;
 pub const CUTOFF: f64 = 2.5;
 const CUTOFF_SQUARED: f64 = CUTOFF * CUTOFF;
 
-/// Force along the line between two particles, over their distance, from the square of that;
-/// positive where they repel.
+/// Force along the line between two particles divided by their distance, from the square of the
+/// distance; positive where they repel.
 #[inline(always)]
 pub fn force_over_distance(square: f64) -> f64 {
     let inverse = 1.0 / square;
@@ -19,7 +19,7 @@ pub fn force_over_distance(square: f64) -> f64 {
     (48.0 * sixth - 24.0) * sixth * inverse
 }
 
-/// Potential of a pair within the cut-off, from the square of its distance, not shifted.
+/// Potential of a pair within the cut-off, from the square of its distance, without the shift.
 fn bare_potential(square: f64) -> f64 {
     let sixth = 1.0 / (square * square * square);
     4.0 * sixth * (sixth - 1.0)
@@ -34,25 +34,25 @@ pub fn potential(square: f64) -> f64 {
     }
 }
 
-/// For every own particle the particles close to it: those behind it among the own ones, and all
+/// For every owned particle the particles close to it: the owned ones that follow it, and all
 /// ghosts.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Where the partners of each own particle begin, and one more: where the last ones end.
+    /// Where the partners of each owned particle start, plus the end of the last ones.
     pub starts: Vec<u32>,
-    /// Indices of partners.
+    /// Indices of the partners.
     pub partners: Vec<u32>,
 }
 
 impl Pairs {
-    /// Partners of own particle `index`.
+    /// Partners of owned particle `index`.
     #[inline(always)]
     pub fn of(&self, index: usize) -> &[u32] {
         &self.partners[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 }
 
-/// Pairs treated side by side, so that the compiler finds vectors.
+/// Pairs treated together, so that the compiler can vectorize.
 const LANES: usize = 4;
 
 #[inline(always)]
@@ -61,8 +61,8 @@ fn between(from: &Vector, to: &Vector) -> (Vector, f64) {
     (d, d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
 }
 
-/// Puts the forces on the first `own` particles into `forces`. A pair of own ones is visited once
-/// and acts on both; what is added up for ghosts means nothing.
+/// Puts the forces on the first `own` particles into `forces`. A pair of owned particles is visited
+/// once and acts on both; what accumulates for ghosts is meaningless.
 pub fn forces(positions: &[Vector], own: usize, pairs: &Pairs, forces: &mut Vec<Vector>) {
     forces.clear();
     forces.resize(positions.len(), [0.0; 3]);
@@ -110,7 +110,7 @@ pub fn forces(positions: &[Vector], own: usize, pairs: &Pairs, forces: &mut Vec<
     }
 }
 
-/// `slice::as_chunks`, which the oldest compiler supported does not have.
+/// `slice::as_chunks`, which the oldest supported compiler lacks.
 trait AsChunks {
     fn as_chunks_of<const N: usize>(&self) -> (impl Iterator<Item = &[u32; N]>, &[u32]);
 }
@@ -120,13 +120,13 @@ impl AsChunks for [u32] {
     fn as_chunks_of<const N: usize>(&self) -> (impl Iterator<Item = &[u32; N]>, &[u32]) {
         let chunks = self.chunks_exact(N);
         let rest = chunks.remainder();
-        // A chunk has N items, so all are kept.
+        // Every chunk has N items, so none is dropped.
         (chunks.filter_map(|c| <&[u32; N]>::try_from(c).ok()), rest)
     }
 }
 
-/// Potential energy of the pairs; one with a ghost counts half, as its other half is with the
-/// ghost's owner.
+/// Potential energy of the pairs. A pair with a ghost counts half; the ghost's owner counts the
+/// other half.
 pub fn energy(positions: &[Vector], own: usize, pairs: &Pairs) -> f64 {
     let mut sum = 0.0;
     for i in 0..own {
@@ -175,7 +175,7 @@ mod tests {
             (2.0, -0.181_640_625, -0.061_523_437_5 + 0.016_316_891_136),
             (2.500_1, 0.0, 0.0),
         ] {
-            // Along a diagonal: each component is the whole over the root of three.
+            // Along a diagonal: each component is the total over the root of three.
             let c = distance / 3.0_f64.sqrt();
             let positions = [[1.0, 1.0, 1.0], [1.0 + c, 1.0 + c, 1.0 + c]];
             forces(&positions, 2, &pair(), &mut out);

@@ -12,10 +12,10 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both, in the order in which they are served.
+    /// Both sides, in the order in which they are served.
     pub const BOTH: [Side; 2] = [Side::Low, Side::High];
 
-    /// The other one.
+    /// The other side.
     pub const fn opposite(self) -> Self {
         match self {
             Self::Low => Self::High,
@@ -24,7 +24,7 @@ impl Side {
     }
 }
 
-/// One rank's place among `shape[0] * shape[1] * shape[2]` boxes, the first dimension running
+/// One rank's place among `shape[0] * shape[1] * shape[2]` boxes; the first dimension varies
 /// fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
@@ -32,7 +32,7 @@ pub struct Grid {
     place: [u32; 3],
 }
 
-/// The three factors of `size` whose box has the least surface, in falling order.
+/// The three factors of `size` whose box has the smallest surface, in falling order.
 pub fn shape_of(size: u32) -> [u32; 3] {
     let size = size.max(1);
     let mut best = [size, 1, 1];
@@ -75,12 +75,12 @@ impl Grid {
         self.shape[dimension]
     }
 
-    /// Own index along a dimension.
+    /// This rank's index along a dimension.
     pub fn index(&self, dimension: usize) -> u32 {
         self.place[dimension]
     }
 
-    /// Index along a dimension of the box beyond a side.
+    /// Index, along a dimension, of the box beyond a side.
     pub fn index_beyond(&self, dimension: usize, side: Side) -> u32 {
         let (index, boxes) = (self.place[dimension], self.shape[dimension]);
         match side {
@@ -89,14 +89,14 @@ impl Grid {
         }
     }
 
-    /// The rank beyond a side; the own one where there is one box only.
+    /// The rank beyond a side; this rank itself if there is only one box.
     pub fn neighbour(&self, dimension: usize, side: Side) -> Rank {
         let mut place = self.place;
         place[dimension] = self.index_beyond(dimension, side);
         Rank::new(place[0] + self.shape[0] * (place[1] + self.shape[1] * place[2]))
     }
 
-    /// Whether the own box is the last one on this side, so that the way out leads round the
+    /// Whether this rank's box is the last one on this side, so that the next one lies across the
     /// period.
     pub fn at_border(&self, dimension: usize, side: Side) -> bool {
         match side {

@@ -1,8 +1,7 @@
-//! What ranks send each other: ghosts of particles near a side, and particles that have left their
-//! box.
+//! What ranks send each other: ghosts of particles near a side, and particles that left their box.
 //!
-//! Dimension by dimension, so that what has to go over an edge or a corner is passed on. Where a
-//! rank is its own neighbour it copies.
+//! Dimension by dimension, so that what must cross an edge or a corner is forwarded. A rank that is
+//! its own neighbour copies.
 
 use super::grid::{Grid, Side};
 use super::lattice::box_of;
@@ -19,16 +18,16 @@ fn tag(base: u32, dimension: usize, side: Side) -> Tag {
     Tag(base + 2 * dimension as u32 + (side == Side::High) as u32)
 }
 
-/// Ghosts that go over one side and those that come over the other.
+/// Ghosts sent over one side and those received over the other.
 #[derive(Clone, Debug)]
 struct Transfer {
     dimension: usize,
     side: Side,
-    /// Indices of what is copied, own particles or ghosts of earlier dimensions.
+    /// Indices of the copied particles: owned ones, or ghosts of earlier dimensions.
     copied: Vec<u32>,
     /// Added to the coordinate along the dimension.
     shift: f64,
-    /// Where the ghosts that come in stand.
+    /// Positions of the received ghosts.
     received: Range<usize>,
 }
 
@@ -38,7 +37,7 @@ pub struct Halo {
     pub grid: Grid,
     /// Edges of the whole system.
     pub length: Vector,
-    /// Corners of the own box.
+    /// Low corner of the rank's box.
     pub low: Vector,
     pub high: Vector,
     transfers: Vec<Transfer>,
@@ -55,7 +54,7 @@ fn put<'a>(bytes: &mut Vec<u8>, positions: impl Iterator<Item = &'a Vector>, d: 
     }
 }
 
-/// The values in `bytes`, which need not be aligned.
+/// The values in `bytes`, which may be unaligned.
 fn get<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
     bytes
         .chunks_exact(size_of::<T>())
@@ -106,7 +105,7 @@ impl Halo {
         Ok(())
     }
 
-    /// The same where the receiver does not know yet how much comes.
+    /// Like [`swap`](Self::swap), but the receiver does not know yet how much will come.
     fn swap_unknown<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -121,11 +120,11 @@ impl Halo {
         self.swap(fabric, over, base, expected as usize)
     }
 
-    /// Puts every own particle back into the period and gives those outside the own box to the
-    /// ranks beyond its sides. There must be no ghosts.
+    /// Puts every owned particle back into the period and sends those outside the box to the
+    /// neighbours. There must be no ghosts.
     ///
     /// # Errors
-    /// A particle flew farther than the next box, or another rank failed.
+    /// A particle flew beyond the next box, or another rank failed.
     pub fn migrate<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -144,7 +143,7 @@ impl Halo {
             }
             for side in Side::BOTH {
                 let beyond = grid.index_beyond(d, side);
-                // With two boxes both sides lead to the same: everything goes over the first one.
+                // With two boxes both sides lead to the same rank: everything goes over the first.
                 let leaves = |p: &Vector| {
                     let index = box_of(&grid, d, p[d], length);
                     index != grid.index(d) && index == beyond
@@ -216,7 +215,7 @@ impl Halo {
         Ok(())
     }
 
-    /// Brings the ghosts to where their originals are now.
+    /// Moves the ghosts to the current positions of their originals.
     pub fn refresh<F: Fabric>(
         &mut self,
         fabric: &mut F,
@@ -247,7 +246,7 @@ impl Halo {
     }
 }
 
-/// `x` within 0 and `length`; `None` if it is not a number or more than a period away.
+/// `x` wrapped into 0 to `length`; `None` if it is NaN or more than a period away.
 fn wrapped(x: f64, length: f64) -> Option<f64> {
     let moved = if x < 0.0 {
         x + length
@@ -256,7 +255,7 @@ fn wrapped(x: f64, length: f64) -> Option<f64> {
     } else {
         x
     };
-    // A very small negative number becomes `length` itself.
+    // A tiny negative number becomes `length` itself.
     let moved = if moved == length { 0.0 } else { moved };
     (0.0..length).contains(&moved).then_some(moved)
 }

@@ -1,16 +1,16 @@
-//! One rank's fluid without a clock, for benchmarks of its computations.
+//! One rank's fluid without a clock, to benchmark its kernels.
 
 use super::domain::Domain;
 use super::force;
 use idlewave_fabric::{Endpoint, Waiting, world};
 
-/// A box with itself as its neighbour on all sides.
+/// A box that is its own neighbour on all sides.
 #[derive(Debug)]
 pub struct Kernel(Domain);
 
 impl Kernel {
-    /// A box of `cells` lattice cells along each edge after `steps` steps: by then the lattice has
-    /// molten.
+    /// A box of `cells` lattice cells along each edge after `steps` steps: long enough to melt the
+    /// lattice.
     pub fn new(cells: u32, steps: u32) -> Self {
         let mut fabric: Endpoint = world(1, Waiting::Spin).remove(0);
         let argument = "one rank has nobody to fail, and its box is wide enough";
@@ -51,7 +51,7 @@ impl Kernel {
         self.0.forces();
     }
 
-    /// Makes the list once.
+    /// Builds the list once.
     pub fn list(&mut self) {
         self.0.list();
     }

@@ -1,4 +1,4 @@
-//! Where the particles begin: a face-centred cubic lattice with random velocities.
+//! Where the particles start: a face-centred cubic lattice with random velocities.
 
 use super::grid::Grid;
 use super::particles::{Particle, Vector};
@@ -7,7 +7,7 @@ use idlewave_stats::random::bits_at;
 /// Edge of a lattice cell, which holds four particles: density 0.5.
 pub const CELL: f64 = 2.0;
 
-/// The sites of a cell, a quarter away from its corner so that none lies on the border of two
+/// The sites of a cell, a quarter of its edge off the corner so that none lies on a border between
 /// boxes.
 const SITES: [Vector; 4] = [
     [0.25, 0.25, 0.25],
@@ -16,29 +16,29 @@ const SITES: [Vector; 4] = [
     [0.25, 0.75, 0.75],
 ];
 
-/// Velocities are multiples of this, so that their sum is exact in whatever order it is made.
+/// Velocities are multiples of this, so that their sum is exact in any order.
 const GRAIN: f64 = 1.0 / (1 << 20) as f64;
 
 /// Velocity of particle `id`: each component uniform with the variance of `temperature`. The draw
-/// depends on nothing else, hence on no decomposition.
+/// depends on nothing else, so the decomposition does not matter.
 fn velocity(seed: u64, id: u64, temperature: f64) -> Vector {
     let largest = ((3.0 * temperature).sqrt() / GRAIN).round() as u64;
     let component = |c: u64| {
-        // 2 largest + 1 values; the bias of the remainder is below 2^-40.
+        // 2 largest + 1 values; the modulo bias is below 2^-40.
         let drawn = bits_at(seed, 3 * id + c) % (2 * largest + 1);
         (drawn as f64 - largest as f64) * GRAIN
     };
     [component(0), component(1), component(2)]
 }
 
-/// Index of the box along `dimension` that holds coordinate `x`, in a system of length `length`.
+/// Index along `dimension` of the box that holds coordinate `x`, in a system of length `length`.
 pub fn box_of(grid: &Grid, dimension: usize, x: f64, length: f64) -> u32 {
     let boxes = grid.boxes(dimension);
     ((x * f64::from(boxes) / length) as u32).min(boxes - 1)
 }
 
-/// Calls `put` with every particle of `grid`'s own box, of a lattice of `cells` cells. Their
-/// velocities do not add up to zero yet.
+/// Calls `put` with every particle of `grid`'s own box in a lattice of `cells` cells. Their
+/// velocities do not sum to zero yet.
 pub fn fill(
     grid: &Grid,
     cells: [u32; 3],
@@ -47,7 +47,7 @@ pub fn fill(
     mut put: impl FnMut(Particle),
 ) {
     let length = cells.map(|n| f64::from(n) * CELL);
-    // Cells that overlap the own box.
+    // Cells that overlap the box.
     let range = |d: usize| {
         let (index, boxes, n) = (
             u64::from(grid.index(d)),
@@ -125,7 +125,7 @@ mod tests {
         let all = filled([1, 1, 1], [12, 12, 12], 5);
         let n = all.len() as f64;
         let square: f64 = all.iter().flat_map(|p| p.velocity).map(|v| v * v).sum();
-        // 3 n components of variance 1, each square with a standard deviation of 0.894.
+        // 3 n components of variance 1, whose squares have a standard deviation of 0.894.
         let off = (square / (3.0 * n) - 1.0).abs();
         assert!(off < 5.0 * 0.894 / (3.0 * n).sqrt(), "{off}");
         let forth: f64 = all.iter().map(|p| p.velocity[0]).sum();

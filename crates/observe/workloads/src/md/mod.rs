@@ -1,15 +1,15 @@
-//! The Lennard-Jones run: molecular dynamics of a simple fluid, as parallel programs really compute
-//! it.
+//! The Lennard-Jones run: molecular dynamics of a simple fluid, computed as real parallel programs
+//! do.
 //!
 //! Every rank holds a box of a periodic system at density 0.5, in units of sigma, epsilon and the
-//! mass of a particle. A step moves the particles (velocity Verlet, step 0.001), asks all ranks
-//! whether the list of close pairs still holds, exchanges particles near the sides of the boxes and
-//! computes the forces (cut-off 2.5). The time of the forces alone, in which nothing is
-//! communicated, is kept for every step and rank: all ranks have the same to do in it up to density
-//! fluctuations, so that what it varies by is what the machine does.
+//! mass of a particle. A step moves the particles (velocity Verlet, step 0.001), agrees with all
+//! ranks whether the list of close pairs still holds, exchanges particles near the sides of the
+//! boxes and computes the forces (cut-off 2.5). The run keeps the time of the forces alone, which
+//! involves no communication, for every step and rank. Up to density fluctuations all ranks do the
+//! same work in it, so its variation is that of the machine.
 //!
 //! The workload is that of H. Watanabe's study of hyper-threading at scale; there a rank has
-//! 500,000 particles, that is 50 lattice cells along each edge.
+//! 500,000 particles, or 50 lattice cells along each edge.
 
 mod cells;
 mod domain;
@@ -40,17 +40,17 @@ pub use kernel::Kernel;
 pub use lattice::CELL;
 pub use rank::{Done, Drift, Plan, Step, run as run_rank};
 
-/// The shortest step that records are given room for: 256 particles per rank need about 100 us.
+/// The shortest step that record buffers allow for: 256 particles per rank take about 100 us.
 const SHORTEST_STEP: Duration = Duration::from_micros(50);
 
-/// Edge of a rank's box, in lattice cells, that holds about this many particles: the nearest one
+/// Edge of a rank's box, in lattice cells, that holds about this many particles: the closest one
 /// that is wide enough.
 pub fn cells_for(particles: u64) -> u32 {
     let edge = (particles as f64 / 4.0).cbrt().round() as u32;
     edge.max((REACH / CELL).ceil() as u32)
 }
 
-/// Particles in a box of this edge.
+/// Particles in a box with this edge.
 pub fn particles_in(cells: u32) -> u64 {
     4 * u64::from(cells).pow(3)
 }
@@ -62,11 +62,11 @@ pub struct Params {
     pub cpus: Vec<Cpu>,
     /// Edge of each rank's box in lattice cells of four particles; see [`cells_for`].
     pub cells: u32,
-    /// No more steps than this.
+    /// Step limit.
     pub steps: u64,
-    /// The run ends after this time at the latest.
+    /// Time limit.
     pub duration: Duration,
-    /// Energy is added up every so many steps; never if 0.
+    /// Energy is summed every so many steps; never if 0.
     pub energy_every: u64,
     /// Seed of the initial velocities.
     pub seed: u64,
@@ -74,23 +74,22 @@ pub struct Params {
     pub phase: u32,
 }
 
-/// What came of it; the steps went to the sink.
+/// The result; the steps went to the sink.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// What rank 0 did. Steps, rebuilds, particles and energy are those of all.
+    /// What rank 0 did. Steps, rebuilds, particles and energy hold for all ranks.
     pub done: Done,
     /// Pairs in the lists of all ranks at the end.
     pub pairs: u64,
     /// Steps whose records found no room.
     pub lost_steps: u64,
-    /// From the moment at which all ranks were at work to the first at which one had ended, on
-    /// CLOCK_MONOTONIC.
+    /// From when all ranks were at work to when the first one ended, on CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// See `begin_ns`.
     pub end_ns: u64,
 }
 
-/// Runs the ranks as threads until the steps are done, the time is over or `halt` is set; all end
+/// Runs the ranks as threads until the step or time limit is reached or `halt` is set; all end
 /// after the same step.
 ///
 /// # Errors
@@ -163,7 +162,7 @@ pub fn run(
     Ok(Outcome {
         done,
         pairs: ranks.iter().map(|r| r.0.pairs).sum(),
-        // A record less at the end is a step less that has an end.
+        // The next record ends a step, so every record lost at the end costs one step.
         lost_steps: ranks.iter().map(|r| r.1).sum(),
         begin_ns,
         end_ns: calibration.to_ns(end).max(begin_ns),

@@ -1,12 +1,11 @@
-//! The particles of one rank: its own ones, and behind them copies of others' near its box
-//! (ghosts).
+//! The particles of one rank: those it owns, followed by copies of others near its box (ghosts).
 
 use bytemuck::{Pod, Zeroable};
 
 /// A point or a vector.
 pub type Vector = [f64; 3];
 
-/// An own particle on its way to another rank.
+/// A particle on its way to another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Particle {
@@ -18,31 +17,31 @@ pub struct Particle {
     pub velocity: Vector,
 }
 
-/// Columns of particles.
+/// Particles in columns.
 #[derive(Clone, Debug, Default)]
 pub struct Particles {
-    /// Of the own ones.
+    /// Of the owned particles.
     pub ids: Vec<u64>,
-    /// Of the own ones, then of the ghosts.
+    /// Of the owned particles, then of the ghosts.
     pub positions: Vec<Vector>,
-    /// Of the own ones.
+    /// Of the owned particles.
     pub velocities: Vec<Vector>,
-    /// Of the own ones. What stands behind them, for the ghosts, means nothing.
+    /// Of the owned particles. What follows, for the ghosts, is meaningless.
     pub forces: Vec<Vector>,
 }
 
 impl Particles {
-    /// Number of own particles.
+    /// Number of owned particles.
     pub fn own(&self) -> usize {
         self.ids.len()
     }
 
-    /// Forgets the ghosts.
+    /// Drops the ghosts.
     pub fn drop_ghosts(&mut self) {
         self.positions.truncate(self.ids.len());
     }
 
-    /// Adds an own particle. There must be no ghosts.
+    /// Adds an owned particle. There must be no ghosts.
     pub fn push(&mut self, particle: Particle) {
         debug_assert_eq!(self.ids.len(), self.positions.len());
         self.ids.push(particle.id);
@@ -50,7 +49,7 @@ impl Particles {
         self.velocities.push(particle.velocity);
     }
 
-    /// The own particle at `index`.
+    /// The owned particle at `index`.
     pub fn get(&self, index: usize) -> Particle {
         Particle {
             id: self.ids[index],
@@ -59,8 +58,8 @@ impl Particles {
         }
     }
 
-    /// Takes out the own particles for which `leaves` says so, in their order. There must be no
-    /// ghosts.
+    /// Removes the owned particles for which `leaves` holds and passes them to `take`, in order.
+    /// There must be no ghosts.
     pub fn take_out(
         &mut self,
         mut leaves: impl FnMut(&Vector) -> bool,
@@ -83,7 +82,7 @@ impl Particles {
         self.velocities.truncate(kept);
     }
 
-    /// Puts the own particles into the order `order`, a permutation. There must be no ghosts.
+    /// Permutes the owned particles by `order`. There must be no ghosts.
     pub fn reorder(&mut self, order: &[u32]) {
         fn permuted<T: Copy>(column: &[T], order: &[u32]) -> Vec<T> {
             order.iter().map(|&i| column[i as usize]).collect()
@@ -93,7 +92,7 @@ impl Particles {
         self.velocities = permuted(&self.velocities, order);
     }
 
-    /// Of all bits of the own particles, in their order: FNV-1a over words.
+    /// FNV-1a over all words of the owned particles, in order.
     pub fn digest(&self) -> u64 {
         let mut digest = 0xCBF2_9CE4_8422_2325_u64;
         for i in 0..self.own() {

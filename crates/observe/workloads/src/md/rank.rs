@@ -8,31 +8,31 @@ use idlewave_clock::Source;
 use idlewave_fabric::{Fabric, Reduction};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One step in counts: it ends where the next one begins. The end of the forces is the end of the
-/// step, as the velocities that they change are brought up to date by the next one.
+/// Times of one step in counts; it ends where the next one starts, which is the end of the forces.
+/// The velocity update that follows counts towards the next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Step {
-    /// Velocities and positions are brought up to date from here on.
+    /// Start of the update of velocities and positions.
     pub begin: u64,
-    /// Ranks agree on whether the list still holds, and exchange particles, from here on.
+    /// From here ranks agree on whether the list still holds, and exchange particles.
     pub exchange: u64,
-    /// The list is made from here on; equal to `force` if the old one holds.
+    /// Start of building the list; equal to `force` if the old one holds.
     pub list: u64,
-    /// Forces are computed from here on, up to the end of the step.
+    /// Start of the forces, which end with the step.
     pub force: u64,
 }
 
-/// What a rank shall do.
+/// What a rank is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// Edge of each rank's box in lattice cells of four particles.
     pub cells: u32,
-    /// No more steps than this.
+    /// Step limit.
     pub steps: u64,
     /// Rank 0 ends the run after this time, in counts.
     pub duration: u64,
-    /// Energy is added up every so many steps, and before the first one; never if 0.
+    /// Energy is summed every so many steps, and before the first one; never if 0.
     pub energy_every: u64,
     /// Seed of the velocities.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub struct Plan<'a> {
 /// What a rank did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
-    /// Steps completed, by all ranks.
+    /// Completed steps, the same on all ranks.
     pub steps: u64,
     /// Steps in which the list was rebuilt.
     pub rebuilds: u64,
@@ -51,15 +51,15 @@ pub struct Done {
     pub particles: u64,
     /// Pairs in this rank's list at the end.
     pub pairs: u64,
-    /// Energy before the first step and at the last time that it was added up, and the largest
-    /// deviation of the total from the first; `None` if it never was.
+    /// Energy before the first step and when last summed, and the largest deviation of the total
+    /// from the first; `None` if never summed.
     pub energy: Option<Drift>,
-    /// Of numbers, positions and velocities of this rank's particles at the end, in their order:
-    /// runs in which it is the same on every rank did the same to the bit.
+    /// Hash of the numbers, positions and velocities of this rank's particles at the end, in order:
+    /// if it is equal on every rank, two runs did the same to the bit.
     pub digest: u64,
     /// Start of the first step, in counts.
     pub begin: u64,
-    /// End of the last one.
+    /// End of the last step, in counts.
     pub end: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Done {
 pub struct Drift {
     /// Before the first step.
     pub first: Energy,
-    /// The last one added up.
+    /// When last summed.
     pub last: Energy,
     /// Largest deviation of the total from the first one.
     pub largest: f64,
@@ -93,7 +93,7 @@ impl Drift {
     }
 }
 
-/// Runs one rank; `record` gets every step, and after the last one an empty one that ends it.
+/// Runs one rank; `record` gets every step, then an empty one that marks the end of the last.
 ///
 /// # Errors
 /// The ranks' boxes are too narrow, the particles fly apart, or another rank failed.

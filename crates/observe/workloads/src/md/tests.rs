@@ -1,4 +1,4 @@
-//! The fluid as a whole: what physics and decomposition promise.
+//! The fluid as a whole: what physics and the decomposition guarantee.
 
 use super::domain::{Domain, Energy, STEP};
 use super::force::{CUTOFF, force_over_distance, potential};
@@ -12,7 +12,7 @@ use idlewave_clock::Monotonic;
 use idlewave_fabric::Endpoint;
 use std::sync::atomic::AtomicBool;
 
-/// One step; `rebuilt` counts lists that were rebuilt.
+/// One step; `rebuilt` counts rebuilt lists.
 fn step(domain: &mut Domain, fabric: &mut Endpoint, rebuilt: &mut u32) {
     use idlewave_fabric::{Fabric, Reduction};
     domain.kick();
@@ -56,7 +56,7 @@ fn after(
     (all, rebuilt)
 }
 
-/// Forces and potential energy by adding up all pairs with all their images.
+/// Forces and potential energy by summing over all pairs with all their images.
 fn by_all_pairs(positions: &[Vector], length: Vector) -> (Vec<Vector>, f64) {
     let images = length.map(|l| (CUTOFF / l).ceil() as i32);
     let (mut forces, mut energy) = (vec![[0.0; 3]; positions.len()], 0.0);
@@ -85,7 +85,7 @@ fn by_all_pairs(positions: &[Vector], length: Vector) -> (Vec<Vector>, f64) {
     (forces, energy)
 }
 
-/// Distance of two points in a period, largest component.
+/// Distance of two points in a period: the largest component.
 fn apart(a: &Vector, b: &Vector, length: Vector) -> f64 {
     (0..3)
         .map(|d| {
@@ -118,16 +118,15 @@ fn energy_is_conserved_over_two_thousand_steps() {
         let cells = [4, 3, 3];
         let energies = energies(shape, cells, 2_000, 20);
         let first = energies[0];
-        // Kinetic energy goes over into potential energy while the lattice melts: more than half of
-        // it moves, while the sum stays.
+        // Kinetic turns into potential energy while the lattice melts: more than half of it moves,
+        // but the sum stays.
         let moved = energies.iter().map(|e| (e.kinetic - first.kinetic).abs());
         assert!(moved.fold(0.0, f64::max) > 0.1 * first.kinetic);
         let drift = energies
             .iter()
             .map(|e| (e.total() - first.total()).abs() / first.kinetic)
             .fold(0.0, f64::max);
-        // The force jumps by 0.039 at the cut-off, which a step of finite length does not see: 1e-4
-        // in these runs.
+        // The force jumps by 0.039 at the cut-off, which a finite step misses: 1e-4 in these runs.
         assert!(
             drift < 1e-3,
             "energy drifts by {drift:e} of the kinetic energy"
@@ -147,7 +146,7 @@ fn momentum_stays_zero() {
 
 #[test]
 fn forces_by_lists_are_those_of_all_pairs() {
-    // In the second system a particle meets two images of the same other one.
+    // In the second system a particle meets two images of the same neighbour.
     for (shape, cells) in [
         ([1, 1, 1], [4, 4, 4]),
         ([1, 1, 1], [2, 2, 2]),

@@ -3,7 +3,7 @@
 
 use super::threads::{Names, Who};
 use idlewave_noise::{Charge, Noise, NoiseModel, Served, ServedEvents, Timeline};
-use idlewave_run::tables::{Burst, Interrupt, end_reason};
+use idlewave_run::tables::{Burst, EndReason, Interrupt};
 use idlewave_units::{Cpu, NodeId, Pid};
 
 /// Receives the rows.
@@ -51,8 +51,8 @@ impl RankCpu {
         while let Some(event) = self.events.next_before(noise, until) {
             match names.who(self.rank, event.source) {
                 Who::Thread(pid) => {
-                    self.rank_burst(event.begin, end_reason::PREEMPTED, rows);
-                    rows.burst(self.burst(pid, event.begin, event.end, end_reason::SLEEPING));
+                    self.rank_burst(event.begin, EndReason::Preempted, rows);
+                    rows.burst(self.burst(pid, event.begin, event.end, EndReason::Sleeping));
                     self.since = event.end;
                 }
                 Who::Interrupt(source) => {
@@ -118,7 +118,7 @@ impl RankCpu {
 
     /// The program has ended: the rank and the last thread on the CPU give it up.
     pub fn finish(&mut self, end: u64, rows: &mut impl Rows) {
-        self.rank_burst(end, end_reason::EXITED, rows);
+        self.rank_burst(end, EndReason::Exited, rows);
     }
 
     /// The last stretch before `at` in which no event was served. If it is empty, both ends equal
@@ -134,13 +134,13 @@ impl RankCpu {
         (begin.min(at), at)
     }
 
-    fn rank_burst(&self, until: u64, reason: u8, rows: &mut impl Rows) {
+    fn rank_burst(&self, until: u64, reason: EndReason, rows: &mut impl Rows) {
         if self.since < until {
             rows.burst(self.burst(self.pid, self.since, until, reason));
         }
     }
 
-    fn burst(&self, pid: Pid, begin_ns: u64, end_ns: u64, end_reason: u8) -> Burst {
+    fn burst(&self, pid: Pid, begin_ns: u64, end_ns: u64, end_reason: EndReason) -> Burst {
         Burst {
             node: self.node,
             cpu: self.cpu,

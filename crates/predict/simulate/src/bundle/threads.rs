@@ -2,7 +2,7 @@
 
 use idlewave_noise::{Noise, NoiseModel};
 use idlewave_run::SourceKind;
-use idlewave_run::tables::{Source, Sources, Table, Task, Tasks, task_kind};
+use idlewave_run::tables::{Source, Sources, Table, Task, TaskKind, Tasks};
 use idlewave_units::{NodeId, Pid};
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ impl Names {
         for (id, (kind, name)) in (0..).zip(named.chain(delays.then_some(DELAY))) {
             sources.push(Source {
                 id,
-                kind: kind.code(),
+                kind,
                 name: name.to_owned(),
             });
         }
@@ -87,7 +87,7 @@ impl Names {
                 pid: Self::rank(rank),
                 process: None,
                 name: format!("rank {rank}"),
-                kind: task_kind::RANK,
+                kind: TaskKind::Rank,
             });
         }
         for &(source, rank) in &self.threads {
@@ -97,8 +97,8 @@ impl Names {
                 process: None,
                 name: model.sources[source as usize].name.clone(),
                 kind: match self.kinds[source as usize] {
-                    SourceKind::KernelThread => task_kind::KERNEL,
-                    _ => task_kind::USER,
+                    SourceKind::KernelThread => TaskKind::Kernel,
+                    _ => TaskKind::User,
                 },
             });
         }

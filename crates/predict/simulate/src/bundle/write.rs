@@ -10,7 +10,7 @@ use super::sheets::manifest;
 use super::threads::Names;
 use crate::bulk::{Ended, Engine};
 use idlewave_noise::Noise;
-use idlewave_run::tables::{Burst, Bursts, Interrupt, Interrupts, Region, Regions, region_kind};
+use idlewave_run::tables::{Burst, Bursts, Interrupt, Interrupts, Region, RegionKind, Regions};
 use idlewave_run::{Coupling, RunError, RunWriter, TableWriter};
 use idlewave_units::{Bytes, Rank};
 use std::fs;
@@ -87,7 +87,7 @@ fn write_aside(
         Coupling::Barrier => None,
         _ => Some(Bytes::new(lockstep.message_bytes)),
     };
-    let wait = region_kind::wait_of(coupling);
+    let wait = RegionKind::wait_of(coupling);
     let mut out = RunWriter::create(aside, manifest(run, noise, lockstep))?;
     let work = work(run.program)?;
     let mut names = Names::new(run.model, run.program.ranks);
@@ -128,7 +128,7 @@ fn write_aside(
                 end_ns,
                 bytes,
             };
-            regions.push(region(region_kind::COMPUTE, begin, arrival, None))?;
+            regions.push(region(RegionKind::Compute, begin, arrival, None))?;
             regions.push(region(wait, arrival, end, bytes))?;
             cpu.serve(noise, &mut names, end, &mut strikes);
             cpu.computed(noise, run.model, begin, done, work.of(rank), &mut strikes);
