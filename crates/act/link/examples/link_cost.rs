@@ -1,11 +1,11 @@
-//! What a link costs: `link_cost [MUNGE-SOCKET]`, some seconds.
+//! Measures what a link costs: `link_cost [MUNGE-SOCKET]`. Takes some seconds.
 //!
-//! Sealing and opening frames of 100 bytes and 1 KiB, refusing forged ones, making and checking
-//! codes of frames between devices (36 bytes of an answer, and the most that fits into 1,472 with
-//! the code), and whole handshakes, all without sockets; the same messages over UDP of loopback and
-//! over unix sockets, from `send` to `receive` in one thread. With the socket of a munged,
-//! handshakes by munge as well. Each line: how many, median, middle half, and the 99th percentile,
-//! in microseconds. Lines are measured in turns, so that whatever else runs disturbs them alike.
+//! Without sockets: sealing and opening frames of 100 bytes and 1 KiB, refusing forged ones, making
+//! and checking codes of frames between devices (36 bytes of an answer, and the most that fits into
+//! 1,472 with the code), and whole handshakes. The same messages over UDP loopback and Unix
+//! sockets, from `send` to `receive` in one thread. With the socket of a munged, handshakes by
+//! munge too. Each line gives the count, median, quartiles and 99th percentile in microseconds.
+//! Lines are measured in turns, so that other load disturbs them alike.
 
 use idlewave_link::session::{Secret, Secrets, Session};
 use idlewave_link::{Address, Auth, Coder, Key, Link, Munge, Peer};
@@ -51,7 +51,7 @@ impl Times {
     }
 }
 
-/// Two sessions that have begun, in `times` how long that took.
+/// Both ends of a session after the handshake and the first message.
 fn handshake(
     now: Nanos,
     round: usize,

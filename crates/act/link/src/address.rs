@@ -1,15 +1,15 @@
-//! Where the ends of links are.
+//! Addresses of the ends of links.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where one end of a link is.
+/// The address of one end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A port of UDP. Port 0 asks the kernel for a free one.
+    /// A UDP port. Port 0 asks the kernel for a free one.
     Udp(SocketAddr),
-    /// A socket in the file system, for peers of one node.
+    /// A Unix socket in the file system, for peers on one node.
     Unix(PathBuf),
 }
 

@@ -4,15 +4,15 @@ use crate::session::{Secret, Secrets};
 use crate::{Key, LinkError, Munge, Reason};
 use idlewave_units::Nanos;
 
-/// How the ends of a link prove their identity; the same at both ends.
+/// How the ends of a link prove their identity. Both use the same method.
 ///
 /// Anyone who knows the shared key, or runs as the same user, can speak as any peer: both methods
 /// tell the controller and its agents apart from everyone else, not from each other.
 #[derive(Debug)]
 pub enum Auth {
-    /// All know one key.
+    /// All ends know one key.
     Key(Key),
-    /// All run as the same user, by the word of the site's credential daemon.
+    /// All ends run as the same user; the site's credential daemon vouches for it.
     Munge(Munge),
 }
 

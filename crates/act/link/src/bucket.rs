@@ -2,20 +2,20 @@
 
 use idlewave_units::Nanos;
 
-/// A burst of so many, and one more after each interval.
+/// Allows a burst, then one more per interval.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// Capacity.
     most: u64,
-    /// Time after which one more is added.
+    /// Time after which one token is added.
     interval: Nanos,
     left: u64,
-    /// Time up to which intervals were counted; `None` if nothing has been taken yet.
+    /// End of the last interval counted; `None` before the first take.
     counted: Option<Nanos>,
 }
 
 impl Bucket {
-    /// A full bucket. `interval` is not zero.
+    /// A full bucket. `interval` must not be zero.
     pub(crate) const fn new(most: u64, interval: Nanos) -> Self {
         Bucket {
             most,
@@ -25,7 +25,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one, if one is left.
+    /// Takes a token, if one is left.
     pub(crate) fn take(&mut self, now: Nanos) -> bool {
         let counted = *self.counted.get_or_insert(now);
         let passed = now.saturating_sub(counted).get() / self.interval.get().max(1);

@@ -1,15 +1,16 @@
-//! Codes of messages: HMAC-SHA256.
+//! Message authentication codes: HMAC-SHA256.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Length of a code in bytes: HMAC-SHA256, truncated to half (RFC 2104, section 5), or Poly1305.
+/// Length of an authentication code in bytes: HMAC-SHA256, truncated to half (RFC 2104, section 5),
+/// or Poly1305.
 pub const TAG: usize = 16;
 
-/// Makes and checks codes of messages under one key: HMAC-SHA256 (RFC 2104, FIPS 180-4), truncated
-/// to its first 16 bytes. A code proves that a holder of the key sent the message, not when, how
-/// often or to whom. Debug output omits the key.
+/// Makes and checks message authentication codes under one key: HMAC-SHA256 (RFC 2104, FIPS 180-4),
+/// truncated to its first 16 bytes. A code proves that a holder of the key sent the message, not
+/// when, how often or to whom. Debug output omits the key.
 #[derive(Clone)]
 pub struct Coder(Hmac<Sha256>);
 
@@ -19,7 +20,7 @@ impl Coder {
         Coder(Hmac::new(&key.into()))
     }
 
-    /// From a key used for nothing else.
+    /// From a key that is used for nothing else.
     pub fn new(key: &[u8; 32]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
@@ -32,12 +33,12 @@ impl Coder {
         code
     }
 
-    /// The code with all 32 bytes.
+    /// The whole code, 32 bytes.
     pub(crate) fn whole(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.over(parts).finalize().into_bytes().into()
     }
 
-    /// The code with its first bytes only.
+    /// The first `N` bytes of the code.
     pub(crate) fn first<const N: usize>(&self, parts: &[&[u8]]) -> [u8; N] {
         let whole = self.whole(parts);
         std::array::from_fn(|k| whole[k])
@@ -48,7 +49,7 @@ impl Coder {
         self.first(&[message])
     }
 
-    /// Whether the code of `message` is `tag`; takes the same time wherever they differ.
+    /// Whether `tag` is the code of `message`, compared in constant time.
     pub fn accepts(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
         self.over(&[message]).verify_truncated_left(tag).is_ok()
     }

@@ -16,17 +16,17 @@ pub enum Reason {
     /// Its sender cannot be a peer here: the datagram was reflected, or names this end as the
     /// sender.
     Sender,
-    /// Belongs to a session that is not, or no longer, known.
+    /// Belongs to a session that is unknown, or no longer known.
     Session,
-    /// Its code is wrong: changed on the way, or made without the key.
+    /// Its authentication code is wrong: altered on the way, or made without the key.
     Forged,
     /// It was received before.
     Replayed,
     /// Too old to tell whether it was received before.
     Late,
-    /// An answer to a question that was not asked or is no longer open.
+    /// Answers a HELLO that was not sent or is no longer open.
     Unasked,
-    /// More handshakes than are answered in this time.
+    /// Exceeds the rate at which handshakes are answered.
     Rate,
     /// Its credential is invalid, was used before, or belongs to another user.
     Credential,
@@ -56,7 +56,7 @@ impl Reason {
         Reason::Unable,
     ];
 
-    /// One word in lower case, for labels of metrics.
+    /// One lower-case word, for metric labels.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Malformed => "malformed",

@@ -16,12 +16,12 @@ pub(crate) type SessionId = [u8; 8];
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// These bytes, which nobody else knows.
+    /// From bytes that nobody else knows.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Secret(bytes)
     }
 
-    /// For a credential.
+    /// The bytes, to put into a credential.
     pub(crate) const fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

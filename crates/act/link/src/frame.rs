@@ -1,17 +1,19 @@
 //! The bytes of a datagram.
 //!
-//! Every datagram starts with version, kind, sender and receiver, and ends with a code of 16 bytes
-//! over everything before it: in greetings HMAC-SHA256, in frames of a session the tag of
-//! ChaCha20-Poly1305, which also encrypts the payload ([`crate::seal`]). Numbers are
+//! Every datagram starts with version, kind, sender and receiver, and ends with an authentication
+//! code of 16 bytes over everything before it: in greetings HMAC-SHA256, in frames of a session the
+//! tag of ChaCha20-Poly1305, which also encrypts the payload ([`crate::seal`]). Numbers are
 //! little-endian.
 //!
-//! | kind | between them |
+//! | kind | between them, with lengths in bytes |
 //! |---|---|
-//! | 1 HELLO, 2 HELLO-BACK | nonce of the sender (16), nonce of the receiver (16; zeros in HELLO), length of the credential (2), credential, padding |
+//! | 1 HELLO | sender's nonce (16), zeros (16), credential length (2), credential, padding |
+//! | 2 HELLO-BACK | sender's nonce (16), receiver's (16), credential length (2), credential |
 //! | 3 payload, 4 note | session (8), counter (8), encrypted payload |
-//! | 5 payload, 6 note, of one who does not know yet that the other end has the session | session (8), counter (8), nonce of the sender (16), encrypted payload |
+//! | 5 payload, 6 note | session (8), counter (8), sender's nonce (16), encrypted payload |
 //!
-//! A note has no payload: it tells the receiver that its sender is alive in this session.
+//! A sender uses kinds 5 and 6 until it knows that the receiver has the session. A note has no
+//! payload: it tells the receiver that its sender is alive in this session.
 
 use crate::Reason;
 use crate::coder::{Coder, TAG};
@@ -26,19 +28,20 @@ pub const LONGEST: usize = 60_000;
 /// The longest datagram: a payload with everything around it.
 pub(crate) const LONGEST_FRAME: usize = HEAD + 8 + 8 + 16 + LONGEST + TAG;
 
-/// No known site has longer credentials: munge writes some 250 bytes for a payload of 32.
+/// Longest credential in bytes. No known site has longer ones: munge writes some 250 bytes for a
+/// payload of 32.
 pub(crate) const LONGEST_CREDENTIAL: usize = 2_048;
 
 const VERSION: u8 = 2;
 const HEAD: usize = 2 + 2 * PEER;
 
-/// Sender, receiver and kind of a frame.
+/// A parsed datagram.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) from: Peer,
     pub(crate) to: Peer,
     pub(crate) content: Content<'a>,
-    /// What the code is over.
+    /// The bytes that the code covers.
     pub(crate) signed: &'a [u8],
     pub(crate) tag: [u8; TAG],
 }
@@ -63,7 +66,7 @@ pub(crate) struct Greeting<'a> {
 pub(crate) struct Speech<'a> {
     pub(crate) id: SessionId,
     pub(crate) counter: u64,
-    /// The nonce of a sender that does not know yet that the receiver has the session.
+    /// The sender's nonce, while it does not know that the receiver has the session.
     pub(crate) opening: Option<Nonce>,
     /// Encrypted if read from a datagram, plain if it is to be sent; `None` for a note.
     pub(crate) payload: Option<&'a [u8]>,
@@ -107,7 +110,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Of the whole datagram.
+    /// Length of the whole datagram.
     pub(crate) fn length(&self) -> usize {
         self.signed.len() + TAG
     }
@@ -174,8 +177,8 @@ fn finish(mut bytes: Vec<u8>, coder: &Coder) -> Vec<u8> {
     bytes
 }
 
-/// HELLO. It is long enough that the answer is never longer, whichever credential the answer
-/// holds: with a credential of its own, it is padded to a multiple of 512 bytes with 128 bytes to spare.
+/// A HELLO. If it has a credential, it is padded so that an answer with another credential is not
+/// longer: to a multiple of 512 bytes, with 128 bytes to spare.
 pub(crate) fn hello(
     coder: &Coder,
     from: Peer,
@@ -191,7 +194,7 @@ pub(crate) fn hello(
     finish(bytes, coder)
 }
 
-/// HELLO-BACK, to a HELLO of nonce `echo`.
+/// A HELLO-BACK to the HELLO with nonce `echo`.
 pub(crate) fn back(
     coder: &Coder,
     from: Peer,
@@ -214,7 +217,7 @@ fn greeting(
     let mut bytes = head(kind, from, to, 34 + credential.len());
     bytes.extend(nonce);
     bytes.extend(echo);
-    // Credentials are at most `LONGEST_CREDENTIAL` long: `Secrets::mine` says so.
+    // `Secrets::mine` promises credentials of at most `LONGEST_CREDENTIAL` bytes.
     bytes.extend((credential.len() as u16).to_le_bytes());
     bytes.extend(credential);
     bytes

@@ -1,4 +1,4 @@
-//! The secret that all ends of a link share, in a file.
+//! The key file: the secret that all ends of a link share.
 
 use crate::LinkError;
 use crate::coder::Coder;
@@ -10,9 +10,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// As long as a code of SHA-256: a shorter key would be the weaker part (RFC 2104, section 3).
+/// Shortest key in bytes, as long as a SHA-256 hash: a shorter key would be the weaker part (RFC
+/// 2104, section 3).
 const SHORTEST: usize = 32;
-/// A longer file is not a key.
+/// Longest key file in bytes; a longer file is not a key.
 const LONGEST: u64 = 4_096;
 
 /// The secret that all ends share. Debug output omits the bytes.
@@ -20,12 +21,12 @@ const LONGEST: u64 = 4_096;
 pub struct Key(Secret);
 
 impl Key {
-    /// Reads a key. All bytes of the file count, including a line feed at its end: copy it
+    /// Reads a key. Every byte of the file counts, even a newline at its end: copy the file
     /// unchanged.
     ///
     /// # Errors
-    /// The file is not a regular one (or a link to one) of at least 32 and at most 4,096 bytes,
-    /// owned by the caller or root and readable by no other user (mode 0600 or stricter).
+    /// The file is not a regular file (or a symlink to one) of 32 to 4,096 bytes, owned by the
+    /// caller or root, with mode 0600 or stricter.
     pub fn load(path: &Path) -> Result<Self, LinkError> {
         let failed = |source| LinkError::KeyFile {
             doing: "read",
@@ -63,11 +64,11 @@ impl Key {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Makes a key of 32 random bytes that only the caller can read (mode 0600). An existing file
-    /// is never overwritten.
+    /// Creates a key of 32 random bytes that only the caller can read (mode 0600). Never overwrites
+    /// a file.
     ///
     /// # Errors
-    /// Something of that name exists, or cannot be written.
+    /// The path exists, the file cannot be written, or the kernel gives no random numbers.
     pub fn create(path: &Path) -> Result<Self, LinkError> {
         let failed = |source: std::io::Error| LinkError::KeyFile {
             doing: "create",
@@ -82,15 +83,15 @@ impl Key {
         let mut file = files::create_with(path, 0o600).map_err(failed)?;
         let written = file.write_all(&bytes).and_then(|()| File::sync_all(&file));
         if let Err(source) = written {
-            // An incomplete key would obstruct the next attempt.
+            // An incomplete key would block the next attempt.
             let _ = std::fs::remove_file(path);
             return Err(failed(source));
         }
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// 32 random bytes in hexadecimal digits: a key kept only in the memory of those who share it,
-    /// for [`Key::from_text`].
+    /// 32 random bytes as hexadecimal digits, for [`Key::from_text`]: a key that its holders keep
+    /// only in memory.
     ///
     /// # Errors
     /// The kernel gives no random numbers.
@@ -99,7 +100,8 @@ impl Key {
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The key of such a [text](Key::random_text); `None` if the text is not one.
+    /// The key of a [random text](Key::random_text); `None` if the text is not 64 hexadecimal
+    /// digits.
     pub fn from_text(text: &str) -> Option<Self> {
         let digits = text.len() == 2 * SHORTEST && text.bytes().all(|b| b.is_ascii_hexdigit());
         digits.then(|| Self::from_bytes(text.as_bytes()))
@@ -116,7 +118,7 @@ impl Key {
     }
 }
 
-/// What is wrong with the file of a key.
+/// Checks type, mode and owner of a key file; the error says what is wrong and what to do.
 fn check(meta: &std::fs::Metadata, caller: Uid, path: &Path) -> Result<(), String> {
     if !meta.is_file() {
         return Err("it is not a regular file; give the file of the key".to_owned());
@@ -137,7 +139,7 @@ fn check(meta: &std::fs::Metadata, caller: Uid, path: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// Random bytes of the kernel.
+/// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], LinkError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| LinkError::Random(error.to_string()))?;

@@ -1,16 +1,17 @@
 //! Encrypted and authenticated datagrams between the controller and the agents of gang switching.
 //!
-//! Messages may be lost, duplicated or late: the protocol above repeats what it says. A [`Link`]
-//! promises that every message from [`Link::receive`] was sent by the named peer, who knows the
-//! key, in this session, and is delivered once; no other datagram changes anything or ends the
-//! process. No outsider can read the messages; who speaks to whom, when and how much is not
-//! hidden. Whoever learns a shared key later can read traffic recorded earlier.
+//! The network may lose, duplicate or delay messages; the protocol above repeats what it says. A
+//! [`Link`] promises that every message from [`Link::receive`] was sent by the named peer, who
+//! knows the key, in this session, and is delivered once; no other datagram changes anything or
+//! ends the process. No outsider can read the messages, but who speaks to whom, when and how much
+//! is not hidden. There is no forward secrecy: whoever learns a shared key later can read traffic
+//! recorded earlier.
 //!
 //! [`session`] makes the decisions, without sockets, clock or random numbers of its own; [`Link`]
-//! carries datagrams between it and one socket. Codes of handshakes are HMAC-SHA256 (RFC 2104,
-//! FIPS 180-4) truncated to 16 bytes, with nonces of 16 bytes; session keys are derived with it,
-//! and frames of a session are sealed with ChaCha20-Poly1305 (RFC 8439). The replay window is that
-//! of RFC 4303, section 3.4.3.
+//! carries datagrams between it and one socket. HMAC-SHA256 (RFC 2104, FIPS 180-4), truncated to 16
+//! bytes, authenticates handshakes, with nonces of 16 bytes, and derives session keys.
+//! ChaCha20-Poly1305 (RFC 8439) seals the frames of a session. The replay window is that of RFC
+//! 4303, section 3.4.3.
 
 mod address;
 mod auth;

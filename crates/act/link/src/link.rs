@@ -14,8 +14,8 @@ const FRUITLESS: usize = 64;
 
 /// One end of the links to many peers.
 ///
-/// `now` always comes from the same clock, which never goes backwards, such as `CLOCK_MONOTONIC`;
-/// the two ends need not share it.
+/// `now` must always come from the same monotonic clock, such as `CLOCK_MONOTONIC`. The two ends
+/// need not share it.
 #[derive(Debug)]
 pub struct Link {
     me: Peer,
@@ -25,14 +25,14 @@ pub struct Link {
     addresses: BTreeMap<Peer, Address>,
     sessions: BTreeMap<Peer, Session>,
     counters: Counters,
-    /// When a session may next have to repeat something; possibly out of date.
+    /// When a session may next have to repeat HELLO; possibly out of date.
     due: Option<Nanos>,
     buffer: Vec<u8>,
 }
 
 impl Link {
-    /// Listens at `address`, with no peers known. A unix socket is a file of mode 0600, which
-    /// replaces that of a process that has ended and is removed together with the link.
+    /// Listens at `address`, with no peers known. A Unix socket file has mode 0600, replaces one
+    /// left by an ended process, and goes away with the link.
     ///
     /// # Errors
     /// The address is not available, or another process listens there.
@@ -47,8 +47,7 @@ impl Link {
             sessions: BTreeMap::new(),
             counters: Counters::default(),
             due: None,
-            // One byte more than any frame has, so that a truncated datagram is seen to be too
-            // long.
+            // One byte more than any frame, so that a truncated datagram still counts as too long.
             buffer: vec![0; LONGEST_FRAME + 1],
         })
     }
@@ -58,7 +57,7 @@ impl Link {
         &self.address
     }
 
-    /// Sets the address of a peer, valid until the peer is heard from another one.
+    /// Sets the address of a peer, valid until a session begins from another one.
     pub fn know(&mut self, peer: Peer, address: Address) {
         self.addresses.insert(peer, address);
     }
@@ -69,18 +68,18 @@ impl Link {
         self.addresses.get(&peer)
     }
 
-    /// Whether there is a session with a peer. The peer may have ended meanwhile.
+    /// Whether there is a session with a peer. The peer may have ended since.
     pub fn is_open(&self, peer: Peer) -> bool {
         self.sessions.get(&peer).is_some_and(Session::is_open)
     }
 
-    /// Sends a message of up to [`LONGEST`] bytes, which may be lost. Without a session, one is
-    /// requested, and the last [`WAITING`](crate::session::WAITING) payloads wait for it for up to
-    /// [`KEPT`](crate::session::KEPT).
+    /// Sends a message of up to [`LONGEST`] bytes, which may be lost. Without a session, the link
+    /// asks for one, and the last [`WAITING`](crate::session::WAITING) payloads wait for it for up
+    /// to [`KEPT`](crate::session::KEPT).
     ///
     /// # Errors
     /// The payload is too long, or addressed to this end itself; the address of the peer is
-    /// unknown; no credential can be made; the kernel refuses the datagram for another reason than
+    /// unknown; no credential can be made; the kernel refuses the datagram for a reason other than
     /// a missing peer.
     pub fn send(&mut self, now: Nanos, to: Peer, payload: &[u8]) -> Result<(), LinkError> {
         if to == self.me {
@@ -106,15 +105,15 @@ impl Link {
         said
     }
 
-    /// The next message and its sender. `None` if there is none now, or if so many datagrams were
-    /// refused that the caller should attend to other work before it calls again.
+    /// The next message and its sender. `None` if none is waiting, or if so many datagrams held no
+    /// message that the caller should turn to other work first.
     ///
     /// # Errors
     /// The socket fails, or HELLO must be repeated and no credential can be made.
     pub fn receive(&mut self, now: Nanos) -> Result<Option<(Peer, Vec<u8>)>, LinkError> {
         self.repeat(now)?;
         for _ in 0..FRUITLESS {
-            // Out of the link while it is handled, so that a frame can be a view of it.
+            // Taken out of the link, so that a frame can borrow from it.
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.socket.receive(&mut buffer);
             let handled = match &received {
@@ -190,7 +189,7 @@ impl Link {
         let session = match self.sessions.get_mut(&peer) {
             Some(session) => session,
             None => {
-                // Nothing is stored for a sender that has not proven to be a peer.
+                // Nothing is stored for a sender that has not proven that it is a peer.
                 let Content::Hello(hello) = &frame.content else {
                     return Err(Reason::Session);
                 };
@@ -239,7 +238,7 @@ fn transmit(
     })
 }
 
-/// The sooner of two moments, if there are any.
+/// The earlier of two times, if any.
 fn sooner(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,7 +1,7 @@
-//! Credentials of munge (<https://dun.github.io/munge/>): what a site with Slurm has anyway.
+//! Munge credentials (<https://dun.github.io/munge/>), which a site with Slurm has anyway.
 //!
-//! The interface is that of `munge.h`, since version 0.5 of 2007. The library is opened only when
-//! needed, so neither building nor using a shared key requires it.
+//! The interface is that of `munge.h` since version 0.5 (2007). The library is loaded only when
+//! needed: neither the build nor a shared key requires it.
 
 use crate::bucket::Bucket;
 use crate::session::{Secret, Secrets};
@@ -15,23 +15,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// The name of the library; 2 is the version of its interface.
+/// Soname of the library; 2 is the version of its interface.
 const NAME: &str = "libmunge.so.2";
 
-// Of munge.h.
+// From munge.h.
 const SUCCESS: c_int = 0;
 const SOCKET: c_int = 6;
 const OPTION_CIPHER: c_int = 0;
 const OPTION_TTL: c_int = 4;
 const OPTION_SOCKET: c_int = 8;
 const OPTION_UID: c_int = 9;
-/// A site may have configured its daemon not to encrypt; the payload is a secret.
+/// Cipher: the payload is a secret, and a site may have configured its daemon not to encrypt.
 const AES128: c_int = 4;
-/// In seconds: the usual default. Credentials are renewed long before.
+/// Lifetime of a credential in seconds: munge's usual default. Credentials are renewed long before.
 const LIFETIME: c_int = 300;
 
-/// How many credentials are remembered with what was in them: munge decodes each once, and HELLO is
-/// said again.
+/// Decoded credentials kept with their contents: munge decodes each only once, but HELLO is
+/// repeated.
 const REMEMBERED: usize = 256;
 
 type Context = *mut c_void;
@@ -59,24 +59,24 @@ struct Functions {
 
 /// Proves through the site's credential daemon that both ends run as the same user.
 ///
-/// A credential is restricted to the user of this end; one made by another user is refused, except
-/// root's. Each call asks the daemon and waits for it, some 0.03 ms if it is otherwise idle: twice
-/// per session and end.
+/// Only the user of this end can decode its credentials; this end refuses credentials of other
+/// users, except root's. Each call waits for the daemon, some 0.03 ms if it is otherwise idle:
+/// twice per session and end.
 #[derive(Debug)]
 pub struct Munge {
     functions: Functions,
-    /// Where the functions are: it is closed after them.
+    /// Holds the functions, so it is dropped after them.
     _library: Library,
     socket: Option<CString>,
     uid: Uid,
     /// Decoded credentials, with their contents.
     opened: VecDeque<(Vec<u8>, Secret)>,
-    /// Anybody can make the daemon work by sending what is no credential: 200 times a second, after
-    /// those of a thousand agents that start at once.
+    /// Limits how much work strangers cause the daemon with bogus credentials: 200 decodes a
+    /// second, after a burst for a thousand agents that start at once.
     decodes: Bucket,
 }
 
-/// A context of munge, destroyed with this.
+/// A munge context, destroyed on drop.
 struct Options<'a> {
     functions: &'a Functions,
     context: Context,
@@ -84,26 +84,27 @@ struct Options<'a> {
 
 impl Drop for Options<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is of `create` of the same library, and not used after this.
+        // SAFETY: the context is from `create` of the same library and is not used afterwards.
         unsafe { (self.functions.destroy)(self.context) }
     }
 }
 
-/// Memory that the library gave, freed with this.
+/// Memory that the library allocated, freed on drop.
 struct Given(*mut c_void);
 
 impl Drop for Given {
     fn drop(&mut self) {
-        // SAFETY: munge.h: the caller frees what it is given; a null pointer is ignored.
+        // SAFETY: munge.h: the caller frees what the library returns; `free` ignores a null
+        // pointer.
         unsafe { libc::free(self.0) }
     }
 }
 
 impl Munge {
-    /// Opens the library and tries the daemon, at `socket` or where the library looks for it.
+    /// Opens the library and tries the daemon, at `socket` or at the library's default.
     ///
     /// # Errors
-    /// There is no library of this name; the daemon does not answer.
+    /// The library is missing, or the daemon does not answer.
     pub fn open(socket: Option<&Path>) -> Result<Self, LinkError> {
         Self::open_library(NAME, socket)
     }
@@ -126,7 +127,7 @@ impl Munge {
         // SAFETY: libmunge has no initialisers with effects outside itself.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(missing)?;
-        // SAFETY: the types are those of munge.h, for functions of these names.
+        // SAFETY: the types are those that munge.h gives to functions of these names.
         let functions = unsafe { Functions::of(&library) }.map_err(missing)?;
         let munge = Munge {
             functions,
@@ -151,7 +152,7 @@ impl Munge {
 
     /// A context with the socket set.
     fn options(&self) -> Result<Options<'_>, LinkError> {
-        // SAFETY: it takes nothing, and gives a null pointer if there is no memory.
+        // SAFETY: it takes no arguments and returns a null pointer if there is no memory.
         let context = unsafe { (self.functions.create)() };
         if context.is_null() {
             return Err(LinkError::Munge("no memory for its context".to_owned()));
@@ -194,25 +195,24 @@ impl Munge {
         if given.0.is_null() {
             return Err(LinkError::Munge("it gave no credential".to_owned()));
         }
-        // SAFETY: munge.h: a credential is a string that ends with a zero, ours until `given` is
-        // dropped.
+        // SAFETY: munge.h: a credential is a NUL-terminated string, ours until `given` is dropped.
         let text = unsafe { CStr::from_ptr(given.0.cast()) };
         Ok(text.to_bytes().to_vec())
     }
 
-    /// The user who made a credential, and what is in it; or the code of the library.
+    /// The user who made a credential, and its secret; or the library's error code.
     fn decode(&self, credential: &[u8]) -> Result<(Uid, Secret), c_int> {
-        /// Of munge.h: an internal error.
+        /// From munge.h: an internal error.
         const SNAFU: c_int = 1;
-        /// Of munge.h: no credential at all.
+        /// From munge.h: not a credential.
         const FORMAT: c_int = 8;
         let text = CString::new(credential).map_err(|_| FORMAT)?;
         let options = self.options().map_err(|_| SNAFU)?;
         let mut payload: *mut c_void = ptr::null_mut();
         let mut length: c_int = 0;
         let mut uid: libc::uid_t = libc::uid_t::MAX;
-        // SAFETY: the string ends with a zero; all pointers are valid or, for the group that is not
-        // asked for, null.
+        // SAFETY: the string is NUL-terminated; all pointers are valid, or null for the group,
+        // which is not wanted.
         let code = unsafe {
             (self.functions.decode)(
                 text.as_ptr(),
@@ -231,7 +231,7 @@ impl Munge {
         if given.0.is_null() || length != 32 {
             return Err(FORMAT);
         }
-        // SAFETY: it is not null and has 32 bytes, ours until `given` is dropped.
+        // SAFETY: the payload is not null and has 32 bytes, ours until `given` is dropped.
         let bytes: [u8; 32] = unsafe { *given.0.cast::<[u8; 32]>() };
         Ok((Uid::new(uid), Secret::new(bytes)))
     }
@@ -240,13 +240,13 @@ impl Munge {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the context is valid; the string lives as long as it, and is copied before.
+        // SAFETY: the context is valid; the string lives as long as the context and is copied here.
         let more = unsafe { text((self.functions.explains)(options.context)) };
         Err(self.failed(code, more))
     }
 
     fn failed(&self, code: c_int, more: Option<String>) -> LinkError {
-        // SAFETY: it takes any number and gives a string that is never freed.
+        // SAFETY: it takes any number and returns a string that is never freed.
         let what = unsafe { text((self.functions.says)(code)) };
         let what = more.or(what).unwrap_or_else(|| format!("error {code}"));
         let advice = match code {
@@ -257,10 +257,10 @@ impl Munge {
     }
 }
 
-/// A copy of a string of the library, if there is one.
+/// A copy of a string that the library owns; `None` for a null pointer.
 ///
 /// # Safety
-/// The pointer is null, or points to a string that ends with a zero.
+/// The pointer is null or points to a NUL-terminated string.
 unsafe fn text(pointer: *const c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
@@ -274,8 +274,8 @@ impl Functions {
     /// # Safety
     /// The library is libmunge.
     unsafe fn of(library: &Library) -> Result<Self, libloading::Error> {
-        // SAFETY: the fields have the types of munge.h; whoever has the functions keeps the
-        // library.
+        // SAFETY: the fields have the types of munge.h; whoever holds the functions keeps the
+        // library open.
         unsafe {
             Ok(Functions {
                 create: *library.get(b"munge_ctx_create\0")?,

@@ -1,4 +1,4 @@
-//! Who speaks and who is spoken to.
+//! The peers of a link.
 
 use idlewave_units::NodeId;
 use std::fmt;
@@ -16,7 +16,7 @@ pub enum Peer {
 pub(crate) const PEER: usize = 5;
 
 impl Peer {
-    /// As in a frame: what it is, then the number of the node, lowest byte first.
+    /// The bytes in a frame: the kind, then the node number, little-endian.
     pub(crate) fn to_bytes(self) -> [u8; PEER] {
         let (kind, number) = match self {
             Peer::Controller => (0, 0),
@@ -26,7 +26,7 @@ impl Peer {
         [kind, a, b, c, d]
     }
 
-    /// `None`: no peer is written like this.
+    /// `None` if these bytes are no peer.
     pub(crate) fn from_bytes(bytes: [u8; PEER]) -> Option<Self> {
         let [kind, number @ ..] = bytes;
         match (kind, u32::from_le_bytes(number)) {

@@ -1,20 +1,18 @@
-//! What is said in a session, so that nobody else can read or change it: ChaCha20-Poly1305 (RFC
-//! 8439, section 2.8).
+//! Encrypts and authenticates the frames of a session: ChaCha20-Poly1305 (RFC 8439, section 2.8).
 //!
-//! A nonce must not come twice under one key. It is the counter of the frame, which each end counts
-//! up from zero; and the key is of one direction of one session, since the nonce of each end, new
-//! for each session that it begins, is in it.
+//! A nonce must never repeat under one key. The nonce is the frame's counter, which each end counts
+//! up from zero. The key belongs to one direction of one session: it is derived from the nonces of
+//! both ends, which are new for each session.
 
 use crate::coder::TAG;
 use chacha20poly1305::ChaCha20Poly1305;
 use chacha20poly1305::aead::{AeadInOut, KeyInit};
 use std::fmt;
 
-/// For the frames of one direction of one session. Printed without its key.
+/// Seals the frames of one direction of one session. Debug output omits the key.
 pub(crate) struct Sealer(ChaCha20Poly1305);
 
-/// As in RFC 8439, section 2.8: 32 bits that are the same for all of one sender, then the counter,
-/// lowest byte first.
+/// As in RFC 8439, section 2.8: 32 bits constant per sender, then the counter, little-endian.
 fn nonce(counter: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[4..].copy_from_slice(&counter.to_le_bytes());
@@ -26,7 +24,7 @@ impl Sealer {
         Sealer(ChaCha20Poly1305::new(&(*key).into()))
     }
 
-    /// Adds to `frame`, which so far is what all may read, the payload that they may not, and the
+    /// Appends the encrypted payload to `frame`, which so far holds the cleartext head, then the
     /// tag over both.
     pub(crate) fn seal(&self, counter: u64, frame: &mut Vec<u8>, payload: &[u8]) {
         let begin = frame.len();
@@ -46,7 +44,7 @@ impl Sealer {
         }
     }
 
-    /// The payload; `None`: the tag is not of this key, counter, head and body.
+    /// The payload; `None` if the tag does not match key, counter, head and body.
     pub(crate) fn open(
         &self,
         counter: u64,

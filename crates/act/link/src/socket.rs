@@ -1,4 +1,4 @@
-//! The socket of a link: UDP, or datagrams by a file of the node.
+//! The socket of a link: UDP, or a Unix datagram socket.
 
 use crate::address::Address;
 use crate::error::LinkError;
@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Which file of the file system it is.
+/// Device and inode of a file.
 type Identity = (u64, u64);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// A socket that does not block, and its address with the port that the kernel gave.
+    /// A non-blocking socket, and its address with the port that the kernel chose.
     pub(crate) fn bind(address: &Address) -> Result<(Self, Address), LinkError> {
         let failed = |why: String| LinkError::Bind {
             address: address.clone(),
@@ -74,8 +74,8 @@ impl Socket {
         }
     }
 
-    /// The length of a datagram, and its origin if that can be answered; `None` if there is none
-    /// now.
+    /// The length of the next datagram, and its sender's address if it has one; `None` if none is
+    /// waiting.
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],
@@ -92,14 +92,14 @@ impl Socket {
         match received {
             Ok(received) => Ok(Some(received)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            // An error about a datagram sent earlier says nothing about those that arrive.
+            // The error concerns a datagram sent earlier, not those that arrive.
             Err(error) if is_loss(&error) => Ok(Some((0, None))),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The peer is missing or too slow, or the path to it is cut: whatever was lost is repeated later.
+/// The peer is gone or too slow, or the path to it is down: whatever was lost is repeated later.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -113,7 +113,8 @@ fn is_loss(error: &io::Error) -> bool {
             | ErrorKind::NetworkDown
     ) || matches!(
         error.raw_os_error(),
-        // EPERM is a filter of packets; EACCES, which is not here, the file of somebody else.
+        // EPERM comes from a packet filter. EACCES is left out: the socket file belongs to somebody
+        // else.
         Some(libc::ENOBUFS | libc::EPERM)
     )
 }
@@ -127,7 +128,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Removes its file, unless another has taken its place.
+/// Removes the socket file, unless another has taken its place.
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Socket::Unix { path, file, .. } = self {
@@ -143,7 +144,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Removes the socket of a process that has ended.
+/// Removes a socket that an ended process left behind.
 fn remove_stale(path: &Path) -> Result<(), String> {
     let meta = match std::fs::symlink_metadata(path) {
         Ok(meta) => meta,
@@ -163,12 +164,12 @@ fn remove_stale(path: &Path) -> Result<(), String> {
     }
 }
 
-/// A socket whose file nobody else can write to, at any moment: the kernel takes the mode of the
-/// socket for that of its file (`unix_bind` of net/unix/af_unix.c). The standard library binds
-/// before the mode could be set.
+/// A socket whose file is never writable by others: the kernel gives the file the mode of the
+/// socket (`unix_bind` in net/unix/af_unix.c). The standard library binds before the mode can be
+/// set.
 fn bind_private(path: &Path) -> io::Result<UnixDatagram> {
     let bytes = path.as_os_str().as_bytes();
-    // SAFETY: all of its fields are numbers, for which zero is a value.
+    // SAFETY: all fields are integers, for which zero is valid.
     let mut name: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     if bytes.len() >= name.sun_path.len() || bytes.is_empty() || bytes.contains(&0) {
         let most = name.sun_path.len() - 1;
@@ -180,19 +181,19 @@ fn bind_private(path: &Path) -> io::Result<UnixDatagram> {
     for (to, from) in name.sun_path.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
     }
-    // SAFETY: no pointer is handed over.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and nobody else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let file = std::fs::File::from(fd);
     file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     let fd = OwnedFd::from(file);
     let length = std::mem::size_of_val(&name) as libc::socklen_t;
-    // SAFETY: `name` is a whole sockaddr_un of this length whose path ends with a zero, and lives
-    // until the call returns.
+    // SAFETY: `name` is a whole sockaddr_un of this length with a NUL-terminated path, and outlives
+    // the call.
     let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const name).cast(), length) };
     if bound != 0 {
         return Err(io::Error::last_os_error());

@@ -1,6 +1,6 @@
-//! Which counters of a session have been seen: the window of RFC 4303, section 3.4.3.
+//! The replay window of a session: which counters have been seen (RFC 4303, section 3.4.3).
 
-/// How many counters below the highest one are tracked.
+/// How many counters are tracked, from the highest seen downwards.
 pub(crate) const WIDTH: u64 = 128;
 
 /// The counters that were seen.

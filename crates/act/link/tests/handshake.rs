@@ -163,7 +163,7 @@ fn answers_are_bounded_in_number_and_length() {
         assert!(back[1] != BACK || back.len() <= hello.len());
     }
 
-    // What does not come from one who knows the key is not answered, and does not count.
+    // A datagram made without the key is not answered, and does not count.
     let mut world = World::new(false);
     world.say(0);
     let (_, mut hello) = world.flying.remove(0);
@@ -176,7 +176,7 @@ fn answers_are_bounded_in_number_and_length() {
 
 #[test]
 fn a_hello_that_is_shorter_than_its_answer_is_not_answered() {
-    // Credentials of this end are longer than any that the HELLO was filled up for.
+    // This end's credentials are longer than the padding of HELLO allows for.
     let mut world = World::new(true);
     world.say(0);
     let (_, hello) = world.flying.remove(0);
@@ -209,7 +209,7 @@ fn every_frame_of_a_session_passes_once_also_out_of_order() {
         .drain(..)
         .map(|(_, datagram)| datagram)
         .collect();
-    // The others are up to 128 below.
+    // Frame 171 is 128 below the highest, just outside the window.
     let order = [299, 298, 172, 171, 299, 172, 200, 200];
     let verdicts = order.map(|k: usize| world.arrive(1, &frames[k]).map(drop));
     let (new, seen, late) = (Ok(()), Err(Reason::Replayed), Err(Reason::Late));
@@ -308,14 +308,14 @@ fn hello_is_said_less_and_less_often_and_not_for_ever() {
         world.pass(MS(1));
     }
     let hellos = world.flying.iter().filter(|(_, d)| d[1] == HELLO).count();
-    // 10 + 20 + 40 + 80 + 160 ms, then each 200 ms for 10 s.
+    // 10 + 20 + 40 + 80 + 160 ms, then every 200 ms for 10 s.
     assert!((50..=56).contains(&hellos), "{hellos}");
     assert_eq!(world.ends[0].due(), None);
     let Proof::Own(vault) = &world.proofs[0] else {
         panic!()
     };
-    // A credential is renewed after half a second, then each time after half of the whole time,
-    // 0.51, 1.1, 2.3, 4.7 and 9.5 s.
+    // A credential is renewed after half a second, then after half of the time so far: at 0.51,
+    // 1.1, 2.3, 4.7 and 9.5 s.
     assert_eq!(vault.work(), (6, 0));
 }
 
@@ -331,7 +331,7 @@ fn a_daemon_that_is_down_is_an_error_of_who_speaks_and_refused_of_who_is_spoken_
     assert_eq!(world.settle(), Vec::<Vec<u8>>::new());
     assert_eq!(world.refused, [(Reason::Unable, 1)].into());
     let mut out = Vec::new();
-    // It waits even so.
+    // The payload waits even so.
     world.said.insert(b"x".to_vec(), (1, 1));
     let said = world.ends[1].send(world.now, b"x", &mut world.proofs[1], &mut out);
     assert_eq!(said.unwrap_err().to_string(), "use munge: it is down");
@@ -350,7 +350,7 @@ fn who_sees_the_network_reads_nothing_of_a_payload() {
             world.say_this(end, &payload);
             assert_eq!(world.settle(), [payload]);
         }
-        // The same at one counter from both ends, and again.
+        // The same payload from both ends at one counter, then again.
         let sent = [0, 1, 0, 1].map(|end| {
             let mut sent = Vec::new();
             let proof = &mut world.proofs[end];

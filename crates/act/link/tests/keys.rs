@@ -1,4 +1,4 @@
-//! Which files are keys.
+//! Which files are accepted as keys.
 
 #![allow(clippy::unwrap_used)]
 
@@ -118,7 +118,7 @@ fn only_regular_files_are_keys_and_a_pipe_does_not_hold_the_caller() {
         missing.contains("No such file") && missing.contains("copy it to the nodes"),
         "{missing}"
     );
-    // A link to a key will do.
+    // A symlink to a key will do.
     let link = directory.path().join("link");
     symlink(file(&directory, &[7; 32], 0o600), &link).unwrap();
     Key::load(&link).unwrap();

@@ -1,4 +1,4 @@
-//! What late and repeated datagrams of a handshake do, case by case, and when it is over.
+//! What late and repeated datagrams of a handshake do, case by case, and when a handshake is over.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ const MS: fn(u64) -> Nanos = Nanos::from_millis;
 #[test]
 fn a_session_is_over_when_the_other_end_is_heard_in_the_next_one() {
     for mut world in worlds() {
-        // Under way from an earlier life, which is not heard after the next one.
+        // In flight from an earlier life, which is not heard once the next one was.
         open(&mut world);
         world.say(0);
         let (_, late) = world.flying.remove(0);
@@ -23,7 +23,8 @@ fn a_session_is_over_when_the_other_end_is_heard_in_the_next_one() {
         assert_eq!(world.settle(), [payload]);
         assert_eq!(world.arrive(1, &late), Err(Reason::Session));
 
-        // The end that asks for another session hears the earlier one until then, and not longer.
+        // The end that asks for another session hears the old one until the new one is heard, no
+        // longer.
         world.say(1);
         let (_, first) = world.flying.remove(0);
         world.say(1);
@@ -149,7 +150,7 @@ fn two_answers_with_one_nonce_begin_one_session() {
         world.flying.clear();
         world.arrive(1, &hello).unwrap();
         let (_, back) = world.flying.remove(0);
-        // Only now the first frame arrives.
+        // The first frame arrives only now.
         assert!(world.arrive(1, &opening).unwrap().is_some());
         world.flying.clear();
         world.arrive(0, &back).unwrap();

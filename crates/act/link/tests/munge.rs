@@ -1,4 +1,4 @@
-//! Links of a real munged, where there is one.
+//! Links with a real munged, if there is one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    /// `None`: there is no munged here, which is said.
+    /// `None` if there is no munged here; prints so.
     fn start() -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -115,7 +115,7 @@ fn two_links_speak_by_munge_whoever_begins_and_after_a_restart() {
     let heard = exchange(MS(4), &mut controller, &mut node);
     assert_eq!(heard.0, [(agent(3), b"again".to_vec())]);
 
-    // The controller, too, while the node has something to say.
+    // The controller restarts too, while the node has something to say.
     let address = controller.address().clone();
     drop(controller);
     let bound = Link::bind(Peer::Controller, Auth::Munge(daemon.open()), &address);
@@ -166,7 +166,7 @@ fn a_credential_is_remembered_by_who_decoded_it_and_refused_by_others() {
     for foreign in [&b""[..], b"MUNGE:", b"MUNGE:AwQD\0:", b"x", &[b'A'; 2_000]] {
         assert_eq!(other.theirs(MS(1), foreign), Err(Reason::Credential));
     }
-    // The daemon is asked for strangers at a bounded rate only.
+    // Strangers reach the daemon at a bounded rate only.
     let refused = (0..2_000).map(|_| other.theirs(MS(2), b"x").unwrap_err());
     let rate = refused.filter(|reason| *reason == Reason::Rate).count();
     assert!((970..=990).contains(&rate), "{rate}");

@@ -1,5 +1,5 @@
-//! Sessions over a network that loses, doubles, delays and changes datagrams, with somebody who
-//! says again what was recorded, and ends that start again at any moment.
+//! Sessions over a network that loses, duplicates, delays and alters datagrams, with an attacker
+//! who replays recorded ones, and ends that restart at any moment.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// One thing that happens. Numbers choose among what there is, modulo its count.
+/// One thing that happens. Numbers choose among what exists, modulo its count.
 #[derive(Clone, Debug)]
 enum Event {
     Say(usize),
@@ -52,7 +52,7 @@ fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event(), 0..most)
 }
 
-/// Whether a datagram that was changed, cut or extended was refused is for who calls.
+/// Returns whether a datagram that was altered, cut, extended or made up was refused.
 fn happen(world: &mut World, event: Event) -> Option<bool> {
     let flying = world.flying.len();
     let recorded = world.recorded.len();
@@ -112,7 +112,7 @@ proptest! {
     ) {
         let mut world = World::new(credentials);
         for event in events {
-            // That what is given is genuine, once and of no earlier life is checked as it arrives.
+            // `arrive` checks that payloads are genuine, given once, and of no earlier life.
             if let Some(refused) = happen(&mut world, event) {
                 prop_assert!(refused);
             }
@@ -133,7 +133,7 @@ proptest! {
             said.iter().all(|payload| world.given.contains(payload))
         };
         // The silence, then HELLO, which an earlier attempt may have made rare; credentials may be
-        // used up, too.
+        // used up too.
         let longest = if credentials { 5_500 } else { 600 };
         let start = world.now;
         let (mut since, mut in_a_row) = (start, 0);
@@ -146,7 +146,7 @@ proptest! {
             let time = since.saturating_sub(start);
             prop_assert!(time < MS(longest), "after {time}");
         }
-        // Nothing is left of it.
+        // No trouble is left: no more handshakes.
         let before = world.recorded.len();
         for _ in 0..50 {
             prop_assert!(speak(&mut world));
@@ -166,7 +166,7 @@ proptest! {
         for event in events {
             happen(&mut world, event);
         }
-        // Both ends say something in the lives that they have now, and the other hears it.
+        // Both ends speak in their current lives, and hear each other.
         let start = world.now;
         let lives = world.lives;
         loop {

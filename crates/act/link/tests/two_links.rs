@@ -33,7 +33,7 @@ fn two_links_of_one_key_speak_over_udp_whoever_begins() {
     );
     assert!(controller.is_open(agent(7)) && node.is_open(Peer::Controller));
 
-    // Where the controller is was learnt.
+    // The node has learnt the controller's address.
     assert_eq!(
         node.address_of(Peer::Controller),
         Some(controller.address())
@@ -69,7 +69,7 @@ fn the_longest_payload_passes_and_one_byte_more_is_an_error() {
         controller.send(MS(1), agent(0), &longest).unwrap();
         let heard = exchange(MS(2), &mut controller, &mut node);
         assert_eq!(heard.1, [(Peer::Controller, longest.clone())]);
-        // An empty one is one, too.
+        // An empty payload is one too.
         controller.send(MS(3), agent(0), b"").unwrap();
         assert_eq!(
             exchange(MS(4), &mut controller, &mut node).1,
@@ -109,7 +109,7 @@ fn unix_sockets_are_private_replace_stale_ones_and_go_with_the_link() {
     drop(link);
     assert!(!path.exists());
 
-    // What a process leaves that is killed.
+    // A killed process leaves its socket behind.
     drop(UnixDatagram::bind(&path).unwrap());
     assert!(path.exists());
     let link = bind().unwrap();
@@ -169,7 +169,7 @@ fn who_says_again_from_elsewhere_what_was_recorded_gets_no_answer_for_the_peer()
     let file = key_file(&directory);
     let mut controller = udp(Peer::Controller, &file);
     let mut node = udp(agent(1), &file);
-    // Somebody between them, who hands everything on.
+    // A middleman who forwards everything.
     let between = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     between.set_nonblocking(true).unwrap();
     let elsewhere = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -204,7 +204,7 @@ fn who_says_again_from_elsewhere_what_was_recorded_gets_no_answer_for_the_peer()
         }
     }
     assert_eq!(given.len(), 20);
-    // One that was held back is genuine, wherever it comes from; the peer has not moved for that.
+    // A held-back datagram is genuine wherever it comes from, but does not move the peer.
     controller.send(MS(60), agent(1), b"held back").unwrap();
     let (length, _) = between.recv_from(&mut buffer).unwrap();
     elsewhere.send_to(&buffer[..length], of_node).unwrap();

@@ -1,7 +1,9 @@
-//! Writes a synthetic run with its findings and its report into a directory, which must be empty or not exist:
-//! `cargo run -p idlewave-report --example synthetic -- DIR [RANKS|barrier|ring|simulation|point|placement|large_placement|study]`. 0 ranks: a run in which nothing was
-//! measured; a pattern: a recorded MPI program instead of a study; `simulation` and `point`: the page of a simulation of many points
-//! or of one, `placement`, `large_placement` and `study`: pages of placements; their sheets are in the place of the findings.
+//! Writes a synthetic run with its findings and its report into a directory, which must be empty or
+//! not exist: `cargo run -p idlewave-report --example synthetic -- DIR
+//! [RANKS|barrier|ring|simulation|point|placement|large_placement|study]`. 0 ranks: a run that
+//! measured nothing. `barrier` and `ring`: a recorded MPI program instead of a study. `simulation`
+//! and `point`: the page of a simulation of many points or of one. `placement`, `large_placement`
+//! and `study`: pages of placements. For the pages, the sheet takes the place of the findings.
 
 use idlewave_report::testing::{
     Synthetic, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet, study_sheet,
@@ -51,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A page with its sheet beside it.
+/// A page with its sheet next to it.
 fn page(path: &Path, sheet: &impl serde::Serialize, html: String) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(path)?;
     std::fs::write(path.join("report.html"), html)?;

@@ -1,12 +1,13 @@
-//! What the page of a calibration is made from: plain data, filled by whoever measured.
+//! The data behind a calibration's page; whoever measured fills it in.
 
 use idlewave_run::findings::Estimate;
 use serde::{Deserialize, Serialize};
 
-/// A calibration: everything that its page shows. Estimates are medians over rounds with intervals from resampling the rounds.
+/// A calibration: everything its page shows. Estimates are medians over rounds, with intervals from
+/// resampling the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationSheet {
-    /// What was calibrated, one line: "between node1 and node2, 4 ranks on each".
+    /// What was calibrated, in one line: "between node1 and node2, 4 ranks on each".
     pub what: String,
     /// Nodes, library and time in words, one line each.
     pub details: Vec<String>,
@@ -16,22 +17,22 @@ pub struct CalibrationSheet {
     pub warnings: Vec<String>,
     /// The command line.
     pub command: Vec<String>,
-    /// Version of idlewave that measured.
+    /// The version of idlewave that measured.
     pub idlewave: String,
     /// Seed of the intervals.
     pub seed: u64,
-    /// How far the model is off, typically: standard deviation of the relative residuals of long messages. `None` where none was
-    /// measured.
+    /// Typical error of the model: standard deviation of the relative residuals of long messages.
+    /// `None` if none were measured.
     pub misfit: Option<TypicalMisfit>,
-    /// What was fitted.
+    /// The fitted parameters.
     pub parameters: Vec<CalibratedParameter>,
-    /// Messages back and forth.
+    /// Ping-pongs.
     pub ping_pongs: Vec<PingPongPoint>,
-    /// Pairs at the same time.
+    /// Pairs that send at the same time.
     pub streams: Vec<StreamPoint>,
-    /// Everybody with everybody.
+    /// All-to-all exchanges.
     pub all_to_all: Vec<AllToAllPoint>,
-    /// Computation that shares memory.
+    /// Slow-down of computation that shares memory.
     pub slow_down: Vec<SlowDownPoint>,
 }
 
@@ -49,12 +50,12 @@ pub enum ParameterUnit {
     Factor,
 }
 
-/// How far the model is off.
+/// How far off the model is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypicalMisfit {
-    /// Of which messages, as in `between nodes`.
+    /// Which messages: "between nodes".
     pub of: String,
-    /// As a share of the time, from 0.
+    /// Share of the time, from 0.
     pub value: f64,
 }
 
@@ -67,24 +68,24 @@ pub struct CalibratedParameter {
     pub unit: ParameterUnit,
     /// The value with its interval.
     pub value: Estimate,
-    /// Whether it is assumed, as nothing told it.
+    /// Whether the value is assumed because no measurement determines it.
     pub assumed: bool,
 }
 
-/// A length of the ping-pong.
+/// One message length of the ping-pong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PingPongPoint {
-    /// Where: "between nodes". Points of one way make one curve.
+    /// Where: "between nodes". Points with the same `way` form one curve.
     pub way: String,
     /// Length of the message, bytes.
     pub bytes: u64,
     /// Half a round trip, nanoseconds.
     pub time_ns: Estimate,
-    /// What the model has, nanoseconds.
+    /// The model's value, nanoseconds.
     pub model_ns: Option<f64>,
 }
 
-/// So many pairs at the same time.
+/// Several pairs that send at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamPoint {
     /// Where: "between nodes".
@@ -95,9 +96,9 @@ pub struct StreamPoint {
     pub both_ways: bool,
     /// Length of a message, bytes.
     pub bytes: u64,
-    /// Of each pair in one direction, bytes per second.
+    /// Bandwidth of each pair in one direction, bytes per second.
     pub per_pair: Estimate,
-    /// What the model has for it.
+    /// The model's value for it.
     pub model_per_pair: Option<f64>,
 }
 
@@ -108,20 +109,20 @@ pub struct AllToAllPoint {
     pub nodes: u32,
     /// Ranks on each of them.
     pub per_node: u32,
-    /// Message from each rank to each other, bytes.
+    /// Length of the message from each rank to each other, bytes.
     pub bytes: u64,
-    /// Of one call, nanoseconds.
+    /// Time of one call, nanoseconds.
     pub time_ns: Estimate,
-    /// What the model has, nanoseconds.
+    /// The model's value, nanoseconds.
     pub model_ns: Option<f64>,
 }
 
-/// So many ranks that stream through memory.
+/// Several ranks that stream through memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlowDownPoint {
-    /// Ranks of one node.
+    /// Ranks on one node.
     pub ranks: u32,
-    /// Of one pass of the slowest rank, nanoseconds.
+    /// Time of one pass on the slowest rank, nanoseconds.
     pub time_ns: Estimate,
     /// Whether there were more ranks than CPUs.
     pub shared_cpus: bool,

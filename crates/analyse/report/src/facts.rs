@@ -1,4 +1,5 @@
-//! What both renderings say in the same words: the verdict, lookups in curves, losses of run and analysis together.
+//! What both renderings say in the same words: the verdict, points of curves, and the losses of run
+//! and analysis together.
 
 use crate::number::plain;
 use idlewave_run::findings::{
@@ -9,10 +10,10 @@ use idlewave_run::{Ledger, Manifest, RunState, SourceKind};
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped, named};
 
-/// Numbers of ranks that the tables show, where the prediction has them (or a near one).
+/// Numbers of ranks that the tables show, if the prediction has them or a near one.
 pub(crate) const SHOWN_RANKS: [u64; 4] = [64, 1 << 10, 1 << 16, 1_000_000];
 
-/// The point of a curve that is nearest to `target` ranks, if one lies within a factor of two.
+/// The point of a curve closest to `target` ranks, if one lies within a factor of two.
 pub(crate) fn at_ranks(curve: &Curve, target: u64) -> Option<&CurvePoint> {
     let distance = |p: &&CurvePoint| (p.ranks.max(1) as f64 / target.max(1) as f64).ln().abs();
     curve
@@ -27,7 +28,7 @@ pub(crate) fn curve(curves: &[Curve], topology: Topology) -> Option<&Curve> {
     curves.iter().find(|c| c.topology == topology)
 }
 
-/// The point with most ranks, of the topology that suffers most: what a headline can say of a prediction.
+/// The point with the most ranks, on the topology that suffers most: the headline of a prediction.
 pub(crate) fn worst_point(prediction: &Prediction) -> Option<(Topology, &CurvePoint)> {
     let last = |c: &'_ Curve| c.points.last().map(|p| p.slowdown.value);
     prediction
@@ -51,7 +52,7 @@ pub(crate) fn source_name(kind: SourceKind, name: &str) -> String {
     }
 }
 
-/// The source that cost most, leaving aside what is not named.
+/// The source that cost most, unexplained time aside.
 pub(crate) fn culprit(findings: &Findings) -> Option<&SourceFinding> {
     let named = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && s.lateness.get() > 0;
     findings.sources.iter().filter(named).max_by_key(|s| s.lost)
@@ -62,7 +63,7 @@ pub(crate) fn named_share(findings: &Findings) -> Option<f64> {
     (findings.lateness.get() > 0).then(|| findings.named.as_f64() / findings.lateness.as_f64())
 }
 
-/// A slow-down, or that its interval says nothing.
+/// A slow-down, or "not known" if its interval says nothing.
 pub(crate) fn slowdown(estimate: &Estimate) -> String {
     match estimate.not_known_slowdown() {
         Some(_) => "not known".to_owned(),
@@ -101,11 +102,10 @@ fn of(n: u64, what: &str) -> String {
     format!("{} {}", count(n), named(n, what))
 }
 
-/// Slow messages are worth a word from this share of a step on.
+/// Slow messages are reported from this share of a step.
 const SLOW_MESSAGES: f64 = 0.01;
 
-/// How much longer messages took than at their fastest, mean of a step; `None` where that is little
-/// or not known.
+/// Extra time of messages over their fastest, mean per step; `None` if small or not known.
 pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
     let each = run.slow_messages?.as_f64() / run.iterations.max(1) as f64;
     let share = each / run.step.as_f64().max(1.0);
@@ -119,7 +119,7 @@ pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
     })
 }
 
-/// Who is to blame, as a sentence.
+/// What caused the lateness, as a sentence.
 pub(crate) fn blame_sentence(findings: &Findings) -> String {
     let Some(share) = named_share(findings) else {
         return match findings.lockstep.is_empty() {
@@ -144,11 +144,11 @@ pub(crate) fn blame_sentence(findings: &Findings) -> String {
     text + "."
 }
 
-/// Sources that take more than this of the lateness are worth a word where a prediction misses.
+/// When a prediction misses, sources that take more than this share of the lateness are mentioned.
 const WORTH_A_WORD: f64 = 0.1;
 
-/// A warning that the model does not reproduce this machine's own runs, with the known
-/// reasons; `None` if it does.
+/// A warning that the model does not reproduce this machine's own runs, with the known reasons;
+/// `None` if it does.
 pub(crate) fn misfit_sentence(findings: &Findings) -> Option<String> {
     let prediction = findings.prediction.as_ref()?;
     let check = prediction.worst_miss()?;
@@ -211,7 +211,7 @@ pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
         topology.label(),
         prediction.granularity,
     );
-    // A curve with a source removed may end at fewer ranks.
+    // A curve without one source may end at fewer ranks.
     let main = curve(&prediction.curves, topology)?;
     let both = main.points.iter().rev().find_map(|with| {
         let without = |w: &'_ WhatIf| -> Option<f64> {
@@ -243,13 +243,13 @@ pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
     Some(text + ".")
 }
 
-/// What following a piece of advice saves, after "saves": "25.0 points (23.0 to 27.0) of 80.0 % predicted slow-down ...", or
-/// "x40.2 (x38.0 to x42.3) of x90.5 predicted slow-down ...".
+/// What a piece of advice saves, worded to follow "saves": "25.0 points (23.0 to 27.0) of 80.0 %
+/// predicted slow-down ...", or "x40.2 (x38.0 to x42.3) of x90.5 predicted slow-down ...".
 pub(crate) fn gain(gain: &Gain) -> String {
     let saved = &gain.saved;
     match gain.of {
         GainOf::PredictedSlowdown => {
-            // Points are what percents differ by.
+            // Differences of percentages are in points.
             let part = |share: f64| show::slowdown_part(gain.now, share);
             let points = |share: f64| part(share).trim_end_matches(" %").to_owned();
             let unit = if part(saved.value).ends_with(" %") {
@@ -284,7 +284,7 @@ pub(crate) fn gain(gain: &Gain) -> String {
     }
 }
 
-/// What a piece of advice saves as a clause; `None` if it saves nothing itself.
+/// What a piece of advice saves, as a clause; `None` if it saves nothing by itself.
 pub(crate) fn saves(advice: &Advice) -> Option<String> {
     let gain = gain(advice.gain.as_ref()?);
     Some(match advice.inferred {
@@ -293,8 +293,8 @@ pub(crate) fn saves(advice: &Advice) -> Option<String> {
     })
 }
 
-/// Losses of recording and analysis. The findings take over those of the manifest, but a run that was
-/// not explained again since has them in the manifest alone.
+/// Losses of recording and analysis. The findings include the manifest's losses, except those
+/// entered since the run was last explained.
 pub(crate) fn losses(manifest: &Manifest, findings: &Findings) -> Ledger {
     let mut all = findings.losses.clone();
     for loss in manifest.losses.entries() {

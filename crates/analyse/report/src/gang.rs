@@ -1,17 +1,17 @@
-//! What the page of a study of gang switching is made from: plain data, filled by whoever measured.
+//! The data behind the page of a gang-switching study; whoever measured fills it in.
 
 use serde::{Deserialize, Serialize};
 
-/// A number over repeats.
+/// A number over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangNumber {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The smallest.
     pub least: f64,
-    /// The most.
+    /// The largest.
     pub most: f64,
-    /// Of how many.
+    /// Number of repetitions.
     pub n: u64,
 }
 
@@ -20,61 +20,63 @@ pub struct GangNumber {
 pub struct GangRow {
     /// What was done.
     pub label: String,
-    /// Whether it is gang switching, and not what it is compared with.
+    /// Whether this is gang switching, not what it is compared with.
     pub switched: bool,
-    /// Its time over what it is compared with: 1 is as long.
+    /// Its time over that of the reference; 1 is equal.
     pub ratio: GangNumber,
     /// Its time, seconds.
     pub seconds: GangNumber,
-    /// Its cache misses over those of the same programs alone; `None`: not measured.
+    /// Its cache misses over those of the same programs alone; `None` if not measured.
     pub cache_misses: Option<GangNumber>,
 }
 
-/// Cases that are compared with one thing.
+/// Cases that share a reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// What the ratio is, in words.
+    /// What the ratio means, in words.
     pub ratio: String,
     /// Cases.
     pub rows: Vec<GangRow>,
 }
 
-/// What switches of one case cost, seconds.
+/// What the switches of one case cost, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangSwitches {
-    /// Of which case.
+    /// The case.
     pub label: String,
-    /// Switches.
+    /// Number of switches.
     pub n: u64,
-    /// By phase, the whole first: name, median, 0.99 quantile.
+    /// By phase, the total first: name, median, 0.99 quantile.
     pub phases: Vec<(String, f64, f64)>,
-    /// Between the first and the last rank to go on: median, 0.99 quantile, thaws; `None`: not seen.
+    /// Time between the first and the last rank to resume: median, 0.99 quantile, number of thaws;
+    /// `None` if not seen.
     pub skew: Option<(f64, f64, u64)>,
 }
 
-/// Switches by what is done with network contexts, seconds: medians, and the interval of the whole.
+/// Switches under one policy for network contexts, in seconds: medians, and the interval of the
+/// total.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangContexts {
     /// Size and policy.
     pub label: String,
-    /// Switches.
+    /// Number of switches.
     pub n: u64,
-    /// Until nothing was under way.
+    /// Time until nothing was in flight.
     pub drain: f64,
-    /// Change of the context.
+    /// Time to change the context.
     pub context: f64,
-    /// All of it: median, lower and upper end of its interval.
+    /// Total: median, lower and upper end of its interval.
     pub whole: (f64, f64, f64),
 }
 
-/// All numbers of one `idlewave gang study`.
+/// All results of one `idlewave gang study`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GangSheet {
     /// The machine in words.
     pub machine: String,
-    /// What carried messages, and how often everything was run, one line each.
+    /// What carried the messages and how often everything ran, one line each.
     pub details: Vec<String>,
     /// Each program alone: name, seconds.
     pub alone: Vec<(String, GangNumber)>,
@@ -82,12 +84,12 @@ pub struct GangSheet {
     pub tables: Vec<GangTable>,
     /// What switches cost.
     pub switches: Vec<GangSwitches>,
-    /// What is done with network contexts; empty: not measured.
+    /// Switches by policy for network contexts; empty if not measured.
     pub contexts: Vec<GangContexts>,
     /// What makes the numbers doubtful, one sentence each.
     pub warnings: Vec<String>,
     /// The command line.
     pub command: Vec<String>,
-    /// Version of idlewave that measured.
+    /// The version of idlewave that measured.
     pub idlewave: String,
 }

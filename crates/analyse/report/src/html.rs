@@ -1,8 +1,8 @@
-//! The report page: one file that opens from anywhere and asks nothing of any network.
+//! The report page: one file that opens anywhere and needs no network.
 //!
-//! Everything that is text is written here, so that the page can be read and printed without its
-//! script; the script sorts tables and draws. Its data are the findings themselves, in readable JSON,
-//! and what is drawn from tables (timeline windows, map of the slowest rank), deflated.
+//! All text is written here, so that the page can be read and printed without its script; the
+//! script sorts tables and draws. Its data are the findings themselves, in readable JSON, and,
+//! deflated, what it draws from tables (timeline windows, map of the slowest rank).
 
 mod calibration;
 mod gang;
@@ -47,7 +47,7 @@ use idlewave_run::findings::Findings;
 use serde::Serialize;
 use std::io::Write;
 
-/// What the page may load: nothing that is not in it.
+/// The page may load nothing outside itself.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
@@ -71,7 +71,7 @@ const SCRIPT: [&str; 13] = [
     include_str!("../assets/start.js"),
 ];
 
-/// What the script draws and the findings do not hold.
+/// Data that the script draws but the findings do not hold.
 #[derive(Serialize)]
 struct Drawn {
     timeline: windows::Windows,
@@ -82,8 +82,8 @@ struct Drawn {
 
 /// Renders the page of a run. The same run and findings give the same bytes.
 ///
-/// Tables are read batch by batch; the size of the page is bounded by the number of late steps that
-/// the findings list (at most 100) and of CPUs, not by the length of the run.
+/// Tables are read batch by batch. The number of late steps in the findings (at most 100) and the
+/// number of CPUs bound the size of the page; the length of the run does not.
 pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
@@ -116,7 +116,7 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
     Ok(document(title, &body, &exact, &data, &SCRIPT))
 }
 
-/// A page from its parts: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
+/// Assembles a page: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
 fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -133,14 +133,14 @@ fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -
     )
 }
 
-/// A section of the page, with its name among the links at the top; none if the name is empty.
+/// A section of the page, with its name in the links at the top; no link if the name is empty.
 struct Section {
     id: &'static str,
     name: &'static str,
     html: String,
 }
 
-/// The sections that this kind of run has, in order.
+/// The sections for this kind of run, in order.
 fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section> {
     let manifest = run.manifest();
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! The terminal summary and the self-contained HTML report of any run.
 //!
 //! Last in the flow: both renderings take a run bundle and its findings and measure nothing
-//! themselves, so that a live recording and a simulation look alike.
+//! themselves, so a live recording and a simulation look alike.
 
 mod calibration;
 mod error;

@@ -1,7 +1,7 @@
-//! How numbers in boxes and foreign names are written: short, ASCII only.
+//! How to write numbers in boxes and foreign names: short, ASCII only.
 
-/// A number where there is little room, such as in a box of a drawing: 64, 1k, 65k, 1M. Powers of two are named by their
-/// nearest thousand.
+/// A number for tight places, such as a box of a drawing: 64, 1k, 65k, 1M. Powers of two take the
+/// name of the nearest thousand.
 pub(crate) fn short(number: u64) -> String {
     match number {
         0..=999 => number.to_string(),
@@ -11,8 +11,8 @@ pub(crate) fn short(number: u64) -> String {
     }
 }
 
-/// Foreign bytes for a terminal: printable ASCII stays, everything else becomes an escape, so that
-/// a task's name can neither move the cursor nor forge a line.
+/// Foreign text for a terminal: printable ASCII stays, everything else becomes an escape, so that a
+/// task's name can neither move the cursor nor forge a line.
 pub(crate) fn plain(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
@@ -27,7 +27,7 @@ pub(crate) fn plain(text: &str) -> String {
 /// Units that stay on the line of their number.
 const UNITS: [&str; 10] = ["ns", "us", "ms", "s", "%", "k", "M", "G", "CPUs", "ranks"];
 
-/// The text with `blank` in place of the blanks between a number and its unit, so that no line ends there.
+/// The text with `blank` between each number and its unit, so that no line breaks there.
 pub(crate) fn kept(text: &str, blank: char) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -45,7 +45,7 @@ pub(crate) fn kept(text: &str, blank: char) -> String {
     out
 }
 
-/// At most `width` characters of ASCII text; what was cut shows as "..".
+/// At most `width` characters of ASCII text; ".." marks a cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -3,7 +3,7 @@
 use crate::number::{fit, kept};
 use idlewave_units::foreign::one_line;
 
-/// How a line stands out where colour is wanted.
+/// How a line stands out if colour is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Ordinary text.
@@ -31,17 +31,17 @@ impl Style {
     }
 }
 
-/// Collects lines; none is ever wider than its width.
+/// Collects lines, none wider than its width.
 pub(crate) struct Screen {
     width: usize,
     color: bool,
     text: String,
-    /// Heads of columns for which there was no room.
+    /// Headers of columns that did not fit.
     left_out: Vec<String>,
 }
 
 impl Screen {
-    /// An empty screen. Below 20 columns nothing can be laid out, so that is the least.
+    /// An empty screen at least 20 columns wide: less cannot be laid out.
     pub(crate) fn new(width: usize, color: bool) -> Self {
         Self {
             width: width.max(20),
@@ -51,7 +51,7 @@ impl Screen {
         }
     }
 
-    /// All lines so far, and what columns they lack.
+    /// All lines so far, and the columns left out.
     pub(crate) fn into_text(mut self) -> String {
         if !self.left_out.is_empty() {
             let columns = std::mem::take(&mut self.left_out).join(", ");
@@ -62,7 +62,7 @@ impl Screen {
         self.text
     }
 
-    /// One line, cut if it is too long.
+    /// One line, cut if too long.
     pub(crate) fn line(&mut self, style: Style, text: &str) {
         let text = fit(&one_line(text.trim_end()), self.width);
         match style.code().filter(|_| self.color && !text.is_empty()) {
@@ -76,7 +76,8 @@ impl Screen {
         self.text.push('\n');
     }
 
-    /// Text in as many lines as it takes: the first begins with `first`, the others with as many blanks.
+    /// Text wrapped over as many lines as needed: the first starts with `first`, the others with as
+    /// many blanks.
     pub(crate) fn wrap(&mut self, style: Style, first: &str, text: &str) {
         let indent = " ".repeat(first.chars().count());
         for (i, part) in broken(&kept(text, KEPT), self.width - indent.len())
@@ -88,7 +89,7 @@ impl Screen {
         }
     }
 
-    /// A command after a prompt. Where it is too long it goes on after a backslash, as a shell reads it.
+    /// A command after a prompt. If it is too long it continues after a backslash, as in a shell.
     pub(crate) fn command(&mut self, indent: usize, command: &str) {
         let lead = " ".repeat(indent);
         let parts = broken(command, self.width - indent - 4);
@@ -99,8 +100,8 @@ impl Screen {
         }
     }
 
-    /// A table whose first column is text and whose others are right-aligned. Too wide a table gives
-    /// up columns at its right end, then the end of its texts.
+    /// A table whose first column is text; the others are right-aligned. If it is too wide, it
+    /// drops columns from the right, then cuts the texts.
     pub(crate) fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
         const INDENT: usize = 2;
         const LEAST_TEXT: usize = 12;
@@ -137,10 +138,10 @@ impl Screen {
     }
 }
 
-/// Stands for a blank at which no line is broken; foreign text cannot contain it, since it is escaped.
+/// A blank at which no line breaks; foreign text cannot contain it, because it is escaped.
 const KEPT: char = '\u{1}';
 
-/// Words gathered into lines of at most `width` characters; longer words are broken.
+/// Words wrapped into lines of at most `width` characters; longer words are broken.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let width = width.max(4);
     let mut lines = vec![String::new()];

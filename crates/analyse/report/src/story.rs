@@ -1,4 +1,5 @@
-//! What both renderings say of a recorded program: its headline, whose waits belong together, and why they were.
+//! What both renderings say of a recorded program: its headline, which waits belong together, and
+//! their causes.
 
 use crate::facts::source_name;
 use crate::number::plain;
@@ -8,18 +9,18 @@ use idlewave_units::show::percent;
 use idlewave_units::{Nanos, Rank, counted};
 use std::collections::BTreeMap;
 
-/// Below this share of the ranks' time their waiting is not worth a hunt.
+/// Below this share of the ranks' time, waiting is not worth hunting.
 const HARDLY: f64 = 0.01;
 
-/// A recorded program, as the manifest knows it.
+/// A recorded program, as described by the manifest.
 pub(crate) struct Recorded<'a> {
     /// The MPI library; `None` if the program never called MPI_Init.
     pub library: Option<&'a str>,
     /// Exit code of the command, if the recorder lived to see it.
     pub exit_code: Option<i32>,
-    /// Begin of the recording, CLOCK_MONOTONIC nanoseconds of node 0.
+    /// Start of the recording, CLOCK_MONOTONIC nanoseconds of node 0.
     pub begin_ns: u64,
-    /// End.
+    /// End of the recording.
     pub end_ns: u64,
 }
 
@@ -36,8 +37,8 @@ pub(crate) fn recorded(manifest: &Manifest) -> Option<Recorded<'_>> {
     })
 }
 
-/// The name of an MPI library without what follows it: "Open MPI v4.1.4, package: ..." is "Open MPI v4.1.4",
-/// and "MPICH Version:      4.0.2" and more lines are "MPICH 4.0.2".
+/// The short name of an MPI library: "Open MPI v4.1.4, package: ..." becomes "Open MPI v4.1.4", and
+/// "MPICH Version:    4.0.2" with more lines becomes "MPICH 4.0.2".
 pub(crate) fn library_name(full: &str) -> String {
     let first = full
         .split([',', '\n', '\r', '\0'])
@@ -63,7 +64,7 @@ pub(crate) fn own_command(manifest: &Manifest) -> String {
     words.join(" ")
 }
 
-/// "rank 2", with its node where there are several.
+/// "rank 2", with its node if there are several.
 pub(crate) fn rank_name(manifest: &Manifest, rank: Rank) -> String {
     match node_of(manifest, rank).filter(|_| manifest.nodes.len() > 1) {
         Some(node) => format!("rank {rank} on {}", plain(node)),
@@ -76,18 +77,19 @@ fn node_sheet(manifest: &Manifest, rank: Rank) -> Option<&NodeSheet> {
     manifest.nodes.iter().find(|n| n.node == sheet.node)
 }
 
-/// Name of the node of a rank.
+/// Name of a rank's node.
 pub(crate) fn node_of(manifest: &Manifest, rank: Rank) -> Option<&str> {
     node_sheet(manifest, rank).map(|n| n.host.name.as_str())
 }
 
-/// Whether it was recorded what was taken from a rank: at least the switches of its own threads.
+/// Whether the recording saw what was taken from a rank: that needs at least its threads' own
+/// switches.
 pub(crate) fn sees_taken(manifest: &Manifest, rank: Rank) -> bool {
     let mode = node_sheet(manifest, rank).map(|n| n.trace.mode);
     matches!(mode, Some(TraceMode::Tracefs | TraceMode::PerfSwitch))
 }
 
-/// "ranks 0, 1 and 3"; of many the first and how many more.
+/// "ranks 0, 1 and 3"; of many, the first ones and how many more.
 pub(crate) fn rank_list(ranks: &[Rank]) -> String {
     const SHOWN: usize = 6;
     let name = |r: &[Rank]| {
@@ -108,7 +110,7 @@ pub(crate) fn rank_list(ranks: &[Rank]) -> String {
     }
 }
 
-/// What a source does to a rank, after "rank 2, which ...".
+/// What a source does to a rank, worded to follow "rank 2, which ...".
 pub(crate) fn did(source: Option<&SourceFinding>) -> String {
     let Some(s) = source else {
         return "was late for a reason that is not in the table of sources".to_owned();
@@ -145,7 +147,8 @@ pub(crate) fn did(source: Option<&SourceFinding>) -> String {
     }
 }
 
-/// The rank from which most of a source's waiting came, among the waits that are listed, with its share of them.
+/// The rank from which most of a source's waiting came, among the listed waits, with its share of
+/// them.
 fn struck(program: &ProgramFindings, source: usize) -> Option<(Rank, f64)> {
     let mut by_rank: BTreeMap<Rank, u64> = BTreeMap::new();
     for wait in &program.latest {
@@ -160,12 +163,13 @@ fn struck(program: &ProgramFindings, source: usize) -> Option<(Rank, f64)> {
     Some((rank, most as f64 / all.max(1) as f64))
 }
 
-/// What the other ranks waited because of a source: of what all lost, the delay itself is the origin's own.
+/// How long other ranks waited because of a source: what all ranks lost, without the delay of the
+/// origin itself.
 fn waited_for(source: &SourceFinding) -> u64 {
     source.lost.get().saturating_sub(source.lateness.get())
 }
 
-/// The one sentence to read if no other is read.
+/// The one sentence to read if the reader reads only one.
 pub(crate) fn headline(
     manifest: &Manifest,
     findings: &Findings,
@@ -225,7 +229,7 @@ pub(crate) fn headline(
     }
 }
 
-/// Names of tasks keep their letters; only words of this program are raised.
+/// Task names keep their case; only our own words are capitalised.
 fn capital(text: &str) -> String {
     if text.starts_with("rank") || text.starts_with("several") {
         let mut letters = text.chars();
@@ -242,13 +246,13 @@ fn capital(text: &str) -> String {
 /// Shares of the time of all ranks.
 pub(crate) struct Shares {
     pub computing: f64,
-    /// `None` where it was not recorded: then it is among the other parts.
+    /// `None` if not recorded: then the other parts include it.
     pub taken: Option<f64>,
     pub waiting: f64,
     pub communicating: f64,
 }
 
-/// The parts of the given ranks' time; `None` without any time.
+/// The parts of the given ranks' time; `None` if there is no time.
 pub(crate) fn shares<'a>(
     manifest: &Manifest,
     ranks: impl IntoIterator<Item = &'a RankTime>,
@@ -274,7 +278,7 @@ pub(crate) fn shares<'a>(
     })
 }
 
-/// Where the ranks' time went, as a sentence; `None` without any time.
+/// Where the ranks' time went, as a sentence; `None` if there is no time.
 pub(crate) fn time_sentence(manifest: &Manifest, program: &ProgramFindings) -> Option<String> {
     let s = shares(manifest, &program.ranks_time)?;
     let taken = s.taken.map_or_else(
@@ -289,7 +293,7 @@ pub(crate) fn time_sentence(manifest: &Manifest, program: &ProgramFindings) -> O
     ))
 }
 
-/// Said where there is nothing to hunt for.
+/// Shown when there is nothing to hunt for.
 pub(crate) fn verdict_sentence(
     manifest: &Manifest,
     program: &ProgramFindings,
@@ -299,7 +303,8 @@ pub(crate) fn verdict_sentence(
         .then_some("Ranks hardly waited and hardly anything was taken from them: there is little to gain from removing noise.")
 }
 
-/// Ranks that the kernel ranked otherwise than their fellows, or all of them below other programs; `None` where neither is so.
+/// Ranks whose scheduling priority differs from the others', or all ranks if they run below other
+/// programs; `None` if neither.
 pub(crate) fn priority_sentence(manifest: &Manifest, program: &ProgramFindings) -> Option<String> {
     let known = || {
         manifest
@@ -311,7 +316,7 @@ pub(crate) fn priority_sentence(manifest: &Manifest, program: &ProgramFindings) 
     for (_, priority) in known() {
         *counts.entry(priority).or_default() += 1;
     }
-    // Of two ranks with one each, the usual one is the system's.
+    // If each of two ranks has its own priority, the system's default counts as usual.
     let rank_of =
         |(priority, count): &(&Priority, &usize)| (**count, **priority == Priority::Nice(0));
     let usual = *counts.iter().max_by_key(rank_of)?.0;
@@ -349,7 +354,8 @@ pub(crate) fn priority_sentence(manifest: &Manifest, program: &ProgramFindings) 
     })
 }
 
-/// How much of the waiting has a name and how much travelled, as a sentence; `None` if nothing waited.
+/// How much of the waiting has a name and how much travelled, as a sentence; `None` if no rank
+/// waited.
 pub(crate) fn charged_sentence(program: &ProgramFindings) -> Option<String> {
     let all = program.waited.as_f64();
     (all > 0.0).then(|| {
@@ -361,15 +367,15 @@ pub(crate) fn charged_sentence(program: &ProgramFindings) -> Option<String> {
     })
 }
 
-/// Waits that one late rank caused at the same moment: one event to look at.
+/// Waits that one late rank caused at the same time: one event to look at.
 pub(crate) struct Event<'a> {
-    /// The longest of them, with its index in `latest`.
+    /// The longest wait, with its index in `latest`.
     pub first: (usize, &'a WaitFinding),
     /// The ranks that waited, in order.
     pub ranks: Vec<Rank>,
 }
 
-/// The listed waits, those of the same culprit that ended at the same time together; longest first.
+/// The listed waits, grouped by culprit, end and operation; longest first.
 pub(crate) fn events(program: &ProgramFindings) -> Vec<Event<'_>> {
     let mut index: BTreeMap<(Rank, u64, &str), usize> = BTreeMap::new();
     let mut events: Vec<Event<'_>> = Vec::new();
@@ -393,7 +399,7 @@ pub(crate) fn events(program: &ProgramFindings) -> Vec<Event<'_>> {
     events
 }
 
-/// The wave to which a wait belongs, by its index.
+/// Index of the wave to which a wait belongs.
 pub(crate) fn wave_of(program: &ProgramFindings, wait: &WaitFinding) -> Option<usize> {
     let is = |p: &(Rank, u32, u64, Nanos)| p.0 == wait.rank && p.2 == wait.begin_ns;
     program.waves.iter().position(|w| w.points.iter().any(is))
@@ -404,7 +410,8 @@ pub(crate) fn length(wait: &WaitFinding) -> Nanos {
     Nanos::from_nanos(wait.end_ns.saturating_sub(wait.begin_ns))
 }
 
-/// "ranks 0, 1 and 3 waited up to 25.0 us in MPI_Barrier for rank 2, which was preempted by X for 24.9 us".
+/// "ranks 0, 1 and 3 waited up to 25.0 us in MPI_Barrier for rank 2, which was preempted by X (24.9
+/// us)".
 pub(crate) fn event_sentence(
     manifest: &Manifest,
     findings: &Findings,
@@ -438,7 +445,7 @@ pub(crate) fn event_sentence(
     text
 }
 
-/// Of a program without MPI: what kept its threads from running.
+/// For a program without MPI: what kept its threads from running.
 pub(crate) fn threads_sentence(findings: &Findings) -> String {
     let taken = |s: &&SourceFinding| s.kind != SourceKind::Unexplained && s.stolen.get() > 0;
     let worst = findings
@@ -492,7 +499,7 @@ mod tests {
             waiting: ns(30),
             communicating: ns(10),
         };
-        // The manifest does not know the rank, so nothing was recorded of what was taken from it.
+        // The manifest does not know the rank, so nothing tells what was taken from it.
         let manifest = empty_manifest();
         let s = shares(&manifest, [&rank]).unwrap();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! A synthetic run for tests and the example: a machine that is simulated event by event, so that
-//! tables and findings agree, with culprits, late steps and a prediction.
+//! A synthetic run for tests and the example: a machine simulated event by event, so that tables
+//! and findings agree, with culprits, late steps and a prediction.
 
 mod calibration;
 mod findings;
@@ -28,7 +28,7 @@ use std::path::Path;
 pub struct Synthetic {
     /// Ranks, one per CPU; at least 1.
     pub ranks: u32,
-    /// Iterations of each of the two lockstep runs; 20 us of computation each.
+    /// Iterations of each of the two lockstep runs, with 20 us of computation each.
     pub iterations: u64,
     /// Name of the process that takes 500 us every 50 ms on CPU 0.
     pub culprit: String,
@@ -48,7 +48,7 @@ impl Default for Synthetic {
 }
 
 impl Synthetic {
-    /// Writes the bundle with its findings into `path`, which must not exist or be empty.
+    /// Writes the bundle and its findings into `path`, which must not exist or must be empty.
     pub fn write(&self, path: &Path) -> Result<(RunReader, Findings), RunError> {
         let machine = machine::Machine::run(self);
         let mut writer = RunWriter::create(path, machine.manifest(self))?;
@@ -71,9 +71,9 @@ impl Synthetic {
 pub struct SyntheticProgram {
     /// Ranks, one per CPU; at least 1.
     pub ranks: u32,
-    /// Nodes, at least 1; the ranks of a node follow each other.
+    /// Nodes, at least 1; ranks on a node are consecutive.
     pub nodes: u32,
-    /// Iterations; 100 us of computation each.
+    /// Iterations, with 100 us of computation each.
     pub iterations: u64,
     /// How the ranks wait for each other.
     pub pattern: Pattern,
@@ -105,7 +105,7 @@ impl SyntheticProgram {
         }
     }
 
-    /// Sixteen ranks on a ring, two nodes; two delays become idle waves.
+    /// Sixteen ranks on a ring over two nodes; two delays become idle waves.
     pub fn ring() -> Self {
         Self {
             ranks: 16,
@@ -136,7 +136,7 @@ impl SyntheticProgram {
         }
     }
 
-    /// Writes the bundle with its findings into `path`, which must not exist or be empty.
+    /// Writes the bundle and its findings into `path`, which must not exist or must be empty.
     pub fn write(&self, path: &Path) -> Result<(RunReader, Findings), RunError> {
         let recording = program::Recording::simulate(self);
         let mut writer = RunWriter::create(path, self.manifest(&recording))?;

@@ -1,7 +1,7 @@
 //! The terminal summary: what was found and what to do next, on one screen.
 //!
-//! Sections come in the order in which they matter; each is short enough that all of them fit 80
-//! columns and about 45 lines. What was not measured is a dash, never a zero.
+//! Sections come in order of importance. Each is short enough that all of them fit 80 columns and
+//! about 45 lines. What was not measured is a dash, never a zero.
 
 mod jitter;
 mod machine;

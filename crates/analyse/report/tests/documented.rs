@@ -1,4 +1,5 @@
-//! docs/run-bundle.md describes `run.json` and `findings.json` as they are: every object, its fields and their types.
+//! docs/run-bundle.md describes `run.json` and `findings.json` as they are: every object, its
+//! fields and their types.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +16,7 @@ use idlewave_units::{Bytes, Cpu, Nanos, Pid, Rank};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Field and type, as the page has them, by object.
+/// Fields and types as the page states them, by object.
 type Objects = BTreeMap<String, Vec<(String, String)>>;
 
 fn objects() -> Objects {
@@ -36,7 +37,7 @@ fn objects() -> Objects {
     objects
 }
 
-/// Compares documents with the page and remembers what it has met.
+/// Compares documents with the page and remembers what it has seen.
 struct Check {
     objects: Objects,
     met: BTreeSet<String>,
@@ -54,7 +55,7 @@ impl Check {
             .as_object()
             .unwrap_or_else(|| panic!("{name} is no object"));
         if fields.is_empty() {
-            // One of several, told apart by `kind`.
+            // One of several variants, distinguished by `kind`.
             let kind = value["kind"].as_str().unwrap();
             return self.object(&format!("{name} {kind}"), &Value::Object(value.clone()));
         }

@@ -1,6 +1,7 @@
-//! Jitter in the summary and on the page, from findings made by hand after the study of hyper-threading at scale.
+//! Jitter in the summary and on the page, from findings modelled by hand on the study of
+//! hyper-threading at scale.
 
-// The exception for tests does not reach the helpers of an integration test.
+// The exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use idlewave_report::testing::{Synthetic, bare_findings};
@@ -153,7 +154,7 @@ fn the_page_has_the_tail_and_the_map_with_valid_numbers() {
         "{section}"
     );
     assert!(section.contains("data-path=\"jitter.0.scale.1.gaussian\""));
-    // Nothing is drawn outside of the figure.
+    // Nothing is drawn outside the figure.
     let line = section.split("d=\"M64.0 ").nth(1).unwrap();
     let line = &line[..line.find('"').unwrap()];
     for number in line

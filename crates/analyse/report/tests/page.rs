@@ -1,6 +1,6 @@
-//! The report page of whole runs: what its bytes hold. How it behaves is checked in tests/browser.
+//! The report page of whole runs: what its bytes hold. tests/browser checks its behaviour.
 
-// The exception for tests does not reach the helpers of an integration test.
+// The exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -45,7 +45,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     &text[from..from + text[from..].find(end).unwrap()]
 }
 
-/// What the script draws, unpacked as the page unpacks it.
+/// The script's data, unpacked as the page does.
 fn drawn(html: &str) -> Value {
     let packed = STANDARD
         .decode(between(html, "id=\"drawn\">", "</script>"))
@@ -93,7 +93,7 @@ fn the_page_refers_to_nothing_outside_itself() {
     let html = page(&small()).html;
     assert!(html.contains("default-src 'none'"));
     for (at, _) in html.match_indices("http") {
-        // Names in comments (a licence, a namespace) are no references.
+        // Names in comments (a licence, a namespace) are not references.
         let before = &html[at.saturating_sub(6)..at];
         assert!(
             ["src=", "href=", "url(", "import"]
@@ -145,7 +145,7 @@ fn every_late_step_has_its_window_with_exact_times() {
         let step = list(&window["step"]);
         assert_eq!(base.wrapping_add_signed(step[0]), late.begin_ns);
         assert_eq!(base.wrapping_add_signed(step[1]), late.end_ns);
-        // The compute region that ends the step is there, to the nanosecond.
+        // The compute region that ends the step is there, exact to the nanosecond.
         let regions = &window["regions"];
         let (row, what, at) = (
             list(&regions["row"]),
@@ -171,7 +171,7 @@ fn the_culprit_is_drawn_where_it_struck() {
     let timeline = &drawn["timeline"];
     let tasks = timeline["tasks"].as_array().unwrap();
     let culprit = tasks.iter().position(|t| t["name"] == "iw-daemon").unwrap() as i64;
-    // The latest step is the culprit's: 500 us and a few per cent of it.
+    // The latest step is the culprit's: 500 us plus a few per cent.
     let bursts = &timeline["windows"][0]["bursts"];
     let i = list(&bursts["what"])
         .iter()
@@ -263,7 +263,7 @@ fn the_page_of_a_large_run_stays_small() {
         iterations: 300,
         ..Synthetic::default()
     });
-    // As many late steps as a study lists, at most.
+    // As many late steps as a study lists at most.
     let mut findings = large.findings.clone();
     let found = findings.latest.clone();
     findings.latest = found.iter().cycle().take(100).cloned().collect();

@@ -1,4 +1,5 @@
-//! The pages of a placement and of a study show what is in their sheets, and say where there is nothing to show.
+//! The pages of a placement and of a study show what their sheets hold, and say when there is
+//! nothing to show.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +30,7 @@ fn the_sheets_are_in_the_pages_and_come_back() {
     assert_eq!(page, study_page(&sheet));
 }
 
-/// Numbers with their places, each compared with the sheet.
+/// Compares every number on the page with the sheet; returns the paths.
 fn checked_paths(page: &str, values: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     for piece in page.split("data-path=\"").skip(1) {
@@ -173,7 +174,7 @@ fn a_study_says_how_much_the_layout_matters() {
     );
 }
 
-/// Heights of the parts of each bar are shares of the bar.
+/// Each part's share of the bar's height equals its share of the time.
 #[test]
 fn parts_of_a_bar_add_up_to_it() {
     let page = placement_page(&placement_sheet(16, 4));
@@ -191,7 +192,7 @@ fn parts_of_a_bar_add_up_to_it() {
             })
             .collect();
         assert_eq!(parts.len(), 6);
-        // Each stands on the one before it.
+        // Each part stands on the previous one.
         let at = |p: &str, of: &str| between(p, of, "\"").parse::<f64>().unwrap();
         let ends: Vec<(f64, f64)> = bar
             .split("data-share=\"")
@@ -226,12 +227,12 @@ fn however_many_placements_there_are_their_bars_fit_on_the_page() {
         let rows = (0..count).map(|i| {
             let mut row = row.clone();
             row.ranks_per_node = 1 + i / per_k;
-            // The second of each number is faster than the first and the others.
+            // Of the placements with the same ranks per node, the second is the fastest.
             row.seconds.value *= if i % per_k == 1 { 1.0 } else { 1.5 };
             row
         });
         sheet.rows = rows.collect();
-        // Neither is the fastest one of its number, and both are drawn.
+        // Neither is the fastest for its ranks per node, yet both are drawn.
         sheet.best = count as usize - 2;
         sheet.baseline = Some(2);
         let page = placement_page(&sheet);
@@ -242,7 +243,7 @@ fn however_many_placements_there_are_their_bars_fit_on_the_page() {
         assert!(chart.contains(">best<") && chart.contains(">default<"));
         let said = format!("; {drawn} of {count} placements");
         assert_eq!(page.contains(&said), drawn != count as usize);
-        // One of each number of ranks per node.
+        // One bar for each number of ranks per node.
         if per_k == 10 {
             assert_eq!(chart.matches("<title>15 per node").count(), 1);
         }
@@ -264,7 +265,7 @@ fn however_many_layouts_were_measured_their_bars_fit_on_the_page() {
     let chart = between(&page, "id=\"chart-study\"", "</svg>");
     let width: f64 = between(chart, " width=\"", "\"").parse().unwrap();
     assert!(width <= 1_050.0, "{width}");
-    // Names of bars stand 66 pixels apart at least, and each number of ranks is named.
+    // Labels of bars are at least 66 pixels apart, and every number of ranks is labelled.
     let names = chart.split("<text class=\"tick\" x=\"").skip(1);
     let at = names.map(|n| n[..n.find('"').unwrap()].parse::<f64>().unwrap());
     let mut at: Vec<f64> = at.collect();
@@ -293,11 +294,11 @@ fn nodes_are_drawn_one_by_one_up_to_64_and_by_leaf_above() {
             page.contains("too many to draw"),
         )
     };
-    // Two ranks on a node; two core switches, two directions.
+    // Two ranks per node; two core switches, two directions.
     assert_eq!(boxes(16, 4), (8, 8, false));
     assert_eq!(boxes(128, 16), (64, 16, false));
     assert_eq!(boxes(130, 16), (5, 20, true));
-    // 100 leaves of one node are more than are drawn: 64 of them, with their links.
+    // 100 leaves of one node exceed the limit: 64 are drawn, with their links.
     assert_eq!(boxes(200, 1), (64, 4 * 64, true));
 }
 
@@ -367,7 +368,8 @@ fn foreign_text_is_no_markup() {
     assert!(!study_page(&sheet).contains("</script><b>"));
 }
 
-/// Two planes of 3 x 2 switches with a node on each but the last, and links both ways from the first one.
+/// Two planes of 3 x 2 switches, with a node on each switch but the last, and four links from the
+/// first.
 fn grid() -> PlacementSheet {
     let mut sheet = placement_sheet(11, 1);
     let picture = sheet.chosen.as_mut().unwrap();
@@ -387,7 +389,7 @@ fn grid() -> PlacementSheet {
         })
         .collect();
     let link = picture.links[0].clone();
-    // Beside, below, round the end, and to the other plane.
+    // To the right, below, around the end, and to the other plane.
     picture.links = [1, 3, 2, 6]
         .map(|to| idlewave_report::LinkLoad {
             from: 0,
@@ -413,7 +415,7 @@ fn switches_with_coordinates_are_drawn_at_their_places() {
     assert_eq!(svg.matches("class=\"memory\"").count(), 11);
     assert!(svg.contains("s11: no rank"));
     assert!(svg.contains("plane 0") && svg.contains("plane 1"));
-    // Two neighbours in the picture; the others in one mark, the busiest first.
+    // Two neighbours in the picture; the other links in one mark, the busiest first.
     assert_eq!(svg.matches("class=\"link\"").count(), 2);
     assert_eq!(svg.matches("class=\"elsewhere\"").count(), 1);
     let mark = between(svg, "class=\"elsewhere\"", "</title>");
@@ -430,6 +432,6 @@ fn links_that_nobody_told_of_are_said_to_be_left_out() {
     assert!(placement_page(&sheet).contains(said));
     sheet.chosen.as_mut().unwrap().switches[3].at.pop();
     let page = placement_page(&sheet);
-    // Without a place for each it is a tree.
+    // Unless every switch has coordinates, the picture is a tree.
     assert!(!page.contains("no rank<") && page.contains("class=\"stem\""));
 }

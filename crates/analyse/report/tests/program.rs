@@ -1,6 +1,6 @@
-//! Recorded MPI programs: their summary and what the bytes of their page hold.
+//! Recorded MPI programs: their summary and the bytes of their page.
 
-// The exception for tests does not reach the helpers of an integration test.
+// The exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -52,7 +52,7 @@ impl Written {
     }
 }
 
-/// Without the breaks between lines.
+/// The text without line breaks.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -61,7 +61,7 @@ fn found(findings: &Findings) -> &ProgramFindings {
     findings.program.as_ref().unwrap()
 }
 
-/// The time line of ranks, unpacked as the page unpacks it.
+/// The timeline of ranks, unpacked as the page does.
 fn lanes(html: &str) -> Value {
     let begin = html.find("id=\"drawn\">").unwrap() + 11;
     let end = begin + html[begin..].find("</script>").unwrap();
@@ -83,7 +83,7 @@ fn list(value: &Value) -> Vec<i64> {
         .collect()
 }
 
-/// Pieces as (row, what, begin, length).
+/// Pieces as (row, what, start, length).
 fn pieces(value: &Value) -> Vec<(i64, i64, i64, i64)> {
     let (row, what) = (list(&value["row"]), list(&value["what"]));
     let (at, len) = (list(&value["at"]), list(&value["len"]));
@@ -111,7 +111,7 @@ fn the_summaries_are_those_checked_by_eye() {
 
 #[test]
 fn the_headline_names_the_culprit_its_rank_and_its_share_of_the_waiting() {
-    // 400 us of a task on rank 5: of all waiting, the parts charged to it, counted from the table itself.
+    // 400 us of a task on rank 5: its share of all waiting, summed from the table itself.
     let parts: idlewave_run::tables::WaitParts = {
         let parts = ring().run.read();
         parts.unwrap()
@@ -158,7 +158,7 @@ fn three_ranks_that_wait_for_the_fourth_are_one_line() {
     let text = barrier().text();
     let line = "ranks 0, 1 and 3 waited up to 47.0 us in MPI_Barrier for rank 2, which was preempted by iw-daemon (47.0 us)";
     assert!(flat(&text).contains(line), "{text}");
-    // Twelve delays, twelve lines to choose from.
+    // Twelve delays give twelve lines to choose from.
     assert_eq!(barrier().page().matches("<tr data-wait=").count(), 12);
 }
 
@@ -188,7 +188,8 @@ fn every_rank_has_a_row_and_every_listed_wait_its_exact_place() {
             waits.contains(&(rank, culprit, begin, end - begin)),
             "{late:?}"
         );
-        // What took the CPU of the late rank is in that rank's row, before the wait's end and inside what is shown.
+        // What took the late rank's CPU is in that rank's row, before the end of the wait and
+        // within the interval shown.
         let taken = bursts.iter().find(|b| {
             b.0 == culprit
                 && tasks[b.1 as usize]["name"] == "iw-daemon"
@@ -219,13 +220,13 @@ fn the_bins_hold_the_time_that_the_findings_name() {
         bytes.iter().map(|b| f64::from(*b)).sum::<f64>() / 255.0 * span / bins as f64
     };
     for (row, rank) in found(&ring().findings).ranks_time.iter().enumerate() {
-        // Each bin is rounded up to 1 of 255, so short things may look longer, never the whole.
+        // Every bin is at least 1 of 255, so short things may look longer, but never by much.
         let waiting = time(4, row);
         assert!(
             (waiting - rank.waiting.as_f64()).abs() < 0.02 * span.min(1e6),
             "rank {row}: {waiting}"
         );
-        // Ticks (3 us each 4 ms) are taken as well as what was planted.
+        // Ticks (3 us every 4 ms) are taken as well as the planted delays.
         let taken = time(5, row);
         assert!(
             taken >= rank.taken.as_f64() * 0.99 && taken < rank.taken.as_f64() + 60_000.0,
@@ -269,7 +270,7 @@ fn a_run_of_many_ranks_and_calls_stays_small_and_keeps_the_ranks_that_matter() {
         ranks.len() <= 48 && ranks.contains(&77) && ranks.contains(&131),
         "{ranks:?}"
     );
-    // Who waited in the longest wait, for whom, and where it began.
+    // Who waited longest, for whom, and where the wait originated.
     let longest = &found(&run.findings).latest[0];
     for rank in [longest.rank, longest.culprit, longest.origin] {
         assert!(
@@ -279,14 +280,14 @@ fn a_run_of_many_ranks_and_calls_stays_small_and_keeps_the_ranks_that_matter() {
     }
     println!("page {} bytes", html.len());
     assert!(html.len() < 1_500_000, "{} bytes", html.len());
-    // 150,000 calls: there are windows around the waits, not one of everything.
+    // 150,000 calls: windows around the waits, not one window of everything.
     let windows = lanes["windows"].as_array().unwrap();
     let calls: usize = windows
         .iter()
         .map(|w| w["calls"]["row"].as_array().unwrap().len())
         .sum();
     assert!(!windows.is_empty() && calls <= 24_000, "{calls}");
-    // 64 rows of ranks at most, 8 on the terminal.
+    // At most 64 rows of ranks, 8 on the terminal.
     assert_eq!(html.matches("program.ranks_time.").count(), 64 * 5);
     assert!(run.text().contains("192 more: computing"), "{}", run.text());
     assert!(
@@ -444,7 +445,7 @@ fn what_was_taken_is_a_dash_where_the_kernel_was_not_recorded() {
             text.contains("what was taken from them was not recorded, and is among these."),
             !seen
         );
-        // Rank 3: nothing was taken from it, or nobody knows.
+        // Rank 3: nothing was taken from it, or that is unknown.
         assert_eq!(text.contains("3 97.6 % 0 % 0.42 %"), seen, "{text}");
         assert_eq!(text.contains("3 97.6 % - 0.42 %"), !seen, "{text}");
         assert_eq!(text.contains("hardly anything was taken"), seen);
@@ -473,7 +474,7 @@ proptest! {
 
     #[test]
     fn every_wait_is_in_exactly_one_line_whatever_the_order_of_ranks(keep in proptest::collection::vec(any::<bool>(), 36)) {
-        // The page lists events; its lines say how many ranks waited in each.
+        // The page lists events; each line says how many ranks waited.
         let mut findings = barrier().findings.clone();
         let program = findings.program.as_mut().unwrap();
         let mut flags = keep.iter();
@@ -515,7 +516,7 @@ fn all_functions_are_told_with_exact_bytes_however_many_they_are() {
     let last = text.lines().last().unwrap();
     let words: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(words[..3], ["MPI_Function_19", "70673", "1234586"]);
-    // As wide as the longest of each column, so that all end in the same place.
+    // Columns as wide as their longest entries, so that all lines end at the same place.
     let ends: Vec<usize> = text.lines().map(str::len).collect();
     assert!(ends.iter().all(|end| *end == ends[0]), "{text}");
     findings.program = None;

@@ -1,4 +1,4 @@
-//! The page of a simulation shows what is in its sheet, and says where there is nothing to show.
+//! The page of a simulation shows what its sheet holds, and says when there is nothing to show.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn the_sheet_is_in_the_page_and_comes_back() {
     assert!(page.contains("SIMULATED"));
 }
 
-/// Every number that is shown has the place of its exact value in the sheet.
+/// Every number shown has the path of its exact value in the sheet.
 #[test]
 fn every_number_is_one_of_the_sheet() {
     let sheet = simulation_sheet(3, 2);
@@ -43,7 +43,7 @@ fn every_number_is_one_of_the_sheet() {
         assert_eq!(found.as_f64(), Some(value), "{path}");
         shown += 1;
     }
-    // Of every point five numbers and two intervals more.
+    // Each point has five numbers and two more intervals.
     assert!(shown > 18 * 9, "{shown}");
     for i in 0..sheet.points.len() {
         assert!(page.contains(&format!("data-path=\"points.{i}.amplification.high\"")));
@@ -86,7 +86,7 @@ fn the_worst_point_is_the_headline_and_vague_ones_are_counted() {
     let page = simulation_page(&sheet);
     let tiles = between(&page, "class=\"tiles\"", "</section>");
     assert!(tiles.contains("data-path=\"points.4.slowdown.value\" value=\"3.5\""));
-    // The largest number of ranks of each of three layouts.
+    // The largest number of ranks in each of three layouts.
     assert!(
         tiles.contains("3 of 9 points have a wider interval"),
         "{tiles}"

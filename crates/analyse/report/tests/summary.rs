@@ -1,6 +1,6 @@
 //! The terminal summary of whole runs.
 
-// The exception for tests does not reach the helpers of an integration test.
+// The exception for tests does not cover the helpers of an integration test.
 #![allow(clippy::unwrap_used)]
 
 use idlewave_report::testing::{Synthetic, bare_findings};
@@ -28,7 +28,8 @@ fn small() -> Synthetic {
     }
 }
 
-/// A run of this machine that took far longer than predicted is told before any number of ranks, in text and page, with the reason.
+/// If a run here took far longer than predicted, text and page say so, with the reason, before any
+/// number of ranks.
 #[test]
 fn a_prediction_that_misses_the_runs_made_here_is_said_first() {
     let (_directory, run, mut findings) = written(&small());
@@ -203,7 +204,7 @@ fn one_rank_without_a_late_step_is_no_riddle() {
     );
 }
 
-/// A run is simulated once for all cases of a property.
+/// Simulates one run for all cases of a property.
 fn shared() -> &'static (Manifest, Findings) {
     static RUN: std::sync::OnceLock<(Manifest, Findings)> = std::sync::OnceLock::new();
     RUN.get_or_init(|| {

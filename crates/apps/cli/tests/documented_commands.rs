@@ -19,7 +19,7 @@ use std::process::Command;
 /// Commands of other programs: this very test may be a part of them.
 const NOT_RUN: [&str; 2] = ["./check", "./check --long"];
 /// Commands that launch idlewave in parallel: crates/apps/cli/tests/measure.rs runs these
-/// measurements under every launcher, nodes.rs the calibration, placement_measured.rs the study.
+/// measurements under every launcher, slow_links.rs the calibration, placement_measured.rs the study.
 const LAUNCHED: [&str; 4] = [
     "mpirun -n 4 idlewave measure ",
     "mpirun -n 16 --map-by ppr:4:node idlewave place study",

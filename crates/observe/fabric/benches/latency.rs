@@ -1,6 +1,6 @@
 //! Latency of the fabric over threads with two ranks: a barrier, and an exchange of 1,024 bytes
-//! both ways. Floor: one cache line to the other core and back for the barrier (about 100 ns on one
-//! socket); for the exchange 16 lines of data each way besides.
+//! both ways. Floor: for the barrier, one cache line to the other core and back (about 100 ns on
+//! one socket); for the exchange, 16 lines of data each way on top of that.
 
 use divan::Bencher;
 use idlewave_fabric::{Endpoint, Fabric, PointToPoint, Tag, Waiting, world};

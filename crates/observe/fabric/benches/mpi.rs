@@ -2,9 +2,9 @@
 //! of 1,024 bytes both ways on 2 ranks, with blocking and with watched waits, against a C program
 //! that is linked to the library and makes the same calls.
 //!
-//! Jobs of the two alternate; of each job the lowest decile of its blocks counts, for machines that
-//! do other things meanwhile. Printed are median, lowest and highest of the jobs, and the
-//! difference of the medians.
+//! Jobs of the two alternate. Of each job, the lowest decile of its blocks counts, for machines
+//! that do other things meanwhile. The output is the median, lowest and highest of the jobs, and
+//! the difference of the medians.
 //!
 //! `cargo bench -p idlewave-fabric --bench mpi`
 

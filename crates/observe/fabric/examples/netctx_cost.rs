@@ -1,14 +1,14 @@
-//! What network contexts between processes cost: the time of a message of 8 bytes there and back
-//! between two ranks that spin, on one node and on two (over UDP on the loopback device); and a
-//! switch between two gangs by each policy and size of context.
+//! What network contexts between processes cost: the round trip of an 8-byte message between two
+//! spinning ranks, on one node and on two (over UDP on the loopback device), and a switch between
+//! two gangs by each policy and size of context.
 //!
 //! ```text
 //! cargo run --release -p idlewave-fabric --example netctx_cost
 //! ```
 //!
-//! Floor: for a message on one node two cache lines to the other core and back; for two nodes four
-//! wake-ups, two of threads that sleep and two datagrams; for a switch reading and writing what is
-//! copied twice.
+//! Floor: for a message on one node, two cache lines to the other core and back; on two nodes, four
+//! wake-ups, two of sleeping threads and two by datagrams; for a switch, reading and writing the
+//! copied bytes twice.
 
 use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
 use idlewave_fabric::netctx::{Device, Policy, Udp};

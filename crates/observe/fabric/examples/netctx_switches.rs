@@ -1,15 +1,16 @@
-//! Gangs of processes on the nodes of `tests/nodes/with_nodes`, switched at random moments: nothing
-//! is lost, doubled or taken out of its order. Ranks are killed at random as well; their gang ends,
-//! and another one takes its place.
+//! Gangs of processes on the nodes of `tests/nodes/with_nodes`, switched at random moments: no
+//! message may be lost, doubled or reordered. Ranks are killed at random too; their gang ends, and
+//! another takes its place.
 //!
 //! ```text
 //! cargo build --release -p idlewave-fabric --example netctx_switches
 //! tests/nodes/with_nodes 8 target/release/examples/netctx_switches --switches 100000 --nodes 2..8
 //! ```
 //!
-//! One process controls and talks to an agent on each node over a pipe; an agent owns the device of
-//! its node and starts its ranks. Every message has a number and a checksum, which its receiver
-//! looks at. A line is told of each number of nodes; the exit code is 1 if anything was wrong.
+//! One process controls: it talks over pipes to an agent on each node. An agent owns its node's
+//! device and starts its ranks. Every message holds its number, and its receiver compares it with
+//! what it must be. One line is printed per number of nodes; the exit code is 1 if anything was
+//! wrong.
 
 #[path = "netctx_switches/agent.rs"]
 mod agent;
@@ -20,7 +21,7 @@ mod traffic;
 
 use std::process::ExitCode;
 
-/// Whatever goes wrong here is told and ends the process.
+/// Any error here is printed and ends the process.
 type Failed = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {

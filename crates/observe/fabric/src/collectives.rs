@@ -1,7 +1,7 @@
 //! Collectives over point-to-point messages, for fabrics that have none of their own: binomial
 //! trees, and direct exchange where every rank talks to every other (Thakur, Rabenseifner and
-//! Gropp, 2005, section 4). Blocks of several lengths go in pairs, one partner after the other: no
-//! more than one block each way is copied at a time.
+//! Gropp, 2005, section 4). Blocks of different lengths are exchanged pairwise, one partner after
+//! the other, so that at most one block each way is copied at a time.
 
 use crate::{FabricError, PointToPoint, Tag};
 use idlewave_units::Rank;
@@ -100,7 +100,7 @@ pub fn broadcast<F: PointToPoint>(
 ) -> Result<(), FabricError> {
     let tree = Tree::new(fabric, root)?;
     let mut buffer = data.to_vec();
-    // The bit by which a rank was reached; the root has been reached by one above all.
+    // The bit by which this rank is reached; for the root, one above all others.
     let reached = match tree.own {
         0 => tree.size.next_power_of_two(),
         own => 1 << own.trailing_zeros(),

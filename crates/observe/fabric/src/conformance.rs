@@ -1,12 +1,12 @@
-//! What every implementation of [`Fabric`] must do. Each function is called by all ranks of a world
-//! at the same time, and panics where a promise is broken.
+//! What every implementation of [`Fabric`] must do. All ranks of a world call each function
+//! together; it panics if a promise is broken.
 
 pub mod collectives;
 pub mod messages;
 
 use crate::{Fabric, Waits};
 
-/// All of them, one after the other, with watched and with blocking waits. `now` is a clock that
+/// Runs all checks one after the other, with watched and with blocking waits. `now` is a clock that
 /// all ranks share.
 pub fn all<F: Fabric>(fabric: &mut F, now: impl Fn() -> u64) {
     for waits in [Waits::Watched, Waits::Blocking] {

@@ -24,15 +24,15 @@ pub enum FabricError {
     TooLong {
         /// The sender.
         from: Rank,
-        /// Its length, bytes; `None` where the library does not tell.
+        /// Its length in bytes; `None` if the library does not report it.
         length: Option<usize>,
-        /// What the receive had room for.
+        /// Bytes that the receive had room for.
         capacity: usize,
     },
     /// Another rank panicked or left while this one waited.
     #[error("another rank failed")]
     PeerFailed,
-    /// Whoever had the network of this rank's node has ended, or has taken it away.
+    /// The owner of this node's network has ended or withdrawn it.
     #[error("the network of this node is gone: its agent has ended")]
     NetworkGone,
     /// A message or an array is longer than the fabric can take.
@@ -41,11 +41,11 @@ pub enum FabricError {
         /// Its length.
         bytes: usize,
     },
-    /// Messages came that this rank does not receive, more than it keeps. None of them is lost; the
-    /// rank cannot go on.
+    /// More unexpected messages have arrived than this rank keeps. None is lost, but the rank
+    /// cannot go on.
     #[error("keep {bytes} bytes of messages that no receive has asked for")]
     NotReceived {
-        /// What came.
+        /// Bytes kept.
         bytes: usize,
     },
     /// MPI cannot be used, or one of its calls failed.

@@ -10,36 +10,37 @@ pub enum Waits {
     /// They call their hook on every turn.
     #[default]
     Watched,
-    /// They are the library's own blocking calls, as an application makes them, where the fabric
-    /// has such: the hook is not called. For measurements of the library itself.
+    /// They make the library's own blocking calls, as an application would, if the fabric has any,
+    /// and never call the hook. For measuring the library itself.
     Blocking,
 }
 
 /// One rank's end of a fabric: [`PointToPoint`], and what all ranks do together.
 pub trait Fabric: PointToPoint {
-    /// Ends all ranks' waits: for a rank that gives up. They fail with [`FabricError::PeerFailed`],
-    /// or, over MPI, the whole job ends.
+    /// Ends all ranks' waits, for a rank that gives up. They fail with [`FabricError::PeerFailed`];
+    /// over MPI the whole job ends.
     fn fail(&self);
 
-    /// What waiting calls do from now on. A fabric without a library of its own watches always.
+    /// Sets what waiting calls do from now on. A fabric without a library of its own always
+    /// watches.
     fn set_waits(&mut self, _waits: Waits) {}
 
-    /// Which ranks share a node. All ranks call it.
+    /// Which ranks share a node. All ranks must call it.
     ///
     /// # Errors
     /// Another rank failed.
     fn nodes(&mut self) -> Result<Nodes, FabricError>;
 
-    /// Does `work` on the ranks `members`, as a world of their own in which each has its place in
-    /// the list as its rank; the others sleep until it is done and get `None`. All ranks call it
-    /// with the same list, with no operation under way. A rank on which `work` cannot go on must
+    /// Runs `work` on the ranks `members` as a world of their own, in which a rank's place in the
+    /// list is its rank. The others sleep until it is done and get `None`. All ranks must call it
+    /// with the same list and no operation under way. A rank whose `work` cannot go on must
     /// [`fail`](Self::fail).
     ///
     /// # Errors
-    /// The list is empty, names a rank that does not exist or one twice, or another rank failed.
+    /// The list is empty, names a rank twice or one that does not exist, or another rank failed.
     ///
     /// # Panics
-    /// If it is called within such a `work`.
+    /// If called from within such a `work`.
     fn with_ranks<T>(
         &mut self,
         members: &[Rank],
@@ -54,7 +55,7 @@ pub trait Fabric: PointToPoint {
     /// There are fewer ranks than requested, 0 were requested, or another rank failed.
     ///
     /// # Panics
-    /// If it is called within such a `work`.
+    /// If called from within such a `work`.
     fn with_first<T>(
         &mut self,
         ranks: u32,
@@ -78,7 +79,7 @@ pub trait Fabric: PointToPoint {
     /// Another rank failed.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError>;
 
-    /// Combines `values` element by element over all ranks; all get the result. All ranks give
+    /// Combines `values` element by element over all ranks; all get the result. All ranks pass
     /// slices of the same length. The result is the same on all ranks and in every run.
     ///
     /// # Errors
@@ -95,8 +96,8 @@ pub trait Fabric: PointToPoint {
         collectives::allreduce(self, values, reduction, hook)
     }
 
-    /// Combines `values` element by element over all ranks; `root` gets the result, the values of
-    /// the others are undefined afterwards.
+    /// Combines `values` element by element over all ranks; `root` gets the result, and the values
+    /// of the others are undefined afterwards.
     ///
     /// # Errors
     /// `root` does not exist, or another rank failed.
@@ -113,7 +114,7 @@ pub trait Fabric: PointToPoint {
         collectives::reduce(self, root, values, reduction, hook)
     }
 
-    /// Copies the `data` of `root` to all ranks, which give slices of the same length.
+    /// Copies the `data` of `root` to all ranks, which pass slices of the same length.
     ///
     /// # Errors
     /// `root` does not exist, or another rank failed.
@@ -146,15 +147,15 @@ pub trait Fabric: PointToPoint {
         collectives::alltoall(self, send, receive, hook)
     }
 
-    /// The same with blocks of any lengths, bytes: `send_counts[i]` of them go to rank `i`, and
-    /// `receive_counts[i]` come from it, as many as it sends. Blocks lie one after the other, in
-    /// order of the ranks.
+    /// [`alltoall`](Self::alltoall) with blocks of any length: `send_counts[i]` bytes go to rank
+    /// `i`, and `receive_counts[i]` bytes, as many as it sends, come from it. Blocks lie one after
+    /// the other in rank order.
     ///
     /// # Errors
     /// Another rank failed, or over MPI there are more than `i32::MAX` bytes to send or to receive.
     ///
     /// # Panics
-    /// If there is not one count for each rank, or a buffer is not as long as its counts together.
+    /// If there is not one count per rank, or a buffer's length is not the sum of its counts.
     fn alltoallv(
         &mut self,
         send: &[u8],
@@ -169,7 +170,7 @@ pub trait Fabric: PointToPoint {
         collectives::alltoallv(self, send, send_counts, receive, receive_counts, hook)
     }
 
-    /// Puts the `own` of rank `i` into block `i` of `all` on every rank. All give slices of the
+    /// Puts the `own` of rank `i` into block `i` of `all` on every rank. All pass slices of the
     /// same length.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //! [`Fabric`] is one rank's end. The semantics of its messages ([`PointToPoint`]) are those of MPI:
 //! non-blocking operations on buffers that belong to the fabric until they are complete, order kept
 //! per (source, tag), receives matched in the order they were posted. [`threads`] carries messages
-//! through shared memory between threads of one process.
+//! through shared memory between threads of one process, [`mpi`] through an MPI library, [`netctx`]
+//! through a node's network device.
 
 mod collectives;
 pub mod conformance;

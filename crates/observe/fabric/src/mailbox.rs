@@ -1,4 +1,4 @@
-//! A lock-free mailbox from one rank to one other: single producer, single consumer.
+//! A lock-free mailbox from one rank to another: single producer, single consumer.
 
 use crate::piece::{Header, Piece, Pieces};
 use std::cell::UnsafeCell;
@@ -22,21 +22,21 @@ struct Content {
     bytes: [u8; SLOT_BYTES],
 }
 
-/// The mailbox. `turn`s are counted by its two ends, not in shared memory.
+/// The mailbox. Its two ends count their `turn`s themselves, not in shared memory.
 pub struct Mailbox {
     slots: Box<[Slot]>,
 }
 
-// SAFETY: a slot's content is touched only by the side that its state gives it to: the producer
-// while the state is even and belongs to the producer's turn, the consumer while it is odd and of
-// the consumer's turn. The state is stored with Release after the access and loaded with Acquire
-// before the next, so accesses of the two sides are ordered. That there is one producer and one
-// consumer is kept by [`Ends`]: rank `s` alone puts into mailboxes from `s`, rank `d` alone takes
+// SAFETY: only the side that a slot's state gives it to touches the slot's content: the producer
+// while the state is even and of the producer's turn, the consumer while it is odd and of the
+// consumer's turn. Each side stores the state with Release after its access and loads it with
+// Acquire before the next, so accesses of the two sides are ordered. [`Ends`] ensures that there is
+// one producer and one consumer: rank `s` alone puts into mailboxes from `s`, rank `d` alone takes
 // from those to `d`.
 unsafe impl Sync for Mailbox {}
 
 impl Mailbox {
-    /// An empty mailbox with its memory touched, so that first use faults no page.
+    /// An empty mailbox with its memory touched, so that first use causes no page fault.
     pub fn new() -> Self {
         let empty = |_| Slot {
             state: AtomicU32::new(0),
@@ -56,7 +56,7 @@ impl Mailbox {
 
     fn place(&self, turn: u64) -> (&Slot, u32) {
         let slots = self.slots.len() as u64;
-        // Rounds wrap after 2^31; two sides are never more than one round apart.
+        // Rounds wrap after 2^31; the two sides are never more than one round apart.
         (
             &self.slots[(turn % slots) as usize],
             ((turn / slots) as u32).wrapping_mul(2),
@@ -107,7 +107,7 @@ pub struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// Of a world of `size` ranks.
+    /// For a world of `size` ranks.
     pub fn new(size: u32) -> Self {
         let n = size as usize;
         Self {
@@ -143,7 +143,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of `rank`, which has no others: each mailbox has one producer and one consumer.
+    /// The ends of `rank`. Make them only once: each mailbox has one producer and one consumer.
     pub fn new(rank: u32, mailboxes: &Arc<Mailboxes>) -> Self {
         let n = mailboxes.size() as usize;
         Self {

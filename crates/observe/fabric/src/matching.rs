@@ -1,13 +1,13 @@
-//! One rank's messages: what is being sent, what is awaited, what came early.
+//! One rank's messages: sends, receives and unexpected messages.
 
 use crate::piece::{Header, Pieces};
 use crate::{Delivery, FabricError, Tag};
 use idlewave_units::Rank;
 use std::collections::VecDeque;
 
-/// Bytes of memory that the announced length of a message may claim before they have come.
+/// The most memory that a message's announced length may claim before its bytes arrive.
 const AHEAD: usize = 1 << 20;
-/// Bytes that a message which came before its receive takes beside its content, about.
+/// Memory of an unexpected message beyond its content, roughly, bytes.
 const BESIDE: usize = 64;
 
 /// A send under way.
@@ -18,7 +18,7 @@ pub struct Sending(pub(crate) usize);
 #[derive(Debug)]
 pub struct Receiving(pub(crate) usize);
 
-/// State of one operation; its place in the list is what a request holds.
+/// State of one operation. A request holds its place in the list.
 #[derive(Debug)]
 enum Operation {
     /// A send: `sent` bytes of the message have been put into pieces.
@@ -29,7 +29,7 @@ enum Operation {
         sent: usize,
         begun: bool,
     },
-    /// A receive that has not met its message.
+    /// A receive that has matched no message yet.
     Posted {
         from: Option<u32>,
         tag: u32,
@@ -52,26 +52,25 @@ struct Incoming {
     tag: u32,
     length: usize,
     data: Vec<u8>,
-    /// The receive that it belongs to and that one's capacity; `None` if it came before one was
-    /// posted.
+    /// The receive that it matched and that one's capacity; `None` while it has matched none.
     receive: Option<(usize, usize)>,
 }
 
-/// What an operation that is not complete waits for.
+/// What an incomplete operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// A message.
     Receive {
-        /// Of whom; `None`: of anybody.
+        /// The source; `None` for any.
         from: Option<u32>,
         /// With this tag.
         tag: u32,
     },
-    /// Room.
+    /// Room for a send.
     Send {
-        /// On the way to whom.
+        /// The destination.
         to: u32,
-        /// Of a message with this tag.
+        /// The tag of the message.
         tag: u32,
     },
 }
@@ -85,16 +84,16 @@ pub struct Messages {
     sends: VecDeque<usize>,
     /// Receives without a message, oldest first.
     posted: VecDeque<usize>,
-    /// Messages that came before their receive, oldest first, with their source.
+    /// Unexpected messages, oldest first: source, tag and content.
     early: VecDeque<(u32, u32, Vec<u8>)>,
-    /// Bytes of these, and of the one of each source that is coming in without a receive.
+    /// Memory of these, and of messages that are coming in without a receive, bytes.
     early_bytes: usize,
     /// Per source: the message that is coming in.
     incoming: Vec<Option<Incoming>>,
 }
 
 impl Messages {
-    /// Of a rank among `size`.
+    /// For one of `size` ranks.
     pub fn new(size: u32) -> Self {
         Self {
             operations: Vec::new(),
@@ -157,7 +156,7 @@ impl Messages {
             capacity,
             buffer,
         });
-        // A message of this tag may have begun to come in before.
+        // A message with this tag may already be coming in.
         let begun = self
             .incoming
             .iter()
@@ -180,7 +179,7 @@ impl Messages {
         Receiving(index)
     }
 
-    /// Moves every message on as far as it goes without waiting.
+    /// Moves every message as far as it goes without waiting.
     pub fn progress(&mut self, pieces: &mut impl Pieces) {
         if !self.sends.is_empty() {
             self.push_sends(pieces);
@@ -215,7 +214,7 @@ impl Messages {
         }
     }
 
-    /// Puts pieces of the sends under way where they are carried from, per destination in order.
+    /// Puts pieces of the sends under way into `pieces`, in order for each destination.
     fn push_sends(&mut self, pieces: &mut impl Pieces) {
         let mut blocked: Vec<u32> = Vec::new();
         let mut next = 0;
@@ -251,7 +250,7 @@ impl Messages {
         }
     }
 
-    /// Takes the pieces out that one source has put in.
+    /// Takes out the pieces that one source has put in.
     fn pull(&mut self, pieces: &mut impl Pieces, source: u32) {
         let s = source as usize;
         loop {
@@ -293,13 +292,13 @@ impl Messages {
         }
     }
 
-    /// Bytes of memory that messages without a receive take.
+    /// Memory that messages without a receive take, bytes.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
     }
 
-    /// What an operation waits for; `None` if it is complete, or others of this rank may still
-    /// bring something about: pieces of sends that were not put, or a message that is coming in.
+    /// What an operation waits for; `None` if it is complete, or if this rank still has something
+    /// to move: pieces of another send, or a message that is coming in.
     pub fn awaited(&self, index: usize) -> Option<Awaited> {
         let elsewhere = |own: Option<u32>| {
             self.sends.iter().any(|send| match &self.operations[*send] {
@@ -353,7 +352,7 @@ impl Messages {
     }
 }
 
-/// The first piece of a message: finds the oldest receive that it matches.
+/// Starts a message at its first piece: finds the oldest receive that matches.
 fn begin(
     operations: &mut [Operation],
     posted: &mut VecDeque<usize>,

@@ -1,9 +1,9 @@
-//! A barrier in which ranks sleep, for moments at which the number of active ranks changes.
+//! A barrier in which ranks sleep, used where the number of active ranks changes.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Between two looks at whether another rank failed.
+/// Interval between checks whether another rank failed.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -22,8 +22,8 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Sleeps until `size` ranks have called it for the `nth` time, counted from 1, and gives the
-    /// highest `number` that one of them ever brought. `None` once `failed` says so.
+    /// Sleeps until `size` ranks have called it for the `nth` time, counted from 1, and returns the
+    /// highest `number` that any of them ever brought. `None` once `failed` returns true.
     pub fn meet(&self, size: u32, nth: u64, number: u64, failed: impl Fn() -> bool) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;

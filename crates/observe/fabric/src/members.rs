@@ -3,10 +3,11 @@
 use crate::{Delivery, FabricError};
 use idlewave_units::Rank;
 
-/// The place of `own` in `members`, of a world of `size` ranks; `None` if it is not among them.
+/// The place of `own` in `members`, chosen from a world of `size` ranks; `None` if it is not there.
 ///
 /// # Errors
-/// The list is empty, or names a rank that does not exist or one twice: the same on all ranks.
+/// The list is empty, or names a rank twice or one that does not exist. All ranks get the same
+/// error.
 pub fn place_among(members: &[Rank], own: Rank, size: u32) -> Result<Option<u32>, FabricError> {
     if members.is_empty() {
         let rank = Rank::new(0);
@@ -26,24 +27,25 @@ pub fn place_among(members: &[Rank], own: Rank, size: u32) -> Result<Option<u32>
 
 /// A world within the world.
 pub struct Chosen {
-    /// The own rank in it.
+    /// This rank's number in it.
     pub place: u32,
     /// Its ranks, as ranks of the whole world.
     pub members: Vec<Rank>,
 }
 
 impl Chosen {
-    /// Its rank for one of the whole world; only members send.
+    /// Translates a rank of the whole world to one of this world. Only members send, so `rank` is
+    /// one.
     fn within(&self, rank: Rank) -> Rank {
         let place = self.members.iter().position(|&member| member == rank);
         place.map_or(rank, |place| Rank::new(place as u32))
     }
 
-    /// The rank of the whole world, of `size` ranks, for one of those that take part: the chosen
-    /// ones, or all.
+    /// Translates a rank among those that take part, the chosen ones or all, to its rank in the
+    /// whole world of `size` ranks.
     ///
     /// # Errors
-    /// There is no such rank among them.
+    /// None of those that take part has this rank.
     pub fn resolve(chosen: Option<&Self>, rank: Rank, size: u32) -> Result<Rank, FabricError> {
         let (found, size) = match chosen {
             Some(chosen) => {
@@ -55,7 +57,8 @@ impl Chosen {
         found.ok_or(FabricError::NoSuchRank { rank, size })
     }
 
-    /// The result of a receive with the sender's rank among those that take part.
+    /// The result of a receive, with the sender's rank translated to its rank among those that take
+    /// part.
     ///
     /// # Errors
     /// That of the receive.

@@ -3,7 +3,7 @@
 use idlewave_sys::host_name;
 use idlewave_units::{NodeId, Rank};
 
-/// The nodes of a fabric. Numbered in the order of their lowest ranks.
+/// The nodes of a fabric, numbered in the order of their lowest ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     of_rank: Vec<NodeId>,
@@ -11,7 +11,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// All of `size` ranks on this one.
+    /// All `size` ranks on this node.
     pub(crate) fn single(size: u32) -> Self {
         Self {
             of_rank: vec![NodeId::new(0); size as usize],
@@ -19,7 +19,8 @@ impl Nodes {
         }
     }
 
-    /// From the lowest rank that shares a node with each rank, and the host name of each rank.
+    /// Builds the nodes from each rank's leader, the lowest rank on its node, and each rank's host
+    /// name.
     pub fn from_leaders(leaders: &[u32], hosts: &[String]) -> Self {
         let mut first: Vec<u32> = leaders.to_vec();
         first.sort_unstable();
@@ -52,7 +53,7 @@ impl Nodes {
         &self.of_rank
     }
 
-    /// The node of a rank; `None` where there is no such rank.
+    /// The node of a rank; `None` if there is no such rank.
     pub fn of_rank(&self, rank: Rank) -> Option<NodeId> {
         self.of_rank.get(rank.get() as usize).copied()
     }
@@ -67,12 +68,12 @@ impl Nodes {
         on_it.map(|(rank, _)| Rank::new(rank as u32))
     }
 
-    /// The lowest rank of a node; `None` where there is no such node.
+    /// The lowest rank of a node; `None` if there is no such node.
     pub fn leader(&self, node: NodeId) -> Option<Rank> {
         self.ranks_of(node).next()
     }
 
-    /// The place of a rank among those of its node; `None` where there is no such rank.
+    /// The place of a rank among those of its node; `None` if there is no such rank.
     pub fn local_rank(&self, rank: Rank) -> Option<u32> {
         let node = self.of_rank(rank)?;
         self.ranks_of(node)

@@ -11,26 +11,26 @@ pub struct Header {
     pub piece: u32,
 }
 
-/// What carries pieces of messages between the own rank and the others, in order of each pair.
+/// Carries pieces of messages between this rank and the others, in order for each pair.
 pub trait Pieces {
     /// Ranks of the world.
     fn size(&self) -> u32;
 
-    /// Takes the first bytes of `rest`, the end of a message of `message` bytes, and gives their
-    /// number; `None` if there is no room. A message of no bytes is a piece as well.
+    /// Takes the first bytes of `rest`, the end of a message of `message` bytes, and returns how
+    /// many; `None` if there is no room. An empty message is one piece too.
     fn put(&mut self, to: u32, tag: u32, message: u64, rest: &[u8]) -> Option<usize>;
 
-    /// Gives the next piece from a rank to `read`, if one has come.
+    /// Passes the next piece from a rank to `read`, if one has arrived.
     fn take<T>(&mut self, from: u32, read: impl FnOnce(Header, &dyn Piece) -> T) -> Option<T>;
 }
 
-/// The bytes of a piece, where they lie: perhaps in memory that another process may change, so they
-/// are copied before anybody looks at them.
+/// The bytes of a piece, in place. Another process may be able to change them, so copy them before
+/// looking at them.
 pub trait Piece {
-    /// How many.
+    /// Number of bytes.
     fn len(&self) -> usize;
 
-    /// Appends them.
+    /// Appends the bytes.
     fn append_to(&self, data: &mut Vec<u8>);
 }
 

@@ -3,8 +3,8 @@
 use crate::FabricError;
 use idlewave_units::Rank;
 
-/// Tells apart messages between the same two ranks. Below [`Tag::RESERVED`]: MPI promises no more
-/// than 32,767 tags, and the last ones carry collectives.
+/// Tells messages between the same two ranks apart. User tags are below [`Tag::RESERVED`]: MPI
+/// guarantees only tags up to 32,767, and the last ones carry collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub u32);
 
@@ -18,26 +18,26 @@ impl Tag {
 pub struct Delivery {
     /// The sender.
     pub from: Rank,
-    /// The message in the buffer that was given to the receive, cut to its length.
+    /// The message, in the buffer that was passed to the receive, as long as the message.
     pub data: Vec<u8>,
 }
 
 /// One rank's sends and receives.
 ///
-/// Waiting calls take a hook that is called on every turn of the wait: a measuring rank watches its
-/// clock there, so that a wait hides no gap.
+/// Waiting calls call a hook on every turn of the wait: a measuring rank reads its clock there, so
+/// that a wait hides no gap.
 pub trait PointToPoint {
     /// A send under way.
     type Sending;
     /// A receive under way.
     type Receiving;
 
-    /// The own rank.
+    /// This rank.
     fn rank(&self) -> Rank;
     /// Number of ranks.
     fn size(&self) -> u32;
 
-    /// Starts to send `data`; the buffer comes back from [`finish_send`](Self::finish_send).
+    /// Starts sending `data`; [`finish_send`](Self::finish_send) returns the buffer.
     ///
     /// # Errors
     /// The rank does not exist, or another rank failed.
@@ -48,8 +48,9 @@ pub trait PointToPoint {
         data: Vec<u8>,
     ) -> Result<Self::Sending, FabricError>;
 
-    /// Starts to receive a message of at most `capacity` bytes from one rank, or from any if `from`
-    /// is `None`. `buffer` is where it goes; its content is dropped, its memory kept.
+    /// Starts receiving a message of at most `capacity` bytes from one rank, or from any if `from`
+    /// is `None`. The message goes into `buffer`, whose content is dropped and whose memory is
+    /// reused.
     ///
     /// # Errors
     /// The rank does not exist, or another rank failed.
@@ -61,19 +62,19 @@ pub trait PointToPoint {
         buffer: Vec<u8>,
     ) -> Result<Self::Receiving, FabricError>;
 
-    /// Moves messages on and tells whether this send is complete.
+    /// Makes progress on messages and returns whether this send is complete.
     ///
     /// # Errors
     /// Another rank failed.
     fn is_sent(&mut self, sending: &Self::Sending) -> Result<bool, FabricError>;
 
-    /// Moves messages on and tells whether this receive is complete.
+    /// Makes progress on messages and returns whether this receive is complete.
     ///
     /// # Errors
     /// Another rank failed.
     fn is_received(&mut self, receiving: &Self::Receiving) -> Result<bool, FabricError>;
 
-    /// Waits for a send and gives its buffer back.
+    /// Waits for a send and returns its buffer.
     ///
     /// # Errors
     /// Another rank failed.
@@ -93,8 +94,8 @@ pub trait PointToPoint {
         hook: &mut impl FnMut(),
     ) -> Result<Delivery, FabricError>;
 
-    /// Sends to one rank and receives from another without blocking in between; `buffer` is where
-    /// the message goes.
+    /// Sends to one rank and receives from another without blocking in between. The received
+    /// message goes into `buffer`.
     ///
     /// # Errors
     /// A rank does not exist, the message was longer than `capacity`, or another rank failed.

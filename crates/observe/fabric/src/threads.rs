@@ -9,9 +9,9 @@ use idlewave_units::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Turns of a waiting loop between two looks at whether another rank failed.
+/// Turns of a wait between checks whether another rank failed.
 const TURNS_PER_LOOK: u32 = 256;
-/// Turns after which a rank that shares its CPU lets another one run.
+/// Turns after which a rank that shares its CPU yields it.
 const TURNS_BEFORE_YIELD: u32 = 64;
 
 /// How a rank waits.
@@ -19,7 +19,7 @@ const TURNS_BEFORE_YIELD: u32 = 64;
 pub enum Waiting {
     /// Keeps its CPU, as MPI libraries do: for ranks that have a CPU each.
     Spin,
-    /// Lets others run after a short while: for more ranks than CPUs.
+    /// Yields its CPU after a short while: for more ranks than CPUs.
     Yield,
 }
 
@@ -33,8 +33,7 @@ struct Shared {
     waiting: Waiting,
     failed: AtomicBool,
     mailboxes: Arc<Mailboxes>,
-    /// Barrier: of rank `r` in round `k` at `r * rounds + k`, the number of the last barrier
-    /// signalled to it.
+    /// Barrier: at `r * rounds + k`, the last barrier signalled to rank `r` in round `k`.
     flags: Box<[Flag]>,
     rounds: u32,
     meeting: Meeting,
@@ -48,7 +47,7 @@ pub struct Endpoint {
     ends: Ends,
     messages: Messages,
     barriers: u64,
-    /// The ranks that take part where not all do.
+    /// The ranks that take part, if not all do.
     chosen: Option<Chosen>,
     meetings: u64,
 }
@@ -83,7 +82,7 @@ pub(crate) fn rounds_of(size: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Ends the waits of all ranks with an error: for a rank that gives up.
+    /// Ends the waits of all ranks with an error, for a rank that gives up.
     pub fn fail(&self) {
         self.shared.failed.store(true, Ordering::Relaxed);
     }
@@ -96,18 +95,19 @@ impl Endpoint {
         }
     }
 
-    /// The rank of the whole world for one of those that take part.
+    /// Translates a rank among those that take part to its rank in the whole world.
     fn resolve(&self, rank: Rank) -> Result<Rank, FabricError> {
         Chosen::resolve(self.chosen.as_ref(), rank, self.shared.mailboxes.size())
     }
 
-    /// The result of a receive with the sender's rank among those that take part.
+    /// The result of a receive, with the sender's rank translated to its rank among those that take
+    /// part.
     fn heard(&self, result: Result<Delivery, FabricError>) -> Result<Delivery, FabricError> {
         Chosen::heard(self.chosen.as_ref(), result)
     }
 
-    /// Meets all ranks of the world asleep; gives the highest number of barriers that a rank has
-    /// passed.
+    /// Sleeps until all ranks of the world have met; returns the highest number of barriers that a
+    /// rank has passed.
     fn meet(&mut self) -> Result<u64, FabricError> {
         self.meetings += 1;
         let (size, shared) = (self.shared.mailboxes.size(), &self.shared);
@@ -230,8 +230,8 @@ impl Fabric for Endpoint {
     ) -> Result<Option<T>, FabricError> {
         assert!(self.chosen.is_none(), "already among chosen ranks");
         let place = place_among(members, Rank::new(self.rank), self.active())?;
-        // A rank may leave a barrier while another one has signals of it to give. With other
-        // partners they could overwrite newer ones: nobody goes on before all have left.
+        // A rank may leave a barrier while another still has its signals to send. With other
+        // partners those could overwrite newer ones, so nobody goes on before all have left.
         self.meet()?;
         let done = place.map(|place| {
             let members = members.to_vec();
@@ -246,7 +246,7 @@ impl Fabric for Endpoint {
     }
 
     /// Dissemination (Hensgen, Finkel and Manber 1988): in round k rank r signals rank r + 2^k and
-    /// waits for rank r - 2^k; after log2(size) rounds it has heard of all.
+    /// waits for rank r - 2^k; after log2(size) rounds, rounded up, it has heard from all.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         self.barriers += 1;
         let (size, rounds) = (self.active(), self.shared.rounds as usize);
@@ -254,8 +254,8 @@ impl Fabric for Endpoint {
         for round in 0..rounds_of(size) as usize {
             let to = (place + (1 << round)) % u64::from(size);
             let to = self.resolve(Rank::new(to as u32))?.get();
-            // Release: whoever sees the signal sees what this rank did before the barrier, and,
-            // because it acquired earlier rounds, what the ranks did of which it heard.
+            // Release: whoever sees the signal sees what this rank did before the barrier and,
+            // because this rank acquired earlier rounds, what the ranks it heard from did.
             self.shared.flags[to as usize * rounds + round]
                 .0
                 .store(self.barriers, Ordering::Release);

@@ -18,7 +18,7 @@ use std::time::Duration;
 const LIBRARY: &str = "IDLEWAVE_TEST_LIBRARY";
 const CASE: &str = "IDLEWAVE_TEST_CASE";
 
-/// A line in one write: the launcher merges those of its ranks.
+/// Writes a line in one call: the launcher merges the lines of its ranks.
 fn say(text: &str) {
     let line = format!("{text}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
@@ -73,7 +73,7 @@ fn a_rank_of_a_job() {
             let pause = || std::thread::sleep(Duration::from_millis(300));
             let done = fabric.with_first(1, |_| pause()).unwrap();
             let used = cpu_ticks() - before;
-            // Half of the time, in ticks of 10 ms: a rank that spins uses all that it gets.
+            // Half of the time, in ticks of 10 ms: a spinning rank uses all that it gets.
             assert!(
                 done.is_some() || used < 15,
                 "an idle rank used {used} ticks"
@@ -91,7 +91,7 @@ fn a_rank_of_a_job() {
     }
 }
 
-/// All ranks find themselves on one node, this one, and let each other run where it has fewer CPUs.
+/// All ranks find themselves on this one node, and yield if it has fewer CPUs than ranks.
 fn on_this_node(fabric: &mut MpiFabric) {
     let nodes = fabric.nodes().unwrap();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -112,7 +112,7 @@ fn cpu_ticks() -> i64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let fields: Vec<i64> = fields.split(' ').filter_map(|f| f.parse().ok()).collect();
-    // The state before them is not a number: utime and stime are the 11th and 12th.
+    // The state before them is not a number and drops out: utime and stime are the 11th and 12th.
     fields[10] + fields[11]
 }
 
@@ -124,7 +124,7 @@ fn launch(installation: &Installation, ranks: u32, library: Option<&Path>, case:
 }
 
 fn finish(mut command: Command, library: Option<&Path>, case: &str) -> Output {
-    // One test thread is the main thread, as for any MPI program.
+    // With one test thread, tests run on the main thread, as any MPI program does.
     command.args([
         "--exact",
         "a_rank_of_a_job",
@@ -158,7 +158,7 @@ fn conform(name: &str) {
         return;
     };
     for library in &installation.libraries {
-        // One alone; an odd number; where there is time, all.
+        // 1 and 3 ranks; where there is time, 1 to 4.
         for ranks in (1..=4).filter(|ranks| long() || ranks % 2 == 1) {
             let output = launch(&installation, ranks, Some(library), "conform");
             every_rank_says(&output, ranks, "conforms", &library.display().to_string());
@@ -220,7 +220,7 @@ fn a_rank_that_panics_ends_the_job() {
         let text = words(&output);
         assert!(!output.status.success(), "{}: {text}", installation.name);
         assert!(text.contains("on purpose"), "{}: {text}", installation.name);
-        // `timeout` says 124 where the job hung.
+        // `timeout` exits with 124 if the job hung.
         assert_ne!(
             output.status.code(),
             Some(124),

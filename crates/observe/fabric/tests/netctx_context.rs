@@ -1,5 +1,5 @@
-//! A context that was put aside and taken back is the same in everything that can be observed, in
-//! whatever state it was and whatever others did to the network meanwhile.
+//! A context that is saved and restored is the same in everything that can be observed, whatever
+//! its state and whatever others did to the network meanwhile.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +16,7 @@ fn layout() -> Layout {
     Layout::fit(16 << 10, RANKS, PAYLOAD).unwrap()
 }
 
-/// The contexts of one rank of several gangs, of which one lies in the region and the others are
-/// saved.
+/// One rank's contexts in several gangs: one lies in the region, the others are saved.
 struct Contexts {
     policy: Policy,
     region: Vec<u64>,
@@ -45,7 +44,7 @@ impl Contexts {
         }
     }
 
-    /// Gives the words that were saved.
+    /// Returns the number of words saved.
     fn switch(&mut self, to: usize) -> usize {
         let Self { policy, region, .. } = self;
         let saved = &mut self.saved[self.active];
@@ -61,16 +60,16 @@ impl Contexts {
     }
 }
 
-/// Those that copy.
+/// The policies that copy.
 const COPYING: [Policy; 2] = [Policy::Whole, Policy::Valid];
 
-/// Two ranks of three gangs, on one network or on a network for each gang.
+/// Two ranks of three gangs, on one network or on one per gang.
 struct Site {
-    /// With one network: of each rank. Otherwise of each rank and gang.
+    /// With one network, one per rank; otherwise one per rank and gang.
     contexts: Vec<Contexts>,
     shared: bool,
     gang: usize,
-    /// By gang: frames under way.
+    /// By gang: frames in flight.
     network: Vec<Vec<Vec<u8>>>,
 }
 
@@ -120,7 +119,7 @@ impl Site {
         }
     }
 
-    /// Does something and gives what could be observed of it.
+    /// Takes a step and returns what could be observed of it.
     fn act(&mut self, step: Step) -> Vec<u8> {
         let Step {
             what,
@@ -189,8 +188,8 @@ impl Site {
         seen
     }
 
-    /// Everything of the current gang: its ends, and the frames in its rings by draining copies of
-    /// them.
+    /// What can be observed of the current gang without changing it: its ends, its counts, and the
+    /// first frame of each receive ring.
     fn observe(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         for rank in 0..RANKS {
@@ -212,7 +211,7 @@ impl Site {
         seen
     }
 
-    /// The content of all rings comes out: what was sent is said again, what was received is taken.
+    /// Empties all rings: what was sent is sent again, what was received is taken.
     fn drain_out(&mut self) -> Vec<Vec<u8>> {
         let mut seen = Vec::new();
         for gang in 0..GANGS.len() {
@@ -283,7 +282,7 @@ proptest! {
             Ok(layout) => {
                 prop_assert!(layout.used() <= layout.bytes() && layout.bytes() <= bytes);
                 prop_assert!(layout.slots().is_power_of_two());
-                // Twice the slots would not fit, unless there are as many as there may be.
+                // Twice the slots would not fit, unless the rings have the most slots allowed.
                 let slots = layout.slots() as usize;
                 let rings = 2 * peers as usize * slots * (8 + payload.next_multiple_of(8));
                 prop_assert!(layout.used() + rings > bytes || slots == 1 << 15);
@@ -322,7 +321,7 @@ fn impossible_layouts_are_refused() {
 
 #[test]
 fn a_layout_takes_the_last_byte_that_it_needs() {
-    // A head of 24 bytes, 120 of each peer, and of each two rings of 64 slots of 8 + 104 bytes.
+    // A head of 24 bytes, then for each peer 120 bytes and two rings of 64 slots of 8 + 104 bytes.
     let needed = 24 + 2 * 120 + 2 * 2 * 64 * 112;
     for (bytes, slots) in [(needed - 1, 32), (needed, 64), (needed + 1, 64)] {
         let layout = Layout::fit(bytes, 2, 100).unwrap();
@@ -334,7 +333,7 @@ fn a_layout_takes_the_last_byte_that_it_needs() {
 #[test]
 fn each_policy_copies_what_its_name_says() {
     let layout = layout();
-    // Head and ends: 24 bytes, and 120 of each peer.
+    // Head and ends: 24 bytes, and 120 for each peer.
     let ends = 24 + 120 * RANKS as usize;
     for (policy, empty, with_one) in [
         (Policy::Whole, layout.bytes(), layout.bytes()),
@@ -367,7 +366,8 @@ fn a_region_of_random_words_is_saved_and_restored_within_its_bounds() {
         let mut saved = Vec::new();
         Policy::Valid.save(layout(), &mut region, &mut saved);
         assert!(saved.len() <= region.len());
-        // What changed while it was copied is no more than wrong, nor is what was cut.
+        // Words that changed during the copy are at worst wrong, and so is a copy that was cut
+        // short.
         for word in &mut saved {
             *word ^= *word >> 7;
         }
@@ -377,7 +377,7 @@ fn a_region_of_random_words_is_saved_and_restored_within_its_bounds() {
     }
 }
 
-/// All frames of the two ranks until nothing more is said.
+/// Delivers all frames of the two ranks until no more are sent.
 fn settle(site: &mut Site) {
     for round in 0.. {
         assert!(round < 1_000, "they never settle");

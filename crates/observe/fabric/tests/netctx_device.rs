@@ -30,7 +30,7 @@ fn a_rank_of_a_gang() {
         "conform" => conformance::all(&mut fabric, monotonic_ns),
         "talk" => site::talk(&mut fabric),
         "hang" => {
-            // Until it is killed, or another one is.
+            // Until this rank or another is killed.
             println!("\nthere");
             loop {
                 if let Err(error) = fabric.barrier(&mut || ()) {
@@ -43,7 +43,7 @@ fn a_rank_of_a_gang() {
             }
         }
         "poll" => {
-            // A program that does something else meanwhile asks again and again.
+            // A program that does other work meanwhile tests again and again.
             println!("\nthere");
             let from = Some(Rank::new(0));
             let awaited = fabric.start_receive(from, Tag(0), 1, Vec::new()).unwrap();
@@ -72,7 +72,7 @@ fn a_rank_of_a_gang() {
     }
 }
 
-/// Several cases at a time: ranks sleep most of it.
+/// Checks the cases concurrently: ranks sleep most of the time.
 fn side_by_side<C: Send>(cases: impl IntoIterator<Item = C>, check: impl Fn(C) + Sync) {
     let check = &check;
     std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn random_traffic_gives_what_it_gives_without_switches_by_each_policy() {
         assert_eq!(said, expected, "{policy:?}");
         assert!(switches > 20, "{switches}");
     });
-    // More nodes, another ring of ranks: nothing to compare with but the ranks' own checks.
+    // More nodes, another order of ranks: only the ranks' own checks apply.
     let (switches, said) = talk_and_switch(4, Policy::Valid, 6);
     assert!(said.len() == 10 && switches > 20, "{switches} {said:?}");
 }
@@ -221,7 +221,7 @@ fn a_killed_rank_fails_its_gang_on_all_nodes_and_no_other() {
     }
 }
 
-/// Stops processes by a signal until that is so, or lets them go on.
+/// Stops processes with a signal and waits until they have stopped, or lets them go on.
 fn freeze(ranks: &mut [site::RankProcess], frozen: bool) {
     let lives = |rank: &mut site::RankProcess| rank.child.try_wait().unwrap().is_none();
     let left: Vec<_> = ranks
@@ -230,7 +230,7 @@ fn freeze(ranks: &mut [site::RankProcess], frozen: bool) {
         .collect();
     for child in &left {
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
-        // Nobody has waited for it, so that its number is its own.
+        // It was not reaped yet, so its number is still its own.
         send(Pid::new(child.id()), signal).unwrap();
     }
     let runs = |child: &&std::process::Child| {
@@ -306,7 +306,7 @@ fn ranks_killed_at_random_moments_cost_their_own_gang_alone() {
             std::thread::sleep(Duration::from_micros(random.below(4_000)));
         }
         let victim = random.below(3) as usize;
-        // Only its parent would learn of one that is killed before it has come.
+        // Only its parent would learn of one that is killed before it attaches.
         let own = Some(dying[victim].child.id());
         let node = [2, 1, 0][victim];
         while site.devices[node].processes(gang).unwrap() != [own] {
@@ -346,7 +346,7 @@ fn ranks_fail_when_the_owner_of_their_device_is_gone() {
     }
 }
 
-/// The body of the process that owns a device in the next test.
+/// The body of the process that owns a device in the tests below.
 #[test]
 fn an_owner_that_is_killed() {
     let Ok(path) = std::env::var("IDLEWAVE_TEST_OWNER") else {
@@ -367,7 +367,7 @@ fn an_owner_that_is_killed() {
     std::thread::sleep(LIMIT);
 }
 
-/// Starts it, and waits until this gang runs.
+/// Starts the owner, and waits until this gang runs.
 fn owner(path: &std::path::Path, gang: u32) -> site::RankProcess {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "an_owner_that_is_killed", "--nocapture"])
@@ -445,7 +445,7 @@ fn a_rank_that_goes_astray_fails_its_gang_and_neither_the_owner_nor_another_gang
     site.admit(0, &[0, 1]);
     site.admit(1, &[0, 1]);
     site.start(0);
-    // Regions come last, that of the second gang behind that of the first.
+    // Regions come last, the second gang's behind the first's.
     let device = site.devices[0].path().to_owned();
     let file = std::fs::OpenOptions::new()
         .write(true)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The ranks of a gang with one on each node.
+/// The ranks of a gang with one rank on each node.
 fn attach<T: Transport + 'static>(site: &Site<T>, gang: u32) -> Vec<NetctxFabric> {
     let size = site.devices.len() as u32;
     let of = |(rank, device): (u32, &Device<T>)| {
@@ -37,13 +37,13 @@ fn attach<T: Transport + 'static>(site: &Site<T>, gang: u32) -> Vec<NetctxFabric
     (0..).zip(&site.devices).map(of).collect()
 }
 
-/// To rank 1.
+/// Sends to rank 1.
 fn send(rank: &mut NetctxFabric, byte: u8) {
     rank.start_send(Rank::new(1), Tag(3), vec![byte; 10])
         .unwrap();
 }
 
-/// From rank 0.
+/// Receives from rank 0.
 fn receive(rank: &mut NetctxFabric) -> Vec<u8> {
     let from = Some(Rank::new(0));
     let receiving = rank.start_receive(from, Tag(3), 10, Vec::new()).unwrap();
@@ -91,7 +91,7 @@ fn a_switch_that_cannot_drain_is_given_up_and_loses_nothing() {
             site.epoch = epoch;
         }
         cut.store(false, Ordering::Relaxed);
-        // It runs again: what is new goes as well.
+        // The gang runs again: new messages go too.
         send(&mut first[0], 4);
         assert_eq!(receive(&mut first[1]), [1; 10]);
         assert_eq!(receive(&mut first[1]), [4; 10]);
@@ -130,7 +130,7 @@ fn a_rank_that_panics_ends_the_waits_of_its_gang_and_of_no_other() {
     assert_eq!(other[1].is_received(&receiving), Ok(false));
 }
 
-/// A network that carries frames of so many bytes.
+/// A network that carries frames of at most this many bytes.
 struct Narrow(usize);
 
 impl Transport for Narrow {
@@ -178,7 +178,7 @@ fn frames_from_addresses_of_no_node_are_dropped() {
     assert!(!udp.receive(&mut frame), "nothing more");
 }
 
-/// A network on which somebody puts a frame in front of all others, with a right checksum and the
+/// A network on which somebody injects a frame before all others, with a valid checksum and the
 /// number of the first.
 struct Forged(Udp, Option<Vec<u8>>);
 
@@ -225,7 +225,7 @@ fn a_forged_frame_costs_the_one_whose_number_it_has_and_no_other() {
     let site = Site::new(transports.collect(), Policy::Resident, 1);
     site.admit(0, &[0, 1]);
     site.start(0);
-    // The forged one has come before the first of the others is there.
+    // The forged frame comes before the first of the others is sent.
     let begin = Instant::now();
     while site.devices[1].counts().received == 0 {
         assert!(begin.elapsed() < LIMIT, "it never came");

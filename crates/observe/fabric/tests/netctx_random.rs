@@ -1,5 +1,5 @@
-//! Long random runs of a channel over bytes: messages of any length, frames lost, doubled,
-//! reordered, damaged and of other gangs, drains and epochs given up in between.
+//! Long random runs of a channel over bytes: messages of any length, frames that are lost, doubled,
+//! reordered, damaged or of other gangs, with drains and abandoned epochs in between.
 
 #![allow(clippy::unwrap_used)]
 
@@ -104,7 +104,7 @@ impl Channel {
         true
     }
 
-    /// One of the network's misdeeds, or none, to a frame of one direction.
+    /// Delivers a frame of one direction, with one of the network's misdeeds or none.
     fn deliver(&mut self, random: &mut SplitMix, there: bool, misdeeds: u64) {
         let frames = if there {
             &mut self.there
@@ -131,7 +131,7 @@ impl Channel {
                 let bit = random.below(frame.len() as u64 * 8) as usize;
                 frame[bit / 8] ^= 1 << (bit % 8);
             }
-            // Out of its turn.
+            // Out of order.
             3 => {
                 frames.remove(any);
             }
@@ -173,7 +173,7 @@ proptest! {
         misdeeds in 0_u64..60,
         lengths in proptest::collection::vec(0_usize..100, 1..40),
     ) {
-        // Before, across and far behind the wrap-around.
+        // Before, across and well past the wrap-around.
         let mut channel = Channel::new(u32::MAX - back, 1 << window, 1 << credits);
         let mut random = SplitMix::new(seed);
         let (mut next, mut offset) = (0, 0);
@@ -199,10 +199,10 @@ proptest! {
                 850..=939 => {
                     channel.take();
                 }
-                // Also when there is no need to.
+                // Even when there is no need to.
                 940..=979 => channel.sender().time_out(),
                 980..=991 => channel.sender().stop(),
-                // Given up before it was drained, perhaps.
+                // Perhaps given up before it was drained.
                 992 => channel.resume(),
                 _ if channel.is_drained() => {
                     drains += 1;
@@ -272,7 +272,7 @@ fn a_stop_cuts_a_message_between_two_frames_and_the_rest_stays() {
     assert!(channel.sender().push_message(&data, &mut offset));
     assert!(channel.send());
     channel.sender().stop();
-    // The flush alone is said; it names the one frame that went.
+    // Only the flush is sent; its number is that behind the one frame that went.
     assert!(channel.send() && !channel.send());
     let (flush, _) = Header::decode(&channel.there[1]).unwrap();
     assert_eq!((flush.kind, flush.sequence), (Kind::Flush, 1));
@@ -315,7 +315,7 @@ fn a_sender_without_credit_waits_and_asks() {
     channel.arrive_back(&frame);
     assert!(!channel.send(), "nothing was taken yet");
     assert!(channel.sender().wants_timer());
-    // The answer that told of the space is lost.
+    // The answer that announced the space is lost.
     assert!(channel.take() && channel.answer());
     channel.back.clear();
     channel.sender().time_out();
@@ -384,7 +384,7 @@ fn flush(sequence: u32) -> Header {
     answer(Kind::Flush, sequence, 0)
 }
 
-/// Numbers and kinds of all frames that the sender says now.
+/// Kinds and numbers of all frames that the sender sends now.
 fn said(channel: &mut Channel) -> Vec<(Kind, u32)> {
     let mut said = Vec::new();
     while let Some((header, _)) = channel.sender().poll() {
@@ -402,10 +402,10 @@ fn what_is_repeated_begins_with_the_oldest_unanswered_frame() {
     let all = [(Kind::End, 0), (Kind::End, 1), (Kind::End, 2)];
     assert_eq!(said(&mut channel), all);
     channel.sender().time_out();
-    // The answer comes after all: what it tells of is not repeated.
+    // The answer comes after all: what it acknowledges is not repeated.
     assert!(channel.sender().hear(&answer(Kind::Ack, 2, 6)));
     assert_eq!(said(&mut channel), all[2..]);
-    // In another epoch without a timer: nobody takes what is under way.
+    // In another epoch it is repeated without a timer: nobody takes what is in flight.
     channel.resume();
     assert_eq!(said(&mut channel), all[2..]);
 }
@@ -454,7 +454,7 @@ fn a_flush_that_overtakes_data_is_answered_when_they_have_come() {
     // Asked again, because the answer was lost.
     assert!(channel.receiver().hear(&flush(2), &[]));
     assert_eq!(channel.receiver().poll(), told);
-    // In the next epoch it tells where it is by itself.
+    // In the next epoch it says unasked where it is.
     channel.resume();
     let told = channel.receiver().poll().unwrap();
     assert_eq!((told.kind, told.sequence, told.limit), (Kind::Ack, 2, 4));

@@ -1,5 +1,5 @@
 //! What a device refuses: switches at the wrong moment, gangs and ranks that do not fit, files that
-//! are none.
+//! are not devices.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ fn a_switch_is_refused_while_ranks_may_be_within() {
         matches!(refused, Err(DeviceError::NotStopped(0))),
         "{refused:?}"
     );
-    // Another one than the active: nothing to stop.
+    // Not the active gang: there is nothing to stop.
     device.stop(1).unwrap();
     assert!(!device.is_drained());
     device.stop(0).unwrap();
@@ -136,7 +136,7 @@ fn foreign_files_are_no_devices() {
     let site = Site::new(Memory::all(1), Policy::Resident, 1);
     site.admit(0, &[0]);
     let device = site.devices[0].path();
-    // A copy has no pipe: it is of nobody.
+    // Copies, one with the wrong mode and one that is too short.
     let whole = std::fs::read(device).unwrap();
     for (content, mode) in [(&whole[..], 0o644), (&whole[..whole.len() - 1], 0o600)] {
         let error = attach(&write(content, mode));
@@ -182,7 +182,7 @@ fn what_tells_a_process_its_device_is_read_as_written() {
 
 #[test]
 fn a_rank_that_never_receives_is_told_of_it_before_its_memory_is_full() {
-    // Only the bound is looked at: what is kept is counted down when it is received.
+    // Tests only the bound: what is kept is counted down when it is received.
     let site = Site::new(Memory::all(1), Policy::Resident, 1);
     site.admit(0, &[0]);
     site.start(0);

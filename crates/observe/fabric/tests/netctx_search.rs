@@ -1,6 +1,7 @@
 //! Every run of a channel with few messages over a bounded network that loses, doubles and
-//! reorders, with a flush or an epoch given up at any moment: exactly once, in order, nothing under
-//! way when both ends are drained, and from every state a fair network leads to the end.
+//! reorders, with a flush or an abandoned epoch at any moment. Messages arrive exactly once and in
+//! order, nothing is in flight when both ends are drained, and from every state a fair network
+//! leads to the end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,14 +16,14 @@ use std::collections::{HashSet, VecDeque};
 /// One byte in each frame.
 const PAYLOAD: usize = 1;
 
-/// What is searched.
+/// The bounds of a search.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Frames of the sender's ring: its window.
     window: u32,
     credits: u32,
     messages: u8,
-    /// Frames under way in each direction.
+    /// Frames in flight in each direction.
     network: usize,
     /// Epochs after the first.
     epochs: u32,
@@ -33,7 +34,7 @@ struct Bounds {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     ends: Ends,
-    /// Both ways, each sorted: a network without an order.
+    /// Both directions, each sorted: the network keeps no order.
     there: Vec<(Header, Vec<u8>)>,
     back: Vec<Header>,
     pushed: u8,
@@ -117,7 +118,7 @@ impl World {
         self.sender().phase() == Phase::Drained && self.receiver().phase() == Phase::Drained
     }
 
-    /// The next states, each by one step.
+    /// The states that are one step away.
     fn steps(&self, bounds: Bounds, epoch: impl Fn(Link) -> u64) -> Vec<World> {
         let mut next = Vec::new();
         let mut add = |step: &dyn Fn(&mut World) -> bool| {
@@ -170,8 +171,8 @@ impl World {
             w.sender().stop();
             runs
         });
-        // Both ends are resumed one after the other, in any order, once both are drained; or at any
-        // time.
+        // The ends are resumed one after the other, in any order: once both are drained or, with
+        // `aborts`, at any time.
         let last = u64::from(bounds.epochs) + 1;
         let (ours, theirs) = (
             epoch(self.ends.send.link()),
@@ -198,8 +199,8 @@ impl World {
             self.ends.receive.count(),
             "all sent came in"
         );
-        // Whatever the network still has changes nothing that the application sees, though none of
-        // it is refused.
+        // Whatever the network still holds changes nothing that the application sees, though none
+        // of it is refused.
         let before = (self.receiver().state().stored(), self.ends.receive.count());
         for i in 0..self.there.len() {
             let mut world = self.clone();
@@ -213,10 +214,11 @@ impl World {
         }
     }
 
-    /// A network without losses: everything is delivered or, of a stopped sender, drained.
+    /// Over a network without losses everything is delivered or, if the sender was stopped,
+    /// drained.
     fn check_ends(&self, bounds: Bounds) {
         let mut world = self.clone();
-        // Who was told to resume alone is followed by the other one.
+        // If only one end was resumed, the other follows.
         let (ours, theirs) = (
             world.ends.send.link().epoch,
             world.ends.receive.link().epoch,
@@ -269,7 +271,7 @@ fn key(header: &Header) -> (u64, Kind, u32, u32) {
     (link.epoch, kind, sequence, limit)
 }
 
-/// Visits every reachable state and gives their number, and how many are drained.
+/// Visits every reachable state; returns their number, and how many are drained.
 fn search(bounds: Bounds) -> (usize, usize) {
     let first = World::new(bounds);
     let mut seen = HashSet::from([first.clone()]);

@@ -1,10 +1,10 @@
 //! Events per second and core, from bytes in memory to rows in memory and to tables on disk.
 //!
-//! The floor: the mix below takes 34 bytes an event (switch 68, waking 40, entry or exit 16) and
-//! gives 5 rows of some 40 bytes for 7 events, so about 65 bytes are moved per event; at 10 GB/s
-//! that is 6.5 ns. What must be executed is about 60 instructions (header word 8, number and shape
-//! 10, fields 10, state 15, one half row of 8 columns 20), or 5 to 10 ns. Names cost a hash look-up
-//! per switch and wake-up, some 10 ns each. Together 15 to 20 ns: 50 to 65 million events a second.
+//! The floor: the mix below takes 34 bytes per event (switch 68, waking 40, entry or exit 16) and
+//! gives 5 rows of some 40 bytes for 7 events, so about 65 bytes move per event; at 10 GB/s that is
+//! 6.5 ns. An event needs about 60 instructions (header word 8, number and shape 10, fields 10,
+//! state 15, one half row of 8 columns 20), or 5 to 10 ns. Names cost a hash look-up per switch and
+//! wake-up, some 10 ns each. Together 15 to 20 ns: 50 to 65 million events a second.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};

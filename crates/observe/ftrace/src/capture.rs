@@ -4,10 +4,11 @@
 //! raw/capture.json                 RawCapture
 //! raw/header_page                  copy of tracefs events/header_page
 //! raw/formats/<system>/<event>     copies of tracefs events/<system>/<event>/format
-//! raw/cpu<N>.pages                 sub-buffers of CPU N, as read from trace_pipe_raw, one after the other
+//! raw/cpu<N>.pages                 sub-buffers of CPU N, in order, as read from trace_pipe_raw
 //! ```
 //! The recorder saves `capture.json` twice: when tracing begins and again when it has ended. If it
-//! is killed in between, the first one stays and the last sub-buffer of a CPU may be cut short.
+//! is killed in between, the first version stays, and the last sub-buffer of a CPU may be cut
+//! short.
 
 use crate::FtraceError;
 use idlewave_sys::files;
@@ -16,10 +17,10 @@ use idlewave_units::{Cpu, Pid};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// A longer `capture.json` is damage.
+/// Longest `capture.json` in bytes; a longer one is damage.
 const LONGEST: u64 = 1 << 30;
 
-/// What is known of a raw capture besides the sub-buffers: `raw/capture.json`.
+/// What is known about a raw capture besides the sub-buffers: `raw/capture.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawCapture {
     /// Size of a sub-buffer in bytes, its header included (`buffer_subbuf_size_kb`, or one memory
@@ -33,15 +34,15 @@ pub struct RawCapture {
     pub little_endian: bool,
     /// Size of the recorded kernel's `long` in bytes: 4 or 8.
     pub long_bytes: u8,
-    /// Tracing was switched on at this time, CLOCK_MONOTONIC nanoseconds.
+    /// When tracing was switched on, CLOCK_MONOTONIC nanoseconds.
     pub on_ns: u64,
-    /// Tracing was switched off at this time; `None` while it is on, or if the recorder was killed.
+    /// When tracing was switched off; `None` while it is on, or if the recorder was killed.
     pub off_ns: Option<u64>,
-    /// Final statistics of the ring buffer, per CPU; empty while it is on, or if the recorder was
-    /// killed.
+    /// Final statistics of the ring buffer, per CPU; empty while tracing is on, or if the recorder
+    /// was killed.
     #[serde(default)]
     pub stats: Vec<CpuStats>,
-    /// Those threads of the machine that could be listed.
+    /// The threads of the machine, as far as they could be listed.
     #[serde(default)]
     pub tasks: Vec<RawTask>,
 }
@@ -85,13 +86,13 @@ pub struct RawTask {
     pub rank: bool,
     /// Whether it belongs to idlewave without being a rank.
     pub own: bool,
-    /// Whether it belongs to a recorded program; so do all that it starts.
+    /// Whether it belongs to a recorded program; then so does all that it starts.
     #[serde(default)]
     pub program: bool,
 }
 
 impl RawCapture {
-    /// Writes `capture.json` into `raw_dir`, which must exist: readers see the old file or the new
+    /// Writes `capture.json` into `raw_dir`, which must exist. Readers see the old file or the new
     /// one.
     pub fn save(&self, raw_dir: &Path) -> Result<(), FtraceError> {
         let path = capture_path(raw_dir);
@@ -103,7 +104,7 @@ impl RawCapture {
         files::replace_on_disk(&path, text.as_bytes()).map_err(FtraceError::io("write", &path))
     }
 
-    /// Reads `capture.json`; also the first one of a recorder that was killed.
+    /// Reads `capture.json`, even the first version that a killed recorder left.
     pub fn load(raw_dir: &Path) -> Result<Self, FtraceError> {
         let path = capture_path(raw_dir);
         let text = files::read_text(&path, LONGEST).map_err(FtraceError::io("read", &path))?;
@@ -113,7 +114,7 @@ impl RawCapture {
         })
     }
 
-    /// The final statistics of a CPU, if the recorder came to write them.
+    /// The final statistics of a CPU, if the recorder got to write them.
     pub fn stats_of(&self, cpu: Cpu) -> Option<&CpuStats> {
         self.stats.iter().find(|s| s.cpu == cpu)
     }
@@ -126,9 +127,9 @@ pub fn capture_path(raw_dir: &Path) -> PathBuf {
 
 /// `raw/header_page`: the copy of tracefs `events/header_page`.
 ///
-/// The kernel gives out this file in one `read` only: a second one, at an offset, finds nothing
-/// (`show_header` in `kernel/trace/trace_events.c`). `std::fs::read` begins with 32 bytes and so
-/// gets these alone; read it with one call and a buffer of a memory page.
+/// The kernel returns this file in one `read` only: a second one, at an offset, gets nothing
+/// (`show_header` in `kernel/trace/trace_events.c`). `std::fs::read` begins with 32 bytes and gets
+/// only these: use one call and a buffer of a memory page.
 pub fn header_page_path(raw_dir: &Path) -> PathBuf {
     raw_dir.join("header_page")
 }

@@ -31,9 +31,9 @@ pub struct DecodeSummary {
     pub cpus: u32,
     /// Sub-buffers read.
     pub pages: u64,
-    /// Events read, those of other kinds included.
+    /// Events read, those of unknown kind included.
     pub events: u64,
-    /// Events lost by the ring buffer's own count.
+    /// Events lost, by the ring buffer's own count.
     pub missed: u64,
     /// Rows of table `tasks`.
     pub tasks: u64,
@@ -47,8 +47,8 @@ pub struct DecodeSummary {
     pub wakeups: u64,
     /// Rows of table `migrations`.
     pub migrations: u64,
-    /// Lines that were written to `trace_marker`, in the order of time; `None` where the recorder
-    /// could not have them: its kernel is older than Linux 6.15.
+    /// Lines written to `trace_marker`, in time order; `None` if the recorder could not get them,
+    /// on a kernel older than Linux 6.15.
     pub lines: Option<Vec<MarkerLine>>,
     /// Whether `stop` ended it early: the tables are whole, but cover the start of the trace only.
     pub stopped: bool,
@@ -61,11 +61,11 @@ pub struct DecodeSummary {
 ///
 /// Rows are ordered by CPU and then by time, so one pass over the CPUs needs the memory of a few
 /// thousand rows however long the trace is. The same capture gives the same bytes. Damaged
-/// sub-buffers, holes and unmatched events do not end the work: they are counted in
+/// sub-buffers, holes and unmatched events do not end the work; they are counted in
 /// [`DecodeSummary::losses`].
 ///
 /// `progress` is called with the share of bytes done, 0 to 1, at least once per CPU. When `stop`
-/// becomes true, the tables are ended in order with what was read so far.
+/// becomes true, the tables are finished in order with what was read so far.
 ///
 /// # Errors
 /// [`FtraceError::Capture`] if the capture cannot be decoded by its own description (another clock
@@ -143,7 +143,8 @@ pub fn decode_capture(
     Ok(summary)
 }
 
-/// A longer description of an event is damage: the kernel's have less than 64 KiB.
+/// Longest description of an event in bytes; a longer one is damage: the kernel's have less than 64
+/// KiB.
 const LONGEST_FORMAT: u64 = 16 << 20;
 
 fn read_header(raw_dir: &Path) -> Result<HeaderPage, FtraceError> {
@@ -175,7 +176,7 @@ fn check(capture: &RawCapture, header: &HeaderPage, raw_dir: &Path) -> Result<()
     Ok(())
 }
 
-/// The formats that the capture has, and the names of those it has not.
+/// The formats that the capture has, and the names of those it lacks.
 fn read_formats(raw_dir: &Path) -> Result<(Vec<EventFormat>, Vec<&'static str>), FtraceError> {
     let mut formats = Vec::new();
     let mut absent = Vec::new();
@@ -188,7 +189,7 @@ fn read_formats(raw_dir: &Path) -> Result<(Vec<EventFormat>, Vec<&'static str>),
     Ok((formats, absent))
 }
 
-/// The format of one event; `None` if the capture has it not.
+/// The format of one event; `None` if the capture lacks it.
 fn read_format(
     raw_dir: &Path,
     (system, event): (&str, &str),
@@ -227,7 +228,7 @@ impl Tables {
         })
     }
 
-    /// Writes all rows that are pending.
+    /// Writes all pending rows.
     fn write(
         &mut self,
         mut rows: crate::timeline::Rows,

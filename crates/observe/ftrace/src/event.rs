@@ -1,4 +1,4 @@
-//! Typed trace events, read where the kernel's `format` files say that their fields are.
+//! Typed trace events, whose fields are where the kernel's `format` files say.
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::page::{read_u16, read_u32, read_u64};
@@ -49,54 +49,54 @@ pub type Comm = [u8; 16];
 pub enum Event<'a> {
     /// A CPU passes from one thread to another.
     Switch {
-        /// Who leaves it.
+        /// The thread that leaves it.
         prev: Pid,
         /// Its name, if recorded.
         prev_comm: Option<Comm>,
         /// Its state in the bits of `task_struct.__state`, if recorded; 0 or bit 8: still runnable.
         prev_state: Option<u64>,
-        /// Who gets it.
+        /// The thread that gets it.
         next: Pid,
         /// Its name, if recorded.
         next_comm: Option<Comm>,
     },
     /// A thread is made runnable by the thread that runs here.
     Wake {
-        /// Who.
+        /// The thread.
         pid: Pid,
         /// Its name, if recorded.
         comm: Option<Comm>,
-        /// The CPU it was last on, or for a new thread the one it begins on.
+        /// The CPU it was last on, or the one that a new thread begins on.
         cpu: Cpu,
     },
     /// A thread is moved.
     Migrate {
-        /// Who.
+        /// The thread.
         pid: Pid,
-        /// From.
+        /// The CPU it leaves.
         from: Cpu,
-        /// To.
+        /// The CPU it goes to.
         to: Cpu,
     },
-    /// A thread is made.
+    /// A thread is created.
     Fork {
-        /// By whom.
+        /// Its parent.
         parent: Pid,
-        /// The new one.
+        /// The new thread.
         child: Pid,
         /// Its name, if recorded.
         comm: Option<Comm>,
     },
     /// A handler begins.
     Enter {
-        /// Which.
+        /// The handler.
         handler: Handler,
-        /// Name of the device for [`Handler::Irq`], if recorded; may hold zeros at its end.
+        /// Name of the device for [`Handler::Irq`], if recorded; may end with zeros.
         name: &'a [u8],
     },
     /// A handler ends.
     Leave {
-        /// Which.
+        /// The handler.
         handler: Handler,
     },
     /// A non-maskable interrupt's handler has ended.
@@ -244,7 +244,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// `None` if the event is not one of ours or lacks a field that it cannot do without.
+    /// `None` if the event is not one of ours or lacks a required field.
     fn of(format: &EventFormat) -> Option<Self> {
         let int = |name| Int::of(format, name);
         let text = |name| Text::of(format, name);
@@ -353,14 +353,14 @@ pub struct Decoder {
     shapes: Vec<(Option<Int>, Shape)>,
 }
 
-/// More shapes than there are events of ours.
+/// Marks an event without a shape; larger than any index into the shapes.
 const NO_SHAPE: u8 = u8::MAX;
 /// `trace_entry` begins with the event's number on every kernel.
 const TYPE_OFFSET: usize = 0;
 
 impl Decoder {
-    /// Takes the formats of the recorded kernel. The names of events that it has, but without a
-    /// field that the timeline needs, come back too: such events are skipped.
+    /// Takes the formats of the recorded kernel. Also returns the names of events that lack a field
+    /// that the timeline needs: such events are skipped.
     pub fn new(formats: &[EventFormat]) -> (Self, Vec<String>) {
         let mut decoder = Self {
             by_id: Vec::new(),

@@ -14,11 +14,11 @@
 ///   one of the woken thread; if another is chosen, `sched_migrate_task` follows at once.
 ///   `sched_wakeup` would add the time at which the wake-up took effect at the price of one more
 ///   event per wake-up. `sched_wakeup_new` is rare and is the first sign of life of a thread.
-/// * `sched_process_fork` tells for threads younger than the list of threads whose children they
-///   are.
-/// * entry and exit of interrupts, softirqs and of the vectors that bypass `irq_handler_entry`.
+/// * `sched_process_fork` names the parent of a thread that started after the list of threads was
+///   taken.
+/// * Entry and exit of interrupts, of softirqs, and of the vectors that bypass `irq_handler_entry`.
 /// * `nmi_handler` carries its own duration.
-/// * page faults have an entry only.
+/// * Page faults have an entry only.
 pub const EVENTS: &[(&str, &str)] = &[
     ("sched", "sched_switch"),
     ("sched", "sched_waking"),

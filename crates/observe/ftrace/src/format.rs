@@ -1,8 +1,8 @@
 //! Parser of the files in which the kernel describes its trace records.
 //!
-//! Field offsets move between kernel versions and builds, so nothing about a record is assumed that
-//! its `format` file does not say. Source: Documentation/trace/events.rst, "Event formats", and
-//! `kernel/trace/trace_events.c` (`f_show`, `show_header`).
+//! Field offsets move between kernel versions and builds, so the parser assumes nothing about a
+//! record that its `format` file does not say. Source: Documentation/trace/events.rst, "Event
+//! formats", and `kernel/trace/trace_events.c` (`f_show`, `show_header`).
 
 use crate::FtraceError;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 pub enum FieldKind {
     /// In the record itself.
     Fixed,
-    /// Elsewhere in the record: the field holds `length << 16 | offset from the record's begin`.
+    /// Elsewhere in the record: the field holds `length << 16 | offset from the record's start`.
     DataLoc,
-    /// Likewise, the offset counted from the end of the field.
+    /// Likewise, with the offset counted from the end of the field.
     RelLoc,
 }
 
@@ -40,7 +40,7 @@ pub struct EventFormat {
     pub name: String,
     /// What the field `common_type` of its records holds.
     pub id: u16,
-    /// The fields, in the file's order, the common ones included.
+    /// The fields in the file's order, the common ones included.
     pub fields: Vec<Field>,
 }
 
@@ -77,7 +77,7 @@ impl EventFormat {
         })
     }
 
-    /// Likewise, for a file that must describe `event`.
+    /// The same for a file that must describe `event`.
     pub(crate) fn parse_named(path: &Path, text: &str, event: &str) -> Result<Self, FtraceError> {
         let format = Self::parse(path, text)?;
         if format.name == event {
@@ -215,7 +215,7 @@ fn parse_field(line: &str) -> Result<Field, String> {
     })
 }
 
-/// No record is longer than a sub-buffer, and none of those is longer than its 27-bit count.
+/// No record is longer than a sub-buffer, and no sub-buffer is longer than its 27-bit count.
 const MAX_RECORD: u32 = 1 << 27;
 
 fn bad_line(path: &Path, line: usize, text: &str, reason: &str) -> FtraceError {

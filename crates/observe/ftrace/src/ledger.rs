@@ -1,4 +1,4 @@
-//! What a decoded capture lacks, in the words of the loss ledger.
+//! Enters what a decoded capture lacks into the loss ledger.
 
 use crate::page::PageError;
 use crate::timeline::Misfits;
@@ -11,18 +11,18 @@ use idlewave_units::Cpu;
 pub(crate) struct Account {
     cpu: Cpu,
     stats: Option<CpuStats>,
-    /// There are no sub-buffers of it.
+    /// The capture has no sub-buffers of this CPU.
     pub(crate) absent: bool,
-    /// Its last sub-buffer lacks its end.
+    /// Its last sub-buffer is cut short.
     pub(crate) cut: bool,
-    /// Events lost by the counts in sub-buffers.
+    /// Events lost, by the counts in sub-buffers.
     pub(crate) counted: u64,
     /// Sub-buffers before which events were lost without a count.
     pub(crate) uncounted: u64,
-    /// Sub-buffers with damage, and the first damage.
+    /// Damaged sub-buffers, and the first damage.
     damaged: u64,
     first_damage: Option<PageError>,
-    /// Events of other kinds.
+    /// Events of unknown kind.
     pub(crate) unknown: u64,
     /// Events shorter than their format.
     pub(crate) short: u64,
@@ -46,7 +46,7 @@ impl Account {
         }
     }
 
-    /// Events lost: the final statistics know also of those after the last sub-buffer.
+    /// Events lost. The final statistics include those lost after the last sub-buffer.
     pub(crate) fn missed(&self) -> u64 {
         self.counted.max(self.stats.map_or(0, |s| s.lost()))
     }
@@ -56,7 +56,7 @@ impl Account {
         self.uncounted == 0 && self.missed() > self.counted
     }
 
-    /// Damage found in a sub-buffer; in one that was cut short it is no surprise.
+    /// Notes damage in a sub-buffer; in one that was cut short it is expected.
     pub(crate) fn damage(&mut self, cut: bool, error: PageError) {
         if cut {
             self.cut = true;
@@ -70,7 +70,7 @@ impl Account {
 const UNCERTAIN: &str = "bursts and interrupts around each gap are marked as not certain; the time inside belongs to nobody, unless a measuring thread saw itself run";
 const BIGGER: &str = "record with a larger trace buffer, or for a shorter time";
 
-/// Enters what is missing. `stopped`: decoding was ended early.
+/// Enters what is missing. `stopped`: decoding ended early.
 pub(crate) fn enter_losses(
     losses: &mut Ledger,
     capture: &RawCapture,

@@ -1,4 +1,4 @@
-//! Lines that programs wrote to `trace_marker`: events `print` of the recorder's own instance, into
+//! Lines that programs wrote to `trace_marker`: `print` events of the recorder's own instance, into
 //! which kernels since Linux 6.15 copy what is written to the top-level file.
 
 use crate::format::EventFormat;
@@ -8,9 +8,9 @@ use idlewave_units::Pid;
 /// The event, as (system, event). It is always on and has no switch.
 pub const MARKER_EVENT: (&str, &str) = ("ftrace", "print");
 
-/// Lines kept of one capture.
+/// Most lines kept from one capture.
 const MOST_LINES: usize = 1 << 16;
-/// Bytes kept of one line.
+/// Most bytes kept of one line.
 const LONGEST: usize = 256;
 
 /// A line that a thread wrote.
@@ -18,9 +18,9 @@ const LONGEST: usize = 256;
 pub struct MarkerLine {
     /// When, CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// Who, if recorded.
+    /// The thread, if recorded.
     pub thread: Option<Pid>,
-    /// Its text, cut after 256 bytes, without the end of the line.
+    /// Its text, cut after 256 bytes, without the line end.
     pub text: String,
 }
 
@@ -37,12 +37,12 @@ struct Layout {
 pub(crate) struct Markers {
     layout: Option<Layout>,
     pub(crate) lines: Vec<MarkerLine>,
-    /// Lines beyond the most that are kept.
+    /// Lines dropped beyond the most that are kept.
     pub(crate) dropped: u64,
 }
 
 impl Markers {
-    /// By the format of the recorded kernel; without one it finds no lines.
+    /// From the recorded kernel's format; without one, it finds no lines.
     pub(crate) fn new(format: Option<&EventFormat>) -> Self {
         let layout = format.and_then(|format| {
             let kind = format.field("common_type")?;
@@ -59,7 +59,7 @@ impl Markers {
         }
     }
 
-    /// Takes the payload of an event; false if it is no line.
+    /// Takes the payload of an event; `false` if it is not a line.
     pub(crate) fn take<const LE: bool>(&mut self, time_ns: u64, payload: &[u8]) -> bool {
         let Some(layout) = self.layout else {
             return false;

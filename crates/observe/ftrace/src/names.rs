@@ -1,4 +1,4 @@
-//! The names met on the way through a trace: sources of interruptions, and threads.
+//! The names in a trace: sources of interruptions, and threads.
 
 use crate::RawTask;
 use crate::event::{Comm, Handler, VECTORS};
@@ -19,7 +19,7 @@ const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
-/// Numbers sources in the order in which they are met.
+/// Numbers sources in order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct SourceBook {
     table: Sources,
@@ -85,7 +85,7 @@ impl SourceBook {
         }
     }
 
-    /// The number of a source that is no handler with entry and exit.
+    /// The number of the source of this kind and name, which is added if new.
     pub(crate) fn enter(&mut self, kind: SourceKind, name: String) -> u32 {
         let next = self.table.len() as u32;
         let number = *self.numbers.entry((kind, name.clone())).or_insert(next);
@@ -105,7 +105,7 @@ impl SourceBook {
     }
 }
 
-/// What is known of a thread.
+/// What is known about a thread.
 #[derive(Debug, Default)]
 struct Known {
     listed: Option<RawTask>,
@@ -114,7 +114,7 @@ struct Known {
     comm: Option<(u64, Comm)>,
 }
 
-/// Collects threads: those listed by the recorder and those met in the trace.
+/// Collects threads: those listed by the recorder and those seen in the trace.
 #[derive(Debug, Default)]
 pub(crate) struct TaskBook {
     known: HashMap<u32, Known, NumberHash>,
@@ -129,7 +129,7 @@ impl TaskBook {
         book
     }
 
-    /// A thread was met under a name.
+    /// Notes a thread, and its name if known.
     #[inline]
     pub(crate) fn see(&mut self, pid: Pid, comm: Option<Comm>, time_ns: u64) {
         let known = self.known.entry(pid.get()).or_default();
@@ -140,7 +140,7 @@ impl TaskBook {
         }
     }
 
-    /// A thread was made.
+    /// Notes a new thread.
     pub(crate) fn born(&mut self, child: Pid, parent: Pid, comm: Option<Comm>, time_ns: u64) {
         self.see(child, comm, time_ns);
         self.known.entry(child.get()).or_default().parent = Some(parent);
@@ -176,7 +176,7 @@ impl TaskBook {
     /// rank starts is not a rank.
     fn kind(&self, pid: u32) -> TaskKind {
         let mut at = pid;
-        // A chain of parents longer than this, or one that bites its tail, is damage.
+        // A chain of parents longer than this, or a cycle, is damage.
         for generation in 0..64 {
             if at == Pid::IDLE.get() && generation == 0 {
                 return TaskKind::Idle;
@@ -204,8 +204,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Hash of one number by a multiplication (Fibonacci hashing). Thread and interrupt numbers are
-/// looked up once per switch, where the default hash would be the largest part of the work.
+/// Hashes one number by a multiplication (Fibonacci hashing). Thread and interrupt numbers are
+/// looked up once per switch, where the default hash would dominate the cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NumberHasher(u64);
 type NumberHash = BuildHasherDefault<NumberHasher>;

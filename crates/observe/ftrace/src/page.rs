@@ -1,7 +1,7 @@
 //! Decoder of sub-buffers: the pages of the kernel's trace ring buffer.
 //!
-//! A sub-buffer is a header ([`HeaderPage`]) and records one after the other. A record begins with
-//! a 32-bit word: 5 bits type or length, 27 bits time since the record before it.
+//! A sub-buffer is a header ([`HeaderPage`]) followed by records. A record begins with a 32-bit
+//! word: 5 bits type or length, 27 bits time since the record before it.
 //!
 //! | type | meaning |
 //! |---|---|
@@ -15,13 +15,13 @@
 
 use crate::format::HeaderPage;
 
-/// Of the header's count, these bits are the bytes used.
+/// Bits of the header's count: bytes used.
 const COMMIT_MASK: u64 = (1 << 27) - 1;
-/// Of the header's count: events were lost before this sub-buffer.
+/// Flag of the header's count: events were lost before this sub-buffer.
 const MISSED: u64 = 1 << 31;
-/// Of the header's count: how many is stored behind the records.
+/// Flag of the header's count: the number of lost events follows the records.
 const MISSED_STORED: u64 = 1 << 30;
-/// An absolute time stamp has 59 bits; the others are those of the time before it.
+/// An absolute time stamp has 59 bits; the higher ones are those of the time before it.
 const STAMP_BITS: u32 = 59;
 
 /// What the ring buffer says about events lost just before a sub-buffer.
@@ -31,7 +31,7 @@ pub enum Missed {
     No,
     /// This many.
     Count(u64),
-    /// Some: there was no room to say how many.
+    /// Some: there was no room for the count.
     Some,
 }
 
@@ -41,7 +41,7 @@ pub enum PageError {
     /// Shorter than its own header.
     #[error("sub-buffer of {have} bytes is shorter than its header of {need}")]
     NoHeader {
-        /// Bytes there.
+        /// Bytes present.
         have: usize,
         /// Bytes needed.
         need: usize,
@@ -51,7 +51,7 @@ pub enum PageError {
     TooLong {
         /// Bytes by the header's count.
         says: usize,
-        /// Bytes there are.
+        /// Bytes available.
         room: usize,
     },
     /// A record reaches beyond the bytes in use.
@@ -84,7 +84,7 @@ pub struct Record<'a> {
 /// A sub-buffer whose header has been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Time of the first record, before its own difference is added.
+    /// Time to which the first record adds its own difference.
     pub time_ns: u64,
     /// What was lost just before it.
     pub missed: Missed,
@@ -176,8 +176,8 @@ impl<'a, const LE: bool> Iterator for Records<'a, LE> {
             let Some(head) = read_u32::<LE>(self.data, at) else {
                 return self.fail(overrun);
             };
-            // The two are bit fields of one word, which compilers lay out from the low end on
-            // little-endian machines and from the high end on the others.
+            // The two are bit fields of one word. Compilers lay them out from the low end on
+            // little-endian machines, from the high end on others.
             let (kind, delta) = if LE {
                 (head & 31, u64::from(head >> 5))
             } else {
@@ -221,7 +221,7 @@ impl<'a, const LE: bool> Iterator for Records<'a, LE> {
                         });
                     }
                     self.time_ns = self.time_ns.wrapping_add(delta);
-                    // Behind the first word come `word` bytes, the length itself among them.
+                    // `word` bytes follow the first word, the length itself included.
                     let Some(end) = aligned(word).and_then(|n| n.checked_add(at + 4)) else {
                         return self.fail(overrun);
                     };

@@ -64,7 +64,7 @@ fn time_extends_stamps_and_discarded_events_move_the_clock() {
 fn an_absolute_stamp_takes_its_high_bits_from_the_time_before_it() {
     assert_eq!(absolute(5, 9), 9);
     assert_eq!(absolute((3 << 59) + 5, 9), (3 << 59) + 9);
-    // The 59 bits ran over in between.
+    // The 59 bits wrapped in between.
     assert_eq!(absolute((3 << 59) + 9, 5), (4 << 59) + 5);
 }
 

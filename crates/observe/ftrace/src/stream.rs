@@ -1,4 +1,4 @@
-//! Sub-buffer by sub-buffer into the timeline of a CPU.
+//! Feeds a CPU's timeline, sub-buffer by sub-buffer.
 
 use crate::event::{Decoded, Decoder};
 use crate::format::HeaderPage;
@@ -9,14 +9,14 @@ use crate::timeline::{Sink, Timeline};
 /// How the sub-buffers of a capture are read.
 #[derive(Clone, Debug)]
 pub(crate) struct PageDecoder {
-    /// Bytes of a sub-buffer.
+    /// Size of a sub-buffer in bytes.
     pub(crate) page_size: usize,
     pub(crate) header: HeaderPage,
     pub(crate) decoder: Decoder,
 }
 
 impl PageDecoder {
-    /// Takes one sub-buffer, or the part there is of it, and returns how many events it held.
+    /// Takes one sub-buffer, or what there is of it, and returns how many events it held.
     pub(crate) fn page<const LE: bool>(
         &self,
         bytes: &[u8],

@@ -22,7 +22,7 @@ pub fn header_page_text(page_size: u32) -> String {
     )
 }
 
-/// Number of an event in synthetic captures: its place in [`EVENTS`], from 100 on.
+/// Number of an event in synthetic captures: its place in [`EVENTS`], counted from 100.
 pub fn event_id(event: &str) -> u16 {
     let place = EVENTS.iter().position(|(_, e)| *e == event);
     100 + place.expect("tests name events of the list") as u16
@@ -98,7 +98,7 @@ pub fn formats() -> Vec<EventFormat> {
     EVENTS.iter().map(parse).collect()
 }
 
-/// A record's payload being put together.
+/// A record's payload under construction.
 #[derive(Clone, Debug)]
 pub struct Payload(Vec<u8>);
 
@@ -128,7 +128,7 @@ impl Payload {
         self.0.extend(bytes);
         self
     }
-    /// Appends a text behind the fields and writes its place into the field at `field`.
+    /// Appends a text after the fields and writes its place into the field at `field`.
     pub fn text_at(mut self, field: usize, text: &str) -> Self {
         let loc = ((text.len() as u32 + 1) << 16) | self.0.len() as u32;
         self.0[field..field + 4].copy_from_slice(&loc.to_le_bytes());
@@ -275,7 +275,7 @@ impl PageWriter {
             .resize(self.bytes.len() + length as usize - 4, 0xaa);
         self.time_ns += delta;
     }
-    /// Writes the padding that ends a sub-buffer, and rubbish behind it.
+    /// Writes the padding that ends a sub-buffer, and garbage after it.
     pub fn end_padding(&mut self) {
         self.word(29, 0);
         self.bytes.extend([0xee; 12]);
@@ -299,7 +299,7 @@ impl PageWriter {
     }
 }
 
-/// Sub-buffers of `size` bytes that hold these events, in order of time.
+/// Sub-buffers of `size` bytes that hold these events, in time order.
 pub fn pages(size: usize, events: &[(u64, Payload)]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut page = PageWriter::new(size, events.first().map_or(0, |e| e.0));
@@ -317,7 +317,7 @@ pub fn pages(size: usize, events: &[(u64, Payload)]) -> Vec<u8> {
     out
 }
 
-/// A thread for the list of a capture: a user thread of its own process.
+/// A thread for the list of a capture: a user thread that is its own process.
 pub fn task(pid: u32, name: &str) -> RawTask {
     RawTask {
         pid: Pid::new(pid),
@@ -330,7 +330,7 @@ pub fn task(pid: u32, name: &str) -> RawTask {
     }
 }
 
-/// What one CPU's sub-buffers became, without files.
+/// What one CPU's sub-buffers decode to, without files.
 #[derive(Debug, Default)]
 pub struct CpuTables {
     /// Events read.

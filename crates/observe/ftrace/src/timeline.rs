@@ -1,10 +1,10 @@
 //! The timeline of one CPU: who had it, and what interrupted whom.
 //!
-//! Traces have holes, and not all of them are reported by the ring buffer. A switch away from a
-//! thread that was not running, or an event recorded while another thread ran than the last switch
-//! said, is such a hole. What was open is then closed at the last event that bears witness to it,
-//! marked as not certain and counted; the stretch up to the next witness belongs to nobody. One
-//! stretch is known better: an idle CPU on which a thread was just woken turns to it at once.
+//! Traces have holes, and the ring buffer does not report all of them. Two things reveal one: a
+//! switch away from a thread that was not running, and an event recorded in a thread other than the
+//! one last switched to. What was open is then closed at the last event that proves it, marked as
+//! not certain and counted; the time up to the next proof belongs to nobody. There is one
+//! exception: an idle CPU on which a thread was just woken turns to it at once.
 
 use crate::event::{Comm, Event, Handler};
 use crate::markers::Markers;
@@ -15,10 +15,11 @@ use idlewave_run::tables::{
 use idlewave_run::{SourceKind, Table};
 use idlewave_units::{Cpu, NodeId, Pid};
 
-/// Handlers open at once; more than this is damage (hardware nests interrupts, softirqs and NMIs
-/// four deep at most).
+/// Most handlers open at once; more is damage (hardware nests interrupts, softirqs and NMIs four
+/// deep at most).
 const MAX_DEPTH: usize = 32;
-/// Rows of one nest of handlers held back until it is complete. A nest that never ends is damage.
+/// Most rows of one nest of handlers, held back until it is complete. A nest that never ends is
+/// damage.
 const MAX_NEST: usize = 4096;
 
 /// Rows not yet written.
@@ -33,11 +34,11 @@ pub(crate) struct Rows {
 /// What did not fit together on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Misfits {
-    /// Another thread ran than the trace said, without reported loss.
+    /// The running thread was not the one the trace said, without reported loss.
     pub(crate) holes: u64,
-    /// Handlers entered and not left.
+    /// Handlers entered but not left.
     pub(crate) unmatched_entries: u64,
-    /// Handlers left and not entered, except at the start of the trace.
+    /// Handlers left but not entered, except at the start of the trace.
     pub(crate) unmatched_exits: u64,
     /// Events earlier than the one before them.
     pub(crate) backwards: u64,
@@ -72,14 +73,14 @@ struct Open {
 pub(crate) struct Timeline {
     node: NodeId,
     cpu: Cpu,
-    /// Where the burst begins that the first event finds running; `None` after a loss.
+    /// Start of the burst that the first event finds running; `None` after a loss.
     begin_ns: Option<u64>,
     last_ns: u64,
     running: Option<Running>,
     open: Vec<Open>,
     nest: Vec<Interrupt>,
     wake: Option<Wakeup>,
-    /// The thread woken last on this CPU to run on it, since the last switch.
+    /// The last thread that this CPU woke to run on itself, since the last switch.
     woken: Option<Pid>,
     /// Whether an exit may belong to an entry before the trace, or before a hole.
     cut_entries: bool,
@@ -193,7 +194,7 @@ impl Timeline {
             } => sink.tasks.born(child, parent, comm, now),
             Event::Nmi { duration } => {
                 let source = sink.sources.enter(SourceKind::Nmi, "NMI".to_owned());
-                // Nothing else can have been recorded on this CPU since it began.
+                // Nothing else can have been recorded on this CPU since the NMI began.
                 let begin = duration.map(|d| now.saturating_sub(d).max(before));
                 self.point(source, pid, begin.unwrap_or(now), begin.is_some(), sink);
             }
@@ -206,14 +207,14 @@ impl Timeline {
         }
     }
 
-    /// Events were lost after the last one.
+    /// Breaks the timeline: events were lost after the last one.
     pub(crate) fn lose(&mut self, sink: &mut Sink) {
         self.break_off(sink);
         self.begin_ns = None;
         self.woken = None;
     }
 
-    /// The trace of this CPU ends, at `end_ns` if that is known.
+    /// Ends the timeline of this CPU, at `end_ns` if that is known.
     pub(crate) fn end(&mut self, end_ns: Option<u64>, sink: &mut Sink) {
         self.abandon_open(self.last_ns, sink);
         self.push_wake(sink);
@@ -222,7 +223,7 @@ impl Timeline {
         self.close_burst(end, EndReason::Unknown, false, sink);
     }
 
-    /// Closes all that is open at the last event.
+    /// Closes everything open, at the last event.
     fn break_off(&mut self, sink: &mut Sink) {
         self.abandon_open(self.last_ns, sink);
         self.push_wake(sink);
@@ -231,7 +232,7 @@ impl Timeline {
         self.cut_entries = true;
     }
 
-    /// The event at `now` finds `pid` running, which is not whom the trace said.
+    /// The event at `now` finds `pid` running, against what the trace said.
     #[cold]
     fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
         if let Some(before) = self.running {
@@ -252,7 +253,7 @@ impl Timeline {
         });
     }
 
-    /// Names the thread whose switch out is missing.
+    /// Names the thread whose switch-out is missing.
     fn see_running(&mut self, sink: &mut Sink) {
         if let Some(running) = self.running {
             sink.tasks.see(running.pid, running.comm, running.begin_ns);
@@ -286,7 +287,7 @@ impl Timeline {
         now: u64,
         sink: &mut Sink,
     ) {
-        // Without the thread, nothing was interrupted.
+        // Without a thread, there is nothing to charge.
         let Some(pid) = pid else {
             return;
         };
@@ -317,7 +318,7 @@ impl Timeline {
             }
             return;
         };
-        // Whatever was entered later ended before this; when is not known.
+        // Handlers entered later ended before this one; when is unknown.
         self.misfits.unmatched_entries += (self.open.len() - place - 1) as u64;
         for open in &self.open[place..] {
             self.nest[open.row].end_ns = now;
@@ -329,7 +330,7 @@ impl Timeline {
         }
     }
 
-    /// An interruption that is known by one event only.
+    /// An interruption known from one event only.
     fn point(
         &mut self,
         source: u32,
@@ -359,7 +360,7 @@ impl Timeline {
         }
     }
 
-    /// Handlers that are open cannot be so any more.
+    /// Closes open handlers, which cannot be open any more.
     fn abandon_open(&mut self, end_ns: u64, sink: &mut Sink) {
         if self.open.is_empty() {
             return;
@@ -377,7 +378,7 @@ impl Timeline {
         }
     }
 
-    /// A wake-up that puts the thread on another CPU is followed at once by its migration.
+    /// If a wake-up moves the thread to another CPU, its migration follows at once.
     fn settle_wake(&mut self, next: Event<'_>, sink: &mut Sink) {
         if let (Some(wake), Event::Migrate { pid, to, .. }) = (&mut self.wake, next) {
             if wake.pid == pid {

@@ -1,4 +1,4 @@
-//! Properties of timelines: what goes in as nested stretches of time comes out as such.
+//! Properties of timelines: nested stretches of time come out as they went in.
 
 use super::reason;
 use crate::event::Decoder;
@@ -43,7 +43,7 @@ const HANDLERS: [(&str, &str); 4] = [
     ("reschedule_entry", "reschedule_exit"),
 ];
 
-/// What a schedule must become.
+/// The rows that a schedule must give.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     bursts: Vec<(u32, u64, u64)>,
@@ -177,7 +177,7 @@ proptest! {
             .map(|(event, _)| event)
             .collect();
         let tables = decode(&pages(PAGE, &holes), (1000, None));
-        // What is called certain began with a real switch to that thread.
+        // A burst marked certain began with a real switch to that thread.
         for burst in tables.bursts.rows().filter(|b| b.certain) {
             let real = expected.bursts.iter().any(|e| (e.0, e.1) == (burst.pid.get(), burst.begin_ns));
             prop_assert!(real, "{burst:?}");

@@ -1,5 +1,5 @@
-//! A capture of this machine, recorded by a minimal recorder into an own tracefs instance.
-//! Needs root and tracefs; skipped with the reason otherwise.
+//! A capture of this machine, recorded by a minimal recorder into its own tracefs instance. Needs
+//! root and tracefs; otherwise says why it is skipped.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy takes only functions marked as tests for tests"
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// An instance of the kernel's tracer that goes away with its owner.
+/// A tracefs instance, removed on drop.
 struct Instance(PathBuf);
 
 impl Drop for Instance {
@@ -51,7 +51,7 @@ fn record(raw: &Path) -> Result<(RawCapture, Vec<u64>), io::Error> {
             )?;
         }
     }
-    // This file must be read at once: a second read, at an offset, finds nothing.
+    // This file takes a single read: a second one, at an offset, gets nothing.
     let mut text = vec![0; 4096];
     let length = fs::File::open(tracefs.join("events/header_page"))?.read(&mut text)?;
     fs::write(raw.join("header_page"), &text[..length])?;

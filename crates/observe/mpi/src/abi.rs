@@ -3,10 +3,9 @@
 //! Three families cover what is in use. Open MPI's handles are addresses of objects that the
 //! library exports; those of the MPICH family (MPICH, Intel MPI, Cray MPICH, MVAPICH) are C `int`s;
 //! those of the standard ABI (MPI 5.0, chapter 20) are small numbers in pointers. [`Abi`] has one
-//! table for each. Every constant is compared with the header of each installed library by a test.
+//! table for each. A test compares every constant with the header of each installed library.
 //!
-//! This file uses `std` alone and no path of its crate: the preloaded library is compiled from it
-//! too.
+//! This file uses only `std` and no path of its crate: the preloaded library compiles it too.
 
 use std::ffi::CStr;
 
@@ -24,14 +23,14 @@ pub enum Family {
 
 impl Family {
     /// Recognises the family of an opened library. `soname` is the file name under which it was
-    /// found, `has` tells whether it or a library that it needs exports a symbol. `None` where it
-    /// is no MPI library, or one of another kind.
+    /// found; `has` tells whether it, or a library that it needs, exports a symbol. `None` if it is
+    /// not an MPI library, or one of another kind.
     pub fn recognise(soname: Option<&str>, has: impl Fn(&CStr) -> bool) -> Option<Self> {
         if !has(c"MPI_Init") {
             return None;
         }
-        // The name first: a library of the standard ABI may be a layer over another one, whose
-        // symbols are then found as well.
+        // The name comes first: a library of the standard ABI may be a layer over another one,
+        // whose symbols are then found too.
         if soname.and_then(Self::of_soname) == Some(Self::Standard) {
             return Some(Self::Standard);
         }
@@ -45,7 +44,7 @@ impl Family {
         has(c"MPI_Abi_get_version").then_some(Self::Standard)
     }
 
-    /// The family that a soname names, if it is a known one.
+    /// The family that a soname names, if known.
     pub fn of_soname(soname: &str) -> Option<Self> {
         let (stem, version) = soname.split_once(".so")?;
         match (stem, version) {
@@ -91,8 +90,8 @@ pub enum Handle {
 }
 
 impl Handle {
-    /// The value to pass as an argument; `address_of` looks up an object of the library. `None`
-    /// where the library has no such object.
+    /// The value to pass as an argument; `address_of` looks up an object of the library. `None` if
+    /// the library has no such object.
     pub fn resolve(self, address_of: impl Fn(&CStr) -> Option<usize>) -> Option<usize> {
         match self {
             Self::Symbol(name) => address_of(name),
@@ -101,30 +100,30 @@ impl Handle {
     }
 }
 
-/// Where the length of a message, in bytes, stands in a status.
+/// Where a status holds the length of the message, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusLength {
     /// A `size_t` at this offset (Open MPI).
     Whole(usize),
-    /// The low 32 bits at the first offset; the next 31 in the second word, above the bit that says
-    /// that the operation was cancelled (MPICH).
+    /// The low 32 bits at the first offset; the next 31 at the second, above the cancelled bit
+    /// (MPICH).
     Split(usize, usize),
     /// The layout is the implementation's own: ask `MPI_Get_count` (standard ABI).
     Opaque,
 }
 
-/// Layout of `MPI_Status`. All offsets are in bytes from its beginning.
+/// Layout of `MPI_Status`. All offsets are in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusLayout {
     /// `sizeof(MPI_Status)`.
     pub size: usize,
-    /// Of the `int` `MPI_SOURCE`.
+    /// Offset of the `int` `MPI_SOURCE`.
     pub source: usize,
-    /// Of the `int` `MPI_TAG`.
+    /// Offset of the `int` `MPI_TAG`.
     pub tag: usize,
-    /// Of the `int` `MPI_ERROR`.
+    /// Offset of the `int` `MPI_ERROR`.
     pub error: usize,
-    /// Of the length.
+    /// Where the length is.
     pub length: StatusLength,
 }
 
@@ -155,7 +154,7 @@ macro_rules! tables {
         /// The constants and layouts of one family.
         #[derive(Clone, Copy, Debug)]
         pub struct Abi {
-            /// Whose they are.
+            /// The family.
             pub family: Family,
             /// Size of a handle in memory, bytes: 4 (a C `int`) or that of a pointer.
             pub handle_size: usize,

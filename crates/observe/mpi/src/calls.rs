@@ -1,4 +1,4 @@
-//! The functions of the library, as addresses with types.
+//! The functions of an MPI library, as typed function pointers.
 //!
 //! Handles are passed as `usize` whatever their type: in the calling conventions of x86-64 and
 //! AArch64 a C `int` is the lower half of the register that a pointer would fill.
@@ -12,12 +12,12 @@ compile_error!("handles and their places in memory are exchanged as 64-bit littl
 /// A predefined or opaque handle, as an argument.
 pub type RawHandle = usize;
 
-/// A place for a handle in memory, of either size.
+/// Storage for a handle of either size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Slot(pub RawHandle);
 
-/// A place for a status of any family.
+/// Storage for a status of any family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct RawStatus(pub [u8; crate::abi::StatusLayout::MAX_SIZE]);
@@ -41,7 +41,7 @@ macro_rules! calls {
         }
 
         impl Calls {
-            /// Looks all of them up.
+            /// Looks them all up.
             ///
             /// # Errors
             /// The library lacks one.
@@ -50,7 +50,7 @@ macro_rules! calls {
                     $field: {
                         let address = look_up(library, $name)?;
                         // SAFETY: the address is that of the function of this name, whose signature
-                        // the MPI standard fixes; see the module for handles.
+                        // the MPI standard fixes; for handles, see the module.
                         unsafe {
                             std::mem::transmute::<usize, unsafe extern "C" fn($($arg),*) -> c_int>(address)
                         }
@@ -75,7 +75,7 @@ fn look_up(library: &Library, name: &str) -> Result<usize, MpiError> {
 type Data = *const c_void;
 type DataMut = *mut c_void;
 type Count = c_int;
-/// Counts or displacements, one of each rank.
+/// Counts or displacements, one per rank.
 type Counts = *const c_int;
 
 calls! {

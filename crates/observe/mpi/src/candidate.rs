@@ -8,14 +8,13 @@ use std::path::PathBuf;
 pub struct Candidate {
     /// What is given to the loader.
     pub file: PathBuf,
-    /// Why, as a remark after the file.
+    /// Why it is tried, as a remark after the file name.
     pub because: String,
-    /// Only a library of this family is wanted.
+    /// The wanted family, if only one will do.
     pub family: Option<Family>,
 }
 
 impl Candidate {
-    /// A candidate of any name.
     pub fn new(file: impl Into<PathBuf>, because: &str, family: Option<Family>) -> Self {
         Self {
             file: file.into(),
@@ -25,7 +24,7 @@ impl Candidate {
     }
 }
 
-/// The file, if there is one.
+/// The file, if it exists.
 pub fn existing(file: PathBuf) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }

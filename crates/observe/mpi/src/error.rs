@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Attempt {
     /// The file or name.
     pub what: String,
-    /// Why it did not serve.
+    /// Why it was not usable.
     pub why: String,
 }
 
@@ -17,8 +17,7 @@ pub enum MpiError {
     /// No library was found in any of the places.
     #[error("open an MPI library: name it with --mpi-lib, or put its mpirun into the PATH; looked at {}", list(.0))]
     NoLibrary(Vec<Attempt>),
-    /// The library that was asked for by name is no MPI library that is known here, or cannot be
-    /// opened.
+    /// The library that the user named is not a known MPI library, or cannot be opened.
     #[error("open {} as an MPI library: {why}", library.display())]
     Unusable {
         /// The file.
@@ -26,13 +25,13 @@ pub enum MpiError {
         /// Why.
         why: String,
     },
-    /// The program whose library is wanted needs none.
+    /// The program whose MPI library is wanted needs none.
     #[error("find an MPI library: {} is not linked with one{}", program.display(), unseen(missing))]
     NotNeeded {
         /// The program.
         program: PathBuf,
-        /// Libraries that it needs, of which it is not known what they need: they are not where the
-        /// loader looks.
+        /// Libraries that it needs but that are not where the loader looks: what they need is
+        /// unknown.
         missing: Vec<String>,
     },
     /// None of the MPI libraries that the program needs can be opened.
@@ -46,20 +45,20 @@ pub enum MpiError {
         /// The function.
         function: String,
     },
-    /// The launcher started several processes, the library of each says that it is alone.
+    /// The launcher started several processes, but the library of each says that it is alone.
     #[error(
         "join {launched} ranks: {launcher} started them, but the MPI library in use, {library}, finds itself alone; \
          start with the mpirun of that library, or name the library of that launcher with --mpi-lib"
     )]
     WrongPair {
-        /// Who started the processes.
+        /// The launcher.
         launcher: String,
-        /// How many.
+        /// How many processes it started.
         launched: u32,
         /// The library.
         library: String,
     },
-    /// A call of MPI failed.
+    /// An MPI call failed.
     #[error("call {call}: {text}")]
     Call {
         /// The function.
@@ -67,7 +66,7 @@ pub enum MpiError {
         /// What the library says.
         text: String,
     },
-    /// A file is no ELF file, or cannot be read.
+    /// A file is not an ELF file, or cannot be read.
     #[error("read {} as an ELF file: {why}", file.display())]
     Elf {
         /// The file.

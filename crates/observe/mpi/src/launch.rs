@@ -1,7 +1,7 @@
-//! Who launched this process, from the environment that launchers give to their processes.
+//! Who launched this process, from the environment that launchers set.
 //!
-//! Known before `MPI_Init`, and to processes that never call it. Each launcher has its own names;
-//! the ones closest to the process win: an `mpirun` inside a Slurm allocation leaves Slurm's
+//! This is known before `MPI_Init`, even in processes that never call it. Each launcher has its own
+//! variables; the innermost launcher wins: an `mpirun` inside a Slurm allocation leaves Slurm's
 //! variables in place.
 
 use crate::MpiError;
@@ -37,7 +37,7 @@ impl Launcher {
         }
     }
 
-    /// The family of the library that belongs to it, where there is only one.
+    /// The family of its library, if there is only one.
     pub const fn family(self) -> Option<Family> {
         match self {
             Self::OpenMpi => Some(Family::OpenMpi),
@@ -47,16 +47,16 @@ impl Launcher {
     }
 }
 
-/// What a launcher says about one of its processes. `None` where it does not say.
+/// What a launcher says about one of its processes; `None` for what it does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Who.
+    /// The launcher.
     pub launcher: Launcher,
     /// Rank among all processes.
     pub rank: u32,
     /// Number of processes.
     pub size: Option<u32>,
-    /// Rank among those of the node.
+    /// Rank among the processes on this node.
     pub local_rank: Option<u32>,
     /// Number of processes on this node.
     pub local_size: Option<u32>,
@@ -67,7 +67,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// What the environment of this process says; `None` where no launcher started it.
+    /// What the environment of this process says; `None` if no launcher started it.
     pub fn of_this_process() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -146,7 +146,8 @@ impl Launch {
     /// Checks the number of ranks that `MPI_Comm_size` gave against what the launcher said.
     ///
     /// # Errors
-    /// The library knows nothing of its launcher: it would run as many programs of one rank.
+    /// The library does not recognise the launcher: each process would run as a program of one
+    /// rank.
     pub fn check_size(&self, size: u32, library: &str) -> Result<(), MpiError> {
         match self.size {
             Some(launched) if launched > 1 && size == 1 => Err(MpiError::WrongPair {
@@ -159,7 +160,7 @@ impl Launch {
     }
 }
 
-/// The number of tasks on one node of a list such as `2(x3),1`.
+/// The number of tasks on one node, from a list such as `2(x3),1`.
 fn tasks_of(list: &str, node: u32) -> Option<u32> {
     let mut passed = 0_u32;
     for part in list.split(',') {

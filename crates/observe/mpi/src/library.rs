@@ -18,11 +18,10 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the first library of the search that serves.
+    /// Opens the first library of the search that works.
     ///
     /// # Errors
-    /// None does; or the one that the user named does not; or the program that the user named has
-    /// none.
+    /// No library works, the one that the user named does not, or the named program needs none.
     pub fn open(search: &Search) -> Result<Self, MpiError> {
         let mut attempts = Vec::new();
         for candidate in candidates(search)? {
@@ -84,13 +83,13 @@ impl Library {
         self.family.abi()
     }
 
-    /// Address of a function or object; `None` where the library has none of that name.
+    /// Address of a function or object; `None` if the library has none of that name.
     pub fn address(&self, name: &CStr) -> Option<usize> {
         address(&self.opened, name)
     }
 
-    /// First line of what `MPI_Get_library_version` says, with the file; the file alone where the
-    /// library is older than MPI-3. May be asked before `MPI_Init`.
+    /// First line of what `MPI_Get_library_version` says, with the file; the file alone if the
+    /// library is older than MPI-3. May be called before `MPI_Init`.
     pub fn describe(&self) -> String {
         let file = self.file.display();
         match self.version() {
@@ -107,15 +106,15 @@ impl Library {
         let function: GetLibraryVersion = unsafe { std::mem::transmute(function) };
         let mut text = vec![0_u8; self.abi().max_library_version_string as usize + 1];
         let mut length = 0;
-        // SAFETY: the buffer has the size that the ABI promises to suffice; the call is allowed at
-        // any time.
+        // SAFETY: the buffer has the size that the ABI guarantees to suffice; the call is allowed
+        // at any time.
         let result = unsafe { function(text.as_mut_ptr().cast(), &mut length) };
         if result != self.abi().success {
             return None;
         }
         let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
         let line = text.lines().find(|line| !line.trim().is_empty())?;
-        // Open MPI adds package and host of the build after the version.
+        // Open MPI appends package and host of the build to the version.
         let line = line.split(", package").next().unwrap_or(line);
         Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
     }
@@ -130,7 +129,7 @@ fn address(library: &Opened, name: &CStr) -> Option<usize> {
         .filter(|a| *a != 0)
 }
 
-/// What the loader says, without the name that the message has already.
+/// What the loader says, without the file name, which the message already has.
 fn reason(error: &libloading::Error) -> String {
     let text = match error {
         libloading::Error::DlOpen { desc } => format!("{desc:?}"),

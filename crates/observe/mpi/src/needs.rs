@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 pub struct Needs {
     /// Names of the libraries that it needs (`DT_NEEDED`), in order.
     pub libraries: Vec<String>,
-    /// Directories that it names for itself and for all that it loads, looked into first
-    /// (`DT_RPATH`), `$ORIGIN` replaced. Empty where it also names others for itself: the loader
-    /// then ignores them.
+    /// Directories searched first, for the file and for all that it loads (`DT_RPATH`), with
+    /// `$ORIGIN` expanded. Empty if there is a `DT_RUNPATH`: the loader then ignores these.
     pub rpath: Vec<PathBuf>,
-    /// Directories that it names for itself, looked into after `LD_LIBRARY_PATH` (`DT_RUNPATH`),
-    /// `$ORIGIN` replaced.
+    /// Directories searched after `LD_LIBRARY_PATH`, for this file only (`DT_RUNPATH`), with
+    /// `$ORIGIN` expanded.
     pub runpath: Vec<PathBuf>,
 }
 
@@ -24,7 +23,7 @@ impl Needs {
     /// Reads the dynamic section of a 64-bit ELF file. A statically linked program needs nothing.
     ///
     /// # Errors
-    /// The file cannot be read or is no 64-bit ELF file.
+    /// The file cannot be read or is not a 64-bit ELF file.
     pub fn of(file: &Path) -> Result<Self, MpiError> {
         let failed = |why: String| MpiError::Elf {
             file: file.to_owned(),
@@ -33,7 +32,7 @@ impl Needs {
         let opened = std::fs::File::open(file).map_err(|error| failed(error.to_string()))?;
         let origin = std::fs::canonicalize(file).ok();
         let origin = origin.as_deref().and_then(Path::parent);
-        // Reads what it looks at, not programs of any size.
+        // Reads only the parts it needs, however large the program.
         Self::read(&ReadCache::new(opened), origin).map_err(|error| failed(error.to_string()))
     }
 

@@ -1,11 +1,11 @@
-//! Programs as a shell finds them.
+//! Finds programs as a shell does.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file that a program's name stands for: itself if it has a slash, else the first executable
-/// one of that name in the directories of `PATH`. The name unchanged where there is none.
+/// The file that a program's name stands for: the name itself if it has a slash, else the first
+/// executable file of that name in `PATH`. Unchanged if there is none.
 pub fn in_path(program: &Path) -> PathBuf {
     in_directories(program, &std::env::var_os("PATH").unwrap_or_default())
 }
@@ -20,7 +20,7 @@ fn in_directories(program: &Path, path: &OsStr) -> PathBuf {
         .unwrap_or_else(|| program.to_owned())
 }
 
-/// Whether it is a file that somebody may execute.
+/// Whether it is a regular file that somebody may execute.
 fn is_executable(file: &Path) -> bool {
     file.metadata()
         .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
@@ -41,7 +41,7 @@ mod tests {
             std::fs::write(&file, "").unwrap();
             std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
         }
-        // A directory of the name is not a program either.
+        // A directory of that name is not a program either.
         std::fs::create_dir_all(directory("deep").join("mpirun")).unwrap();
         let all = ["nowhere", "text", "deep", "first", "second"].map(directory);
         let path = std::env::join_paths(all).unwrap();

@@ -1,6 +1,6 @@
-//! The MPI library that a program loads, found as the loader finds it (ld.so(8)): the directories
-//! that the program and what loads a library for it name first (`DT_RPATH`), `LD_LIBRARY_PATH`,
-//! those that each names for itself (`DT_RUNPATH`), the system's.
+//! Finds the MPI library that a program loads, in the loader's order (ld.so(8)): the `DT_RPATH`
+//! directories of a file and of those through which it is loaded, `LD_LIBRARY_PATH`, the file's own
+//! `DT_RUNPATH` directories, the system's.
 
 use crate::abi::Family;
 use crate::candidate::{Candidate, existing};
@@ -8,14 +8,14 @@ use crate::{MpiError, Needs};
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// Libraries that one program needs that are looked at, at most.
+/// Most libraries of one program to look at.
 const MOST_FILES: usize = 512;
 
-/// MPI libraries among all that the program needs, at least one. A name without a slash is a
+/// The MPI libraries among all that the program needs; at least one. A name without a slash is a
 /// program in the `PATH`.
 ///
 /// # Errors
-/// The program cannot be read, is no ELF file, or needs no MPI library.
+/// The program cannot be read, is not an ELF file, or needs no MPI library.
 pub fn needed_by(program: &Path) -> Result<Vec<Candidate>, MpiError> {
     let program = crate::in_path(program);
     let because = format!("needed by {}", program.display());
@@ -58,7 +58,7 @@ pub fn needed_by(program: &Path) -> Result<Vec<Candidate>, MpiError> {
     Ok(found)
 }
 
-/// The C library of MPI that belongs to a library of this name: itself, or that of a Fortran or C++
+/// The C library of MPI behind a library of this name: itself, or the one under a Fortran or C++
 /// layer.
 fn c_library(name: &str) -> Vec<&str> {
     let Some((stem, version)) = name.split_once(".so") else {
@@ -78,9 +78,8 @@ fn c_library(name: &str) -> Vec<&str> {
     }
 }
 
-/// Where the loader looks for what a file needs that names `runpath`, in order. `rpath` are the
-/// directories of this file and of those through which it is loaded; they are not for one that
-/// names directories for itself.
+/// Where the loader looks for the libraries of a file, in order. `rpath` is that of the file and of
+/// those through which it is loaded; the loader ignores it for a file with a `runpath`.
 fn directories(rpath: &[PathBuf], runpath: &[PathBuf], library_path: Vec<PathBuf>) -> Vec<PathBuf> {
     let rpath = if runpath.is_empty() { rpath } else { &[] };
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -91,7 +90,7 @@ fn directories(rpath: &[PathBuf], runpath: &[PathBuf], library_path: Vec<PathBuf
     all
 }
 
-/// `LD_LIBRARY_PATH`, where an empty directory is the current one.
+/// `LD_LIBRARY_PATH`, where an empty entry is the current directory.
 fn library_path() -> Vec<PathBuf> {
     match std::env::var_os("LD_LIBRARY_PATH") {
         Some(path) if !path.is_empty() => std::env::split_paths(&path)

@@ -1,9 +1,9 @@
 //! Where idlewave looks for an MPI library.
 //!
-//! The file that the user names, or what the program that the user names needs. Without either, in
-//! this order: what the launcher's environment says; `../lib` beside the launcher's own executable
-//! and beside `mpirun`; the loader's directories; where a launcher with a library of its own
-//! started this process, only libraries of that family.
+//! The user may name the file, or a program whose library is wanted. Otherwise, in this order: what
+//! the launcher's environment says; `../lib` beside the launcher's executable and beside `mpirun`;
+//! the loader's directories. If a launcher with a library of its own started this process, only
+//! libraries of that family or of the standard ABI are tried.
 
 use crate::abi::Family;
 use crate::candidate::{Candidate, existing};
@@ -35,17 +35,17 @@ const PREFIXES: [&str; 8] = [
     "EBROOTOPENMPI",
 ];
 
-/// What is known of the library wanted.
+/// What the user says about the library.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// The file that the user names (`--mpi-lib`): then nothing else is tried.
+    /// The library file (`--mpi-lib`); nothing else is tried.
     pub library: Option<PathBuf>,
-    /// The program whose library it shall be (`--mpi-of`): then nothing else is tried either.
+    /// The program whose library is wanted (`--mpi-of`); nothing else is tried.
     pub program: Option<PathBuf>,
 }
 
 impl Search {
-    /// Whether the user says which library it shall be.
+    /// Whether the user says which library to use.
     pub fn is_told(&self) -> bool {
         self.library.is_some() || self.program.is_some()
     }
@@ -54,7 +54,7 @@ impl Search {
 /// Everything to try, in order, without duplicates.
 ///
 /// # Errors
-/// The library shall be that of a program that has none, or that cannot be read.
+/// The named program has no MPI library or cannot be read.
 pub fn candidates(search: &Search) -> Result<Vec<Candidate>, MpiError> {
     let mut found = match search {
         Search {
@@ -72,7 +72,7 @@ pub fn candidates(search: &Search) -> Result<Vec<Candidate>, MpiError> {
     Ok(found)
 }
 
-/// What the launcher and the system have.
+/// Candidates from the launcher and the system.
 fn installed() -> Vec<Candidate> {
     let launch = Launch::of_this_process();
     let family = launch.and_then(|launch| launch.launcher.family());
@@ -83,7 +83,7 @@ fn installed() -> Vec<Candidate> {
     found
 }
 
-/// Whether a library of that name may be of the family wanted.
+/// Whether a library of that name may belong to the wanted family.
 fn fits(name: &str, family: Option<Family>) -> bool {
     match (Family::of_soname(name), family) {
         // Any implementation may have the standard ABI.
@@ -110,7 +110,8 @@ fn of_environment(family: Option<Family>) -> Vec<Candidate> {
     found
 }
 
-/// Beside the executables of the processes above this one that are launchers, and beside `mpirun`.
+/// Candidates beside the executables of launchers among this process's ancestors, and beside
+/// `mpirun`.
 fn beside_launchers(family: Option<Family>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for exe in launchers_above() {
@@ -131,7 +132,7 @@ fn beside(exe: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
     let target = std::fs::canonicalize(exe).unwrap_or_else(|_| exe.to_owned());
     let family = family.or_else(|| family_of_launcher(&target));
     let mut found = Vec::new();
-    // Where the link stands and where it leads: either may be the installation.
+    // The symlink's place and its target's: either may be the installation.
     for file in [target.as_path(), exe] {
         if let Some(prefix) = file.parent().and_then(Path::parent) {
             found.extend(in_prefix(prefix, because, family));
@@ -140,7 +141,7 @@ fn beside(exe: &Path, because: &str, family: Option<Family>) -> Vec<Candidate> {
     found
 }
 
-/// The family that a launcher's file name tells.
+/// The family that a launcher's file name implies.
 fn family_of_launcher(exe: &Path) -> Option<Family> {
     let name = exe.file_name()?.to_string_lossy();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -168,13 +169,13 @@ fn in_directory(directory: &Path, because: &str, family: Option<Family>) -> Vec<
         .collect()
 }
 
-/// Executables of the processes above this one whose names are those of launchers.
+/// Executables of this process's ancestors that have a launcher's name.
 fn launchers_above() -> Vec<PathBuf> {
     const LAUNCHERS: [&str; 6] = ["mpirun", "mpiexec", "orte", "prte", "hydra", "prun"];
     let mut found = Vec::new();
     let mut process = std::os::unix::process::parent_id();
     while process > 1 && found.len() < 4 {
-        // Of another user's process the link cannot be read, but its parent can.
+        // Another user's link cannot be read, but its parent's number can.
         if let Ok(exe) = std::fs::read_link(format!("/proc/{process}/exe")) {
             let name = exe.file_name().map(|n| n.to_string_lossy().into_owned());
             if name.is_some_and(|name| LAUNCHERS.iter().any(|l| name.contains(l))) {
@@ -191,7 +192,7 @@ fn launchers_above() -> Vec<PathBuf> {
 
 fn parent_of(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may have spaces and parentheses: the fields begin after the last one.
+    // The name may contain spaces and parentheses: the fields follow the last parenthesis.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(1)?.parse().ok()
 }

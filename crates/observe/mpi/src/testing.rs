@@ -1,14 +1,14 @@
 //! For tests: the MPI installations of this machine, and how to start programs under each.
 //!
-//! Debian's are found in the `PATH` under their alternative names, those that `tests/mpi/install`
-//! made under `target/test-mpi`. Nothing else of the workspace uses this.
+//! Debian's are in `PATH` under their alternative names; those that `tests/mpi/install` made are
+//! under `target/test-mpi`. Nothing but tests uses this.
 
 use crate::abi::Family;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds after which a job of a test is ended: far above what it takes, also beside a load.
+/// Seconds after which a test's job is killed: far more than it takes, even on a loaded machine.
 const LIMIT: u32 = 600;
 
 /// One MPI installation.
@@ -16,30 +16,30 @@ const LIMIT: u32 = 600;
 pub struct Installation {
     /// `openmpi4`, `mpich4`, `openmpi5` or `mpich5`.
     pub name: &'static str,
-    /// Of its own library.
+    /// Family of its own library.
     pub family: Family,
     /// The launcher.
     pub mpirun: PathBuf,
-    /// What the launcher needs so that root may start more ranks than there are cores.
+    /// Options that let root start more ranks than there are cores.
     pub options: Vec<OsString>,
-    /// Likewise, for the environment.
+    /// Environment variables for the same.
     pub environment: Vec<(&'static str, OsString)>,
-    /// Its libraries: its own first, then that of the standard ABI where it has one.
+    /// Its libraries: its own first, then that of the standard ABI if it has one.
     pub libraries: Vec<PathBuf>,
     /// The compiler wrapper for C.
     pub mpicc: Option<PathBuf>,
-    /// The one for the standard ABI.
+    /// The compiler wrapper for C and the standard ABI.
     pub mpicc_abi: Option<PathBuf>,
-    /// The one for Fortran.
+    /// The compiler wrapper for Fortran.
     pub mpifort: Option<PathBuf>,
     /// A Python that has mpi4py for this library.
     pub python: Option<PathBuf>,
 }
 
 impl Installation {
-    /// The launcher with all options for `ranks` ranks, under a limit that only a job that hangs
-    /// reaches; the program is the next argument. Its environment and current directory may be
-    /// changed as for any command.
+    /// The launcher with all options for `ranks` ranks, under a time limit that only a hung job
+    /// reaches. The caller adds the program as the next argument, and may change environment and
+    /// directory.
     pub fn launch(&self, ranks: u32) -> Command {
         let mut command = Command::new("timeout");
         command.arg("--kill-after=5").arg(LIMIT.to_string());
@@ -47,21 +47,21 @@ impl Installation {
         command.args(["-n", &ranks.to_string()]);
         self.prepare(&mut command);
         if ranks as usize > cpus() {
-            // Ranks that share a CPU must let each other run.
+            // Ranks that share a CPU must yield to each other.
             command.env("OMPI_MCA_mpi_yield_when_idle", "1");
         }
         command
     }
 
-    /// Lets a launcher kill ranks that are to end: Open MPI gives them a second before.
+    /// Makes a launcher kill ranks at once when they are to end: Open MPI gives them a second.
     pub fn kill_at_once(command: &mut Command) {
         for prefix in ["OMPI", "PRTE"] {
             command.env(format!("{prefix}_MCA_odls_base_sigkill_timeout"), "0");
         }
     }
 
-    /// Sets the environment that this installation needs, and takes away what launchers around the
-    /// test set.
+    /// Sets the environment that this installation needs, and removes what a launcher around the
+    /// test has set.
     pub fn prepare(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
@@ -79,8 +79,8 @@ impl Installation {
         }
     }
 
-    /// Compiles a C program. Panics with the compiler's words where it fails; `None` where there is
-    /// no compiler wrapper.
+    /// Compiles a C program. Panics with the compiler's output if that fails; `None` without a
+    /// compiler wrapper.
     pub fn compile_c(&self, source: &Path, to: &Path) -> Option<()> {
         compile(self.mpicc.as_deref()?, source, to);
         Some(())
@@ -116,14 +116,14 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// All installations of this machine, Open MPI 4, MPICH 4, Open MPI 5, MPICH 5. One that is missing
-/// is reported as skipped, or is a failure where `IDLEWAVE_REQUIRE_ALL` is set.
+/// All installations of this machine: Open MPI 4, MPICH 4, Open MPI 5, MPICH 5. A missing one is
+/// reported as skipped, or fails the test if `IDLEWAVE_REQUIRE_ALL` is set.
 pub fn installations() -> Vec<Installation> {
     let known = [openmpi4(), mpich4(), openmpi5(), mpich5()];
     known.into_iter().filter_map(found).collect()
 }
 
-/// One of them by its name.
+/// One installation, by name.
 pub fn installation(name: &str) -> Option<Installation> {
     let candidate = match name {
         "openmpi4" => openmpi4(),
@@ -135,7 +135,7 @@ pub fn installation(name: &str) -> Option<Installation> {
     found(candidate)
 }
 
-/// Prints why a test is skipped, or fails it where `IDLEWAVE_REQUIRE_ALL` is set.
+/// Prints why a test is skipped, or fails it if `IDLEWAVE_REQUIRE_ALL` is set.
 pub fn skip(why: &str) {
     assert!(
         std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
@@ -144,14 +144,14 @@ pub fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// Whether tests are to try every combination, which takes minutes: where `IDLEWAVE_LONG` is set,
-/// as `./check --long` does.
+/// Whether tests should try every combination, which takes minutes: if `IDLEWAVE_LONG` is set, as
+/// `./check --long` does.
 pub fn long() -> bool {
     std::env::var_os("IDLEWAVE_LONG").is_some()
 }
 
-/// Two of the installations, one of each family and generation, another two for every other `case`;
-/// all in [`long`] tests.
+/// Two installations, one of each family and generation; `case` decides which pair. All of them in
+/// [`long`] tests.
 pub fn some_installations(case: &str) -> Vec<Installation> {
     let sum: usize = case.bytes().map(usize::from).sum();
     let pair = [["openmpi4", "mpich5"], ["mpich4", "openmpi5"]][sum % 2];

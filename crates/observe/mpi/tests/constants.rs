@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// A program that prints each constant as the compiler sees it, and for handles that are addresses
-/// the offset from the object that the table names.
+/// A program that prints each constant as the compiler sees it; for handles that are addresses, the
+/// offset from the object that the table names.
 fn program(abi: &Abi) -> String {
     let mut text = String::from(
         "#define _GNU_SOURCE\n#include <mpi.h>\n#include <stdio.h>\n#include <stddef.h>\n#include <stdint.h>\n\

@@ -9,11 +9,11 @@ use std::process::Command;
 
 const INNER: &str = "IDLEWAVE_TEST_OPEN";
 
-/// The least program that needs the library.
+/// The smallest program that needs the library.
 const PROGRAM: &str = "#include <mpi.h>\nint main(void) { return MPI_Init(0, 0); }\n";
 
-/// Opens what the environment variable asks for and prints it: the body of a process of its own,
-/// since an MPI library cannot be closed again.
+/// Opens what the environment variable asks for and prints it. Runs in a process of its own, since
+/// an MPI library cannot be closed again.
 #[test]
 fn inner_process() {
     let Ok(what) = std::env::var(INNER) else {
@@ -190,7 +190,7 @@ fn libraries_of_a_program_that_are_not_there_are_named() {
     assert!(matches!(error, MpiError::NotOfProgram(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("libmpich.so.999, needed by "), "{text}");
-    // Of that one it is not known whether it needs MPI.
+    // Whether that one needs MPI is unknown.
     let error = open_without("libsolver.so.3");
     let text = error.to_string();
     assert!(

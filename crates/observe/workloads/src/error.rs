@@ -61,7 +61,7 @@ pub enum WorkloadError {
         /// Number of ranks.
         ranks: u32,
     },
-    /// No rank was asked for.
+    /// No ranks were requested.
     #[error("run ranks: the number of ranks is 0")]
     NoRanks,
     /// A benchmark cannot use this many ranks.

@@ -1,18 +1,18 @@
-//! What messages cost, from the messages of a run themselves.
+//! Estimates what messages cost, from the messages of a run.
 //!
-//! Of messages whose receiver waited before they were sent, the shortest time of each class of
-//! lengths (a power of two) is one that nothing else disturbed: L + 2 o + (n - 1) G. A straight
-//! line through these, each weighted by the inverse square of its time so that all lengths count
-//! alike relatively, gives G and L + 2 o; the shortest calls that start a send give o and O. The
-//! minimum of few messages is too long, never too short but for the clocks: n is told.
+//! Consider messages whose receiver waited before they were sent. In each class of lengths (a power
+//! of two), the shortest time is undisturbed: L + 2 o + (n - 1) G. A straight line through these
+//! gives G and L + 2 o; each time is weighted by its inverse square, so that the relative errors of
+//! all lengths count alike. The shortest calls that start a send give o and O. The minimum of few
+//! messages is too long, and too short only by the error of the clocks; n is reported.
 //!
-//! A line through lengths that lie close together says nothing of other lengths: then G is no more
-//! than a bound. Every message bounds both from above, whether its receiver waited or not: none
-//! arrives before L + 2 o + (n - 1) G are over. Where nobody waited for a message the fastest
-//! collectives take the place of messages, by the rounds and bytes of their algorithms.
+//! A line through lengths that lie close together says nothing about others: G is then only a
+//! bound. Every message bounds both from above, whether its receiver waited or not: none arrives
+//! before L + 2 o + (n - 1) G is over. If nobody waited for a message, the fastest collectives take
+//! the place of messages, by the rounds and bytes of their algorithms.
 //!
-//! It cannot tell g, which is set to 0 (a CPU sends no faster than o), nor S, which is set so that
-//! no sender waits.
+//! A run tells neither g, which is set to 0 (a CPU sends no faster than o), nor S, which is set so
+//! that no sender waits.
 
 use crate::ReplayError;
 use crate::line::Line;
@@ -23,15 +23,16 @@ use idlewave_simulate::collectives::{Algorithms, Call, Kind, Step};
 use idlewave_simulate::goal::{Parameters, PerByte};
 use idlewave_units::{Bytes, Nanos, counted};
 
-/// From this length on the bytes of a message take long enough to be told from its latency: at 10
-/// GB/s 1 KiB takes 0.1 us, a fifth of the latency of shared memory.
+/// From this length on, the bytes of a message take long enough to be told from its latency: at 10
+/// GB/s, 1 KiB takes 0.1 us, a fifth of the latency of shared memory.
 const TELLING_BYTES: u64 = 1_024;
-/// The longest length must be so many times the shortest for a line through them to hold in between
-/// and near them.
+/// A line holds between and near its points if the longest length is at least this many times the
+/// shortest.
 const TELLING_RANGE: u64 = 16;
-/// Where all lengths are alike: from here on their time is that of the bytes, below it is latency.
+/// If all lengths are alike, their time counts as that of the bytes from this length on, as latency
+/// below it.
 const BYTES_DOMINATE: u64 = 65_536;
-/// How to learn what a run does not tell.
+/// How to measure what a run does not tell.
 const NEXT: &str =
     "`idlewave measure pingpong` measures both, --latency and --gap-per-byte take them";
 
@@ -40,27 +41,27 @@ const NEXT: &str =
 pub struct Cost {
     /// The estimate.
     pub value: f64,
-    /// Its 95 % interval, the error of the clocks included; `None` of messages of fewer than three
-    /// classes of lengths, about whose scatter nothing is known.
+    /// Its 95 % interval, the error of the clocks included; `None` with fewer than three classes of
+    /// lengths, whose scatter is unknown.
     pub interval: Option<(f64, f64)>,
-    /// Messages or collectives that it was made of.
+    /// Number of messages or collectives behind it.
     pub n: u64,
-    /// How it was made.
+    /// How it was estimated.
     pub method: &'static str,
 }
 
 /// What messages of a run cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageCosts {
-    /// For the engines.
+    /// Parameters for the engines.
     pub parameters: Parameters,
     /// L + 2 o, in nanoseconds: the shortest message of one byte.
     pub shortest: Cost,
-    /// G, in nanoseconds per byte; `None` where all messages were of one class of lengths.
+    /// G, in nanoseconds per byte; `None` if all messages were of one class of lengths.
     pub per_byte: Option<Cost>,
     /// Bound of the error between the clocks of sender and receiver.
     pub clock_error: Nanos,
-    /// What these costs do not tell, and what would, one sentence each.
+    /// What these costs do not tell and what would, one sentence each.
     pub doubts: Vec<String>,
 }
 
@@ -113,16 +114,16 @@ impl Shortest {
     }
 }
 
-/// Bytes that cost G.
+/// Number of bytes that cost G: all but the first.
 fn after_first(bytes: u64) -> f64 {
     bytes.saturating_sub(1) as f64
 }
 
-/// What no message can cost more than: the time of the fastest, the error of the clocks added.
+/// Upper bounds of what messages cost: the times of the fastest, plus the error of the clocks.
 struct Bounds {
-    /// Of each class of lengths the shortest time.
+    /// The shortest time of each class of lengths.
     least: [Option<u64>; CLASSES],
-    /// Of each class of lengths the message that took least per byte: bytes and nanoseconds.
+    /// In each class of lengths, the message that took least per byte: bytes and nanoseconds.
     fastest: [Option<(u64, u64)>; CLASSES],
 }
 
@@ -151,7 +152,7 @@ impl Bounds {
         }
     }
 
-    /// The long ones bound what a byte costs, whatever they say of the latency.
+    /// Adds the long ones alone: they bound what a byte costs, whatever they say about the latency.
     fn add_long(&mut self, times: &Shortest, clock_error: u64) {
         for &(bytes, ns) in times.best.iter().flatten() {
             if bytes >= TELLING_BYTES {
@@ -160,14 +161,14 @@ impl Bounds {
         }
     }
 
-    /// The shortest time of all messages of up to so many bytes, about.
+    /// The shortest time of all messages of up to about this many bytes.
     fn least(&self, bytes: u64) -> Option<f64> {
         let classes = self.least[..=class_of(bytes)].iter().flatten();
         classes.min().map(|&ns| ns as f64)
     }
 
-    /// The most that a byte can cost if a message without bytes costs `base`, with the length that
-    /// says so; only long messages do.
+    /// The most that a byte can cost if an empty message costs `base`, and the length that says so.
+    /// Only long messages count.
     fn per_byte(&self, base: f64) -> Option<(f64, u64)> {
         let long = self.fastest.iter().flatten();
         long.filter(|f| f.0 >= TELLING_BYTES)
@@ -234,7 +235,7 @@ pub(crate) fn of_script(script: &Script) -> Result<MessageCosts, ReplayError> {
     }
 }
 
-/// Of what times are.
+/// What the times were taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// Messages whose receiver waited.
@@ -282,7 +283,7 @@ impl Of {
 
 const BOUND: &str = "upper bound: the fastest long message";
 
-/// L + 2 o and G from times, within what no message exceeds.
+/// Estimates L + 2 o and G from `times`, within `bounds`.
 fn estimated(
     times: &Shortest,
     bounds: &Bounds,
@@ -304,7 +305,7 @@ fn estimated(
             ..line
         },
         (false, true) => Line::flat(least),
-        // All about as long: what is not latency is bytes.
+        // All are about as long: what is not latency is bytes.
         (false, false) => {
             let brief = bounds
                 .least(shortest / TELLING_RANGE)
@@ -358,7 +359,7 @@ fn estimated(
             method: BOUND,
         });
     }
-    // A message costs its sender no more than all of its time.
+    // Sender and receiver both pay the overhead: it is at most half of a message's time.
     let overhead = sends.map_or(0.0, |s| s.base).min(base / 2.0).floor();
     let per = slope.as_ref().map_or(0.0, |s| s.value);
     let send_slope = sends.and_then(|s| s.slope).unwrap_or(0.0).min(per);
@@ -385,8 +386,9 @@ fn estimated(
 }
 
 /// Times of the rounds of collectives by the longest message of a round, and the error of their
-/// clocks. A collective of all takes from when its last member entered until the first one left; a
-/// value of the root, or for it, goes by as many messages as lie between the root and the member.
+/// clocks. An all-to-all collective takes from when its last member entered until the first one
+/// left. A value from or for the root takes as many messages as lie between the root and the
+/// member.
 fn of_collectives(script: &Script) -> (Shortest, u64) {
     let program = &script.recorded.program;
     let (mut times, mut error) = (Shortest::new(), 0);
@@ -422,19 +424,19 @@ fn of_collectives(script: &Script) -> (Shortest, u64) {
     (times, error)
 }
 
-/// Rounds of a collective and bytes of the longest messages of all rounds, of the member that has
-/// most.
+/// Rounds of a collective, and the bytes of the longest message of each round, added up, for the
+/// member that has most.
 fn rounds_of(call: &Call) -> (u64, u64) {
     let algorithms = Algorithms::default();
-    // All members of the collectives of the engines do alike but for the ends of trees, which the
-    // first one has.
+    // In the engines' collectives all members do the same, except at the ends of trees, where the
+    // first member has most.
     let steps = call.steps(0, &algorithms);
     let longest = |s: &Step| s.from.iter().chain(&s.to).map(|m| m.1).max();
     let all = || steps.iter().filter_map(longest);
     (all().count() as u64, all().sum())
 }
 
-/// Messages between the root and the member that went through last, with when it began and ended.
+/// Number of messages between the root and the last member, and when they began and ended.
 fn along_the_tree(
     script: &Script,
     instance: &Instance,
@@ -450,7 +452,8 @@ fn along_the_tree(
     };
     let root = calls.iter().find(|c| number(c.0) == Some(0))?;
     let root = program.call(root.0, root.1);
-    // In a binomial tree: a message for each bit of the number as seen from the root.
+    // In a binomial tree: one message for each bit set in the member's number counted from the
+    // root.
     let hops = |lane: u32| Some(u64::from(number(lane)?.count_ones()));
     match played.call.kind {
         Kind::Reduce => Some((hops(instance.last)?, instance.last_enter, root.end)),

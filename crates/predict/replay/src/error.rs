@@ -7,7 +7,7 @@ use idlewave_simulate::bulk::BulkError;
 use idlewave_simulate::goal::{BuildError, GoalError};
 use std::path::PathBuf;
 
-/// Why a run is not played again.
+/// Why a run cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The bundle cannot be read.
@@ -16,10 +16,10 @@ pub enum ReplayError {
     /// Its program cannot be understood.
     #[error(transparent)]
     Explain(#[from] ExplainError),
-    /// No MPI program.
+    /// The run has no recorded MPI program.
     #[error("replay {0}: it has no calls of a recorded MPI program")]
     NoProgram(PathBuf),
-    /// Nothing from which the cost of a message can be told.
+    /// Nothing in the run tells what a message costs.
     #[error(
         "estimate the cost of a message: no rank waited for a message, or in a collective, before it was sent; give the \
          parameters"
@@ -33,10 +33,10 @@ pub enum ReplayError {
         /// What the schedule refused.
         error: BuildError,
     },
-    /// The schedule has no end.
+    /// The schedule cannot finish.
     #[error("play the schedule: {0}")]
     Play(#[from] GoalError),
-    /// The extrapolated program cannot be.
+    /// The extrapolated program cannot be played.
     #[error("play the program on {ranks} ranks: {error}")]
     Bulk {
         /// Its number of ranks.

@@ -1,11 +1,10 @@
 //! The pattern of a run on any number of ranks.
 //!
-//! Assumed: the loop stays the same, a message of a length costs what it did, lengths follow what
-//! the messages are for ([`lengths`](crate::lengths)), a plane or cuboid gets sides as equal as
-//! possible. Weak scaling: a rank of the new program computes what the rank at the same relative
-//! place did (rank r of P' what rank r P / P' of P did), which keeps the imbalance. Strong scaling:
-//! P / P' of it. Computation is the mean over the iterations; what varied between them is told by
-//! the pattern and is for the noise.
+//! Assumptions: the loop stays the same; a message of a given length costs what it did; lengths
+//! follow what the messages are for ([`lengths`](crate::lengths)); a plane or cuboid gets sides as
+//! equal as possible. Weak scaling: rank r of P' ranks computes what rank r P / P' of the P
+//! recorded ones did, which keeps the imbalance. Strong scaling: P / P' of that. Computation is the
+//! mean over the iterations; its variation is in the pattern, and is left to the noise.
 
 use crate::ReplayError;
 use crate::lengths::{Scaling, of_collective, of_neighbours};
@@ -20,14 +19,14 @@ use idlewave_simulate::bulk::{Algorithm, Engine, Phase, Program, Wait};
 use idlewave_simulate::collectives::Algorithms;
 use idlewave_simulate::goal::Parameters;
 
-/// A pattern as a program of the bulk engine.
+/// A pattern as a program for the bulk engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extrapolated {
     /// One step of it is one iteration of the recorded loop.
     pub program: Program,
     /// Iterations of the run.
     pub steps: u64,
-    /// What had to be assumed, for people.
+    /// What had to be assumed, in words.
     pub assumptions: Vec<String>,
 }
 
@@ -38,7 +37,7 @@ pub struct Extrapolation {
     pub ranks: u32,
     /// Steps played.
     pub steps: u64,
-    /// When its slowest rank has done all steps, in nanoseconds.
+    /// When its slowest rank has finished all steps, in nanoseconds.
     pub makespan_ns: u64,
 }
 
@@ -50,7 +49,7 @@ impl Extrapolation {
 }
 
 impl PatternOfRun {
-    /// The same loop on so many ranks, from 1.
+    /// The same loop on this many ranks, at least 1.
     pub fn extrapolate(
         &self,
         ranks: u32,
@@ -107,7 +106,7 @@ impl PatternOfRun {
                     Phase::Collective {
                         operation,
                         algorithm: match algorithms.of(operation, ranks, bytes) {
-                            // Rounds of one message per rank are all that a program has.
+                            // A program has only rounds of one message per rank.
                             Algorithm::Linear => Algorithm::Pairwise,
                             other => other,
                         },
@@ -139,7 +138,7 @@ impl PatternOfRun {
         Work::Each((0..ranks).map(of).collect())
     }
 
-    /// The same neighbours among another number of ranks.
+    /// The same neighbourhood on another number of ranks.
     fn stretched(&self, stencil: Stencil, ranks: u32) -> Stencil {
         let all = ranks as usize;
         let shape = match (stencil.shape.y, stencil.shape.z) {
@@ -156,7 +155,7 @@ impl Extrapolated {
     /// Plays all steps under this noise.
     ///
     /// # Errors
-    /// Times beyond 64-bit nanoseconds.
+    /// Times exceed 64-bit nanoseconds.
     pub fn play(&self, noise: &Noise) -> Result<Extrapolation, ReplayError> {
         let ranks = self.program.ranks;
         let failed = |error| ReplayError::Bulk { ranks, error };

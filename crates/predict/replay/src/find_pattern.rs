@@ -12,14 +12,14 @@ use idlewave_units::counted;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Exchanges that are put together at most: those of a stencil with three axes, two sides and two
-/// neighbours on each, sends and receives apart.
+/// Most exchanges merged into one: those of a stencil with three axes, two sides and two neighbours
+/// on each, sends and receives apart.
 const MOST_TOGETHER: usize = 24;
-/// Messages of exchanges that are one are not longer than so many times the shortest, if ranks have
-/// neighbours without that.
+/// Exchanges are first merged only while the longest message is at most this many times the
+/// shortest; the limit is dropped if ranks have no neighbours that way.
 const ALIKE_LENGTHS: u64 = 4;
 
-/// The pattern of a run's recorded program, with what was taken by others removed from its
+/// The pattern of a run's recorded program, without the time that others took from its
 /// computations.
 ///
 /// # Errors
@@ -65,7 +65,8 @@ pub(crate) fn of_script(script: &Script) -> Result<PatternOfRun, NoPattern> {
     let phases =
         match aligned(&loops).and_then(|own| grouped(script, &own, &mut notes)) {
             Ok(phases) => phases,
-            // Ranks at open ends have fewer exchanges: what follows without a pause counts as one.
+            // Ranks at open ends have fewer exchanges: those that follow without a pause count as
+            // one.
             Err(parted) => {
                 let one = |l: &Looped| Looped {
                     phases: together(l.phases.clone()),
@@ -91,7 +92,7 @@ pub(crate) fn of_script(script: &Script) -> Result<PatternOfRun, NoPattern> {
     })
 }
 
-/// What must be the same on all ranks; whom messages go to must not.
+/// Whether two phases are the same on all ranks, whoever the messages go to.
 fn alike(a: &LoopPhase, b: &LoopPhase) -> bool {
     match (&a.what, &b.what) {
         (What::Exchange { .. }, What::Exchange { .. }) => true,
@@ -99,7 +100,7 @@ fn alike(a: &LoopPhase, b: &LoopPhase) -> bool {
     }
 }
 
-/// The loops, each turned until it begins as that of the first rank does.
+/// The loops, each rotated until it begins like that of the first rank.
 fn aligned(loops: &[Looped]) -> Result<Vec<Looped>, NoPattern> {
     let mut all = loops.to_vec();
     if let Some((first, others)) = all.split_first_mut() {
@@ -110,8 +111,8 @@ fn aligned(loops: &[Looped]) -> Result<Vec<Looped>, NoPattern> {
     Ok(all)
 }
 
-/// Of the turns that do as the first rank does, the first one in which most exchanges have messages
-/// as long as its.
+/// Rotates a rank's loop to match the first rank's. Of the rotations that match, takes the first in
+/// which most exchanges have messages as long as the first rank's.
 fn align(first: &Looped, own: &mut Looped, rank: u32) -> Result<(), NoPattern> {
     let turned = |turn: usize| {
         let (begin, end) = own.phases.split_at(turn);
@@ -135,7 +136,7 @@ fn align(first: &Looped, own: &mut Looped, rank: u32) -> Result<(), NoPattern> {
     }
 }
 
-/// Lengths of what is sent, in ascending order.
+/// Lengths of the messages sent, ascending.
 fn sent(phase: &LoopPhase) -> Vec<u64> {
     let What::Exchange { sends, .. } = &phase.what else {
         return Vec::new();
@@ -145,7 +146,7 @@ fn sent(phase: &LoopPhase) -> Vec<u64> {
     lengths
 }
 
-/// Why the loop of a rank is not that of the first one: where the two part.
+/// Why the loop of a rank is not that of the first one: where the two differ.
 fn different(first: &Looped, own: &Looped, rank: u32) -> NoPattern {
     let (here, there) = (own.phases.len(), first.phases.len());
     let pairs = first.phases.iter().zip(&own.phases);
@@ -216,8 +217,8 @@ fn named(what: &What) -> String {
     }
 }
 
-/// The phases of loops that are alike part by part: of exchanges that follow each other at once, as
-/// many are one as have neighbours together.
+/// The phases of loops that match part by part. Of exchanges that follow each other at once, as
+/// many are merged as together have neighbours.
 fn grouped(
     script: &Script,
     loops: &[Looped],
@@ -251,7 +252,7 @@ fn phases_of(
     notes: &mut Vec<String>,
 ) -> Result<Vec<PhaseOfRun>, NoPattern> {
     let mut out: Vec<PhaseOfRun> = Vec::new();
-    // Computed beside messages of ranks to themselves: it belongs to what follows.
+    // Work beside messages that ranks send to themselves: it belongs to the next phase.
     let mut more = vec![Times::default(); loops.len()];
     for group in groups {
         let mut at = group.start;
@@ -282,15 +283,15 @@ fn phases_of(
     Ok(out)
 }
 
-/// A phase of all ranks; its kind is `None` where nothing leaves a rank.
+/// A phase of all ranks; its kind is `None` if nothing leaves a rank.
 struct Common {
     kind: Option<PhaseKindOfRun>,
     work: Vec<Times>,
     meanwhile: Vec<Times>,
 }
 
-/// The phase of all ranks that begins with these parts, and where the next one begins: the most
-/// exchanges that have neighbours together.
+/// The next phase of all ranks, and where the one after it begins. Merges as many exchanges as
+/// together have neighbours.
 fn phase(
     script: &Script,
     loops: &[Looped],
@@ -337,7 +338,7 @@ fn phase(
             }
         }
     }
-    // There is a part at least.
+    // There is at least one part.
     Err(refused.unwrap_or(NoPattern {
         rank: 0,
         call: Some(single[0].row),

@@ -1,35 +1,35 @@
-//! How long messages are among another number of ranks.
+//! How long messages are on another number of ranks.
 //!
-//! What a rank sends in an all-to-all is its part of the data: with the work of a rank (weak
-//! scaling) it stays, and each of more ranks gets less of it; if all ranks share the data (strong
-//! scaling), it shrinks as well, so that a pair exchanges a part by the square of the number of
-//! ranks. The results of a reduction, and what a root tells all, do not depend on the number of
-//! ranks. The faces of a rank's part stay with the part, and shrink with the other sides of it.
+//! In an all-to-all, a rank sends its part of the data. Under weak scaling the part stays the same,
+//! and each of more ranks gets less of it. Under strong scaling the part shrinks too, so that a
+//! pair exchanges 1 / P^2 of the data on P ranks. The results of a reduction, and what a root sends
+//! to all, do not depend on the number of ranks. Neighbours exchange faces of a rank's part: these
+//! stay the same if the part does, and shrink with the part's other sides.
 
 use idlewave_simulate::bulk::Collective;
 use idlewave_simulate::{Shape, Stencil};
 
-/// What happens to the work of a rank when there are more of them.
+/// What happens to the work of a rank when there are more ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scaling {
-    /// It stays.
+    /// It stays the same.
     #[default]
     Weak,
-    /// All ranks together do the same.
+    /// The work of all ranks together stays the same.
     Strong,
 }
 
-/// A message never has fewer bytes than a number: counts and pivots are not divided.
+/// Bytes of a number, below which no message shrinks: counts and pivots are not divided.
 const ELEMENT: u64 = 8;
 
-/// So many bytes times a factor, but not less than a number where it was one.
+/// Bytes times a factor, but at least a number, or as many as before if that was less.
 fn scaled(bytes: u64, factor: f64) -> u64 {
     let exact = (bytes as f64 * factor).ceil() as u64;
     exact.max(bytes.min(ELEMENT))
 }
 
-/// Bytes of a collective, recorded on `from` ranks, on `to` of them: of an all-to-all to each other
-/// rank, otherwise of each. With why, in words.
+/// Bytes on `to` ranks of a collective recorded on `from`: for an all-to-all from each rank to each
+/// other, otherwise of each rank. Also says why.
 pub(crate) fn of_collective(
     operation: Collective,
     bytes: u64,
@@ -66,8 +66,8 @@ pub(crate) fn of_collective(
     }
 }
 
-/// Bytes of a message between neighbours that were `from` and are `to`. With why, in words, if they
-/// are others.
+/// Bytes of a message between neighbours on `to` that was recorded on `from`. Also says why, if the
+/// shapes differ.
 pub(crate) fn of_neighbours(
     bytes: u64,
     from: &Stencil,
@@ -135,8 +135,8 @@ mod tests {
         };
         let cuboid = |x, y, z| Shape { x, y, z };
         assert_eq!(of(cuboid(2, 2, 2), cuboid(4, 4, 4)), 1_600);
-        // Across the first axis two sides are halved; across the others one more, as it was a rank
-        // long.
+        // The face across the first axis has two sides halved. The others also shrink along that
+        // axis, which was one rank long.
         assert_eq!(of(cuboid(1, 2, 2), cuboid(4, 4, 4)), 1_600);
         assert_eq!(of(cuboid(8, 1, 1), cuboid(64, 1, 1)), 6_400);
     }

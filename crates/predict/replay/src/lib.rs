@@ -1,12 +1,12 @@
-//! Recorded MPI programs, played again: as schedules at their own scale, and by their pattern on
-//! other numbers of ranks.
+//! Replays recorded MPI programs: as schedules at their own scale, and by their pattern on other
+//! numbers of ranks.
 //!
-//! The way through this crate: [`script`] has what every rank did between its calls and in them;
+//! The way through this crate: [`script`] tells what every rank did in its calls and between them;
 //! [`schedule`] writes it as operations, with collectives resolved by
-//! [`idlewave_simulate::collectives`]; [`costs`] finds out what messages cost; [`like`](mod@like)
+//! [`idlewave_simulate::collectives`]; [`costs`] estimates what messages cost; [`like`](mod@like)
 //! plays it and compares with what was measured; [`phases`] and [`looped`] find the loop of every
-//! rank, [`find_pattern`] the [`pattern`] that it has in common with those of all others, and
-//! [`extrapolate`](mod@extrapolate) makes a program for any number of ranks of it.
+//! rank, [`find_pattern`] the [`pattern`] that all loops share, and
+//! [`extrapolate`](mod@extrapolate) turns that into a program for any number of ranks.
 //!
 //! Place in the flow: after the matching of messages ([`idlewave_explain::program`]), with a noise
 //! model if there is one. docs/simulate.md has the assumptions.

@@ -1,4 +1,4 @@
-//! A run predicted by what is known of it, beside what was measured.
+//! Predicts a run from what is known about it, beside what was measured.
 
 use crate::ReplayError;
 use crate::costs::{MessageCosts, of_script as costs_of};
@@ -14,19 +14,20 @@ use idlewave_run::{Ledger, RunReader};
 use idlewave_simulate::collectives::Algorithms;
 use idlewave_simulate::goal::{Parameters, Schedule, simulate_with};
 
-/// An error of what was recorded, in percent, beyond which the schedule is taken to be wrong.
+/// Error of the prediction `as recorded`, in percent, beyond which the schedule is taken to be
+/// wrong.
 const WRONG_PERCENT: f64 = 5.0;
 
 /// The noise under which a run is predicted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseOfRun {
-    /// What disturbs; its `cpus_per_node` says how ranks fill the nodes.
+    /// The noise model; its `cpus_per_node` says how ranks fill the nodes.
     pub model: NoiseModel,
     /// Seed of the first repetition.
     pub seed: u64,
-    /// Repetitions, which differ in their random numbers; at least one is played.
+    /// Repetitions, each with other random numbers; at least one is played.
     pub repetitions: u32,
-    /// What is left out, one after the other: numbers of sources of the model.
+    /// What-ifs: each names the sources to leave out, by their numbers in the model.
     pub without: Vec<Vec<usize>>,
 }
 
@@ -37,16 +38,15 @@ pub struct LikeOptions {
     pub costs: Option<Parameters>,
     /// How collectives are resolved.
     pub algorithms: Algorithms,
-    /// Noise that is put back where others took time in the run; `None` predicts without noise
-    /// only.
+    /// Noise to put back where others took time in the run; `None` predicts without noise only.
     pub noise: Option<NoiseOfRun>,
     /// Numbers of ranks to which the pattern is extrapolated.
     pub ranks: Vec<u32>,
-    /// What happens to the work there.
+    /// How the work scales with them.
     pub scaling: Scaling,
 }
 
-/// When ranks end, predicted.
+/// When ranks end, as predicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predicted {
     /// Of each rank, in nanoseconds from time zero of the run.
@@ -59,13 +59,13 @@ impl Predicted {
         self.finish_ns.iter().copied().max().unwrap_or(0)
     }
 
-    /// How far the makespan is from the measured one, in percent of that; positive if it is
-    /// predicted too long. `None` of a run of no time.
+    /// How far the makespan is from the measured one, in percent of that; positive if predicted too
+    /// long. `None` for a run that took no time.
     pub fn error_percent(&self, measured_ns: &[u64]) -> Option<f64> {
         error_percent(self.makespan_ns(), measured_ns.iter().copied().max()?)
     }
 
-    /// The same of the rank whose end is predicted worst, with the rank.
+    /// The rank whose end is predicted worst, and its error in percent.
     pub fn worst_rank(&self, measured_ns: &[u64]) -> Option<(u32, f64)> {
         let both = self.finish_ns.iter().zip(measured_ns).zip(0..);
         both.filter_map(|((&p, &m), rank)| Some((rank, error_percent(p, m)?)))
@@ -84,20 +84,19 @@ pub struct Like {
     pub measured_ns: Vec<u64>,
     /// What messages cost.
     pub costs: Parameters,
-    /// How that was estimated; `None` where it was given.
+    /// How that was estimated; `None` if it was given.
     pub estimated: Option<MessageCosts>,
-    /// With all computation as it was, and with what calls took longer than messages cost: the run
-    /// itself, if the schedule is right about who waits for whom.
+    /// With all computation as it was, and the excess of calls over the cost of messages: this
+    /// gives the run itself, if the schedule is right about which rank waits for which.
     pub as_recorded: Predicted,
-    /// With all computation as it was, what others took included, and calls as long as messages
+    /// With all computation as it was, including what others took, and calls as long as messages
     /// cost.
     pub kept: Predicted,
-    /// The same with what others took from the ranks outside of calls removed.
+    /// The same without what others took from the ranks outside calls.
     pub quiet: Predicted,
-    /// The same with the noise that was given, once per repetition; empty if none was.
+    /// The same with the given noise, once per repetition; empty if none was given.
     pub noisy: Vec<Predicted>,
-    /// The same without each of the sources that were to be left out, under the same random
-    /// numbers.
+    /// The same for each what-if, with the same random numbers.
     pub without: Vec<Vec<Predicted>>,
     /// The schedule of `quiet`; [`Schedule::write_text`] writes it in GOAL.
     pub schedule: Schedule,
@@ -107,10 +106,9 @@ pub struct Like {
     pub left_out: Ledger,
     /// The loop of all ranks, or why there is none.
     pub pattern: Result<PatternOfRun, NoPattern>,
-    /// The pattern on other numbers of ranks, in the order asked for. Empty without a pattern.
+    /// The pattern on other numbers of ranks, in the order requested. Empty without a pattern.
     pub extrapolated: Vec<AtScale>,
-    /// Why the predictions are not to be trusted as they stand, one sentence each; to be told
-    /// first.
+    /// Why not to trust the predictions as they stand, one sentence each. Print these first.
     pub warnings: Vec<String>,
 }
 
@@ -121,7 +119,7 @@ pub struct AtScale {
     pub quiet: Extrapolation,
     /// With each repetition of the noise; empty if none was given.
     pub noisy: Vec<Extrapolation>,
-    /// What had to be assumed, for people.
+    /// What had to be assumed, in words.
     pub assumptions: Vec<String>,
 }
 
@@ -243,7 +241,8 @@ fn play(
     })
 }
 
-/// The loop of a run of a series, and what the pattern of the run with the fewest ranks says of it.
+/// The loop of a run of a series, and what the pattern of the run with the fewest ranks says about
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled {
     /// How long the loop took in the run, in nanoseconds.
@@ -254,12 +253,12 @@ pub struct Scaled {
     pub noisy: Vec<Extrapolation>,
 }
 
-/// Predicts the loops of all runs by the pattern and the costs of the one with the fewest ranks
+/// Predicts the loops of all runs from the pattern and the costs of the one with the fewest ranks
 /// (the first of several), under the noise of `options`. Answers are in the order of `runs`; `None`
 /// where that run, or the one with the fewest ranks, has no pattern.
 ///
 /// # Errors
-/// A noise model that contradicts itself, times beyond 64-bit nanoseconds.
+/// A noise model that contradicts itself; times that exceed 64-bit nanoseconds.
 pub fn scaling(runs: &[Like], options: &LikeOptions) -> Result<Vec<Option<Scaled>>, ReplayError> {
     let smallest = runs.iter().min_by_key(|l| l.schedule.ranks());
     let from = smallest.and_then(|l| Some((l.pattern.as_ref().ok()?, l.costs)));

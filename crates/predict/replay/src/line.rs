@@ -1,4 +1,4 @@
-//! A straight line through times, all of which count alike relatively.
+//! A straight line through times, fitted by relative errors.
 
 use idlewave_stats::distributions::student_quantile;
 
@@ -6,15 +6,15 @@ use idlewave_stats::distributions::student_quantile;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Line {
     pub base: f64,
-    /// Not below 0.
+    /// Above 0, if there is one.
     pub slope: Option<f64>,
-    /// Half widths of 95 % intervals; unknown with two points, which a line always meets.
+    /// Half widths of 95 % intervals; unknown with two points, which a line always fits.
     pub base_half: Option<f64>,
     pub slope_half: Option<f64>,
 }
 
 impl Line {
-    /// Without a slope, and nothing known of the scatter.
+    /// A line without a slope, whose scatter is unknown.
     pub fn flat(base: f64) -> Line {
         Line {
             base,
@@ -24,7 +24,8 @@ impl Line {
         }
     }
 
-    /// Weights are 1 / y^2. `None` without points; no slope with one abscissa, or one that falls.
+    /// Weights are 1 / y^2. `None` without points; no slope if all abscissas are equal, or if slope
+    /// or base would not be positive.
     pub fn through(points: &[(f64, f64)]) -> Option<Line> {
         let least = points.iter().map(|p| p.1).min_by(f64::total_cmp)?;
         let flat = Line::flat(least);
@@ -69,15 +70,15 @@ mod tests {
         assert!((line.base - 1_000.0).abs() < 1e-6);
         assert!((line.slope.unwrap() - 0.25).abs() < 1e-9);
         assert!(line.base_half.unwrap() < 1e-6 && line.slope_half.unwrap() < 1e-9);
-        // Two points are met by every line: nothing is known of the scatter.
+        // A line fits any two points: their scatter is unknown.
         let line = Line::through(&points[..2]).unwrap();
         assert_eq!((line.base_half, line.slope_half), (None, None));
     }
 
     #[test]
     fn the_interval_is_that_of_the_textbook() {
-        // Near-equal times: weights alike. Residuals of (0,10),(1,12),(2,11) times 1e6: slope 0.5,
-        // base 10.5, sum 1.5.
+        // Near-equal times have equal weights. Above 1e6, (0,10), (1,12), (2,11) have slope 0.5,
+        // base 10.5 and squared residuals that add up to 1.5.
         let points = [(0.0, 1e6 + 10.0), (1.0, 1e6 + 12.0), (2.0, 1e6 + 11.0)];
         let line = Line::through(&points).unwrap();
         assert!((line.slope.unwrap() - 0.5).abs() < 1e-3);

@@ -1,4 +1,5 @@
-//! Lockstep runs as programs of the simulation: what was measured undisturbed, coupled as it was.
+//! Lockstep runs as programs for the simulation: the undisturbed computation as measured, with the
+//! same coupling.
 
 use idlewave_run::findings::{Estimate, Findings, LockstepFindings};
 use idlewave_run::{Coupling, ExchangeVariant, Manifest, Neighbourhood, PhaseKind};
@@ -7,7 +8,7 @@ use idlewave_simulate::goal::Parameters;
 use idlewave_simulate::{Shape, Stencil, Work};
 use idlewave_units::Nanos;
 
-/// A lockstep run that was measured, and how to simulate one like it.
+/// A measured lockstep run, and how to simulate one like it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LikeLockstep {
     /// Index of its phase in the manifest.
@@ -16,18 +17,18 @@ pub struct LikeLockstep {
     pub name: String,
     /// Number of ranks.
     pub ranks: u32,
-    /// Steps that were measured.
+    /// Number of measured steps.
     pub steps: u64,
-    /// Mean step that was measured, in nanoseconds.
+    /// Mean measured step, in nanoseconds.
     pub step_ns: Estimate,
     /// Undisturbed computation of each rank.
     compute: Vec<u64>,
-    /// Step at which nothing is slow, in nanoseconds.
+    /// Undisturbed step, in nanoseconds.
     pub quiet_ns: u64,
-    /// Mean communication of a step beyond the longest computation.
+    /// Mean communication of a step beyond the longest computation, in nanoseconds.
     comm: u64,
     coupling: Coupling,
-    /// `None` of more than three dimensions.
+    /// `None` for more than three dimensions.
     shape: Option<Shape>,
     neighbourhood: Neighbourhood,
     variant: ExchangeVariant,
@@ -85,11 +86,11 @@ impl LikeLockstep {
         self.compute.iter().copied().max().unwrap_or(0)
     }
 
-    /// The program with this number of ranks, those beyond the measured ones computing as long as
-    /// the measured ones in turn.
+    /// The program on this many ranks. Ranks beyond the measured ones compute as long as the
+    /// measured ones, in turn.
     ///
-    /// Communication is a time without CPU after the wait, as long as it was on average where no
-    /// noise struck, at every number of ranks.
+    /// Communication is a pause without CPU after the wait. At any number of ranks it lasts as long
+    /// as it did on average where no noise struck.
     pub fn program(&self, ranks: u32) -> Program {
         let each: Vec<u64> = (0..ranks as usize)
             .map(|r| self.compute[r % self.compute.len()])
@@ -133,8 +134,8 @@ impl LikeLockstep {
         }
     }
 
-    /// The decomposition of the run at its own size; at another one the nearest to a cube of as
-    /// many dimensions.
+    /// The run's own decomposition at its own size; at another size, the one nearest to a cube of
+    /// as many dimensions.
     fn stencil(&self, ranks: u32) -> Stencil {
         let n = ranks as usize;
         let dimensions = |shape: Shape| shape.sides().len();
@@ -179,8 +180,7 @@ mod tests {
         }
     }
 
-    /// Messages take as long as they took on average; the undisturbed step has them at their
-    /// fastest.
+    /// In the program messages take their average time; in the undisturbed step, their shortest.
     #[test]
     fn slow_messages_are_in_the_program_and_not_in_the_undisturbed_step() {
         let nanos = Nanos::from_nanos;
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Neighbours are those of the run, whose sides are counted the other way round.
+    /// Neighbours are those of the run, which lists its sides in the opposite order.
     #[test]
     fn ranks_wait_for_those_for_whom_they_waited() {
         let sides = [2, 3];
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(like.stencil(16).neighbourhood(), like.neighbourhood);
     }
 
-    /// Without noise a step is the longest computation and the communication, whatever the
+    /// Without noise, a step is the longest computation plus the communication, whatever the
     /// coupling.
     #[test]
     fn an_undisturbed_step_is_as_long_as_it_was_measured() {

@@ -1,28 +1,28 @@
 //! The loop of a rank: the block of phases that it repeats.
 //!
-//! The search for the period starts in the middle of the program, where a program that iterates is in its
-//! loop: of the distances to the next phases that are the same as the middle one, the first one
-//! over which most phases come again. What is before and behind, and an iteration that is not
-//! whole, is not of the loop.
+//! The search for the period starts in the middle, where an iterating program is in its loop. It
+//! tries the distances from the middle phase to the next ones equal to it, and takes the first over
+//! which most phases repeat. What comes before and after, and an incomplete iteration, is not part
+//! of the loop.
 
 use crate::phases::{Phase, What};
 use std::collections::BTreeMap;
 
-/// Phases after the middle that are tried as the start of the next iteration.
+/// Most phases after the middle to try as the start of the next iteration.
 const TRIED: usize = 64;
-/// Part of the phases that must be in the loop, as 1 / this.
+/// At least 1 / this of the phases must be in the loop.
 const MOST_OUTSIDE: usize = 2;
-/// Exchanges that follow each other with less computation between than this, or than a twentieth of
-/// what the longest phase computes, are one.
+/// Exchanges with less computation between them than this, or than a twentieth of the longest
+/// computation, are one.
 const TOGETHER_NS: u64 = 1_000;
 const TOGETHER_PART: u64 = 20;
 
 /// A loop.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Looped {
-    /// What is done in one iteration.
+    /// The phases of one iteration.
     pub phases: Vec<LoopPhase>,
-    /// How often.
+    /// Number of iterations.
     pub steps: u64,
     /// From the start of the first call in it to the end of the last, nanoseconds.
     pub span_ns: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Looped {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LoopPhase {
     pub what: What,
-    /// Exchanges that were put together.
+    /// Number of exchanges merged into it.
     pub parts: u32,
     pub work: Times,
     pub meanwhile: Times,
@@ -80,14 +80,12 @@ pub(crate) fn looped(phases: &[Phase]) -> Option<Looped> {
         .collect();
     let (period, begin, length) = period(&all)?;
     let steps = length / period;
-    // The first computation of the first iteration may be that of the prologue; rotated, it is that
-    // of a later phase.
     let at = |place: usize| (0..steps).map(move |step| &phases[begin + step * period + place]);
     let body: Vec<LoopPhase> = (0..period)
         .map(|place| LoopPhase {
             what: phases[begin + place].what.clone(),
             parts: 1,
-            // Of the first iteration the first one's work may be from before the loop.
+            // Skips the first work of the first iteration, which may include the prologue.
             work: Times::of(
                 at(place)
                     .skip(usize::from(place == 0 && steps > 1))
@@ -127,8 +125,8 @@ fn period(all: &[u32]) -> Option<(usize, usize, usize)> {
     best.filter(|&(period, _, length)| length >= 2 * period && length * MOST_OUTSIDE >= all.len())
 }
 
-/// Begins with the longest computation, of equal ones the first: so that the loops of all ranks
-/// begin alike.
+/// Rotates a loop to begin with its longest computation (the first of equal ones), so that the
+/// loops of all ranks begin alike.
 fn rotated(mut body: Vec<LoopPhase>) -> Vec<LoopPhase> {
     let longest = body.iter().map(|p| p.work.mean).fold(0.0, f64::max);
     let first = body
@@ -139,13 +137,13 @@ fn rotated(mut body: Vec<LoopPhase>) -> Vec<LoopPhase> {
     body
 }
 
-/// Computation below this, in nanoseconds, does not part exchanges of a loop.
+/// Computation below this, in nanoseconds, does not separate exchanges of a loop.
 pub(crate) fn brief(body: &[LoopPhase]) -> f64 {
     let longest = body.iter().map(|p| p.work.mean).fold(0.0, f64::max);
     (TOGETHER_NS as f64).max(longest / TOGETHER_PART as f64)
 }
 
-/// Exchanges one after the other as one. There is one at least.
+/// Merges consecutive exchanges. There is at least one.
 pub(crate) fn merged(parts: &[LoopPhase]) -> LoopPhase {
     let mut all = parts[0].clone();
     for part in &parts[1..] {
@@ -166,7 +164,7 @@ pub(crate) fn merged(parts: &[LoopPhase]) -> LoopPhase {
     all
 }
 
-/// Puts exchanges together that only the order of their calls parts.
+/// Merges exchanges that only the order of their calls separates.
 pub(crate) fn together(body: Vec<LoopPhase>) -> Vec<LoopPhase> {
     let limit = brief(&body);
     let exchanges = |p: &LoopPhase| matches!(p.what, What::Exchange { .. });
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!(period(&[1, 2, 3, 4]), None);
         assert_eq!(period(&[]), None);
         assert_eq!(period(&[5; 8]), Some((1, 0, 8)));
-        // Most of it must be in the loop.
+        // Most phases must be in the loop.
         assert_eq!(period(&[1, 2, 3, 4, 4, 5, 6, 7, 8]), None);
     }
 

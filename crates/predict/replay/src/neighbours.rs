@@ -1,26 +1,25 @@
-//! Who exchanges with whom: lines, planes and cuboids that the peers of all ranks fit.
+//! Who exchanges with whom: lines, planes and cuboids that fit the peers of all ranks.
 //!
-//! Along an axis of one rank a periodic program may send to itself, and along one of two both
-//! neighbours are the same rank, to which it may send once. The first makes a line a plane and a
-//! plane a cuboid; neither has to be so.
+//! Along an axis of one rank, a rank of a periodic program may or may not send to itself. If it
+//! does, a line is a plane and a plane a cuboid. Along an axis of two, both neighbours are the same
+//! rank, to which it may send once or twice.
 
 use crate::looped::LoopPhase;
 use crate::pattern::{NoPattern, PhaseKindOfRun};
 use crate::phases::What;
 use idlewave_simulate::{Shape, Stencil};
 
-/// Neighbours along an axis and side up to which are looked for: of a line, and of a plane or
-/// cuboid.
+/// Most neighbours looked for per axis and side: on a line, and in a plane or cuboid.
 const REACH_LINE: u32 = 4;
 const REACH_GRID: u32 = 2;
-/// Computation while messages are under way counts from here on, or from this part of the longest
-/// computation on.
+/// Computation while messages are in flight counts as overlap from this length on, and from this
+/// part of the longest computation on.
 const OVERLAP_NS: f64 = 1_000.0;
 const OVERLAP_PART: f64 = 20.0;
 
-/// What a rank sends in an exchange, and to whom.
+/// Whom a rank exchanges messages with.
 struct Peers {
-    /// Whom it sends to, and receives from, in ascending order, without itself.
+    /// Whom it sends to, and receives from, ascending, without itself.
     others: [Vec<usize>; 2],
     /// Messages to itself.
     to_itself: usize,
@@ -45,8 +44,8 @@ impl Peers {
         }
     }
 
-    /// Whether these are the neighbours of a stencil; `once`: of neighbours that are the same rank
-    /// one counts.
+    /// Whether these are the neighbours of a stencil; `once`: two neighbours that are the same rank
+    /// count once.
     fn fit(&self, rank: usize, stencil: &Stencil, once: bool) -> bool {
         let fits = |own: &[usize], mut list: Vec<usize>| {
             list.sort_unstable();
@@ -62,9 +61,9 @@ impl Peers {
 
 /// The exchange of all ranks.
 pub(crate) struct Exchanged {
-    /// `None` where all messages are of ranks to themselves, which cost nothing.
+    /// `None` if ranks send only to themselves, which costs nothing.
     pub kind: Option<PhaseKindOfRun>,
-    /// What was taken to be alike though it was not quite, and what else would fit.
+    /// Differences that were ignored, and what else would fit.
     pub notes: Vec<String>,
 }
 
@@ -80,7 +79,7 @@ pub(crate) fn lengths(all: &[LoopPhase]) -> (u64, u64) {
     range.unwrap_or((0, 0))
 }
 
-/// The neighbours of an exchange, an entry per rank.
+/// The neighbours of an exchange; `all` has one entry per rank.
 pub(crate) fn exchange(all: &[LoopPhase]) -> Result<Exchanged, NoPattern> {
     let peers: Vec<Peers> = (0..)
         .zip(all)
@@ -156,8 +155,8 @@ fn has_pairs(stencil: &Stencil) -> bool {
     stencil.periodic && !stencil.one_sided && [x, y, z].contains(&2)
 }
 
-/// The same with an axis of one rank for every pair of messages that ranks send to themselves;
-/// `None` if these do not fit.
+/// Adds an axis of one rank for each set of messages that ranks send to themselves; `None` if these
+/// do not fit.
 fn with_itself(stencil: Stencil, peers: &[Peers]) -> Option<Stencil> {
     let count = peers.first()?.to_itself;
     if peers.iter().any(|p| p.to_itself != count) {
@@ -176,7 +175,7 @@ fn with_itself(stencil: Stencil, peers: &[Peers]) -> Option<Stencil> {
     shape.map(|shape| Stencil { shape, ..stencil })
 }
 
-/// Ranks, each with how often it comes.
+/// Ranks in words, each with how often it occurs.
 fn counted(ranks: &[usize]) -> String {
     let parts = ranks.chunk_by(|a, b| a == b);
     let one = |same: &[usize]| match same.len() {
@@ -190,7 +189,7 @@ fn counted(ranks: &[usize]) -> String {
     }
 }
 
-/// Neighbourhoods of so many ranks, the simplest first.
+/// Candidate neighbourhoods of this many ranks, the simplest first.
 fn candidates(ranks: usize) -> Vec<Stencil> {
     let mut shapes = vec![Shape {
         x: ranks,
@@ -254,7 +253,7 @@ pub(crate) fn described(stencil: &Stencil) -> String {
     format!("{shape}, {ends}, {sides}, reach {}", stencil.reach)
 }
 
-/// What peers are of the rank, if something simple.
+/// The peers as an expression of the rank, if it is a simple one.
 fn as_expression(peers: &[Peers]) -> String {
     let ranks = peers.len();
     let all = |f: &dyn Fn(usize) -> usize| {

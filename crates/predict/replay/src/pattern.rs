@@ -5,7 +5,7 @@ use idlewave_simulate::Stencil;
 use idlewave_simulate::bulk::Collective;
 use std::fmt;
 
-/// The loop that all ranks of a run go through.
+/// The loop that all ranks of a run execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternOfRun {
     /// Number of ranks.
@@ -17,7 +17,7 @@ pub struct PatternOfRun {
     /// How long the loop took the slowest rank in the run, from the start of its first call to the
     /// end of its last, in nanoseconds.
     pub span_ns: u64,
-    /// What was taken to be alike though it was not quite, and what else would fit, for people.
+    /// Differences that were ignored, and what else would fit, in words.
     pub notes: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct PhaseOfRun {
     pub kind: PhaseKindOfRun,
     /// What each rank computes before it.
     pub work: Vec<Times>,
-    /// What each rank computes while messages are under way.
+    /// What each rank computes while messages are in flight.
     pub meanwhile: Vec<Times>,
 }
 
@@ -41,28 +41,28 @@ pub enum PhaseKindOfRun {
         stencil: Stencil,
         /// The longest message.
         bytes: u64,
-        /// Whether one direction is waited for before the next one begins.
+        /// Whether ranks wait for one direction before they begin the next.
         blocking: bool,
-        /// Whether ranks compute while messages are under way.
+        /// Whether ranks compute while messages are in flight.
         overlapped: bool,
     },
     /// A collective of all ranks.
     Collective {
-        /// What is done.
+        /// The operation.
         operation: Collective,
         /// Bytes of each rank.
         bytes: u64,
     },
 }
 
-/// Why a run has no pattern: the first rank that is not like the others, and its call.
+/// Why a run has no pattern: the first rank that differs from the others, and its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPattern {
     /// The rank.
     pub rank: u32,
-    /// Row of the table `calls`, where it is one call.
+    /// Row of the table `calls`, if it is one call.
     pub call: Option<u32>,
-    /// What is the matter.
+    /// What differs.
     pub reason: String,
 }
 

@@ -4,7 +4,7 @@
 use crate::script::{RankScript, Script};
 use idlewave_simulate::collectives::Kind;
 
-/// What a phase is, without its times: equal ones are the same thing done again.
+/// What a phase does, without its times. Equal values are the same thing done again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     /// From the first message posted until all are completed: peers and bytes, in the order in
@@ -26,9 +26,9 @@ pub(crate) enum What {
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
     pub what: What,
-    /// Computed before it, nanoseconds.
+    /// Computation before it, nanoseconds.
     pub work: u64,
-    /// Computed while messages were under way.
+    /// Computation while its messages were in flight, nanoseconds.
     pub meanwhile: u64,
     /// Start of its first call and end of its last, nanoseconds from time zero.
     pub span: (u64, u64),
@@ -43,10 +43,10 @@ pub(crate) struct NoPhases {
     pub reason: &'static str,
 }
 
-/// An exchange that is not over.
+/// An exchange that is not finished.
 struct Open {
     phase: Phase,
-    /// Ends that are still to be completed.
+    /// Message ends still to be completed.
     waiting: usize,
 }
 
@@ -54,7 +54,7 @@ struct Open {
 pub(crate) fn phases(script: &Script, told: &RankScript) -> Result<Vec<Phase>, NoPhases> {
     let mut out: Vec<Phase> = Vec::new();
     let mut open: Option<Open> = None;
-    // A send that nobody waits for is over when it is posted.
+    // A send that nobody waits for is finished when posted.
     let mut waited = vec![false; told.posts.len()];
     for &index in &told.completed {
         waited[index as usize] = true;

@@ -1,9 +1,9 @@
 //! A recorded program as a schedule of single operations.
 //!
-//! Per thread in the order of its calls. A message that is not waited for where it is posted begins
-//! there and is waited for where it was completed. Tags are numbers of (communicator, tag), and of
-//! communicators for collectives: between two ranks messages of one tag keep their order on both
-//! sides, so that every receive gets what it got in the run, also those from any source.
+//! Each thread keeps the order of its calls. A message begins where it was posted and is waited for
+//! where it was completed. Each (communicator, tag) has its own tag in the schedule, and so have
+//! the collectives of each communicator. Between two ranks, messages of one tag keep their order on
+//! both sides, so every receive gets what it got in the run, even one from any source.
 
 use crate::ReplayError;
 use crate::script::{Activity, RankScript, Script, Taken};
@@ -21,9 +21,9 @@ pub struct ReplayOptions {
     pub taken: Taken,
     /// How collectives are resolved.
     pub algorithms: Algorithms,
-    /// What calls took longer than messages of these costs, once those that they waited for were
-    /// there, counts as work behind them: so every call ends when it did in the run. `None` leaves
-    /// it out: the messages alone decide how long calls take.
+    /// The excess of a call over messages of these costs, once those that it waited for had
+    /// arrived, counts as work after it: every call then ends when it did in the run. `None` leaves
+    /// the excess out: messages alone decide how long calls take.
     pub excess_over: Option<Parameters>,
 }
 
@@ -35,10 +35,9 @@ pub struct Replay {
     /// When each rank ended in the run, in nanoseconds from when the first one left MPI_Init: where
     /// it entered MPI_Finalize, or its last call ended.
     pub measured_ns: Vec<u64>,
-    /// How long each rank computes, in nanoseconds, without what calls took too long.
+    /// How long each rank computes, in nanoseconds, without the excess of calls.
     pub work_ns: Vec<u64>,
-    /// What was taken from each rank while it computed and is no work of the schedule, in
-    /// nanoseconds.
+    /// Time taken from each rank while it computed, in nanoseconds; it is not work in the schedule.
     pub taken_ns: Vec<u64>,
     /// CPUs of each rank in the schedule: its threads that called MPI, at most 256.
     pub cpus_per_rank: u32,
@@ -99,7 +98,7 @@ struct Writer<'a> {
     algorithms: &'a Algorithms,
     rank: u32,
     told: &'a RankScript,
-    /// Of each thread.
+    /// What each thread waits for next.
     front: Vec<Vec<After>>,
     /// Operations of posts that are not completed yet.
     open: BTreeMap<u32, OperationId>,
@@ -140,7 +139,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// An operation after what is in front of its thread.
+    /// Appends an operation that waits for the front of its thread.
     fn push(&mut self, lane: u8, operation: Operation) -> Result<OperationId, BuildError> {
         let id = self.builder.push(operation.cpu(lane))?;
         for after in &self.front[usize::from(lane)] {
@@ -160,7 +159,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Posts, one after the other, then completes.
+    /// Posts messages one after the other, then completes those that the call completed.
     fn messages(&mut self, activity: &Activity) -> Result<(), BuildError> {
         let told = self.told;
         for index in activity.posts.clone() {
@@ -175,8 +174,8 @@ impl<'a> Writer<'a> {
         }
         let completed = activity.completed.start as usize..activity.completed.end as usize;
         for index in &told.completed[completed] {
-            // Completed before it was posted, by clocks that contradict each other: it waits for
-            // nothing.
+            // If clocks contradict each other, a message may be completed before it was posted:
+            // nothing waits for it then.
             if let Some(id) = self.open.remove(index) {
                 let front = &mut self.front[usize::from(activity.lane)];
                 front.retain(|after| *after != After::Start(id));

@@ -1,15 +1,14 @@
 //! What every rank did, in order: computation between calls, messages posted and completed,
 //! collectives.
 //!
-//! Time zero is when the first rank left MPI_Init; a rank begins with computation up to where it
-//! left its own. It ends where it entered MPI_Finalize, or with its last call. Calls that neither
-//! send, complete a message, nor are a collective that can be resolved count as computation with
-//! all their time. What a call took longer than its messages cost, once those that it waited for
-//! were there, counts as computation behind it if that is asked for: then every call ends in the
-//! schedule when it did in the run.
+//! Time zero is when the first rank left MPI_Init. A rank computes until it left its own, and ends
+//! where it entered MPI_Finalize, or with its last call. A call that neither sends nor completes a
+//! message, and is no collective that can be resolved, counts as computation. If requested, the
+//! excess of a call over the cost of its messages, once those that it waited for had arrived,
+//! counts as computation after it: every call then ends in the schedule when it did in the run.
 //!
-//! Memory: that of [`Recorded`], 24 bytes per end of a message, 4 per call, 24 per collective, and
-//! the script of one rank at a time, which is 40 bytes per call and 24 per message end of it.
+//! Memory: that of [`Recorded`], 14 bytes per end of a message, 4 per call, 48 per collective, and
+//! the script of one rank at a time, which is 64 bytes per call and 36 per message end of it.
 
 use crate::ReplayError;
 use idlewave_explain::Crowd;
@@ -27,8 +26,8 @@ use std::ops::Range;
 /// What becomes of the time that others took from a rank while it computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Taken {
-    /// It is no work: a noise model puts it back. Where the kernel was not seen nothing is known to
-    /// be taken, and all counts as work.
+    /// It is not work; a noise model puts it back. Without the kernel's view nothing is known to be
+    /// taken, and all time counts as work.
     #[default]
     Removed,
     /// It counts as work: the run as it was.
@@ -46,7 +45,7 @@ pub(crate) struct Post {
     pub sent: u64,
 }
 
-/// A collective of the script: one of `Script::collectives`.
+/// Index into `Script::collectives`.
 pub(crate) type CollectiveId = u32;
 
 /// A collective that can be resolved.
@@ -56,8 +55,8 @@ pub(crate) struct Played {
     /// Index into [`Script::members`].
     pub comm: u32,
     pub tag: u32,
-    /// When the last one came for whom members wait, nanoseconds of the run's clock: the last
-    /// member, or the root.
+    /// When the one that members wait for arrived, nanoseconds of the run's clock: the last member,
+    /// or the root.
     released: u64,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Played {
 pub(crate) struct Activity {
     /// Which thread of its rank.
     pub lane: u8,
-    /// Computed since the one before on that thread, nanoseconds.
+    /// Computation on that thread since the previous one, nanoseconds.
     pub work: u64,
     /// Start and end of the call, nanoseconds from time zero.
     pub span: (u64, u64),
@@ -77,7 +76,7 @@ pub(crate) struct Activity {
     /// Index into `RankScript::completed`.
     pub completed: Range<u32>,
     pub collective: Option<CollectiveId>,
-    /// What the call took longer than its messages cost, nanoseconds; 0 unless asked for.
+    /// Excess of the call over the cost of its messages, nanoseconds; 0 unless requested.
     pub excess: u64,
 }
 
@@ -88,17 +87,17 @@ pub(crate) struct RankScript {
     pub posts: Vec<Post>,
     /// Indices into `posts`.
     pub completed: Vec<u32>,
-    /// Computed by each thread after its last call that communicates.
+    /// Computation of each thread after its last call that communicates, nanoseconds.
     pub rest: Vec<u64>,
     /// When it ended, nanoseconds from time zero.
     pub end: u64,
-    /// All of its work.
+    /// All of its work, nanoseconds.
     pub worked: u64,
-    /// Taken from it while it computed.
+    /// Time taken from it while it computed, nanoseconds.
     pub taken: u64,
 }
 
-/// A recorded program, ready to be told rank by rank.
+/// A recorded program, ready to be read rank by rank.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub recorded: Recorded,
@@ -108,19 +107,19 @@ pub(crate) struct Script {
     pub collectives: Vec<Played>,
     /// Members of each communicator in their order.
     pub members: Vec<Vec<u32>>,
-    /// Whether others were seen to take time, or could have been.
+    /// What others took from each lane; empty where the kernel was not traced.
     charges: Vec<Vec<Charge>>,
     /// Nodes whose ranks shared CPUs.
     pub crowds: Vec<Crowd>,
-    /// Of each instance the collective that it is, if it can be resolved.
+    /// The collective of each instance, if it can be resolved.
     of_instance: Vec<Option<CollectiveId>>,
-    /// Rank, row, pair and side (1: receives) of all matched ends, in this order.
+    /// All matched ends, sorted: rank, row, and twice the pair plus the side (1: receives).
     ends: Vec<(u32, u32, u32)>,
     /// Tag of every pair.
     tags: Vec<u32>,
     origin: u64,
     pub taken: Taken,
-    /// Against which the excess of calls is taken, and how collectives are resolved for it.
+    /// The costs over which the excess of calls is taken, and how collectives are resolved for it.
     pub excess_over: Option<(Parameters, Algorithms)>,
 }
 
@@ -181,7 +180,7 @@ impl Script {
         self.collectives.get(id as usize)
     }
 
-    /// Where an end of a message was posted, and where it was completed.
+    /// The calls that posted and completed an end of a message.
     fn places(&self, pair: u32, receives: bool) -> Option<(Place, Option<Place>)> {
         let (program, matched) = (&self.recorded.program, &self.recorded.matched);
         let (s, r) = matched.pairs[pair as usize];
@@ -199,7 +198,7 @@ impl Script {
         if receives && completed.is_none() {
             return None;
         }
-        // A probe right before it waited for the message already.
+        // A probe right before it already waited for the message.
         let own = (end.lane, posted);
         let probe = posted.checked_sub(1).filter(|&before| {
             let name = program.name(program.call(end.lane, before));
@@ -211,7 +210,7 @@ impl Script {
         })
     }
 
-    /// Lists the ends of each rank; returns how many tags messages have.
+    /// Lists the ends of each rank; returns the number of tags.
     fn find_ends(&mut self) -> u32 {
         let mut channels: BTreeMap<(u32, i32), u32> = BTreeMap::new();
         let pairs = self.recorded.matched.pairs.len() as u32;
@@ -320,7 +319,7 @@ impl Script {
         Ok(())
     }
 
-    /// Of each instance, the most that a member sent and received.
+    /// The most that any member sent and received, for each instance.
     fn sizes(&self, run: &RunReader) -> Result<Vec<(u64, u64)>, ReplayError> {
         let program = &self.recorded.program;
         let mut of_row: Vec<u32> = Vec::new();
@@ -387,7 +386,8 @@ impl Script {
             out.taken += taken;
             thread.until = call.end.max(self.origin);
             if is_life(&self.recorded, call, "MPI_Init") {
-                // From the first rank that left it to this one, whatever it did in it.
+                // From when the first rank left MPI_Init until this one did, whatever it did
+                // meanwhile.
                 (thread.work, out.taken) = (call.end - self.origin.min(call.end), 0);
                 continue;
             }
@@ -478,7 +478,7 @@ impl Script {
             let members = &self.members[played.comm as usize];
             let member = members.iter().position(|&r| r == rank).unwrap_or(0);
             let steps = played.call.steps(member as u32, algorithms);
-            // A round is over with its longest message.
+            // A round ends with its longest message.
             let longest = |s: &Step| s.from.iter().chain(&s.to).map(|m| m.1).max();
             let all = steps.iter().filter_map(longest).map(time);
             end = all.fold(end.max(played.released), u64::saturating_add);
@@ -486,8 +486,8 @@ impl Script {
         call.end.saturating_sub(end)
     }
 
-    /// The message ends of a rank, in the order in which they were posted: by the calls that posted
-    /// and that completed them.
+    /// The message ends of a rank in posting order, listed by the calls that posted them and by
+    /// those that completed them.
     #[allow(clippy::type_complexity)]
     fn of_rank(&self, rank: u32, posts: &mut Vec<Post>) -> (Vec<(Place, u32)>, Vec<(Place, u32)>) {
         let first = self.ends.partition_point(|e| e.0 < rank);
@@ -523,8 +523,7 @@ impl Script {
         (posted, completed)
     }
 
-    /// When the receive of a message was posted, waited for and completed, and its send posted: for
-    /// those who look at times.
+    /// The times of a message; `None` if its receive was never waited for or completed.
     pub fn message(&self, pair: usize) -> Option<Message> {
         let matched = &self.recorded.matched;
         let (s, r) = matched.pairs[pair];
@@ -560,9 +559,9 @@ pub(crate) struct Message {
     pub clock_error: u64,
 }
 
-/// A thread of the rank that is told.
+/// A thread of the rank being read.
 struct Thread {
-    /// Up to where its time has been told.
+    /// Its time is accounted for up to here.
     until: u64,
     work: u64,
 }
@@ -581,7 +580,7 @@ fn is_life(recorded: &Recorded, call: &Call, begins: &str) -> bool {
     program.class(call) == Class::Life && program.name(call).starts_with(begins)
 }
 
-/// Entries of a call in a list that is sorted by calls.
+/// Entries of a call in a list sorted by call.
 fn of_call(all: &[(Place, u32)], call: Place) -> impl Iterator<Item = &(Place, u32)> + Clone {
     let first = all.partition_point(|e| e.0 < call);
     all[first..].iter().take_while(move |e| e.0 == call)

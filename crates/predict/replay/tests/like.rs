@@ -23,15 +23,14 @@ fn a_run_with_known_costs_is_predicted_as_it_was() {
     meet(&mut world);
     let found = of(&world.made, &options());
     for (predicted, measured) in found.as_recorded.finish_ns.iter().zip(&found.measured_ns) {
-        // Less than a message per step: when a message that came before its receive costs its
-        // overhead is not known.
+        // Off by less than a message per step: when a message that came before its receive costs
+        // its overhead is unknown.
         assert!(
             predicted.abs_diff(*measured) <= STEPS * LATENCY / 2,
             "{predicted} {measured}"
         );
     }
-    // With calls as long as messages cost: as much off per message as the models of both worlds
-    // differ.
+    // With calls as long as messages cost: each message is off by as much as the two models differ.
     for (predicted, measured) in found.kept.finish_ns.iter().zip(&found.measured_ns) {
         assert!(
             predicted.abs_diff(*measured) <= STEPS * 4 * LATENCY,
@@ -39,7 +38,7 @@ fn a_run_with_known_costs_is_predicted_as_it_was() {
         );
     }
     assert!(found.kept.error_percent(&found.measured_ns).unwrap().abs() < 2.0);
-    // The 30 us that were taken at the end are missing.
+    // The 30 us taken at the end are missing.
     assert_eq!(
         found.kept.makespan_ns() - found.quiet.makespan_ns(),
         30 * US
@@ -59,7 +58,7 @@ fn errors_are_percent_of_what_was_measured() {
     assert_eq!(predicted.error_percent(&[0, 0, 0]), None);
 }
 
-/// Every millisecond 100 us, on every CPU at the same times.
+/// 100 us every millisecond, on every CPU at the same times.
 fn noise() -> NoiseModel {
     NoiseModel {
         cpus_per_node: 4,
@@ -100,8 +99,7 @@ fn noise_that_is_put_back_costs_what_it_takes() {
     // Without its only source nothing is left of the noise.
     assert_eq!(found.without, [vec![found.quiet.clone(); 3]]);
     assert_eq!(found.noisy.len(), 3);
-    // 10 ms of work with a tenth taken: 11 events of 100 us until 11.1 ms, and one more at the
-    // most.
+    // 10 ms of work with a tenth taken: 11 events of 100 us until 11.1 ms, and at most one more.
     let extra = found.noisy[0].makespan_ns() - found.quiet.makespan_ns();
     assert!((1_100 * US..=1_300 * US).contains(&extra), "{extra}");
     assert_eq!(found.noisy[0], of(&world.made, &noisy).noisy[0]);
@@ -110,8 +108,8 @@ fn noise_that_is_put_back_costs_what_it_takes() {
 #[test]
 fn what_a_message_costs_is_read_off_those_that_were_waited_for() {
     let mut made = Made::new(2);
-    // L + 2 o = 900 + 0.5 (n - 1), a send costs 200; one message in ten is late by far, and one was
-    // there before its receiver.
+    // A message of n bytes takes 900 + 0.5 (n - 1), and a send costs 200. One message is late by
+    // far, and one was there before its receiver.
     for (i, bytes) in [1_u64, 1, 9, 129, 1_025, 1_025, 65_537]
         .into_iter()
         .enumerate()
@@ -157,8 +155,8 @@ fn what_a_message_costs_is_read_off_those_that_were_waited_for() {
     assert_eq!(found.parameters.overhead_per_byte, PerByte::ZERO);
 }
 
-/// A message of so many bytes that takes so long, sent at `at`; its receiver comes so much later,
-/// or waited already.
+/// A message of `bytes` that is sent at `at` and takes `took`. Its receiver comes that much later,
+/// or already waits if `None`.
 fn message_of(made: &mut Made, at: u64, bytes: u64, took: u64, comes: Option<u64>) {
     made.call("MPI_Send", 0, (at, at + 200));
     made.transfer(true, 0, Some(1), 0, 1, bytes, at, Some((at, at + 200)));
@@ -167,7 +165,7 @@ fn message_of(made: &mut Made, at: u64, bytes: u64, took: u64, comes: Option<u64
     made.transfer(false, 1, Some(0), 0, 1, bytes, span.0, Some(span));
 }
 
-/// Nanoseconds of a message of so many bytes.
+/// What a message of this many bytes costs, in nanoseconds.
 fn cost_of(found: &MessageCosts, bytes: u64) -> u64 {
     let p = &found.parameters;
     p.latency.get() + 2 * p.overhead.get() + p.gap_per_byte.cost(bytes - 1).unwrap()
@@ -175,7 +173,8 @@ fn cost_of(found: &MessageCosts, bytes: u64) -> u64 {
 
 #[test]
 fn no_message_costs_more_than_one_was_seen_to_take() {
-    // A receiver waited for 8 and 16 bytes only, and 30 ns between these say nothing of 56,000.
+    // A receiver waited for 8 and 16 bytes only, and the 30 ns between these say nothing about
+    // 56,000.
     let mut made = Made::new(2);
     message_of(&mut made, 200 * US, 8, 1_000, None);
     message_of(&mut made, 400 * US, 16, 1_030, None);
@@ -186,8 +185,7 @@ fn no_message_costs_more_than_one_was_seen_to_take() {
     let (low, high) = byte.interval.unwrap();
     assert!(low == 0.0 && high < 0.2 && byte.value == high, "{byte:?}");
     assert!(found.doubts[0].contains("measure pingpong"), "{found:?}");
-    // Where lengths are wide apart, the line through them is bounded all the same, and so is the
-    // latency.
+    // If lengths are far apart, the line through them is still bounded, and so is the latency.
     let mut made = Made::new(2);
     for (i, bytes) in [1, 64, 2_048].into_iter().enumerate() {
         message_of(
@@ -316,7 +314,8 @@ fn the_error_of_the_clocks_is_told_and_in_the_interval() {
     assert_eq!(found.clock_error.get(), 300);
     assert_eq!(found.shortest.interval, None);
     assert_eq!(found.per_byte, None);
-    // Three classes of lengths have a scatter; on a line exactly, only the clocks are left.
+    // Three classes of lengths have a scatter; exactly on a line, only the error of the clocks is
+    // left.
     for (i, bytes) in [(1, 16), (2, 256)] {
         let at = i * 100 * US;
         made.transfer(true, 0, Some(1), 0, 7, bytes, at, Some((at, at + US)));
@@ -381,7 +380,7 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
         assert!(percent.abs() < 0.06, "{ranks}: {percent}");
     }
     assert_eq!(rows[2], None, "a run without a loop");
-    // As many steps as the run itself had, and not the smallest one.
+    // As many steps as the run itself had, not the smallest one.
     let mut longer = ring(8, &[1, -1]);
     longer.compute_all(WORK);
     longer.exchange(&[1, -1]);
@@ -394,7 +393,7 @@ fn the_loops_of_a_series_are_predicted_by_the_run_with_fewest_ranks() {
     let rows = scaling(&both, &options()).unwrap();
     let steps = rows.iter().map(|r| r.as_ref().unwrap().quiet.steps);
     assert_eq!(steps.collect::<Vec<_>>(), [STEPS + 1, STEPS]);
-    // Of what has a loop on few ranks only nothing is known on more of them.
+    // If the run with the fewest ranks has no loop, nothing is predicted for any run.
     let mut lone = World::new(2);
     lone.compute_all(WORK);
     let rows = scaling(

@@ -67,7 +67,8 @@ fn the_loop_of_all_ranks_is_found_and_stretched() {
         // The run itself: two works, an exchange of one message after the other, three rounds.
         let percent = (six.quiet.step_ns() / (pattern.span_ns as f64 / STEPS as f64) - 1.0).abs();
         assert!(percent < 0.06, "{percent}");
-        // On 24 ranks five rounds instead of three (one folds in, one out: four and two of 6).
+        // 24 ranks need two rounds more than 6: recursive doubling takes four against two, and
+        // folding in and out one each in both.
         let rounds = more.quiet.step_ns() - six.quiet.step_ns();
         assert!((0.0..=3.0 * LATENCY as f64).contains(&rounds), "{rounds}");
         assert!(six.noisy.is_empty());
@@ -100,7 +101,7 @@ fn ranks_may_compute_most_in_different_places() {
             _ => None,
         })
         .collect();
-    // Neighbours of the run stay neighbours: each is two of eight.
+    // Neighbours of the run stay neighbours: each rank becomes two of eight.
     assert_eq!(
         works,
         [
@@ -133,7 +134,7 @@ fn work_is_kept_or_shared() {
     assert!(assumed[0].contains("4 / 16"), "{assumed:?}");
 }
 
-/// Bytes of the collectives and exchanges on so many ranks, and what was assumed.
+/// Bytes of the collectives and exchanges on this many ranks, and what was assumed.
 fn lengths_on(made: &Made, ranks: u32, scaling: Scaling) -> (Vec<u64>, String) {
     let pattern = pattern_of(&made.write().open()).unwrap().unwrap();
     let on = pattern.extrapolate(ranks, scaling, costs(), &Default::default());
@@ -163,7 +164,7 @@ fn lengths_of_collectives_follow_what_they_do() {
     }
     let on = |ranks, scaling| lengths_on(&made, ranks, scaling);
     assert_eq!(on(2, Scaling::Strong).0, [1_000_000, 4, 800]);
-    // Of a rank's 2 MB each of 64 gets a 64th; if all ranks share what two had, a 32nd of that.
+    // Each of 64 ranks gets a 64th of a rank's 2 MB; if all share what two had, a 32nd of that.
     let (weak, said) = on(64, Scaling::Weak);
     assert_eq!(weak, [31_250, 4, 800]);
     assert!(
@@ -180,7 +181,7 @@ fn lengths_of_collectives_follow_what_they_do() {
 
 #[test]
 fn faces_shrink_with_the_part_of_a_rank_if_all_share_the_work() {
-    // A torus of 4 x 3: of 48 ranks on 8 x 6 each has half of both sides.
+    // A torus of 4 x 3. On 48 ranks, 8 x 6, each rank has half of both sides.
     let torus = blocking_program(12, |r| {
         let (x, y) = (r % 4, r / 4);
         vec![
@@ -204,8 +205,8 @@ fn faces_shrink_with_the_part_of_a_rank_if_all_share_the_work() {
     );
 }
 
-/// An exchange by blocking calls with a list of neighbours of each rank, 100 ns apart: all sends,
-/// then all receives.
+/// An exchange of a rank with its neighbours by blocking calls, 100 ns apart: all sends, then all
+/// receives.
 fn halo(made: &mut Made, rank: u32, begin: u64, neighbours: &[u32]) {
     for (sends, from) in [(true, begin), (false, begin + 2 * US)] {
         for (i, &peer) in neighbours.iter().enumerate() {
@@ -231,7 +232,7 @@ fn blocking_program(ranks: u32, neighbours: impl Fn(u32) -> Vec<u32>) -> Made {
 
 #[test]
 fn open_ends_and_planes_are_seen_and_stay_what_they_are() {
-    // A line whose ends leave calls out.
+    // A line whose end ranks make fewer calls.
     let line = blocking_program(5, |r| {
         [r.checked_sub(1), (r + 1 < 5).then_some(r + 1)]
             .into_iter()
@@ -371,12 +372,12 @@ fn computation_while_messages_travel_is_seen_and_so_are_lengths_that_differ() {
     let on = pattern.extrapolate(9, Scaling::Weak, costs(), &Default::default());
     let silent = idlewave_noise::Noise::new(&NoiseModel::default(), 0, 0, |_| true).unwrap();
     let step = on.play(&silent).unwrap().step_ns();
-    // The message is there long before the computation ends.
+    // The message arrives long before the computation ends.
     assert!((98.0e3..101.0e3).contains(&step), "{step}");
 }
 
-/// A face of so many bytes to and from two neighbours along an axis by blocking sends, a
-/// microsecond in all; the lists are of each rank.
+/// A face to and from each of two neighbours along an axis by blocking sends, a microsecond in all;
+/// `neighbours` has one entry per rank.
 fn faces(made: &mut Made, begin: u64, neighbours: &[[u32; 2]], bytes: u64) {
     for (rank, &[below, above]) in (0..).zip(neighbours) {
         let wait = (begin + 800, begin + 900);
@@ -405,8 +406,8 @@ fn faces(made: &mut Made, begin: u64, neighbours: &[[u32; 2]], bytes: u64) {
 
 #[test]
 fn a_periodic_cuboid_with_sides_of_one_and_two_ranks_is_a_cuboid() {
-    // 1 x 2 x 2, axis after axis as NAS MG does it, with itself along the axis of one rank; brief
-    // computation parts two levels.
+    // 1 x 2 x 2, axis after axis as in NAS MG, with messages to itself along the axis of one rank.
+    // Brief computation separates two levels.
     let mut made = Made::new(4);
     for step in 0..STEPS {
         let mut at = 1_000 * US * (step + 1);
@@ -462,8 +463,7 @@ fn one_message_to_the_neighbour_on_both_sides_of_an_axis_of_two_is_enough() {
 
 #[test]
 fn exchanges_with_one_neighbour_after_another_need_not_be_one() {
-    // As in NAS CG: three exchanges of two ranks with each other, only a little computation between
-    // them.
+    // As in NAS CG: three exchanges between two ranks, with little computation between them.
     let mut made = Made::new(2);
     for step in 0..STEPS {
         for (i, bytes) in [(0, 56_000), (1, 8), (2, 8)] {

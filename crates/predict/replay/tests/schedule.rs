@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 const US: u64 = 1_000;
 
-/// L 1000 ns, o 500 ns, bytes for nothing.
+/// L 1000 ns, o 500 ns, bytes are free.
 fn costs() -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(1_000),
@@ -121,8 +121,8 @@ fn with_what_calls_took_too_long_every_rank_ends_when_it_did() {
     };
     let replay = with(&made, &options);
     assert_eq!(replay.measured_ns, [2_061 * US + 10; 2]);
-    // As good as a message: messages that came before they were waited for cost less than the
-    // excess was taken against.
+    // Off by at most a message: those that came before they were waited for cost less than the
+    // costs behind the excess.
     let found = finish(&replay);
     for (found, measured) in found.iter().zip(&replay.measured_ns) {
         assert!(found.abs_diff(*measured) <= 2 * US, "{found} {measured}");
@@ -149,8 +149,8 @@ fn sleep_outside_of_calls_is_the_programs_own() {
     assert_eq!(actions(&of(&made).schedule, 1)[0], calc(50 * US));
 }
 
-/// Rank 0 posts its receive, computes 30 us while the message comes, waits, and sends an answer
-/// that nobody waits for there.
+/// Rank 0 posts its receive, computes 30 us while the message comes, and waits. Rank 1 sends the
+/// message and waits for the send later.
 fn overlapping() -> Made {
     let mut made = Made::new(2);
     made.call("MPI_Irecv", 0, (0, 200));
@@ -175,7 +175,7 @@ fn what_is_posted_early_is_waited_for_where_it_was_completed() {
         text.contains("o2 irequires o1\no3 requires o1\no3 requires o2"),
         "{text}"
     );
-    // The message costs rank 0 its overhead, but no wait: it came while that computed.
+    // The message costs rank 0 its overhead, but no wait: it came while the rank computed.
     assert_eq!(finish(&replay), [40_010 + 500, 40_010]);
 }
 
@@ -269,8 +269,8 @@ fn an_allreduce_ends_when_its_last_member_was_there_and_the_rounds_are_over() {
         .algorithms
         .set(Collective::Allreduce, Algorithm::Ring)
         .unwrap();
-    // Six rounds; here all begin at once, as messages that wait for a late member cost it their
-    // overheads.
+    // Six rounds. All members begin at once: a late one would pay the overheads of the messages
+    // that wait for it.
     let mut made = Made::new(4);
     let spans = [0, 1, 2, 3].map(|rank| (rank, 40 * US, 45 * US));
     made.collective("MPI_Allreduce", 0, None, &spans);
@@ -393,9 +393,9 @@ fn a_run_without_calls_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Messages at random, received in another order than sent, some from any source: between two
-    /// ranks the n-th send of a tag meets the n-th receive, and these are the messages of the
-    /// analysis. The schedule comes to its end.
+    /// Messages at random, received in another order than sent. Between two ranks, the n-th send of
+    /// a tag meets the n-th receive, and these are the messages of the analysis. The schedule
+    /// finishes.
     #[test]
     fn who_receives_what_is_as_in_the_run(
         wanted in proptest::collection::vec((0u32..4, 0u32..4, 0i32..3, 0u32..2, any::<bool>(), any::<u16>()), 1..40),
@@ -410,7 +410,7 @@ proptest! {
             made.transfer(true, from, Some(to), comm, tag, bytes, begin, waits.then_some(span));
             receives.push((order, to, from, comm, tag, bytes));
         }
-        // Of one stream in the order of sending, streams mixed.
+        // Each stream in sending order, streams mixed.
         let mut streams: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for r in &receives {
             streams.entry((r.1, r.2, r.3, r.4)).or_default().push(r.5);

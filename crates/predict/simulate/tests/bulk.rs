@@ -1,4 +1,5 @@
-//! The bulk-synchronous engine against the LogGOPS engine, against closed forms, and its paths against its times.
+//! The bulk-synchronous engine against the LogGOPS engine and closed forms, and its paths against
+//! its times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +49,8 @@ fn run(program: &Program, noise: &Noise, steps: u64, delays: &[OneOff]) -> Vec<u
 
 #[test]
 fn by_exposure_a_rank_is_struck_as_often_as_it_computes() {
-    // 100 of computation in steps of 1,000, of which regular noise meets none, or one in ten.
+    // 100 ns of computation in steps of 1,000 ns: the regular noise strikes none of them, or one in
+    // ten.
     let program = Program {
         ranks: 1,
         phases: vec![Phase::Compute(Work::Same(100)), Phase::Pause(900)],
@@ -81,7 +83,7 @@ fn ring(ranks: u32) -> Stencil {
     })
 }
 
-/// A stencil with compute before it.
+/// A stencil preceded by computation.
 fn stencil_program(stencil: Stencil, work: Work, wait: Wait, costs: Parameters) -> Program {
     Program {
         ranks: stencil.ranks() as u32,
@@ -158,7 +160,7 @@ fn programs() -> impl Strategy<Value = (Program, u64, Vec<OneOff>)> {
                 let mut costs = costs(l, o);
                 costs.gap_per_byte = PerByte::from_nanos(gap);
                 costs.overhead_per_byte = PerByte::from_nanos(over);
-                // What a schedule can tell: the CPU is busy for at least as long as the wire.
+                // What a schedule can express: the CPU is busy for at least as long as the wire.
                 if over >= gap {
                     costs.gap = Nanos::from_nanos(g.min(o));
                 } else {
@@ -174,7 +176,7 @@ fn programs() -> impl Strategy<Value = (Program, u64, Vec<OneOff>)> {
     })
 }
 
-/// Two at most, which leave a rank 4 % of its CPU.
+/// At most two sources, which leave a rank at least 4 % of its CPU.
 fn strikes() -> impl Strategy<Value = Vec<Source>> {
     let one =
         (1e3..1.6e5_f64, 1_u64..3_000).prop_map(|(rate, ns)| poisson(rate, Lengths::Fixed { ns }));
@@ -182,7 +184,7 @@ fn strikes() -> impl Strategy<Value = Vec<Source>> {
 }
 
 proptest! {
-    /// Both engines, rank by rank.
+    /// Both engines agree, rank by rank.
     #[test]
     fn both_engines_agree_on_every_rank((program, steps, delays) in programs()) {
         let (schedule, parameters) = schedule(&program, steps, &delays).unwrap();
@@ -190,7 +192,8 @@ proptest! {
         prop_assert_eq!(run(&program, &quiet(), steps, &delays), played.finish_ns);
     }
 
-    /// Under noise too: delays aside, which no noise strikes in one engine and which are computations in the other.
+    /// Under noise too, but without delays: in one engine no noise strikes them, in the other they
+    /// are computations.
     #[test]
     fn both_engines_agree_under_noise((program, steps, _) in programs(), sources in strikes(), seed: u64) {
         let noise = noise(sources, seed);
@@ -216,10 +219,10 @@ proptest! {
         for _ in 0..steps {
             engine.step_recorded(&mut record).unwrap();
         }
-        // Writing down changes nothing.
+        // Recording changes nothing.
         prop_assert_eq!(engine.times(), &run(&program, &noise, steps + 1, &delays)[..]);
         let Some(path) = record.critical_path() else {
-            // A collective of one rank is nothing.
+            // A collective of one rank has no operations.
             prop_assert_eq!(program.operations(), Ok(0));
             return Ok(());
         };
@@ -234,7 +237,7 @@ proptest! {
 const WORK: u64 = 10_000;
 const LATENCY: u64 = 500;
 
-/// By how much each rank is behind an undisturbed one.
+/// How far each rank is behind an undisturbed one.
 fn behind(program: &Program, steps: u64, delays: &[OneOff]) -> Vec<u64> {
     let quiet = quiet();
     let reference = run(program, &quiet, steps, &[]);
@@ -242,7 +245,8 @@ fn behind(program: &Program, steps: u64, delays: &[OneOff]) -> Vec<u64> {
     late.iter().zip(&reference).map(|(l, r)| l - r).collect()
 }
 
-/// Idle waves: one message's reach per step if all are awaited together, the sum of the reaches if one after the other.
+/// Idle waves travel the reach of a message per step if a rank awaits all messages together, or the
+/// sum of the reaches if it awaits one after the other.
 #[test]
 fn an_idle_wave_travels_as_far_as_the_waits_let_it_and_keeps_its_height() {
     let delay = [OneOff {
@@ -290,7 +294,7 @@ fn a_wave_goes_with_the_messages_and_with_rendezvous_against_them_too() {
     }
 }
 
-/// Where two waves meet, a rank waits for the longer one only.
+/// Where two waves meet, a rank waits for the longer delay only.
 #[test]
 fn two_waves_annihilate() {
     let program = stencil_program(ring(101), Work::Same(WORK), Wait::All, costs(0, 0));
@@ -304,7 +308,7 @@ fn two_waves_annihilate() {
     }
 }
 
-/// A wave that noise has something to eat from: the delay of one rank is used up by the delays of others.
+/// With overlapped messages, a delay within the slack makes no other rank late.
 #[test]
 fn overlapped_messages_absorb_delays_up_to_the_slack() {
     let wait = Wait::Overlapped(Work::Same(WORK));
@@ -322,7 +326,8 @@ fn overlapped_messages_absorb_delays_up_to_the_slack() {
         step: 0,
         ns,
     };
-    // The delay comes after the step. Its neighbours' next messages have a whole computation to arrive in.
+    // The delay comes after the step; the next messages to the neighbours have a whole computation
+    // to arrive in.
     let slack = WORK - LATENCY;
     let late = behind(&program, 2, &[delay(slack)]);
     assert_eq!(late.iter().filter(|&&ns| ns > 0).count(), 1);
@@ -353,7 +358,8 @@ fn collectives_of_ranks_in_step_cost_their_rounds() {
     }
     let times = cost(Collective::Allreduce, Algorithm::RecursiveDoubling, 8);
     assert_eq!(times, [3 * hop; 8]);
-    // In a binomial tree of 8 the root sends three messages, the first to 4, which sends two: the last leaf is 7.
+    // In a binomial tree of 8 the root sends three messages, the first to 4, which sends two; the
+    // last leaf is 7.
     let times = cost(Collective::Broadcast, Algorithm::Binomial, 8);
     assert_eq!((times[0], times[7]), (3 * o, 3 * hop));
     assert_eq!(times[4], hop + 2 * o);
@@ -361,7 +367,8 @@ fn collectives_of_ranks_in_step_cost_their_rounds() {
     assert_eq!((times[7], times[0]), (o, 3 * hop - 2 * o + 2 * o));
 }
 
-/// The handshake of a long message by hand: asked at o + L, answered, sent, taken; and a receiver that comes late.
+/// The handshake of a long message by hand: requested at o + L, answered, sent, received; then with
+/// a late receiver.
 #[test]
 fn a_rendezvous_pays_its_handshake_and_waits_for_a_late_receiver() {
     let stencil = Stencil {
@@ -388,7 +395,8 @@ fn a_rendezvous_pays_its_handshake_and_waits_for_a_late_receiver() {
     );
 }
 
-/// Without costs of the CPU the way is computations and hops; one delay that decides is all of the noise on it.
+/// Without CPU costs, the path consists of computations and hops; the one delay that matters is all
+/// of its noise.
 #[test]
 fn the_critical_path_finds_the_delay_that_made_the_last_rank_late() {
     let program = stencil_program(ring(64), Work::Same(WORK), Wait::All, costs(LATENCY, 0));
@@ -406,16 +414,17 @@ fn the_critical_path_finds_the_delay_that_made_the_last_rank_late() {
     let path = record.critical_path().unwrap();
     assert_eq!(path.noise_ns, [(0, 77_000)]);
     assert_eq!(path.work_ns, 20 * WORK);
-    // Ranks of the wave's front waited for a message in every step, the last rank may have been behind the front.
+    // Ranks at the wave's front waited for a message in every step; the last rank may have been
+    // behind the front.
     assert!(path.communication_ns <= 20 * LATENCY && path.communication_ns % LATENCY == 0);
     assert_eq!(path.communication_ns, path.hops * LATENCY);
 }
 
-/// Bernoulli noise before a barrier: a step is longer with the probability that any rank is struck.
+/// Bernoulli noise before a barrier: a step is longer if any rank is struck.
 #[test]
 fn a_barrier_waits_for_any_struck_rank() {
     let (ranks, work, length) = (64_u32, 100_000_u64, 1_000_u64);
-    // Struck with probability 0.004 in a step.
+    // Struck with probability 0.004 per step.
     let rate = 40.0;
     let program = Program {
         ranks,

@@ -1,4 +1,4 @@
-//! The bundle of a simulated run: what it says, what it refuses, and what people see of it.
+//! The bundle of a simulated run: what it says, what it refuses, and what users see of it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -72,7 +72,7 @@ fn the_manifest_says_what_was_simulated_and_nothing_of_a_machine() {
             .iter()
             .all(|n| n.host.cpu_model.is_none() && n.host.memory.is_none())
     );
-    // What was left out is not there.
+    // The source left out does not appear.
     let tasks = reader.read::<Tasks>().unwrap();
     assert_eq!(tasks.len(), 5);
     assert_eq!(reader.read::<Bursts>().unwrap().len(), 5);
@@ -167,7 +167,7 @@ fn what_is_there_already_stays() {
     assert!(RunReader::open(&empty).is_ok());
 }
 
-/// The page and the summary say so before anything else, and nothing of a machine, of advice or of what was measured.
+/// Page and summary say so first, and nothing about a machine, advice or measurements.
 #[test]
 fn page_and_summary_say_that_the_run_is_simulated() {
     let daemon = source(SourceKind::Task, "daemon & <co>", poisson(20.0), 400_000);

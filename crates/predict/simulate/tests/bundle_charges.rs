@@ -1,4 +1,4 @@
-//! What is found in a simulated run is what was put into it.
+//! The analysis of a simulated run finds what was put into it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,8 @@ use made::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Whatever class it has, noise on one CPU is charged to it alone, and strikes where it was planted.
+/// Whatever its class, noise on one CPU is charged to itself alone, and strikes where it was
+/// planted.
 #[test]
 fn all_lateness_is_charged_to_the_only_source_there_is() {
     let ring = |ranks| Program {
@@ -51,7 +52,8 @@ fn all_lateness_is_charged_to_the_only_source_there_is() {
     }
 }
 
-/// A long event among many short ones is not taken for a jump of the clock: nothing is inferred in a simulated run.
+/// A long event among many short ones does not pass for a jump of the clock: in a simulated run
+/// nothing is inferred.
 #[test]
 fn an_event_far_beyond_the_median_stays_its_source_s() {
     let lengths = vec![[0, 3_000], [9_000_000, 3_000], [18_000_000, 5_000_000]];
@@ -95,7 +97,7 @@ fn a_delay_is_charged_to_itself_and_runs_through_the_ring() {
     assert_eq!(findings.lockstep[0].late_steps, 1);
     let late = &findings.latest[0];
     assert_eq!((late.iteration, late.last_rank), (10, Rank::new(5)));
-    // To the nanosecond: nothing else disturbs.
+    // Exact to the nanosecond: nothing else disturbs.
     assert_eq!(late.lateness.get(), 4_000_000);
     let delay = found(&findings, "one-off delay").unwrap();
     assert_eq!(
@@ -103,7 +105,7 @@ fn a_delay_is_charged_to_itself_and_runs_through_the_ring() {
         (SourceKind::Imbalance, 4_000_000)
     );
     assert_eq!(findings.lockstep[0].step.get(), WORK + 10_000);
-    // The wave: ranks at distance d wait in step 10 + d - 1, and for the whole delay.
+    // The wave: ranks at distance d wait in step 10 + d - 1, for the whole delay.
     let regions = reader.read::<Regions>().unwrap();
     for row in regions.rows().filter(|r| r.kind == RegionKind::Exchange) {
         let away = (i64::from(row.rank.get()) - 5).rem_euclid(16);
@@ -117,10 +119,10 @@ fn a_delay_is_charged_to_itself_and_runs_through_the_ring() {
     }
 }
 
-/// Half of a period lies in a wait: what strikes there costs nothing, and is known to have struck.
+/// Half of each period is a wait: an event in it costs nothing, but is known to have struck.
 #[test]
 fn what_strikes_in_a_wait_is_stolen_and_absorbed() {
-    // Rank 1 computes half as long as rank 0; the event comes while it waits.
+    // Rank 1 computes half as long as rank 0; the event strikes while it waits.
     let program = Program {
         phases: vec![
             Phase::Compute(Work::Each(vec![WORK, WORK / 2])),
@@ -134,7 +136,7 @@ fn what_strikes_in_a_wait_is_stolen_and_absorbed() {
             SourceKind::TimerTick,
             "tick",
             Arrivals::Periodic {
-                // A step.
+                // One step.
                 period_ns: WORK,
                 jitter_ns: 0,
                 phase_ns: Some(700_000),
@@ -150,7 +152,7 @@ fn what_strikes_in_a_wait_is_stolen_and_absorbed() {
     assert_eq!(reader.read::<Interrupts>().unwrap().len(), 50);
 }
 
-/// A source that slows a rank down costs what it costs, under its own name, beside what stops the rank.
+/// A source that slows a rank down is charged under its own name, next to one that stops it.
 #[test]
 fn a_slow_level_is_charged_to_its_name() {
     let slow = Source {
@@ -170,10 +172,10 @@ fn a_slow_level_is_charged_to_its_name() {
     parts_add_up(&findings);
     let slow = found(&findings, "low frequency").unwrap();
     assert_eq!(slow.kind, SourceKind::SlowLevel);
-    // Half speed for 3 ms: 1.5 ms of work that was not done, less what fell into waits.
+    // Half speed for 3 ms loses 1.5 ms of work, minus what falls into waits.
     assert!(slow.stolen.get() > 0 && slow.lateness.get() > slow.stolen.get() / 2);
     assert_eq!(findings.named, findings.lateness);
-    // The rows of a CPU do not overlap.
+    // Rows of a CPU do not overlap.
     let mut rows: Vec<(u32, u64, u64)> = reader
         .read::<Interrupts>()
         .unwrap()
@@ -186,10 +188,12 @@ fn a_slow_level_is_charged_to_its_name() {
     }
 }
 
-/// An event that began in the wait and reaches far into the next computation is not laid under the time that a slow level took.
+/// An event that starts in a wait and ends in the next computation does not overlap what a slow
+/// level took.
 #[test]
 fn a_slow_level_keeps_clear_of_what_began_in_the_wait() {
-    // Rank 1 has little to do and is struck at its end, for most of its next computation.
+    // Rank 1 has little to do. The event starts while it waits and ends 1 ns into its next
+    // computation.
     let program = Program {
         phases: vec![
             Phase::Compute(Work::Each(vec![WORK, 50_000])),
@@ -210,7 +214,7 @@ fn a_slow_level_keeps_clear_of_what_began_in_the_wait() {
             100_000 + 1,
         )
     };
-    // Always slow, so that 50 us of work take 400 us: more than lies between the event's end and the computation's.
+    // Always slow: 50 us of work take 417 us.
     let slow = Source {
         keeps: 0.12,
         cpus: Some(vec![1]),
@@ -276,8 +280,8 @@ fn programs() -> impl Strategy<Value = Program> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Regions follow each other without a gap and end where the engine ends; every computation is its work, its delays
-    /// and what was served or slowed within it.
+    /// Regions follow each other without a gap and end where the engine ends; every computation
+    /// consists of its work, its delays, and what was served or slowed within it.
     #[test]
     fn the_tables_hold_the_whole_time_of_every_rank(
         program in programs(), seed: u64, keeps in prop_oneof![Just(0.0), Just(0.3)], late in 0u64..200_000,
@@ -301,7 +305,7 @@ proptest! {
         }
         prop_assert_eq!(engine.times().iter().max(), Some(&end.finish_ns));
         let reader = RunReader::open(&path).unwrap();
-        // Who had the CPU of a rank: (begin, end), without the rank itself.
+        // Who else had a rank's CPU: (start, end).
         let cpu_of = |rank: usize| { let s = &reader.manifest().ranks[rank]; (s.node, s.cpu.unwrap()) };
         let mut others: Vec<Vec<(u64, u64)>> = vec![Vec::new(); program.ranks as usize];
         let rank_of = |place| (0..program.ranks as usize).find(|&r| cpu_of(r) == place).unwrap();
@@ -317,7 +321,7 @@ proptest! {
             list.sort_unstable();
             prop_assert!(list.windows(2).all(|p| p[0].1 <= p[1].0 && p[0].0 < p[0].1));
         }
-        // Somebody has every CPU at every time, and no thread is in two places.
+        // Every CPU always has a thread, and every thread stays on one CPU.
         let mut bursts: Vec<_> = reader.read::<Bursts>().unwrap().rows().collect();
         bursts.sort_by_key(|b| (b.node, b.cpu, b.begin_ns));
         let mut place = BTreeMap::new();
@@ -329,7 +333,7 @@ proptest! {
             prop_assert!(all.windows(2).all(|p| p[0].end_ns == p[1].begin_ns));
             prop_assert!(all[all.len() - 1].end_ns >= end.finish_ns);
         }
-        // All events are there that came until the last rank had ended, threads as bursts.
+        // All events until the last rank ended are there, threads as bursts.
         let interrupts = reader.read::<Interrupts>().unwrap();
         let mut served = [0; 4];
         for rank in 0..program.ranks {
@@ -356,7 +360,8 @@ proptest! {
     }
 }
 
-/// A wave that leaps over neighbours is followed back to its origin, because the manifest says how far messages reach.
+/// A wave that skips neighbours is traced back to its origin, because the manifest says how far
+/// messages reach.
 #[test]
 fn a_wave_of_far_neighbours_is_one_late_step() {
     let mut program = ring(16);

@@ -12,7 +12,7 @@ use idlewave_simulate::question::{Effort, Interval, Question, answer};
 use idlewave_simulate::{Graph, Shape, Stencil, Work, step};
 use std::sync::atomic::AtomicBool;
 
-/// Nanoseconds.
+/// Work of a step in nanoseconds.
 const WORK: u64 = 100_000;
 
 /// `per_step` events per rank-step.
@@ -41,7 +41,8 @@ fn exchange(shape: Shape) -> Phase {
     }
 }
 
-/// Mean step beyond the work, in nanoseconds, under noise by exposure, of which alone closed forms know: 4 replications.
+/// Mean step beyond the work, in nanoseconds, over 4 replications. The noise is by exposure, the
+/// only kind that the closed forms cover.
 fn mean_delay(
     ranks: u32,
     work: u64,
@@ -129,8 +130,9 @@ fn rare_noise_costs_the_square_root_of_its_rate_with_one_neighbour() {
     let seen = plain(&Graph::one_sided_ring(12_000), 1_500, 6_000, |rank, k| {
         u64::from(uniform(u64::from(rank), k) < q) * length
     });
-    // sqrt(q) is the law for q -> 0. At finite q several events share a rank or a step, which geometric weights bound:
-    // sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math. Phys. 209 (2000) 437). This size scatters by 0.8 %.
+    // sqrt(q) is the law for q -> 0. At finite q several events share a rank or a step; geometric
+    // weights bound that by sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math. Phys. 209 (2000)
+    // 437). At this size results scatter by 0.8 %.
     let law = length as f64 * q.sqrt();
     let bound = law / (1.0 - q.sqrt());
     assert!(
@@ -149,16 +151,16 @@ fn rare_noise_costs_the_square_root_of_twice_its_rate_with_two_neighbours() {
     assert!(delay.half_width() < 0.03 * delay.mean, "{delay:?}");
 }
 
-/// Rank-steps of a barrier.
+/// Rank-steps of each barrier run.
 const STEPS_OF_BARRIERS: u64 = 40_000_000;
 
 #[test]
 fn a_barrier_costs_the_probability_that_anyone_is_hit() {
-    // So short that hardly any event begins during another.
+    // So short that hardly any event starts during another.
     let length = 500;
     for (ranks, q) in [(10, 1e-3f64), (1_000, 1e-3), (50_000, 1e-5), (5_000, 1e-2)] {
-        // Bernoulli with p = 1 - exp(-q): D (1 - (1 - p)^P). Two hits on one rank cost 2 D, and so on: one term for
-        // each number of hits, 1 - F(n)^P with F Poisson's.
+        // Bernoulli with p = 1 - exp(-q): D (1 - (1 - p)^P). Two hits on one rank cost 2 D, and so
+        // on: one term for each number of hits, 1 - F(n)^P with the Poisson distribution F.
         let (mut term, mut below, mut expected) = ((-q).exp(), 0.0, 0.0);
         for n in 1..8 {
             below += term;
@@ -185,7 +187,8 @@ fn a_barrier_costs_the_probability_that_anyone_is_hit() {
 
 #[test]
 fn rare_noise_at_a_barrier_follows_its_law_in_ranks_rate_and_granularity() {
-    // E[step] = g + L (1 - exp(-P rate g)) with L = 5 us: g in us, P, events per second, the delay in ns.
+    // E[step] = g + L (1 - exp(-P rate g)) with L = 5 us. Columns: g in us, P, events per second,
+    // the delay in ns.
     for (micros, ranks, rate_per_s, expected) in [
         (100, 500, 0.1, 24.938f64),
         (100, 2_000, 1.0, 906.346),
@@ -208,9 +211,9 @@ fn rare_noise_at_a_barrier_follows_its_law_in_ranks_rate_and_granularity() {
 
 #[test]
 fn a_barrier_with_exponential_lengths_grows_with_the_harmonic_number() {
-    // Every rank is hit about once or more: N ~ Poisson(1) hits of exponential length.
-    // Then E[max] is the integral of 1 - F^P with F from N = 0, 1, 2, ...: gamma distributions.
-    // So short that hardly any event begins during another.
+    // Every rank is hit about once: N ~ Poisson(1) hits of exponential length. E[max] is the
+    // integral of 1 - F^P, where F sums gamma distributions over N = 0, 1, 2, ... The mean is so
+    // short that hardly any event starts during another.
     let mean = 200.0f64;
     let ranks = 64;
     let noise = source(1.0, Lengths::Exponential { mean_ns: mean });
@@ -236,7 +239,7 @@ fn a_barrier_with_exponential_lengths_grows_with_the_harmonic_number() {
 
 #[test]
 fn the_slowest_of_exponential_ranks_takes_the_harmonic_number() {
-    // One exponential disturbance for every rank in every step, all waiting for all.
+    // One exponential disturbance per rank and step; all ranks wait for all.
     let (ranks, mean) = (40u32, 1e6);
     let all = Graph::new(ranks, |_| 0..ranks);
     let seen = plain(&all, 0, 20_000, |rank, k| {
@@ -266,7 +269,7 @@ fn an_idle_wave_moves_one_rank_per_step_and_two_annihilate() {
                 let d = rank.abs_diff(from);
                 u64::from(d.min(ranks - d))
             };
-            // Constant amplitude, also where both have passed: the later of the two, never their sum.
+            // Constant height, even where both have passed: the larger delay, never the sum.
             let reached = distance(20).min(distance(60)) <= k;
             assert_eq!(
                 late(rank),

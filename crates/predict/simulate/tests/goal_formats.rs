@@ -1,4 +1,4 @@
-//! Schedules as text and in the binary form: what is read, what is refused and where.
+//! Schedules as text and in binary form: what is read, what is refused, and where.
 
 #![allow(clippy::unwrap_used)]
 
@@ -74,12 +74,14 @@ fn both_forms_hold_the_same_schedule_and_are_told_apart() {
     assert_eq!(Schedule::read(bytes.as_slice()).unwrap(), read);
     assert_eq!(Schedule::read(PING_PONG.as_bytes()).unwrap(), read);
     assert_eq!(text(&read).parse::<Schedule>().unwrap(), read);
-    // As the tables of the format have it: header, two spans, and for each rank counts, one root, operations, dependents.
+    // The layout by the tables of the format: header, two spans, and for each rank counts, one
+    // root, operations, dependents.
     let rank = |operations: usize, dependents: usize| 8 + 4 + 39 * operations + 4 * dependents;
     assert_eq!(bytes.len(), 8 + 6 + 32 + rank(4, 3) + rank(3, 2));
     assert_eq!(bytes[..14], [127, 16, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[14..22], 38_u64.to_le_bytes());
-    // The first operation of rank 0: waits for none, calc, 10000 ns; one dependent, the first in the list.
+    // The first operation of rank 0: waits for none, calc, 10000 ns; one dependent, the first in
+    // the list.
     let node = [
         &[0, 0, 0, 0, 3, 0, 0, 0, 0][..],
         &10_000_u64.to_le_bytes(),
@@ -261,7 +263,7 @@ fn a_text_that_is_none_is_refused_with_line_and_reason() {
     refused(&long, "line 3: a word of more than 1000 characters");
 }
 
-/// The message for the ping-pong's binary form with these bytes changed.
+/// The error for the ping-pong's binary form with these bytes changed.
 fn damaged(changes: &[(usize, &[u8])]) -> String {
     let mut bytes = binary(&PING_PONG.parse().unwrap());
     for (at, new) in changes {
@@ -275,7 +277,8 @@ fn damaged(changes: &[(usize, &[u8])]) -> String {
 
 #[test]
 fn a_binary_form_that_is_none_is_refused_with_offset_and_reason() {
-    // Rank 0: counts at 46, root at 54, operations at 58, 97, 136, 175, dependents at 214 to 226. Rank 1: at 226.
+    // Rank 0: counts at 46, root at 54, operations at 58, 97, 136, 175, dependents at 214 to 226.
+    // Rank 1: at 226.
     let [one, many] = [1_u32.to_le_bytes(), u32::MAX.to_le_bytes()];
     for (changes, message) in [
         (
@@ -387,7 +390,7 @@ fn a_binary_form_that_is_none_is_refused_with_offset_and_reason() {
 
 #[test]
 fn dependencies_of_the_binary_form_in_a_circle_are_named() {
-    // One rank of two computations, each in the other's list.
+    // One rank with two computations, each in the other's list.
     let mut bytes = Vec::new();
     bytes.extend(4223_u64.to_le_bytes());
     bytes.extend([1, 0, 0, 0, 0, 0]);

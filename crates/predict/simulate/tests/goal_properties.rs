@@ -1,5 +1,5 @@
-//! Properties of schedules and engine: an engine written as plainly as the rules, max-plus recurrences, relabelled ranks, round
-//! trips, damaged files.
+//! Properties of schedules and engine: an engine written as plainly as the rules, max-plus
+//! recurrences, relabelled ranks, round trips, damaged files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use idlewave_units::{Bytes, Nanos};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Operations of a rank, and dependencies: later, earlier, whether on its start.
+/// Operations of a rank, and dependencies: later, earlier, whether on the start of the earlier.
 #[derive(Clone, Debug, Default)]
 struct RankPlan {
     operations: Vec<Operation>,
@@ -49,7 +49,8 @@ fn build(plan: &[RankPlan]) -> Schedule {
     builder.finish().unwrap()
 }
 
-/// The rules of docs/simulate.md for one CPU and one NIC, written down as plainly as possible. `None`: something is left.
+/// The rules of docs/simulate.md for one CPU and one NIC, implemented as plainly as possible.
+/// `None` if something is left over.
 struct Plain<'a> {
     plan: &'a [RankPlan],
     parameters: Parameters,
@@ -216,7 +217,7 @@ impl Plain<'_> {
         }
     }
 
-    /// A message and its receive.
+    /// A message meets its receive.
     fn meet(
         &mut self,
         source: usize,
@@ -251,7 +252,7 @@ impl Plain<'_> {
     }
 }
 
-/// Small parameters, so that many events fall on the same time.
+/// Small parameters, so that many events coincide.
 fn small_parameters() -> impl Strategy<Value = Parameters> {
     let per_byte = prop_oneof![Just("0"), Just("1"), Just("0.3")];
     (
@@ -272,7 +273,8 @@ fn small_parameters() -> impl Strategy<Value = Parameters> {
         })
 }
 
-/// What becomes a message: sender, receiver, tag, bytes, whether the receive asks for any source, for any tag.
+/// One message: sender, receiver, tag, bytes, whether the receive takes any source, whether any
+/// tag.
 type Message = (u32, u32, u32, u64, bool, bool);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {
@@ -283,7 +285,7 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
     )
 }
 
-/// Sends and receives of the messages, and work, with dependencies by `chance`; whether they end is not known.
+/// Sends and receives of the messages, plus work, with dependencies by `chance`; it may deadlock.
 fn plan_of(messages: &[Message], chance: &[u32]) -> Vec<RankPlan> {
     let mut plan = vec![RankPlan::default(); 4];
     for &(from, to, tag, bytes, any_source, any_tag) in messages {
@@ -302,7 +304,8 @@ fn plan_of(messages: &[Message], chance: &[u32]) -> Vec<RankPlan> {
                 chance.next().unwrap() % count,
                 chance.next().unwrap() % count,
             );
-            // A later operation waits for an earlier one: no circles; now and then twice, now and then for its start.
+            // A later operation waits for an earlier one, so there are no cycles; sometimes it
+            // waits twice, sometimes for its start.
             if a != b {
                 let at_start = chance.next().unwrap() % 4 == 0;
                 rank.dependencies.push((a.max(b), a.min(b), at_start));
@@ -334,7 +337,7 @@ proptest! {
         }
     }
 
-    /// The operations' second CPU or NIC makes the engine keep account of each operation: nothing else changes.
+    /// A second CPU or NIC makes the engine track each operation; nothing else changes.
     #[test]
     fn a_cpu_that_is_not_used_changes_nothing(
         messages in messages(),
@@ -392,7 +395,7 @@ proptest! {
                 break;
             }
             let at = at.index(bytes.len());
-            // In a text rather what could stand there.
+            // In a text, use characters that may occur there.
             let byte = if is_text { b"0123456789-abcrs:{}/* \n"[usize::from(byte) % 22] } else { byte };
             match what {
                 0 => bytes[at] = byte,
@@ -410,9 +413,10 @@ proptest! {
         }
     }
 
-    /// Messages in one order for all ranks, each waiting for what its ranks did before, cannot lock each other up. Work of
-    /// up to 2^40 ns keeps events of different ranks from falling on the same time, where the lower rank would come first;
-    /// every receive names its source, because one of any source would take the lower rank's message of two at a time.
+    /// Messages in one order for all ranks, each waiting for what its ranks did before, cannot
+    /// deadlock. Work of up to 2^40 ns keeps events of different ranks from coinciding, in which
+    /// case the lower rank would come first. Every receive names its source: of two messages at the
+    /// same time, a receive from any source would take that of the lower rank.
     #[test]
     fn relabelled_ranks_have_the_same_times(
         messages in prop::collection::vec((0_u32..6, 0_u32..6, 0_u64..200_000, 1_u64..1 << 40, 1_u64..1 << 40), 1..40),
@@ -442,7 +446,7 @@ proptest! {
     }
 }
 
-/// Only the latency costs something.
+/// Only the latency costs time.
 fn latency_only(ns: u64) -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(ns),
@@ -467,7 +471,7 @@ fn work(rank: u32, step: u32) -> u64 {
     }
 }
 
-/// Steps of work and messages to these neighbours, for whom the next step waits.
+/// Steps of work and messages to these neighbours; the next step waits for the messages.
 fn exchange(ranks: u32, steps: u32, neighbours: impl Fn(u32) -> Vec<u32>) -> Vec<RankPlan> {
     let mut plan = vec![RankPlan::default(); ranks as usize];
     for (rank, own) in (0..ranks).zip(&mut plan) {
@@ -480,7 +484,7 @@ fn exchange(ranks: u32, steps: u32, neighbours: impl Fn(u32) -> Vec<u32>) -> Vec
                 before.push(own.push(Operation::recv(8, peer).tag(step), &[calc]));
             }
         }
-        // Ends when all messages of the last step are there.
+        // Ends when all messages of the last step have arrived.
         own.push(Operation::calc(0), &before);
     }
     plan
@@ -504,7 +508,7 @@ fn an_exchange_is_the_max_plus_recurrence_rank_by_rank() {
     let plan = exchange(RANKS, STEPS, sides);
     let outcome = simulate(&build(&plan), &latency_only(LATENCY)).unwrap();
     assert_eq!(outcome.finish_ns, times);
-    // The wave of the delay has reached 35 ranks on each side, one per step.
+    // The delay's wave has had 35 steps, one rank each way per step: it has reached every rank.
     let late = times.iter().filter(|t| **t > 1_000_000).count();
     assert_eq!(late, RANKS as usize);
 }
@@ -514,7 +518,8 @@ fn an_exchange_with_itself_too_is_the_bulk_synchronous_engine_rank_by_rank() {
     const RANKS: u32 = 50;
     const STEPS: u32 = 40;
     const LATENCY: u64 = 1_300;
-    // The plain bulk-synchronous engine lets every rank pay for its own step too: here by a message to itself.
+    // In the plain bulk-synchronous engine every rank pays for its own step too: here, with a
+    // message to itself.
     let around = |rank: u32| vec![(rank + RANKS - 1) % RANKS, rank, (rank + 1) % RANKS];
     let mut times = vec![0; RANKS as usize];
     for k in 0..STEPS {

@@ -5,7 +5,8 @@
 use idlewave_simulate::goal::{GoalError, Parameters, PerByte, Schedule, simulate};
 use idlewave_units::{Bytes, Nanos};
 
-/// Numbers that are easy to add up: o 10, L 100, nothing else; only messages of more than 1000 bytes wait.
+/// Numbers that are easy to add: o 10, L 100, nothing else; only sends of more than 1000 bytes
+/// wait.
 fn plain() -> Parameters {
     Parameters {
         latency: Nanos::from_nanos(100),
@@ -17,7 +18,7 @@ fn plain() -> Parameters {
     }
 }
 
-/// A schedule of these ranks; operations are separated by semicolons.
+/// A schedule of these ranks; semicolons separate operations.
 fn schedule(ranks: &[&str]) -> Schedule {
     let mut text = format!("num_ranks {}\n", ranks.len());
     for (rank, operations) in ranks.iter().enumerate() {
@@ -41,7 +42,7 @@ fn a_message_costs_latency_two_overheads_and_its_bytes_but_the_first() {
         &["send 1024b to 1", "recv 1024b from 0"],
         &[1_500, 11_638],
     );
-    // A message without bytes has no byte after the first: nothing is paid for -1 of them.
+    // An empty message has no byte after the first: it does not pay for -1 bytes.
     finish(
         defaults,
         &["send 0b to 1", "recv 0b from 0"],
@@ -58,7 +59,8 @@ fn a_message_costs_latency_two_overheads_and_its_bytes_but_the_first() {
 fn the_documented_ping_pong_ends_as_by_hand() {
     let text = include_str!("../../../../docs/examples/pingpong.goal");
     let outcome = simulate(&text.parse().unwrap(), &Parameters::default()).unwrap();
-    // Rank 1: 10000 + 11638 for the message, 2000, 1500 for the send. Rank 0: 23638 + 11638 and 500.
+    // Rank 1: 10000 + 11638 for the message, 2000, 1500 for the send. Rank 0: 23638 + 11638 and
+    // 500.
     assert_eq!(outcome.finish_ns, [35_776, 25_138]);
     assert_eq!((outcome.operations, outcome.messages), (7, 2));
     assert_eq!(outcome.bytes, Some(2_048));
@@ -67,10 +69,10 @@ fn the_documented_ping_pong_ends_as_by_hand() {
 
 #[test]
 fn overhead_takes_the_cpu_on_both_sides() {
-    // Sends at 0 and 10; messages at 110 and 120, taken until 120 and 130.
+    // Sends at 0 and 10; messages arrive at 110 and 120, received by 120 and 130.
     let two = ["send 1b to 1;send 1b to 1", "recv 1b from 0;recv 1b from 0"];
     finish(plain(), &two, &[20, 130]);
-    // The message of 110 waits for the work until 500.
+    // The message that arrives at 110 waits for the work until 500.
     finish(
         plain(),
         &["send 1b to 1", "recv 1b from 0;calc 500"],
@@ -84,10 +86,10 @@ fn gap_separates_messages_on_each_side_of_a_nic() {
         gap: Nanos::from_nanos(25),
         ..plain()
     };
-    // Sends at 0 and 25; messages at 110 and 135.
+    // Sends at 0 and 25; messages arrive at 110 and 135.
     let two = ["send 1b to 1;send 1b to 1", "recv 1b from 0;recv 1b from 0"];
     finish(gap, &two, &[35, 145]);
-    // Both arrive at 110: one is taken then, the other at 135.
+    // Both arrive at 110: one is received then, the other at 135.
     let both = [
         "send 1b to 2",
         "send 1b to 2",
@@ -95,7 +97,8 @@ fn gap_separates_messages_on_each_side_of_a_nic() {
     ];
     finish(gap, &both, &[10, 10, 145]);
     finish(plain(), &both, &[10, 10, 130]);
-    // The sides of a NIC do not wait for each other: rank 1 sends at 120, when it has taken the message of 110.
+    // The two sides of a NIC do not wait for each other: rank 1 sends at 120, once it has received
+    // the message of 110.
     let answer = [
         "send 1b to 1;recv 1b from 1",
         "r: recv 1b from 0;s: send 1b to 0;s requires r",
@@ -109,13 +112,13 @@ fn bytes_keep_the_nic_of_the_sender_and_nic_and_cpu_of_the_receiver() {
         gap_per_byte: PerByte::from_nanos(2),
         ..plain()
     };
-    // 100 * 2: the second send at 200. Messages at 110 and 310, taken until 320 and from then until 530.
+    // 100 * 2: the second send at 200. Messages arrive at 110 and 310, received by 320 and 530.
     let two = [
         "send 101b to 1;send 101b to 1",
         "recv 101b from 0;recv 101b from 0",
     ];
     finish(per_byte, &two, &[210, 530]);
-    // Work of the sender goes on at 10, work of the receiver that came with the message at 320.
+    // The sender's work continues at 10, the receiver's, which needs the message, at 320.
     let work = [
         "s: send 101b to 1;c: calc 50;c requires s",
         "r: recv 101b from 0;c: calc 50;c requires r",
@@ -129,7 +132,7 @@ fn bytes_may_cost_less_than_a_nanosecond() {
         gap_per_byte: "0.04".parse().unwrap(),
         ..plain()
     };
-    // 1023 * 0.04 = 40.92, rounded once to 41; 12 * 0.04 = 0.48 to 0.
+    // 1023 * 0.04 = 40.92 rounds once, to 41; 12 * 0.04 = 0.48 rounds to 0.
     finish(
         Parameters {
             rendezvous: Bytes::new(65_535),
@@ -139,12 +142,13 @@ fn bytes_may_cost_less_than_a_nanosecond() {
         &[10, 161],
     );
     finish(fast, &["send 13b to 1", "recv 13b from 0"], &[10, 120]);
-    // The sending side is rounded the same way: the second send at 41.
+    // The sending side rounds the same way: 39.96 to 40.
     let two = [
         "send 1000b to 1;send 1000b to 1",
         "recv 1b from 0;recv 1b from 0",
     ];
-    // 999 * 0.04 = 39.96: sends at 0 and 40; messages at 110 and 150, taken until 160 and 210.
+    // 999 * 0.04 = 39.96: sends at 0 and 40; messages arrive at 110 and 150, received by 160 and
+    // 210.
     finish(fast, &two, &[50, 210]);
 }
 
@@ -154,7 +158,7 @@ fn overhead_per_byte_keeps_the_senders_cpu_and_the_receivers_where_it_is_the_lon
         overhead_per_byte: PerByte::from_nanos(3),
         ..plain()
     };
-    // The first byte leaves after o whatever O is: it is there at 110.
+    // The first byte leaves after o whatever O is: it arrives at 110.
     finish(costly, &["send 101b to 1", "recv 101b from 0"], &[310, 420]);
     let both = Parameters {
         gap_per_byte: PerByte::from_nanos(5),
@@ -174,12 +178,12 @@ fn the_sender_of_a_long_message_waits_for_its_receive() {
     for (bytes, sender) in [(10, 15), (11, 115)] {
         finish(short, &[&send(bytes), "recv 1b from 0"], &[sender, 120]);
     }
-    // The receive is posted at 1000, when the message has just been taken.
+    // The receive is posted at 1000, when the message has just been received.
     let late = "c: calc 1000;r: recv 1b from 0;r requires c";
     for (bytes, sender) in [(10, 15), (11, 1_005)] {
         finish(short, &[&send(bytes), late], &[sender, 1_010]);
     }
-    // What waits for the start of the send goes on at once; the clock of the CPU is set all the same.
+    // What waits for the start of the send proceeds at once; the CPU's clock advances all the same.
     let next = |word: &str| format!("s: send 11b to 1;t: send 1b to 2;t {word} s");
     let other = "recv 1b from 0";
     finish(
@@ -196,9 +200,9 @@ fn the_sender_of_a_long_message_waits_for_its_receive() {
 
 #[test]
 fn a_late_receiver_of_a_large_message() {
-    // 100,000 bytes are more than 65,535: the sender waits. The receiver works until 5,000,000; the message, which is
-    // there since 4,000, is then taken for 1500 + 99,999 * 6 = 601,494. The receive is posted at 5,000,000 too, and sets the
-    // sender free at that moment.
+    // 100,000 bytes exceed 65,535, so the sender waits. The receiver works until 5,000,000; the
+    // message, which arrived at 4,000, then takes 1500 + 99,999 * 6 = 601,494. The receive is also
+    // posted at 5,000,000 and releases the sender at that time.
     finish(
         Parameters::default(),
         &[
@@ -223,7 +227,7 @@ fn the_length_of_the_message_decides_and_not_that_of_the_receive() {
 
 #[test]
 fn irequires_waits_for_the_start_and_requires_for_the_end() {
-    // The receive is posted at 0; its message is taken from 110 to 120.
+    // The receive is posted at 0; its message takes from 110 to 120.
     let receiver = |word: &str| format!("r: recv 1b from 0;c: calc 50;c {word} r");
     finish(
         plain(),
@@ -251,10 +255,10 @@ fn cpus_of_a_rank_work_at_the_same_time_and_wait_for_each_other_where_told() {
         &["a: calc 100;b: calc 70 cpu 1;b irequires a"],
         &[100],
     );
-    // The latest of both, although the later one of them is told first.
+    // The later of both, even if the other dependency is given last.
     let both = "a: calc 1000;b: calc 10 cpu 1;c: calc 1 cpu 2;c requires a;c requires b";
     finish(plain(), &[both], &[1_001]);
-    // A start is waited for too, where it is late itself.
+    // A dependency on a start also waits if that start is late.
     let chain = "a: calc 100;b: calc 5;b requires a;c: calc 50 cpu 1;c irequires b";
     finish(plain(), &[chain], &[150]);
 }
@@ -264,7 +268,7 @@ fn a_message_takes_the_receivers_cpu_of_the_senders_number() {
     let receiver = "calc 500;recv 1b from 0";
     finish(plain(), &["send 1b to 1", receiver], &[10, 510]);
     finish(plain(), &["send 1b to 1 cpu 1", receiver], &[10, 500]);
-    // The receive has ended at 120, on whichever CPU its message was taken, and whenever it was posted.
+    // The receive ends at 120, whichever CPU received its message and whenever it was posted.
     let early = "r: recv 1b from 0;c: calc 5;c requires r";
     finish(plain(), &["send 1b to 1 cpu 1", early], &[10, 125]);
     let late = "w: calc 115;r: recv 1b from 0;r requires w;c: calc 5;c requires r";
@@ -291,13 +295,14 @@ fn nics_of_a_rank_send_at_the_same_time() {
         gap_per_byte: PerByte::from_nanos(2),
         ..plain()
     };
-    // The second send at 10; the messages at 110 and 120 share the receiver's CPU: until 320 and 530.
+    // The second send at 10; the messages of 110 and 120 share the receiver's CPU: until 320 and
+    // 530.
     let two = [
         "send 101b to 1;send 101b to 1 nic 1",
         "recv 101b from 0;recv 101b from 0",
     ];
     finish(per_byte, &two, &[20, 530]);
-    // With a CPU for each, until 320 and, sent at 0 too, until 320.
+    // With a CPU each, both are sent at 0 and received by 320.
     let both = [
         "send 101b to 1;send 101b to 1 cpu 1 nic 1",
         "recv 101b from 0;recv 101b from 0",
@@ -314,7 +319,7 @@ fn nics_of_a_rank_send_at_the_same_time() {
 #[test]
 fn a_receive_from_any_source_takes_what_comes_first() {
     let receiver = "recv 1b from -1;recv 1b from 1";
-    // Rank 2 comes first, so that the message of rank 1 is left for the second receive.
+    // Rank 2 comes first and leaves the message of rank 1 for the second receive.
     finish(
         plain(),
         &[
@@ -349,7 +354,7 @@ fn a_receive_of_any_tag_takes_what_comes_first() {
     );
     let swapped = ["send 1b to 1 tag 4;send 1b to 1 tag 3", receiver];
     assert!(simulate(&schedule(&swapped), &plain()).is_err());
-    // A posted receive of another tag is passed over.
+    // A posted receive with another tag is skipped.
     let passed = "recv 1b from 0 tag 4;recv 1b from 0 tag -1";
     finish(
         plain(),
@@ -364,8 +369,8 @@ fn messages_that_nobody_expected_are_taken_in_the_order_of_their_arrival() {
         rendezvous: Bytes::new(10),
         ..plain()
     };
-    // Both messages were taken when that of rank 3 comes, at 610, and lets the first receive be posted at 620; the second
-    // one is at 1590. Each sets its sender free.
+    // Both messages have been received when that of rank 3 arrives, at 610, and lets the first
+    // receive be posted at 620; the second is posted at 1590. Each releases its sender.
     let late = "t: recv 1b from 3 tag 9;r: recv 1b from -1;r requires t;\
                 b: calc 970;b requires r;q: recv 1b from -1;q requires b";
     let slow = "w: calc 50;s: send 11b to 0;s requires w;c: calc 5;c requires s";
@@ -377,10 +382,10 @@ fn messages_that_nobody_expected_are_taken_in_the_order_of_their_arrival() {
 
 #[test]
 fn of_operations_freed_together_sends_begin_before_receives_and_those_before_work() {
-    // Told last, the send begins at 10 all the same.
+    // The send is listed last but starts at 10 all the same.
     let sender = "a: calc 10;c: calc 100;s: send 1b to 1;c requires a;s requires a";
     finish(plain(), &[sender, "recv 1b from 0"], &[120, 130]);
-    // Of the same kind the one whose dependency was told first.
+    // Of the same kind, the one whose dependency is given first goes first.
     let order = |first: &str, second: &str| {
         format!("a: calc 10;s: send 1b to 1;t: send 1b to 2;{first} requires a;{second} requires a")
     };
@@ -395,7 +400,7 @@ fn of_operations_freed_together_sends_begin_before_receives_and_those_before_wor
         &[&order("t", "s"), receive, receive],
         &[30, 140, 130],
     );
-    // Those that wait for nothing: in the order of the file within a kind.
+    // Operations without dependencies: in file order within a kind.
     finish(plain(), &["calc 100;send 1b to 1", receive], &[110, 120]);
     finish(
         plain(),
@@ -410,14 +415,15 @@ fn of_events_of_the_same_time_the_one_that_was_made_first_comes_first() {
         rendezvous: Bytes::new(10),
         ..plain()
     };
-    // Both arrive at 110. That of rank 0 was sent first: taken and met at 110, the other at 120.
+    // Both arrive at 110. Rank 0 sent first: its message is received and met at 110, the other at
+    // 120.
     let sender = "s: send 11b to 2;c: calc 5;c requires s";
     finish(
         short,
         &[sender, sender, "recv 1b from 0;recv 1b from 1"],
         &[115, 125, 130],
     );
-    // A message that had to wait is older than the work that was freed meanwhile: at 1000 it comes first.
+    // A message that had to wait is older than work released meanwhile: at 1000 it goes first.
     let receiver = "recv 1b from 0;a: calc 1000;b: calc 100;b requires a";
     let sender = "s: send 11b to 1;c: calc 5;c requires s";
     finish(short, &[sender, receiver], &[1_005, 1_110]);

@@ -1,4 +1,5 @@
-//! Lockstep on the wall clock against exact results: idle waves, last-passage percolation, symmetries.
+//! Lockstep on the wall clock against exact results: idle waves, last-passage percolation,
+//! symmetries.
 
 #![allow(clippy::unwrap_used)]
 
@@ -114,7 +115,7 @@ fn two_idle_waves_annihilate_and_the_larger_one_goes_on() {
     };
     let mut config = LockstepConfig::new(line(101), 300, 30);
     config.delays = vec![delay(20, 5_000), delay(60, 5_000)];
-    // They met in the middle long ago: nowhere do they add up.
+    // They met long ago and added up nowhere.
     assert!(
         lateness(config.clone(), 60)
             .iter()
@@ -126,7 +127,7 @@ fn two_idle_waves_annihilate_and_the_larger_one_goes_on() {
             .iter()
             .all(|&late| late == 9_000)
     );
-    // Two of one rank and step add up.
+    // Two delays of the same rank and step add up.
     config.delays = vec![delay(20, 5_000), delay(20, 4_000)];
     assert!(lateness(config, 100).iter().all(|&late| late == 9_000));
 }
@@ -150,7 +151,8 @@ fn an_idle_wave_in_space_reaches_the_ranks_within_so_many_hops() {
 
 #[test]
 fn what_strikes_a_waiting_rank_costs_nothing() {
-    // Rank 1 computes ten times as long as the others, which wait for it; their CPUs are struck while they do.
+    // Rank 1 computes ten times as long as the others; noise strikes their CPUs while they wait for
+    // it.
     let tick = source(
         Arrivals::Periodic {
             period_ns: 10_000,
@@ -186,14 +188,15 @@ fn one_rank_alone_loses_the_share_that_is_stolen() {
     assert!((step.mean_ns - 100_000.0 / 0.95).abs() < 2.0 * step.half_width_ns);
 }
 
-/// What a step costs beyond its work where rare events of fixed length strike, in lengths of an event.
+/// What rare events of fixed length add to a step, in units of their length, and its half-width.
 fn cost_of_rare_events(stencil: Stencil, per_step: f64, steps: u64) -> (f64, f64) {
-    // Long work and short events: hardly any event falls into a wait, which the law does not know of.
+    // Long work and short events: hardly any event falls into a wait, for which the law does not
+    // account.
     let (work, length) = (100_000_000, 10_000);
     let rate = per_step * 1e9 / work as f64;
     let noise = noise(vec![poisson(rate, Lengths::Fixed { ns: length })], 5);
     let mut lockstep = Lockstep::new(LockstepConfig::new(stencil, work, 0), &noise).unwrap();
-    // The ranks need about 1 / per_step steps to become as uneven as they will be.
+    // The ranks need about 1 / per_step steps to become as uneven as they will get.
     lockstep.advance(steps / 4).unwrap();
     let step = lockstep.mean_step(steps).unwrap();
     let extra = (step.mean_ns - work as f64) / length as f64;
@@ -204,7 +207,8 @@ fn cost_of_rare_events(stencil: Stencil, per_step: f64, steps: u64) -> (f64, f64
 fn rare_noise_costs_the_square_root_of_its_rate() {
     let q = 1e-3_f64;
     let (one, width) = cost_of_rare_events(one_sided(20_000), q, 12_000);
-    // At finite q geometric weights bound it: sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math. Phys. 209 (2000) 437).
+    // At finite q geometric weights bound it: sqrt(q) / (1 - sqrt(q)) (Johansson, Commun. Math.
+    // Phys. 209 (2000) 437).
     assert!(
         (0.98 * q.sqrt()..1.02 * q.sqrt() / (1.0 - q.sqrt())).contains(&one),
         "{one}"
@@ -226,7 +230,7 @@ fn rare_noise_costs_the_square_root_of_its_rate() {
 
 #[test]
 fn exponential_work_and_one_neighbour_cost_twice_the_mean() {
-    // A delay of exponential length for every rank in every step, and nothing else.
+    // Only a delay of exponential length for every rank in every step.
     let mean = 1e6;
     let model = NoiseModel {
         sources: vec![],
@@ -283,7 +287,7 @@ fn no_nanosecond_is_lost_in_a_million_steps() {
     }];
     let mut lockstep = Lockstep::new(config, &quiet).unwrap();
     lockstep.advance(1_000_000).unwrap();
-    // 11 days and a half, and a delay of 40 s: both far beyond 32 bits.
+    // Eleven and a half days, and a delay of 40 s: both far beyond 32 bits.
     assert_eq!(lockstep.times(), [999_999_940_000_000 + 40_000_000_001; 8]);
 }
 
@@ -335,7 +339,7 @@ fn what_cannot_be_simulated_is_said() {
             least: 80
         }
     );
-    // A delay so long that nobody will see the end.
+    // A delay so long that time overflows.
     let mut config = base;
     config.delays = vec![InjectedDelay {
         step: 2,

@@ -1,4 +1,4 @@
-//! Predictions as a whole: determinism, models at their limits, what is said aloud.
+//! Predictions as a whole: determinism, models at their limits, caveats and errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn quiet(work: Nanos) -> QuietStep {
     }
 }
 
-/// A thousandth of the usual steps: what is tested here does not depend on precision.
+/// A thousandth of the usual steps: these tests do not depend on precision.
 const EFFORT: f64 = 1e-3;
 
 fn run(
@@ -149,7 +149,7 @@ fn what_a_removal_saves_is_known_better_than_either_slow_down() {
             (left.topology, saved.topology),
             (all.topology, all.topology)
         );
-        // At the largest number of ranks at which it was left out.
+        // At the largest number of ranks for which the source was left out.
         let [saved] = &saved.points[..] else {
             panic!("{saved:?}");
         };
@@ -158,12 +158,12 @@ fn what_a_removal_saves_is_known_better_than_either_slow_down() {
         let half = |e: &Estimate| (e.high - e.low) / 2.0;
         let saved = &saved.slowdown;
         assert!((saved.value - (with.value - left.value)).abs() < 1e-9);
-        // The 500 us that both have in common hardly count.
+        // The 500 us source, common to both, hardly counts.
         assert!(
             2.0 * half(saved) < half(&with).hypot(half(&left)),
             "{saved:?} {with:?}"
         );
-        // What 5 us add to a step is between nothing and all of them.
+        // 5 us add between nothing and all of themselves to a step.
         assert!(saved.high > 0.0 && saved.low < 0.005, "{saved:?}");
     }
 }
@@ -177,7 +177,7 @@ fn every_part_is_filled_and_what_is_missing_is_said() {
         let more = curve.points.windows(2).all(|w| w[0].ranks < w[1].ranks);
         assert!(more && curve.points[0].ranks == 64);
     }
-    // 2.1 events per rank and step cannot be had for a million ranks with this effort.
+    // This effort cannot simulate 2.1 events per rank and step for a million ranks.
     let said = |begin: &str| prediction.caveats.iter().any(|c| c.starts_with(begin));
     assert!(said("barrier: not computed from"));
     assert!(said("nobody: "));
@@ -185,7 +185,7 @@ fn every_part_is_filled_and_what_is_missing_is_said() {
     assert_eq!(prediction.without[0].name, "rarely");
     let names: Vec<&str> = prediction.checks.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["exchange", "barrier"]);
-    // Two ranks, 21 events of 20 us or 500 us each in 10 ms: at least what is stolen from one of them.
+    // Two ranks, 21 events of 20 us or 500 us each in 10 ms: at least what one rank loses.
     for check in &prediction.checks {
         let predicted = check.predicted.value;
         assert!((0.08..0.3).contains(&predicted), "{check:?}");
@@ -211,7 +211,8 @@ fn removing_a_source_never_slows_a_barrier_down() {
     }
 }
 
-/// Events that are longer than a step begin while ranks wait, too: the longer all wait for one, the more of them are under way when they go on.
+/// Events longer than a step start while ranks wait, too: the longer all wait for one, the more
+/// events are in progress when they continue.
 #[test]
 fn noise_goes_on_while_ranks_wait() {
     let sources = vec![source("long", 100.0, 1_000_000)];
@@ -226,7 +227,7 @@ fn noise_goes_on_while_ranks_wait() {
         clock: idlewave_noise::Clock::Work,
         ..model(sources)
     });
-    // 64 ranks, 2e-3 events in a step each, of 50 steps' length.
+    // 64 ranks with 2e-3 events per step each, 50 steps long.
     let expected = 50.0 * (1.0 - (-64.0 * 2e-3_f64).exp());
     assert!(
         (exposure.value / expected - 1.0).abs() < 0.4,
@@ -262,7 +263,7 @@ fn what_cannot_be_predicted_is_refused() {
         let error = refused(vec![source], work, &config);
         assert!(matches!(error, SimulateError::Question(_)), "{error}");
     }
-    // A million events in a step.
+    // A million events per step.
     let flood = refused(
         vec![source("flood", 9e8, 1)],
         Nanos::from_millis(1),
@@ -300,7 +301,7 @@ fn progress_rises_to_one_and_stopping_stops() {
     assert_eq!(predict(true, &|_| {}), Err(SimulateError::Stopped));
 }
 
-/// Slow messages are in the program and not in the undisturbed step that it is compared with.
+/// Slow messages are part of the program, but not of the undisturbed step it is compared with.
 #[test]
 fn a_measured_run_is_compared_with_its_step_at_its_fastest() {
     let (model, config) = two_sources();

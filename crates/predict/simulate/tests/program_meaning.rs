@@ -1,4 +1,4 @@
-//! What programs stand for: values of expressions, schedules, and where a rank cannot go on.
+//! What programs mean: values of expressions, schedules, and where a rank cannot continue.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn expand(text: &str, ranks: u32) -> Result<Schedule, ProgramError> {
     read(text).bind(&Bindings { ranks, values })?.expand(1_000)
 }
 
-/// Times of the computations of one rank of `ranks`, here to see values of expressions.
+/// Times of the computations of one of `ranks` ranks, which expose the values of expressions.
 fn calcs(text: &str, ranks: u32, rank: usize) -> Vec<u64> {
     let all = operations(text, ranks).swap_remove(rank);
     all.iter()
@@ -70,7 +70,7 @@ fn expressions_have_the_values_of_the_table() {
             [value],
             "{text}"
         );
-        // With the rank in every number nothing is known beforehand.
+        // With the rank in every number, nothing is known in advance.
         let mut late = String::new();
         for word in text.split_inclusive([' ', '(', ')', ',', '-']) {
             let digits = word.bytes().take_while(u8::is_ascii_digit).count();

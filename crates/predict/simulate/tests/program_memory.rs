@@ -1,4 +1,5 @@
-//! Memory of programs that are played: it grows with ranks and with what is in flight, not with steps.
+//! Memory of programs being simulated: it grows with ranks and with what is in flight, not with
+//! steps.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Counts what is allocated, and the most of it at a time. A plain counter: one test looks at a time.
+/// Counts allocated bytes and their peak. One plain counter, as only one test measures at a time.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +21,7 @@ fn count(more: usize, less: usize) {
     NOW.fetch_sub(less, Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
@@ -34,7 +35,8 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(memory, layout) }
     }
 
-    // What grows in place is not there twice, as with large blocks, which the system moves by their page tables.
+    // A block that grows in place exists only once; so do large blocks, which the system moves by
+    // page tables.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(
             size.saturating_sub(layout.size()),
@@ -48,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Tests of a file run beside each other.
+/// Tests of a file run in parallel.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn bound(program: &Program, ranks: u32, values: &[(&str, i64)]) -> Bound {
@@ -60,8 +62,8 @@ fn bound(program: &Program, ranks: u32, values: &[(&str, i64)]) -> Bound {
     program.bind(&bindings).unwrap()
 }
 
-/// Most bytes at a time while it is played, without the check whether there is memory for all ranks, which takes that much
-/// for a moment.
+/// Peak bytes during the simulation, without the check whether memory suffices for all ranks, which
+/// briefly takes that much.
 fn most(program: &Bound) -> usize {
     let before = NOW.load(Relaxed);
     MOST.store(before, Relaxed);
@@ -89,12 +91,12 @@ fn memory_does_not_grow_with_steps() {
     let program: Program = EXCHANGE.parse().unwrap();
     let of = |steps| most(&bound(&program, 1_000, &[("steps", steps)]));
     let (few, many) = (of(20), of(400));
-    // Ranks drift apart a little more.
+    // Ranks drift apart a little further.
     assert!(
         many < few + few / 4,
         "{few} bytes for 20 steps, {many} for 400"
     );
-    // 84 and 5 slots for each rank, at most 8 in flight.
+    // 84 bytes and 5 slots per rank, at most 8 events in flight.
     assert!(
         many < 1_000 * (84 + 40 + 8 * 64) + (256 << 10),
         "{many} bytes"
@@ -109,7 +111,7 @@ fn a_pending_event_takes_at_most_64_bytes() {
         ..Program::default()
     };
     for ranks in [100_u32, 300] {
-        // All sends and receives begin at once, and a send becomes a message.
+        // All sends and receives start at once, and a send becomes a message.
         let pending = 2 * ranks as usize * (ranks as usize - 1);
         let ranks_own = ranks as usize * (84 + 16);
         let bytes = most(&bound(&program, ranks, &[])) - ranks_own;

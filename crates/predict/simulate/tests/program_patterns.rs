@@ -1,4 +1,5 @@
-//! Finish times of ready-made parts of programs, by closed forms and by hand; CPU time that is taken away.
+//! Finish times of ready-made parts of programs, by closed forms and by hand; and CPU time taken
+//! away.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,20 +58,21 @@ fn a_binomial_broadcast_takes_the_logarithm_of_the_ranks_along_its_longest_path(
     for log in 1..8 {
         let ranks = 1 << log;
         let seen = of(Collective::Broadcast, Algorithm::Binomial, ranks, 11);
-        // The last rank is behind every bit; the root has only sent.
+        // The last rank comes after every bit; the root has only sent.
         assert_eq!(seen[ranks as usize - 1], log * 150);
         assert_eq!(seen.iter().max(), Some(&(log * 150)));
-        // Of two sends the second begins when the bytes of the first are out: 5 + 30.
+        // Of two sends the second starts when the bytes of the first are out: 5 + 30.
         assert_eq!(seen[0], (log - 1) * 35 + 10);
     }
 }
 
 #[test]
 fn a_binomial_reduction_among_four_by_hand() {
-    // 1 -> 0 and 3 -> 2 at 0, received at 120; 2 -> 0 at 120, received at 240.
+    // 1 -> 0 and 3 -> 2 at 0, received by 120; 2 -> 0 at 120, received by 240.
     let seen = of(Collective::Reduce, Algorithm::Binomial, 4, 1);
     assert_eq!(seen, [240, 10, 130, 10]);
-    // Among three: 2 sends at once, and what it sends comes with that of 1; the CPU takes 10 for each.
+    // Among three, 2 sends at once, so its message arrives with that of 1; each takes 10 of the
+    // CPU.
     let seen = of(Collective::Reduce, Algorithm::Binomial, 3, 1);
     assert_eq!(seen, [130, 10, 10]);
 }
@@ -89,8 +91,8 @@ fn recursive_doubling_folds_what_exceeds_a_power_of_two() {
             assert_eq!(seen, vec![120 * log; ranks as usize]);
         }
     }
-    // Rank 1 and rank 2, which folds in, both send to rank 0 at 0: taken in until 130. Then rank 0 sends to 1, ends its round
-    // at 140, as the message of rank 1 is there, and sends to 2.
+    // Rank 1 and rank 2, which folds in, both send to rank 0 at 0: received by 130. Then rank 0
+    // sends to 1, ends its round at 140, since the message of rank 1 has arrived, and sends to 2.
     let seen = of(Collective::Allreduce, Algorithm::RecursiveDoubling, 3, 1);
     assert_eq!(seen, [150, 250, 260]);
 }
@@ -107,9 +109,11 @@ fn a_ring_takes_twice_the_ranks_less_one_with_a_piece_each() {
 
 #[test]
 fn an_all_to_all_at_once_keeps_every_cpu_busy_until_its_last_message() {
-    // Each sends at 0, 10 and 20 and is free at 30. The messages come at 110, 120 and 130 and take 10 each.
+    // Each sends at 0, 10 and 20 and is free at 30. The messages arrive at 110, 120 and 130 and
+    // take 10 each.
     assert_eq!(finish(4, vec![patterns::linear_alltoall(1)]), [140; 4]);
-    // Of 11 bytes: sends at 0, 35 and 70; messages at 110, 145 and 180, each taken for 40: until 150, 190, 230.
+    // With 11 bytes: sends at 0, 35 and 70; messages arrive at 110, 145 and 180 and take 40 each:
+    // until 150, 190, 230.
     assert_eq!(finish(4, vec![patterns::linear_alltoall(11)]), [230; 4]);
     // One after the other: three rounds.
     let seen = of(Collective::Alltoall, Algorithm::Pairwise, 4, 1);
@@ -118,7 +122,7 @@ fn an_all_to_all_at_once_keeps_every_cpu_busy_until_its_last_message() {
 
 #[test]
 fn thousands_of_peers_are_matched_in_time_that_grows_with_messages() {
-    // Linear: half a million events. Quadratic it would be a hundred million.
+    // Linear: half a million events. Quadratic: a hundred million.
     let ranks = 400;
     let body = vec![patterns::linear_alltoall(1)];
     let program = Program {
@@ -128,7 +132,8 @@ fn thousands_of_peers_are_matched_in_time_that_grows_with_messages() {
     };
     let bound = program.bind(&Bindings::default()).unwrap();
     let outcome = simulate(&bound, &parameters()).unwrap();
-    // From 110 on there is always a message: 399 sends and 399 receives, of 10 each, without a break.
+    // From 110 on a message is always waiting: 399 sends and 399 receives of 10 each, without a
+    // break.
     assert!(outcome.finish_ns.iter().all(|&ns| ns == 7_980));
     assert_eq!(outcome.messages, 400 * 399);
 }
@@ -141,19 +146,20 @@ fn an_exchange_costs_one_message_and_the_overheads_of_the_others() {
         periodic,
         one_sided: false,
     };
-    // Sends at 0 and 10; messages come at 110 and 120.
+    // Sends at 0 and 10; messages arrive at 110 and 120.
     assert_eq!(
         finish(4, vec![patterns::exchange(&stencil(true), 1)]),
         [130; 4]
     );
-    // Rank 0 sends once, up; rank 1 gets that at 110 and what rank 2 has sent down, second, at 120. Rank 0 gets what rank 1 has sent second.
+    // Rank 0 sends once, upwards; rank 1 gets that at 110, and at 120 what rank 2 sends downwards,
+    // second. Rank 0 gets what rank 1 sends second.
     assert_eq!(
         finish(4, vec![patterns::exchange(&stencil(false), 1)]),
         [130, 130, 130, 120]
     );
 }
 
-/// Rank 1 is kept from its work from 1000 on for 500, once.
+/// Rank 1 cannot run for 500 from 1000 on, once.
 struct Once;
 
 impl CpuTime for Once {
@@ -189,11 +195,13 @@ fn noise_lengthens_computations() {
 
 #[test]
 fn noise_at_the_sender_holds_the_message_back() {
-    // The overhead from 995 to 1005 is struck after 5: it ends at 1505, and the message comes at 1605.
+    // The overhead from 995 to 1005 is struck after 5: it ends at 1505, and the message arrives at
+    // 1605.
     let text = "program 1 ranks 2
         if rank == 1 { calc 995 send 1 to 0 } else { recv 1 from 1 }";
     assert_eq!(disturbed(text), [1_615, 1_505]);
-    // O of 20 bytes more at 2 each is struck alone: from 985 to 995 the overhead, then 40, of which 35 are late.
+    // O for 20 more bytes at 2 each is struck alone: overhead from 985 to 995, then 40, of which 35
+    // come after the strike.
     let per_byte = Parameters {
         overhead_per_byte: PerByte::from_nanos(2),
         ..parameters()
@@ -206,17 +214,17 @@ fn noise_at_the_sender_holds_the_message_back() {
         .bind(&Bindings::default())
         .unwrap();
     let outcome = simulate_with(&bound, &per_byte, Once).unwrap();
-    // The message left at 995 and came at 1095: 10 and 20 * 3.
+    // The message leaves at 995 and arrives at 1095: 10 and 20 * 3.
     assert_eq!(outcome.finish_ns, [1_165, 1_535]);
 }
 
 #[test]
 fn noise_at_the_receiver_lengthens_the_taking_in() {
-    // Sent at 885, there at 995, taken in until 1505 instead of 1005.
+    // Sent at 885, arrives at 995, received by 1505 instead of 1005.
     let text = "program 1 ranks 2
         if rank == 0 { calc 885 send 1 to 1 } else { recv 1 from 0 }";
     assert_eq!(disturbed(text), [895, 1_505]);
-    // The bytes count as work of the CPU: 10 + 20 * 3 from 945 on, struck after 55.
+    // The bytes count as CPU work: 10 + 20 * 3 from 945 on, struck after 55.
     let text = "program 1 ranks 2
         if rank == 0 { calc 835 send 21 to 1 } else { recv 21 from 0 }";
     assert_eq!(disturbed(text), [845, 1_515]);

@@ -1,5 +1,6 @@
-//! Properties of programs: what is written is read again; the engine that goes through a program and the one that plays its
-//! schedule agree on every rank; damaged texts are refused with their line.
+//! Properties of programs: what is written reads back the same; the engine that executes a program
+//! and the one that simulates its schedule agree on every rank; damaged texts are refused with
+//! their line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ use idlewave_simulate::program::{
 use idlewave_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
-/// Any expression of the names that are known.
+/// Any expression over the known names.
 fn any_expression(names: Vec<String>) -> impl Strategy<Value = Expression> {
     let leaf = prop_oneof![
         any::<i64>().prop_map(Expression::Number),
@@ -66,7 +67,7 @@ fn name(number: u32) -> String {
     ["alpha", "b_2", "_c", "deep", "Even"][number as usize % 5].to_owned()
 }
 
-/// Statements of any expressions; names are given out by depth, so that none is known twice.
+/// Statements with any expressions; each depth has its own name, so no name is defined twice.
 fn any_block(depth: u32, names: &[String], nested: bool) -> BoxedStrategy<Vec<Statement>> {
     let names = names.to_vec();
     let more = [names.as_slice(), &[name(depth + 1)]].concat();
@@ -130,7 +131,7 @@ fn any_block(depth: u32, names: &[String], nested: bool) -> BoxedStrategy<Vec<St
     );
     named
         .prop_map(move |(value, mut body)| {
-            // The name of the depth below is free between the blocks only at the end.
+            // The next deeper name is free only at the end of the block.
             if depth == 2 && body.len() == 1 {
                 let name = name(4);
                 body.push(Step::Let { name, value }.into());
@@ -163,12 +164,13 @@ fn any_program() -> impl Strategy<Value = Program> {
     )
 }
 
-/// A program that a rank can go through: every number is in its range.
+/// A program that a rank can execute: every number is in range.
 #[derive(Clone, Debug)]
 enum Piece {
-    /// To a neighbour so far away, and from the one as far on the other side; alone or together.
+    /// To a neighbour at this distance, and from the one as far on the other side; alone or
+    /// together.
     Exchange(u32, u64, u32, bool, bool),
-    /// To and from whoever it may be: not all of these end.
+    /// To and from any rank: not all of these finish.
     Send(u32, u64, u32),
     Recv(Option<u32>, Option<u32>),
     Calc(u64),
@@ -199,7 +201,7 @@ fn pieces(depth: u32) -> BoxedStrategy<Vec<Piece>> {
     prop::collection::vec(piece, 1..4).boxed()
 }
 
-/// Text of pieces; `units` are CPUs and NICs, which change from piece to piece.
+/// Text of pieces; `units` is the number of CPUs and NICs, which vary from piece to piece.
 fn text_of(pieces: &[Piece], units: u32, together: bool, counter: &mut u32) -> String {
     let mut text = String::new();
     for piece in pieces {
@@ -270,7 +272,7 @@ fn bound(pieces: &[Piece], units: u32) -> Bound {
     program.bind(&Bindings::default()).unwrap()
 }
 
-/// Small parameters, so that many events fall on the same time.
+/// Small parameters, so that many events coincide.
 fn small_parameters() -> impl Strategy<Value = Parameters> {
     let per_byte = prop_oneof![Just("0"), Just("1"), Just("0.3")];
     (
@@ -291,7 +293,7 @@ fn small_parameters() -> impl Strategy<Value = Parameters> {
         })
 }
 
-/// Every so many nanoseconds each rank is kept from its work for a while.
+/// Once per period, each rank cannot run for a while.
 #[derive(Clone, Copy)]
 struct Ticks {
     period: u64,
@@ -313,7 +315,7 @@ impl CpuTime for Ticks {
     }
 }
 
-/// What is known of an operation by both.
+/// What both know about an operation.
 fn known(all: &[Stuck]) -> Vec<(u32, u32, goal::Action)> {
     all.iter().map(|s| (s.rank, s.index, s.action)).collect()
 }
@@ -368,7 +370,7 @@ proptest! {
         let Ok(bound) = program.bind(&bindings) else {
             return Ok(());
         };
-        // Numbers are mostly out of range; those that are not still mean the same to both.
+        // Numbers are mostly out of range; the rest mean the same to both.
         if let Ok(schedule) = bound.expand(1_000) {
             let parameters = Parameters::default();
             let plain = goal::simulate(&schedule, &parameters);

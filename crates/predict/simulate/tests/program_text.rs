@@ -1,4 +1,4 @@
-//! Programs as text: what is read, what is written, what is refused and where.
+//! Programs as text: what is read, what is written, what is refused, and where.
 
 #![allow(clippy::unwrap_used)]
 
@@ -272,7 +272,7 @@ fn deep_and_long_texts_are_refused_before_they_are_too_deep_for_memory() {
     };
     let error = program.bind(&Bindings::default()).unwrap_err();
     assert!(matches!(error.problem, Problem::TooDeep { .. }), "{error}");
-    // What is read just about can be written and bound.
+    // A program just within the limit can be written and bound.
     let program = read(&format!("program 1 ranks 1\ncalc {}", deep("-(", ")", 98)));
     assert_eq!(read(&program.to_string()), program);
     program

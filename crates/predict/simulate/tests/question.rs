@@ -1,4 +1,4 @@
-//! Answers against what is known without a simulation.
+//! Answers against what is known without simulation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,7 +68,8 @@ fn go() -> AtomicBool {
     AtomicBool::new(false)
 }
 
-/// Programs whose ranks do not wait for each other lose what is stolen; each source its own share.
+/// Programs whose ranks do not wait for each other lose what is stolen; each source accounts for
+/// its own share.
 #[test]
 fn without_messages_the_cost_of_a_source_is_what_it_steals() {
     let mut program = ring(256);
@@ -94,7 +95,7 @@ fn without_messages_the_cost_of_a_source_is_what_it_steals() {
     };
     let answer = answer(&question, &EFFORT, &go(), &|_, _| {}).unwrap();
     assert_eq!(answer.quiet_step_ns, WORK as f64);
-    // Time goes by while noise runs: 1 / (1 - 0.03) - 1.
+    // More noise strikes while noise runs: 1 / (1 - 0.03) - 1.
     assert!((answer.slowdown.mean - 0.030_93).abs() < 3e-4, "{answer:?}");
     let saved: Vec<f64> = answer.without.iter().map(|w| w.saved.mean).collect();
     assert!((saved[0] - 0.020_8).abs() < 3e-4, "{saved:?}");
@@ -104,11 +105,11 @@ fn without_messages_the_cost_of_a_source_is_what_it_steals() {
     assert!(answer.precise && answer.slowdown.half_width() < 0.05 * answer.slowdown.mean);
 }
 
-/// Rare noise of a ring costs D sqrt(2 q) per step, much more than what it steals.
+/// Rare noise on a ring costs D sqrt(2 q) per step, much more than it steals.
 #[test]
 fn a_ring_amplifies_rare_noise_as_the_law_says() {
     let program = ring(1_024);
-    // Struck once in a thousand steps, for a tenth of the work.
+    // One strike in a thousand steps, for a tenth of the work.
     let model = model(vec![source("rare", 10.0, 10_000)]);
     let question = Question {
         program: &program,
@@ -128,13 +129,13 @@ fn a_ring_amplifies_rare_noise_as_the_law_says() {
     let shares = PathShares::of(&question, 3, 4, &go()).unwrap();
     let noise: f64 = shares.noise.iter().map(|n| n.share.mean).sum();
     assert!((shares.work.mean + shares.communication.mean + noise - 1.0).abs() < 1e-12);
-    // The way to the last finish passes through nothing but work and the strikes that made it long.
+    // The path to the last finish contains only work and the strikes that lengthened it.
     let expected = law / (1.0 + law);
     assert!((noise / expected - 1.0).abs() < 0.15, "{shares:?}");
     assert_eq!(shares.noise[0].source, 0);
 }
 
-/// 8,000 steps of 100,000 ranks, after 4,000: 7.77 to 7.83 %.
+/// Slow-down over 8,000 steps of 100,000 ranks, after 4,000: 7.77 to 7.83 %.
 const LONG_RUN: f64 = 0.0780;
 
 #[test]
@@ -147,7 +148,8 @@ fn the_interval_of_a_large_ring_holds_the_slow_down_of_a_long_run() {
         precision: 0.05,
     };
     let ask = |question: &Question<'_>| answer(question, &once, &go(), &|_, _| {}).unwrap();
-    // A short run of many ranks from their begin: a narrow interval, of something else, and said to be so.
+    // A short run of many ranks from their start: a narrow interval around something else, flagged
+    // as such.
     let program = ring(100_000);
     let begin = ask(&Question {
         program: &program,
@@ -160,7 +162,7 @@ fn the_interval_of_a_large_ring_holds_the_slow_down_of_a_long_run() {
     });
     assert!(begin.slowdown.high < 0.97 * LONG_RUN, "{begin:?}");
     assert!(begin.still_rises(0.1), "{begin:?}");
-    // The same work for a larger number of ranks, and no less than for a smaller one.
+    // 10 million ranks take no more work, and 100,000 give the same answer.
     let slowdown = |ranks: u32| {
         let program = ring(ranks);
         let extent = Extent::of(&program, &model, 1);
@@ -172,7 +174,7 @@ fn the_interval_of_a_large_ring_holds_the_slow_down_of_a_long_run() {
     assert_eq!(slowdown(100_000), huge);
 }
 
-/// `cargo run --release -p idlewave-simulate --example coverage` does it for some hundred.
+/// `cargo run --release -p idlewave-simulate --example coverage` runs some hundred of them.
 #[test]
 fn intervals_of_random_programs_hold_the_long_run_as_often_as_they_say() {
     let count = 24;
@@ -182,7 +184,7 @@ fn intervals_of_random_programs_hold_the_long_run_as_often_as_they_say() {
     let held = seen.iter().filter(|s| s.holds()).count();
     let lines = seen.iter().enumerate();
     let of: String = lines.map(|(n, s)| format!("{n} {s}\n")).collect();
-    // Of 95 % of 24, fewer than 19 come once in 1,000 times.
+    // With a coverage of 95 %, fewer than 19 of 24 occur once in 1,000 times.
     assert!(held >= 19, "{held} of {count}\n{of}");
 }
 
@@ -241,7 +243,7 @@ fn a_wave_in_quiet_has_the_speed_of_its_messages_and_keeps_its_height() {
         (Some(10), Some(10))
     );
     assert_eq!(quiet.steps[9].lost_ns, 21 * 70_000);
-    // In noise the wave loses height: others were late anyway.
+    // In noise the wave loses height: other ranks were late anyway.
     let noisy = NoiseModel {
         sources: vec![source("a", 1_000.0, 5_000)],
         ..NoiseModel::default()
@@ -285,7 +287,7 @@ fn it_can_be_stopped_and_tells_how_far_it_is() {
     assert_eq!(error.to_string(), "stopped before the end");
 }
 
-/// What is called alike is one part of the way, and no share is beyond what a share can be.
+/// Sources with the same name are one part of the path, and every share stays within 0 and 1.
 #[test]
 fn sources_of_one_name_share_a_part_of_the_path() {
     let program = ring(64);
@@ -310,7 +312,7 @@ fn sources_of_one_name_share_a_part_of_the_path() {
     let one_name = paths(three.clone());
     let found: Vec<u32> = one_name.noise.iter().map(|n| n.source).collect();
     assert_eq!(found, [1, 0], "by the first of the name: {one_name:?}");
-    // The same with a name for each.
+    // The same with different names.
     let mut names = three;
     names[2].name = "long tick".to_owned();
     let apart = paths(names);

@@ -1,4 +1,4 @@
-//! The keys and counters of a session that has begun.
+//! Keys and counters of a session that has begun.
 
 use super::contribution::{Credential, Local};
 use crate::derive::{Nonce, Pair, SessionId};
@@ -13,24 +13,24 @@ pub(super) struct Channel {
     me: Peer,
     peer: Peer,
     id: SessionId,
-    /// Of what this end says.
+    /// Seals what this end says.
     outgoing: Sealer,
-    /// Of what the other end says.
+    /// Opens what the other end says.
     incoming: Sealer,
-    /// The counter of the next frame of this end.
+    /// Counter of this end's next frame.
     next: u64,
     window: Window,
-    /// The other end was heard in it.
+    /// Whether the other end was heard in this session.
     pub(super) proven: bool,
-    /// What this end added, to be told again where the other end says HELLO with the nonce that it
-    /// added.
+    /// This end's contribution, to repeat if the other end says HELLO with the nonce it
+    /// contributed.
     pub(super) local: Local,
-    /// The credential that tells it again: the one of HELLO may have been decoded by an earlier
-    /// life of the other end.
+    /// The credential that repeats it: the other end may have decoded that of HELLO before it
+    /// restarted.
     pub(super) answer: Option<Credential>,
-    /// The nonce that the other end added.
+    /// The nonce that the other end contributed.
     pub(super) theirs: Nonce,
-    /// For telling it again.
+    /// Authenticates a repeated HELLO-BACK.
     pub(super) pair: Pair,
 }
 
@@ -52,12 +52,12 @@ impl Channel {
         }
     }
 
-    /// Whether a frame says that it is of this session.
+    /// Whether a frame claims to belong to this session.
     pub(super) fn is_of(&self, speech: &Speech<'_>) -> bool {
         self.id == speech.id
     }
 
-    /// A frame; `None`: a note.
+    /// The next frame, with this payload; a note if `None`.
     pub(super) fn seal(&mut self, payload: Option<&[u8]>) -> Vec<u8> {
         let speech = Speech {
             id: self.id,
@@ -65,13 +65,12 @@ impl Channel {
             opening: (!self.proven).then_some(self.local.nonce),
             payload,
         };
-        // 2^64 frames take longer than any machine runs, so that no counter comes twice under one
-        // key.
+        // No machine runs long enough for 2^64 frames, so no counter repeats under one key.
         self.next += 1;
         frame::speech(&self.outgoing, self.me, self.peer, &speech)
     }
 
-    /// Takes a frame once; gives its payload, unless it is a note.
+    /// Accepts a frame once. Returns its payload; `None` for a note.
     pub(super) fn open(
         &mut self,
         frame: &Frame<'_>,

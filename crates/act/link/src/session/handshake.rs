@@ -10,25 +10,25 @@ use crate::frame::{self, Content, Frame, Greeting};
 use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
 
-/// HELLO is sent again after this time, then after twice as long ...
+/// HELLO is repeated after this time, then after twice as long ...
 const FIRST: Nanos = Nanos::from_millis(10);
 /// ... up to this.
 const LAST: Nanos = Nanos::from_millis(200);
-/// HELLO is no longer sent when both ends have been silent for this long.
+/// HELLO is no longer repeated once this end has had nothing to send for this long.
 const GIVE_UP: Nanos = Nanos::from_secs(10);
-/// A credential that is not answered is renewed after this, as it is decoded once, maybe by a peer
-/// that has started again since; then after half of the time for which this has been tried ...
+/// An unanswered credential is renewed after this time: it is decoded only once, perhaps by a peer
+/// that has restarted since. Then after half of the time tried so far ...
 const FRESH: Nanos = Nanos::from_millis(500);
 /// ... up to this.
 const STALE: Nanos = Nanos::from_secs(5);
 
-/// How many nonces of the other end are remembered, where each has a secret of its own.
+/// Nonces of the other end to remember, if each end has a secret of its own.
 const HEARD: usize = 16;
 
-/// The secret of who said a HELLO, if that is genuine. It may be an old one.
+/// The secret of the sender of a HELLO, if the HELLO is genuine. It may be a replay.
 ///
 /// # Errors
-/// It is not.
+/// The HELLO is not genuine.
 pub(crate) fn genuine_hello(
     now: Nanos,
     frame: &Frame<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn genuine_hello(
 }
 
 impl Session {
-    /// Asks for a session, now and again.
+    /// Asks for a session, or asks again if that is due.
     pub(super) fn ask(
         &mut self,
         now: Nanos,
@@ -63,8 +63,7 @@ impl Session {
         self.repeat(now, secrets, out)
     }
 
-    /// Says HELLO again where it is due ([`Session::due`]); adds datagrams to send to the peer to
-    /// `out`.
+    /// Repeats HELLO if it is due ([`Session::due`]). Appends the datagrams for the peer to `out`.
     ///
     /// # Errors
     /// No credential can be made now.
@@ -101,7 +100,7 @@ impl Session {
         Ok(())
     }
 
-    /// What this end adds to the next session.
+    /// This end's contribution to the next session.
     fn local(&mut self, now: Nanos, secrets: &mut dyn Secrets) -> Result<&mut Local, LinkError> {
         let kept = self.local.take().filter(|local| local.is_valid(now));
         let local = match kept {
@@ -125,7 +124,7 @@ impl Session {
         Ok(self.local.insert(local))
     }
 
-    /// HELLO of the other end. It may be an old one, so it changes nothing in the session.
+    /// Answers a HELLO. It may be a replay, so it changes nothing in the session.
     pub(super) fn hello(
         &mut self,
         now: Nanos,
@@ -176,7 +175,7 @@ impl Session {
         })
     }
 
-    /// Keeps a nonce of the other end with its secret; gives the credential that answers it.
+    /// Remembers a nonce of the other end with its secret. Returns the credential that answers it.
     fn remember(
         &mut self,
         now: Nanos,
@@ -216,7 +215,7 @@ impl Session {
             .ok_or(Reason::Unable)
     }
 
-    /// HELLO-BACK of the other end.
+    /// Handles a HELLO-BACK.
     pub(super) fn back(
         &mut self,
         now: Nanos,
@@ -234,8 +233,7 @@ impl Session {
             return Err(Reason::Forged);
         }
         if let Some(channel) = self.current.as_mut().filter(|c| c.theirs == back.nonce) {
-            // When it answered, the other end had not begun the session that this end has: it will
-            // now.
+            // When it answered, the other end had not begun this session. The note makes it begin.
             self.attempt = None;
             self.unanswered = None;
             self.said = Some(now);
@@ -271,10 +269,10 @@ impl Session {
         Some(self.pair(local, nonce, &secret))
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram.
     ///
     /// # Errors
-    /// It is refused, and nothing changed but what bounds the rate of answers.
+    /// The datagram is refused. The session goes on as before.
     pub fn handle(
         &mut self,
         now: Nanos,

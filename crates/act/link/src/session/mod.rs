@@ -13,8 +13,8 @@
 //! - The previous session is over when the other end is heard in the new one.
 //!
 //! An end that hears nothing after it spoke asks for a new session ([`SILENCE`]) and keeps using
-//! the one it has. For silence to be meaningful, an end that only receives answers with a note now
-//! and then ([`ECHO`]).
+//! the one it has. So that silence means something, an end that has nothing to say answers with a
+//! note now and then ([`ECHO`]).
 
 mod channel;
 mod contribution;

@@ -6,12 +6,12 @@ use idlewave_units::Nanos;
 
 /// What two ends prove to each other that they know.
 pub trait Secrets {
-    /// The secret that all ends share; `None`: each brings its own, in a credential.
+    /// The secret that all ends share; `None` if each brings its own, in a credential.
     fn shared(&self) -> Option<Secret>;
 
-    /// The secret of this end and the credential that tells it to nobody but the other, of at most
-    /// 2,048 bytes. `fresh` is random; with the same, the secret is the same in another credential.
-    /// Where all share one secret it is that one, and the credential is empty.
+    /// This end's secret, and a credential of at most 2,048 bytes that conveys it to the other end
+    /// only. `fresh` is random; the same `fresh` gives the same secret in another credential. If
+    /// all ends share a secret, it is that one, and the credential is empty.
     ///
     /// # Errors
     /// No credential can be made now.
@@ -20,7 +20,7 @@ pub trait Secrets {
     /// The secret in a credential of the other end.
     ///
     /// # Errors
-    /// It is not valid, not for this end, or too many came of late.
+    /// The credential is invalid or not for this end, or too many came recently.
     fn theirs(&mut self, now: Nanos, credential: &[u8]) -> Result<Secret, Reason>;
 }
 

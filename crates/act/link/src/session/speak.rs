@@ -7,21 +7,20 @@ use crate::frame::{Frame, LONGEST, Speech};
 use crate::{LinkError, Reason};
 use idlewave_units::Nanos;
 
-/// After how long without an answer a new session is asked for, if this end has spoken more than
-/// once.
+/// This end asks for a new session after this long without an answer to at least three payloads.
 pub const SILENCE: Nanos = Nanos::from_millis(200);
 
-/// Of so many payloads one is answered, be it with a note: of the last ones before a pause maybe
-/// none was.
+/// A peer answers one of this many payloads, if only with a note. The last ones before a pause may
+/// go unanswered.
 const SOON: u32 = 3;
 
-/// An end that said nothing for this long answers with a note when it is spoken to.
+/// An end that has sent nothing for this long answers a payload with a note.
 pub const ECHO: Nanos = Nanos::from_millis(50);
 
-/// How many payloads wait for a session; of more, the newest ones.
+/// How many payloads wait for a session; of more, the newest.
 pub const WAITING: usize = 8;
 
-/// For how long they wait.
+/// How long they wait.
 pub const KEPT: Nanos = Nanos::from_secs(2);
 
 impl Handled {
@@ -34,11 +33,11 @@ impl Handled {
 }
 
 impl Session {
-    /// Says `payload`, or keeps it until there is a session; adds datagrams to send to the peer to
-    /// `out`. `now` never falls from call to call.
+    /// Sends `payload`, or keeps it until there is a session. Appends the datagrams for the peer to
+    /// `out`. `now` must never fall from call to call.
     ///
     /// # Errors
-    /// It is too long, or no credential can be made now.
+    /// The payload is too long, or no credential can be made now.
     pub fn send(
         &mut self,
         now: Nanos,
@@ -66,7 +65,7 @@ impl Session {
         self.ask(now, secrets, out)
     }
 
-    /// The session has started: sends what waited for it, or a note that it has started.
+    /// Sends what waited for the session, or a note if nothing did.
     pub(super) fn say_what_waits(&mut self, now: Nanos, out: &mut Vec<Vec<u8>>) {
         let Some(channel) = &mut self.current else {
             return;
@@ -83,7 +82,7 @@ impl Session {
         self.said = Some(now);
     }
 
-    /// A frame of a session.
+    /// Handles a frame of a session.
     pub(super) fn heard_speech(
         &mut self,
         now: Nanos,
@@ -110,7 +109,7 @@ impl Session {
         if pair.id() != speech.id {
             return Err(Reason::Session);
         }
-        // Before anything changes.
+        // Opened before anything changes.
         let opened = frame.open(speech, &pair.frames_of(self.peer));
         opened.ok_or(Reason::Forged)?;
         let local = self.local.take().ok_or(Reason::Session)?;
@@ -123,8 +122,8 @@ impl Session {
         Ok(handled)
     }
 
-    /// Answers with a note where nothing was said for a while. Notes are not answered: two ends do
-    /// not go on like this forever.
+    /// Answers a payload with a note if this end has been quiet for a while. Notes are not
+    /// answered, or two ends would go on forever.
     fn echo(&mut self, now: Nanos, speech: &Speech<'_>, handled: &mut Handled) {
         let wanted = speech.payload.is_some();
         let quiet = self

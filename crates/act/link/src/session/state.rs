@@ -8,49 +8,49 @@ use crate::derive::{Nonce, Pair, Secret, Share};
 use idlewave_units::Nanos;
 use std::collections::VecDeque;
 
-/// The state of one pair of peers at one of them.
+/// What one peer knows about its session with another.
 #[derive(Debug)]
 pub struct Session {
     pub(super) me: Peer,
     pub(super) peer: Peer,
-    /// Where nonces and secrets are derived from.
+    /// Nonces and secrets are derived from this.
     pub(super) seed: [u8; 32],
-    /// How many were derived.
+    /// How many have been derived.
     pub(super) derived: u64,
-    /// What this end adds to the next session; `None`: not made yet.
+    /// This end's contribution to the next session; `None` if not made yet.
     pub(super) local: Option<Local>,
-    /// Nonces of HELLOs that were answered. Empty where all share one secret.
+    /// Nonces of answered HELLOs. Empty if all ends share one secret.
     pub(super) heard: VecDeque<Heard>,
     pub(super) current: Option<Channel>,
-    /// The one before, until the other end is heard in the current one.
+    /// The previous session, until the other end is heard in the current one.
     pub(super) old: Option<Channel>,
     pub(super) attempt: Option<Attempt>,
-    /// Payloads that wait for a session, and since when.
+    /// Payloads that wait for a session, each with the time from which it waits.
     pub(super) waiting: VecDeque<(Nanos, Vec<u8>)>,
-    /// Since when this end has spoken and not been answered, and how many payloads it has sent.
+    /// When this end began to send without an answer, and how many payloads it has sent since.
     pub(super) unanswered: Option<(Nanos, u32)>,
-    /// When this end last said something in a session.
+    /// When this end last sent something in a session.
     pub(super) said: Option<Nanos>,
     pub(super) answers: Bucket,
-    /// Credentials that are made to answer somebody.
+    /// Limits the credentials made for answers.
     pub(super) credentials: Bucket,
 }
 
-/// What came of a datagram that was not refused.
+/// What came of a datagram that was accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// What the peer said; `None`: nothing to anybody but the session.
+    /// What the peer said; `None` if it spoke only to the session itself.
     pub payload: Option<Vec<u8>>,
-    /// Datagrams to send to where the datagram came from. The first of them is not longer than the
-    /// datagram, unless its sender has proven who it is.
+    /// Datagrams to send back to where this one came from. The first is no longer than this one,
+    /// unless the sender has proven who it is.
     pub answers: Vec<Vec<u8>>,
-    /// A session has begun: where the datagram came from is where the peer is.
+    /// A session has begun, so the peer is where the datagram came from.
     pub begun: bool,
 }
 
 impl Session {
-    /// A session of `me` with `peer` before any message. `seed` is random, new for each `Session`, and
-    /// known to nobody.
+    /// A session of `me` with `peer` before any message. `seed` must be random, secret, and new for
+    /// each `Session`.
     pub fn new(me: Peer, peer: Peer, seed: [u8; 32]) -> Self {
         Session {
             me,
@@ -65,10 +65,10 @@ impl Session {
             waiting: VecDeque::new(),
             unanswered: None,
             said: None,
-            // An answer takes some 5 us (examples/link_cost.rs): 0.5 % of a core when somebody says
-            // old HELLOs again and again.
+            // An answer takes some 5 us (examples/link_cost.rs), so a flood of replayed HELLOs
+            // takes 0.5 % of a core.
             answers: Bucket::new(100, Nanos::from_millis(1)),
-            // Each takes some 0.03 ms of this process and as much of the daemon.
+            // Each takes some 0.03 ms in this process and as much in the daemon.
             credentials: Bucket::new(20, Nanos::from_millis(50)),
         }
     }
@@ -78,12 +78,12 @@ impl Session {
         self.current.is_some()
     }
 
-    /// When [`Session::repeat`] has something to do; `None`: not before this end speaks again.
+    /// When [`Session::repeat`] has something to do; `None`: not before this end sends again.
     pub fn due(&self) -> Option<Nanos> {
         self.attempt.as_ref().map(|attempt| attempt.next)
     }
 
-    /// The keys of a session of `local` and the peer's nonce and secret.
+    /// The keys of the session made from `local` and the peer's nonce and secret.
     pub(super) fn pair(&self, local: &Local, nonce: &Nonce, secret: &Secret) -> Pair {
         let mine = Share {
             peer: self.me,
@@ -110,13 +110,13 @@ impl Session {
     }
 }
 
-/// A request of this end for a session.
+/// This end's request for a session.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    /// When somebody last had something to say.
+    /// When this end last had something to send.
     pub(super) asked: Nanos,
     /// When to send HELLO again.
     pub(super) next: Nanos,
-    /// How long to wait after that before the next one.
+    /// Time from that HELLO to the next.
     pub(super) wait: Nanos,
 }

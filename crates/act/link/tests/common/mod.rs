@@ -1,4 +1,4 @@
-//! What tests of links share.
+//! What the tests of links share.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -26,11 +26,11 @@ pub fn udp(me: Peer, key: &Path) -> Link {
     Link::bind(me, Auth::Key(Key::load(key).unwrap()), &address).unwrap()
 }
 
-/// What one end was given.
+/// Messages that one end received.
 pub type Given = Vec<(Peer, Vec<u8>)>;
 
-/// Lets both ends read until neither sends or gets anything. Loopback delivers within the call that
-/// sends.
+/// Lets both ends read until neither sends or receives anything. Loopback delivers within the call
+/// that sends.
 pub fn exchange(now: Nanos, a: &mut Link, b: &mut Link) -> (Given, Given) {
     let mut given = (Vec::new(), Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! Credentials as munge makes them, without munge: each is decoded once, wherever.
+//! Credentials like munge's, without munge: each can be decoded once in the whole network.
 
 use idlewave_link::session::{Secret, Secrets};
 use idlewave_link::{LinkError, Reason};
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Of the whole network.
+/// The daemons of the whole network.
 #[derive(Debug, Default)]
 pub struct Daemon {
     made: BTreeMap<Vec<u8>, [u8; 32]>,
@@ -15,7 +15,7 @@ pub struct Daemon {
     pub down: bool,
 }
 
-/// Of one process: it remembers what it decoded.
+/// The credentials of one process, which remembers what it decoded.
 #[derive(Debug, Default)]
 pub struct Vault {
     pub daemon: Rc<RefCell<Daemon>>,

@@ -1,4 +1,4 @@
-//! Two ends, a network that does anything, and somebody who records everything.
+//! Two ends, a network that may do anything, and an eavesdropper who records everything.
 
 use super::vault::{Daemon, Vault};
 use idlewave_link::session::{ECHO, Secret, Secrets, Session};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Which of the two.
+/// Which of the two ends.
 pub type End = usize;
 
 #[derive(Debug)]
@@ -43,19 +43,19 @@ pub struct World {
     pub now: Nanos,
     pub ends: [Session; 2],
     pub proofs: [Proof; 2],
-    /// How often each was started.
+    /// How often each end was started.
     pub lives: [u32; 2],
-    /// Datagrams under way, and to whom.
+    /// Datagrams in flight, with their receivers.
     pub flying: Vec<(End, Vec<u8>)>,
-    /// All that were ever sent, and to whom.
+    /// All datagrams ever sent, with their receivers.
     pub recorded: Vec<(End, Vec<u8>)>,
-    /// Payloads that were said: by whom in which life.
+    /// Payloads sent: by whom, in which life.
     pub said: BTreeMap<Vec<u8>, (End, u32)>,
     pub given: BTreeSet<Vec<u8>>,
-    /// The latest life of the other end that each was given something of, in its own life.
+    /// The latest life of the other end from which each end, in its own life, received a payload.
     heard: [u32; 2],
     pub refused: BTreeMap<Reason, u32>,
-    /// Session and counter of all frames, and to whom: what a nonce and a key are made of.
+    /// Receiver, session and counter of all frames: what determines key and nonce.
     sealed: BTreeSet<(End, Vec<u8>)>,
     munge: Option<Rc<RefCell<Daemon>>>,
 }
@@ -90,7 +90,7 @@ impl World {
         world
     }
 
-    /// One end forgets everything; what it sent may still be under way.
+    /// Restarts one end, which forgets everything; what it sent may still be in flight.
     pub fn restart(&mut self, end: End) {
         self.lives[end] += 1;
         self.heard[end] = 0;
@@ -103,14 +103,14 @@ impl World {
         };
     }
 
-    /// A payload that was not said before. Returns it, and how many datagrams were sent.
+    /// Sends a new payload. Returns it, and how many datagrams were sent.
     pub fn say(&mut self, from: End) -> (Vec<u8>, usize) {
         let payload = format!("message {}", self.said.len()).into_bytes();
         let count = self.say_this(from, &payload);
         (payload, count)
     }
 
-    /// Says this payload. Returns how many datagrams were sent.
+    /// Sends this payload. Returns how many datagrams were sent.
     pub fn say_this(&mut self, from: End, payload: &[u8]) -> usize {
         self.said.insert(payload.to_vec(), (from, self.lives[from]));
         let mut out = Vec::new();
@@ -132,7 +132,7 @@ impl World {
         }
     }
 
-    /// Time passes; HELLO is said again where it is due.
+    /// Lets time pass; repeats HELLO if it is due.
     pub fn pass(&mut self, time: Nanos) {
         self.now += time;
         for end in [0, 1] {
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// A datagram arrives. What the end was given is checked.
+    /// Delivers a datagram, and checks what the end makes of it.
     pub fn arrive(&mut self, to: End, datagram: &[u8]) -> Result<Option<Vec<u8>>, Reason> {
         let handled = self.ends[to].handle(self.now, datagram, &mut self.proofs[to]);
         let handled = match handled {
@@ -172,7 +172,7 @@ impl World {
         Ok(handled.payload)
     }
 
-    /// Everything under way arrives in order, and what is answered.
+    /// Delivers everything in flight in order, the answers too.
     pub fn settle(&mut self) -> Vec<Vec<u8>> {
         let mut given = Vec::new();
         while !self.flying.is_empty() {
@@ -182,7 +182,7 @@ impl World {
         given
     }
 
-    /// Kinds of the datagrams that were recorded from `first` on.
+    /// Kinds of the datagrams recorded from `first` on.
     pub fn kinds_since(&self, first: usize) -> Vec<u8> {
         self.recorded[first..].iter().map(|(_, d)| d[1]).collect()
     }
@@ -199,7 +199,7 @@ pub fn worlds() -> [World; 2] {
     [World::new(false), World::new(true)]
 }
 
-/// The first end has a session. The frame with which the other one would begin it is held back.
+/// Begins a session at the first end only. Returns the frame with which the other would begin it.
 pub fn begin(world: &mut World) -> Vec<u8> {
     world.say(0);
     for (to, kind) in [(1, HELLO), (0, BACK)] {
@@ -210,7 +210,7 @@ pub fn begin(world: &mut World) -> Vec<u8> {
     world.flying.remove(0).1
 }
 
-/// Both ends have the session, and have heard each other.
+/// Begins a session in which both ends have heard each other.
 pub fn open(world: &mut World) {
     world.say(0);
     world.settle();

@@ -1,4 +1,5 @@
-//! The page of a calibration: bandwidth against message length for each number of pairs, all-to-all against ranks per node, parameters.
+//! The page of a calibration: bandwidth over message length for each number of pairs, all-to-all
+//! over ranks per node, and the parameters.
 
 use super::document;
 use super::markup::table as wide_table;
@@ -19,9 +20,10 @@ const SCRIPT: [&str; 5] = [
     include_str!("../../assets/start_calibration.js"),
 ];
 
-/// Renders the page of a calibration: one file that loads nothing. The same sheet gives the same bytes.
+/// Renders the page of a calibration: one file that loads nothing. The same sheet gives the same
+/// bytes.
 ///
-/// Numbers that are not finite are shown as not known.
+/// Non-finite numbers are shown as not known.
 pub fn calibration_page(sheet: &CalibrationSheet) -> String {
     let sections = [
         ("verdict", "Verdict", verdict(sheet)),
@@ -55,7 +57,7 @@ pub fn calibration_page(sheet: &CalibrationSheet) -> String {
         escape(&sheet.idlewave),
         sheet.seed
     ));
-    // Plain structs of texts, numbers and lists: each has a form in JSON.
+    // Plain structs of texts, numbers and lists always encode as JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a calibration", &body, &data, "", &SCRIPT)
 }
@@ -73,7 +75,7 @@ fn size(bytes: f64) -> String {
     }
 }
 
-/// A finite number with its place in the sheet, or a dash.
+/// A finite number with its path in the sheet, or a dash.
 fn value(path: &str, value: f64, shown: fn(f64) -> String) -> String {
     match value.is_finite() {
         true => number(path, value, &shown(value)),
@@ -98,7 +100,7 @@ fn verdict(sheet: &CalibrationSheet) -> String {
         )
     };
     let mut body = String::from("<div class=\"tiles\">\n");
-    // The curve that says whether a node's link is shared.
+    // This curve shows whether pairs share a node's link.
     let between = |(_, s): &(usize, &crate::calibration::StreamPoint)| {
         s.way == "between nodes" && !s.both_ways
     };

@@ -1,4 +1,5 @@
-//! The page of a study of gang switching: what was done to the programs against what it cost, and where switches spend their time.
+//! The page of a gang-switching study: what each case cost the programs, and where switches spend
+//! their time.
 
 use super::markup::{caption, cell, json, number, section, table as wide_table};
 use super::sheet::{alarms, body, footer, list, text, tile};
@@ -6,14 +7,15 @@ use super::{document, placement::SCRIPT};
 use crate::gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 use idlewave_units::show;
 
-/// Room of the labels, and of one bar.
+/// Widths of the labels and of one bar.
 const LEFT: f64 = 330.0;
 const STEP: f64 = 30.0;
 const WIDTH: f64 = 1040.0;
 const TOP: f64 = 26.0;
 const BAR: f64 = 20.0;
 
-/// Renders the page of a study of gang switching: one file that loads nothing. The same sheet gives the same bytes.
+/// Renders the page of a gang-switching study: one file that loads nothing. The same sheet gives
+/// the same bytes.
 pub fn gang_page(sheet: &GangSheet) -> String {
     let mut parts = vec![("verdict", "Verdict", verdict(sheet))];
     parts.push(("compared", "Compared", compared(sheet)));
@@ -31,7 +33,7 @@ pub fn gang_page(sheet: &GangSheet) -> String {
     ];
     let version = format!("idlewave {}.", sheet.idlewave);
     let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
-    // Plain structs of texts, numbers and lists: each has a form in JSON.
+    // Plain structs of texts, numbers and lists always encode as JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a study of gang switching", &body, &data, "", &SCRIPT)
 }
@@ -168,7 +170,7 @@ fn rows(t: usize, table: &GangTable) -> String {
     wide_table("sortable", &header, &lines)
 }
 
-/// Bars from 0, a line at 1.
+/// Bars from 0, with a line at 1.
 fn chart(t: usize, table: &GangTable) -> String {
     let most = table
         .rows

@@ -1,6 +1,7 @@
-//! Computations that all ranks repeat: the tail of their distribution beside a Gaussian, and who was the slowest when.
+//! Computations that all ranks repeat: the tail of their distribution against a Gaussian, and which
+//! rank was slowest when.
 //!
-//! Both figures are drawn here, as SVG, from what the findings hold: they need no script.
+//! Both figures are SVG drawn here from the findings; they need no script.
 
 use super::markup::{caption, cell, escape, number, section as in_section, table};
 use crate::text::jitter_sentences;
@@ -8,14 +9,14 @@ use idlewave_run::findings::{Findings, JitterFindings, JitterMap};
 use idlewave_units::named;
 use idlewave_units::show::{self, count, efficiency};
 
-/// Size of the figure of the tail in its own units.
+/// Size of the tail's figure in its own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 34.0;
-/// Steps of colour of the map.
+/// Levels of colour in the map.
 const TONES: usize = 5;
 
 /// One block for each computation.
@@ -103,7 +104,7 @@ fn tail(found: &JitterFindings) -> String {
         ));
     }
     if let Some(core) = &found.core {
-        // The core over its own range, also where no duration was measured.
+        // The core over its own range, even where no duration was measured.
         let z_end = (high - core.mean.value) / core.deviation.value;
         let until = z_end.min(8.0);
         let begin = ((low - core.mean.value) / core.deviation.value).max(-8.0);
@@ -144,8 +145,8 @@ fn tail(found: &JitterFindings) -> String {
     out
 }
 
-/// Upper tail of the standard normal distribution, to 1.2e-7 of itself (Numerical Recipes, 2nd edition, section 6.2): for
-/// drawing only.
+/// Upper tail of the standard normal distribution, to a relative 1.2e-7 (Numerical Recipes, 2nd
+/// edition, section 6.2): for drawing only.
 fn upper_tail(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.5 * x);
@@ -166,7 +167,7 @@ fn upper_tail(z: f64) -> f64 {
     if z < 0.0 { 1.0 - upper } else { upper }
 }
 
-/// One path per tone; cells of one tone beside each other are one rectangle.
+/// One path per tone; adjacent cells of a row with the same tone are one rectangle.
 fn map(map: &JitterMap, steps: u64, ranks: u32) -> String {
     let columns = steps.div_ceil(map.steps_per_column.max(1)).max(1);
     let rows = ranks.div_ceil(map.ranks_per_row.max(1)).max(1);

@@ -1,7 +1,7 @@
-//! The time line of ranks: the whole program in bins, and exact pieces around the waits that are listed.
+//! The timeline of ranks: the whole program in bins, and exact pieces around the listed waits.
 //!
-//! The tables are read once, batch by batch. Memory and page are bounded by the number of rows shown and of
-//! windows, not by the length of the run: 10^7 calls become the same bins as 10^4.
+//! The tables are read once, batch by batch. The number of rows and windows bounds memory and page,
+//! the length of the run does not: 10^7 calls become the same bins as 10^4.
 
 use super::pieces::{Pieces, SourceName, TaskName, source_names, task_names};
 use super::windows_of_waits::{Filled, Frame, collect, thread_rows};
@@ -16,19 +16,20 @@ use idlewave_units::Rank;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Ranks that have a row. Of more, those that the findings name come first, then some at even distances.
+/// Most ranks with a row. Of more, those named in the findings come first, then some at even
+/// distances.
 pub(super) const MAX_ROWS: usize = 48;
-/// Bins of all rows together: bounds memory and page.
+/// Bins of all rows together; bounds memory and page.
 const BINS: usize = 1 << 16;
-/// Bins of a row at most: what a screen can show, twice.
+/// Most bins per row: twice what a screen can show.
 const MAX_BINS: usize = 2_048;
 
-/// What a bin is divided into: four classes of calls, waiting, and what was taken by others.
+/// What a bin is divided into: four classes of calls, waiting, and what others took.
 const LAYERS: usize = 6;
 const WAITING: usize = 4;
 const TAKEN: usize = 5;
 
-/// Class of a function as the time line colours it: index into the layers.
+/// The layer of a class of functions, by which the timeline colours it.
 fn layer(class: OperationClass) -> usize {
     use OperationClass as Class;
     match class {
@@ -44,24 +45,24 @@ fn layer(class: OperationClass) -> usize {
     }
 }
 
-/// A function of MPI as the time line names it.
+/// An MPI function as the timeline names it.
 #[derive(Clone, Debug, Default, Serialize)]
 struct OperationName {
     name: String,
     layer: usize,
 }
 
-/// A row of the time line.
+/// A row of the timeline.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     rank: u32,
     /// Index into `nodes`.
     node: usize,
-    /// Its threads: what of its CPU is its own.
+    /// The rank's threads; what else runs on its CPU is not its own.
     threads: Vec<u32>,
 }
 
-/// Exact pieces of a stretch of time.
+/// Exact pieces of an interval.
 #[derive(Clone, Debug, Serialize)]
 struct Window {
     from: i64,
@@ -70,12 +71,12 @@ struct Window {
     waits: Pieces,
     bursts: Pieces,
     interrupts: Pieces,
-    /// From row to `what`, sent at, until received, bytes.
+    /// From row to `what`: time sent, time until received, bytes.
     messages: Pieces,
     marks: Pieces,
 }
 
-/// Everything that the time line of ranks draws. Times are nanoseconds after `base`.
+/// Everything that the timeline of ranks draws. Times are nanoseconds after `base`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Lanes {
     /// CLOCK_MONOTONIC of node 0 at time 0, as text: it may exceed 2^53.
@@ -93,11 +94,11 @@ pub(super) struct Lanes {
     sources: Vec<SourceName>,
     marks: Vec<String>,
     windows: Vec<Window>,
-    /// Of every listed wait: its stretch and what to show around it.
+    /// For every listed wait: its interval and what to show around it.
     waits: Vec<Focus>,
 }
 
-/// What to look at to understand a wait.
+/// What to look at in order to understand a wait.
 #[derive(Clone, Debug, Serialize)]
 struct Focus {
     /// The wait itself.
@@ -108,7 +109,8 @@ struct Focus {
     to: i64,
 }
 
-/// The time line of a recorded program; `None` if the run recorded none or nothing of its ranks.
+/// The timeline of a recorded program; `None` if the run recorded no program or nothing of its
+/// ranks.
 pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes>, RunError> {
     let (Some(program), Some(recorded)) = (&findings.program, story::recorded(run.manifest()))
     else {
@@ -123,7 +125,7 @@ pub(super) fn lanes(run: &RunReader, findings: &Findings) -> Result<Option<Lanes
     let mut operations: Vec<OperationName> = Vec::new();
     run.for_each::<Operations>(|o| {
         let id = o.id as usize;
-        // Functions of MPI are a few hundred; a larger number is damage.
+        // MPI has a few hundred functions; a larger number means damage.
         if id < 4_096 {
             if operations.len() <= id {
                 operations.resize(id + 1, OperationName::default());
@@ -217,14 +219,15 @@ fn node_index(run: &RunReader, rank: u32) -> usize {
     sheet.and_then(position).unwrap_or(0)
 }
 
-/// The ranks that have a row: all, or those of the findings and some more.
+/// The ranks that get a row: all, or those in the findings plus some more.
 fn rows(program: &ProgramFindings) -> Vec<u32> {
     let all = program.ranks;
     if all as usize <= MAX_ROWS {
         return (0..all).collect();
     }
     let mut chosen = BTreeSet::new();
-    // Where waves began, then who takes part in the longest waits: they may take three quarters of the rows.
+    // Origins of waves first, then who takes part in the longest waits: up to three quarters of the
+    // rows.
     let waits = program.latest.iter();
     let named = program
         .waves
@@ -241,9 +244,11 @@ fn rows(program: &ProgramFindings) -> Vec<u32> {
     chosen.into_iter().collect()
 }
 
-/// When the origin of every listed wait last left MPI before its delay: there the computation began that was late.
+/// When the origin of every listed wait last left MPI before its delay: the start of the late
+/// computation.
 fn computing_since(run: &RunReader, program: &ProgramFindings) -> Result<Vec<u64>, RunError> {
-    // Per rank: moments before which to look, in order, with the latest end of a call seen before each.
+    // Per rank: times before which to look, in order, with the latest end of a call seen before
+    // each.
     let mut ends: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let anchors: Vec<(u32, u64)> = program
         .latest
@@ -262,7 +267,7 @@ fn computing_since(run: &RunReader, program: &ProgramFindings) -> Result<Vec<u64
             }
         }
     })?;
-    // What was before an earlier moment was before a later one, too.
+    // What lies before an earlier time lies before a later one, too.
     for list in ends.values_mut() {
         for i in 1..list.len() {
             list[i].1 = list[i].1.max(list[i - 1].1);
@@ -275,16 +280,17 @@ fn computing_since(run: &RunReader, program: &ProgramFindings) -> Result<Vec<u64
     Ok(anchors.iter().map(|a| found(a).unwrap_or(0)).collect())
 }
 
-/// Until when the origin of a wait was delayed: the end of the first wait for it.
+/// When the delay of a wait's origin ended: the end of the first wait for it.
 fn delayed_until(program: &ProgramFindings, wait: &WaitFinding) -> u64 {
     let wave = story::wave_of(program, wait).and_then(|w| program.waves.get(w));
     let first = wave.and_then(|w| w.points.first());
     first.map_or(wait.end_ns, |p| p.2.saturating_add(p.3.get()))
 }
 
-/// What has to be seen to understand a wait: itself, what made its culprit late, and the way of its wave.
+/// What one must see to understand a wait: the wait, what made its culprit late, and the path of
+/// its wave.
 fn around(program: &ProgramFindings, wait: &WaitFinding, computing_since: u64) -> (u64, u64) {
-    /// A longer computation is shown by its end only: else the wait itself would be too short to be seen.
+    /// A longer computation shows only its end; otherwise the wait would be too short to see.
     const LONGEST: u64 = 30;
     let length = wait.end_ns.saturating_sub(wait.begin_ns).max(1_000);
     let wave = story::wave_of(program, wait).and_then(|w| program.waves.get(w));
@@ -298,7 +304,8 @@ fn around(program: &ProgramFindings, wait: &WaitFinding, computing_since: u64) -
     )
 }
 
-/// Exact windows: the whole program if it is short, else around the listed waits; those that overlap are one.
+/// Exact windows: the whole program if it is short, otherwise around the listed waits; overlapping
+/// ones merge.
 fn frames(
     run: &RunReader,
     program: &ProgramFindings,
@@ -307,9 +314,9 @@ fn frames(
     span: u64,
     focus: &[(u64, u64)],
 ) -> Vec<Frame> {
-    /// Rows of the tables up to which all of them are in the page.
+    /// Tables up to this many rows go into the page in full.
     const SHORT: u64 = 24_000;
-    /// Pieces of a kind in all windows together, and in one at least.
+    /// Most pieces of a kind in all windows together, and room for at least this many in each.
     const PIECES: usize = 24_000;
     const LEAST: usize = 240;
     let size = |name: &str| {
@@ -366,7 +373,7 @@ impl Overview {
         }
     }
 
-    /// Where a bin begins, after the base.
+    /// Start of a bin, after the base.
     fn edge(&self, bin: usize) -> u64 {
         (u128::from(self.span) * bin as u128 / self.bins as u128) as u64
     }
@@ -385,7 +392,8 @@ impl Overview {
         }
     }
 
-    /// One byte per bin. What is not nothing is at least 1; waiting is taken out of the calls it is part of.
+    /// One byte per bin. What is not zero is at least 1; waiting is subtracted from the calls it is
+    /// part of.
     fn encoded(mut self) -> Vec<String> {
         for i in 0..self.sums[WAITING].len() {
             let mut waiting = self.sums[WAITING][i];
@@ -415,7 +423,7 @@ impl Overview {
     }
 }
 
-/// Reads the tables once for the bins.
+/// Reads the tables once to fill the bins.
 fn fill(
     run: &RunReader,
     rows: &BTreeMap<u32, u32>,
@@ -434,7 +442,7 @@ fn fill(
         }
     })?;
     let thread_rows = thread_rows(run, rows);
-    // What was taken: from being preempted to running again, and interrupts that struck the rank.
+    // What was taken: from preemption to running again, and interrupts that struck the rank.
     let mut off_since: HashMap<(u32, u32), u64> = HashMap::new();
     run.for_each::<Bursts>(|b| {
         let thread = (b.node.get(), b.pid.get());

@@ -1,4 +1,4 @@
-//! What every picture of loads has: boxes of nodes, and colours and words of a utilisation.
+//! What all pictures of loads share: boxes of nodes, and colours and words for a utilisation.
 
 use super::sheet::text;
 use crate::number::short;
@@ -12,7 +12,7 @@ pub(super) fn tone(utilisation: f64) -> String {
     format!("color-mix(in srgb, var(--alarm) {part:.0}%, var(--faint))")
 }
 
-/// What is not known is not coloured.
+/// An unknown utilisation gets no colour.
 pub(super) fn known(utilisation: f64) -> f64 {
     if utilisation.is_finite() {
         utilisation
@@ -33,12 +33,12 @@ pub(super) fn said(utilisation: f64) -> String {
 pub(super) struct Drawn {
     pub name: String,
     pub title: String,
-    /// Adapter outwards and inwards, memory.
+    /// Adapter out, adapter in, memory.
     pub load: [f64; 3],
 }
 
 impl Drawn {
-    /// A single node, or the busiest of several with their number.
+    /// A single node, or the number of nodes with the highest of their loads.
     pub fn of(nodes: &[&NodeLoad]) -> Self {
         if let [node] = nodes {
             return Drawn {
@@ -82,9 +82,9 @@ fn node_title(node: &NodeLoad) -> String {
     )
 }
 
-/// A name that fits its box.
+/// A name cut to fit its box.
 pub(super) fn cut(name: &str, most: usize) -> String {
-    // Escapes are not cut in two.
+    // Do not cut an escape in two.
     match name.len() <= most || name.contains('&') {
         true => name.to_owned(),
         false => format!(

@@ -1,4 +1,5 @@
-//! Picture of the loads under a placement: nodes below their switches, links between switches, as SVG.
+//! Picture of the loads under a placement: nodes below their switches, and links between switches,
+//! as SVG.
 
 use super::load_box::{Drawn, bytes, cut, known, said, tone};
 use super::markup::absent;
@@ -7,9 +8,9 @@ use crate::placement::{LoadPicture, NodeLoad};
 use idlewave_units::counted;
 use std::collections::BTreeMap;
 
-/// Nodes that are drawn one by one; of more, each leaf is one box.
+/// Most nodes drawn individually; above, each leaf is one box.
 const MOST_NODES: usize = 64;
-/// Leaves that are drawn, and directions of links: the busiest.
+/// Most leaves and link directions drawn: the busiest.
 const MOST_LEAVES: usize = 64;
 const MOST_LINKS: usize = 600;
 
@@ -17,7 +18,7 @@ const BOX: (f64, f64) = (46.0, 40.0);
 const GAP: f64 = 6.0;
 const BETWEEN: f64 = 22.0;
 const LEVEL: f64 = 92.0;
-/// How much a wide picture shrinks before it scrolls.
+/// How far a wide picture shrinks before it scrolls.
 const SMALLEST: f64 = 0.62;
 const SWITCH: (f64, f64) = (64.0, 24.0);
 
@@ -39,7 +40,7 @@ pub(super) fn legend() -> String {
 struct Group {
     leaf: Option<usize>,
     boxes: Vec<Drawn>,
-    /// The most of any adapter.
+    /// The highest load of any adapter.
     busiest: f64,
 }
 
@@ -58,7 +59,7 @@ impl Group {
     }
 }
 
-/// The picture, with a note where something is left out.
+/// The picture, with a note on what is left out.
 pub(super) fn picture(picture: &LoadPicture, name: &str) -> String {
     if picture.nodes.is_empty() {
         return absent("No node has a rank.");
@@ -102,7 +103,7 @@ fn noted(notes: &[String]) -> String {
 
 fn groups(picture: &LoadPicture) -> Vec<Group> {
     let mut of: BTreeMap<usize, Vec<&NodeLoad>> = BTreeMap::new();
-    // Those without a switch come last.
+    // Nodes without a switch come last.
     let place = |n: &NodeLoad| {
         n.leaf
             .filter(|&l| l < picture.switches.len())
@@ -129,7 +130,7 @@ fn groups(picture: &LoadPicture) -> Vec<Group> {
     of.into_iter().map(group).collect()
 }
 
-/// The picture, and how many links are left out of it.
+/// The picture, and how many links it leaves out.
 fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) {
     let width = groups
         .iter()
@@ -143,10 +144,10 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
         .max()
         .unwrap_or(0)
         .min(6);
-    // Lines over a wide picture would lie flat.
+    // Otherwise lines across a wide picture would lie flat.
     let step = LEVEL + 0.06 * (width - 900.0).clamp(0.0, 1800.0);
     let level_y = |level: u32| 24.0 + step * f64::from(top - level.min(top));
-    // Boxes below their switch, switches without nodes spread over the width of their level.
+    // Boxes below their switch; switches without nodes are spread over the width of their level.
     let mut at: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut boxes = String::new();
     let total: f64 = groups.iter().map(|g| g.width() + BETWEEN).sum();
@@ -184,7 +185,8 @@ fn draw(picture: &LoadPicture, groups: &[Group], name: &str) -> (String, usize) 
             (s.level.min(top) == level).then_some(i)
         };
         let all: Vec<usize> = picture.switches.iter().enumerate().filter_map(of).collect();
-        // Switches of the lowest level without nodes carry no ranks, and of too many leaves only some are drawn.
+        // A switch of the lowest level not placed yet has no nodes with ranks, or is a leaf left
+        // out.
         let free: Vec<usize> = all
             .into_iter()
             .filter(|i| level > 0 && !at.contains_key(i))
@@ -229,7 +231,7 @@ fn node(drawn: &Drawn, x: f64, y: f64) -> String {
             BOX.0
         )
     };
-    // Letters stand on either half.
+    // The label lies on both halves.
     let class = if known(drawn.load[0]).max(known(drawn.load[1])) > 0.55 {
         "on"
     } else {
@@ -262,10 +264,10 @@ fn links(picture: &LoadPicture, at: &BTreeMap<usize, (f64, f64)>) -> (String, us
         .filter_map(|l| Some((l, *at.get(&l.from)?, *at.get(&l.to)?)))
         .filter(|(l, ..)| l.from != l.to)
         .collect();
-    // The busiest lie on top.
+    // The busiest are drawn last, on top.
     drawn.sort_by(|a, b| known(a.0.utilisation).total_cmp(&known(b.0.utilisation)));
     let shown = &drawn[drawn.len().saturating_sub(MOST_LINKS)..];
-    // What carries nothing is not missed.
+    // Idle links do not count as left out.
     let busy = |link: &&crate::placement::LinkLoad| link.from != link.to && link.bytes > 0.0;
     let drawn_busy = shown.iter().filter(|(link, ..)| busy(link)).count();
     let left_out = picture.links.iter().filter(busy).count() - drawn_busy;
@@ -274,7 +276,7 @@ fn links(picture: &LoadPicture, at: &BTreeMap<usize, (f64, f64)>) -> (String, us
         let length = dx.hypot(dy).max(1.0);
         // Each direction on its own side.
         let (ox, oy) = (-dy / length * 3.0, dx / length * 3.0);
-        // On one level a line would go through what stands between.
+        // On one level a straight line would cross the switches between.
         let bend = if dy.abs() < 1.0 {
             -0.18 * length.min(260.0) - 12.0
         } else {

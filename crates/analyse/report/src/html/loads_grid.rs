@@ -5,20 +5,21 @@ use super::sheet::text;
 use crate::placement::{LinkLoad, LoadPicture, NodeLoad};
 use std::collections::BTreeMap;
 
-/// Switches that are drawn at their places; of more, the busiest are drawn as those of a tree.
+/// Most switches drawn at their coordinates; above, the busiest are drawn as in a tree.
 const MOST_SWITCHES: usize = 1_024;
 
-/// Room for one switch, the widest that fits is taken; and the part of it that is between a switch and the next one.
+/// Room per switch, of which the widest that fits is taken; and the share of it that separates
+/// switches.
 const PITCHES: [f64; 3] = [64.0, 40.0, 26.0];
 const GAP: f64 = 0.22;
-/// What a picture takes where the page is not narrow, and what it should not be taller than.
+/// Width of a picture on a page that is not narrow, and the height it should not exceed.
 const ROOM: (f64, f64) = (1040.0, 900.0);
-/// Above each plane.
+/// Room above each plane.
 const TITLE: f64 = 20.0;
-/// Links that a title lists.
+/// Most links listed in a title.
 const MOST_LISTED: usize = 8;
 
-/// Whether all switches have a place, and there are not too many.
+/// Whether all switches have coordinates and are few enough.
 pub(super) fn has(picture: &LoadPicture) -> bool {
     let switches = &picture.switches;
     let dims = switches.first().map_or(0, |s| s.at.len());
@@ -28,14 +29,14 @@ pub(super) fn has(picture: &LoadPicture) -> bool {
     dims > 0 && switches.len() <= MOST_SWITCHES && switches.iter().all(in_range)
 }
 
-/// Columns and rows of a plane, and where planes and switches are.
+/// Columns and rows of a plane, and the places of planes and switches.
 struct Grid {
     columns: f64,
     rows: f64,
     pitch: f64,
-    /// The further coordinates of each plane, in order.
+    /// Coordinates of each plane beyond the first two, in order.
     planes: Vec<Vec<u32>>,
-    /// Planes beside each other.
+    /// Planes side by side.
     beside: usize,
 }
 
@@ -47,7 +48,7 @@ impl Grid {
         };
         let further = |at: &[u32]| at.iter().skip(2).copied().collect::<Vec<u32>>();
         let mut planes: Vec<Vec<u32>> = picture.switches.iter().map(|s| further(&s.at)).collect();
-        // The last dimension is the slowest.
+        // The last dimension varies slowest.
         planes.sort_by(|a, b| a.iter().rev().cmp(b.iter().rev()));
         planes.dedup();
         let mut grid = Grid {
@@ -88,7 +89,7 @@ impl Grid {
         (x as f64 * width, y as f64 * height + TITLE)
     }
 
-    /// The middle of a switch.
+    /// The centre of a switch.
     fn middle(&self, at: &[u32]) -> (f64, f64) {
         let plane = self
             .planes
@@ -100,17 +101,17 @@ impl Grid {
     }
 }
 
-/// Whether two switches stand beside each other in the picture.
+/// Whether two switches are adjacent in the picture.
 fn beside(a: &[u32], b: &[u32]) -> bool {
     let apart = |(d, (&a, &b)): (usize, (&u32, &u32))| match d {
         0 | 1 => a.abs_diff(b),
-        // Another plane.
+        // In another plane.
         _ => 2 * a.abs_diff(b).min(1),
     };
     a.iter().zip(b).enumerate().map(apart).sum::<u32>() == 1
 }
 
-/// The picture of a placement on switches with places.
+/// The picture of a placement on switches with coordinates.
 pub(super) fn draw(picture: &LoadPicture, name: &str) -> String {
     let grid = Grid::of(picture);
     let mut nodes: BTreeMap<usize, Vec<&NodeLoad>> = BTreeMap::new();
@@ -221,7 +222,7 @@ fn said_of(picture: &LoadPicture, link: &LinkLoad) -> String {
     )
 }
 
-/// One direction of a link to a switch beside this one, on its own side.
+/// One direction of a link between adjacent switches, on its own side.
 fn line(picture: &LoadPicture, link: &LinkLoad, [a, b]: [(f64, f64); 2], pitch: f64) -> String {
     let length = (b.0 - a.0).hypot(b.1 - a.1).max(1.0);
     let (x, y) = (
@@ -240,7 +241,7 @@ fn line(picture: &LoadPicture, link: &LinkLoad, [a, b]: [(f64, f64); 2], pitch: 
     )
 }
 
-/// The links of a switch to those that are not beside it, as one mark in its corner, coloured by the busiest.
+/// The links of a switch to non-adjacent ones, as one mark in its corner, coloured by the busiest.
 fn mark(picture: &LoadPicture, links: &[&LinkLoad], (x, y): (f64, f64), pitch: f64) -> String {
     let mut links = links.to_vec();
     links.sort_by(|a, b| known(b.utilisation).total_cmp(&known(a.utilisation)));

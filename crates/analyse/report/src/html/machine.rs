@@ -1,4 +1,4 @@
-//! The machine, how busy others kept it, how it was watched and what is missing.
+//! The machine, how busy others kept it, how it was observed, and what is missing.
 
 use super::markup::{absent, barred, caption, cell, escape, number, section, table};
 use crate::facts;
@@ -10,7 +10,7 @@ use idlewave_units::show::{self, count, percent};
 use idlewave_units::{CpuSet, Nanos, named};
 use std::fmt::Display;
 
-/// How busy the machine was with others.
+/// How much of the machine others used.
 pub(super) fn contamination(findings: &Findings) -> String {
     let seen = &findings.contamination;
     let share = |field: &str, value: Option<f64>| match value {
@@ -73,7 +73,7 @@ pub(super) fn contamination(findings: &Findings) -> String {
     section("contamination", "Who else used the machine", &body)
 }
 
-/// A list of terms with what is known of each; values are HTML.
+/// A list of terms and what is known of each; values are HTML.
 fn sheet(entries: &[(&str, String)]) -> String {
     let items: String = entries
         .iter()
@@ -93,7 +93,7 @@ fn on_off(value: Option<bool>) -> String {
     known(value.map(|on| if on { "on" } else { "off" }))
 }
 
-/// `None` of the kernel's lists is "not known", an empty one is "none".
+/// In the kernel's lists, `None` is "not known" and an empty set is "none".
 fn cpus(set: Option<&CpuSet>) -> String {
     known(set.map(|s| {
         if s.is_empty() {
@@ -214,7 +214,7 @@ fn host(node: &NodeSheet) -> String {
     out
 }
 
-/// What was recorded, what was not, what was lost and what watching cost.
+/// What was recorded, what was not, what was lost, and what recording cost.
 pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
     let trace = &findings.trace;
     let cost = &trace.cost;
@@ -279,7 +279,7 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
     section("recording", "Recording", &body)
 }
 
-/// What was lost, or that nothing is known to be.
+/// What was lost, or that no loss is known.
 pub(super) fn ledger(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = String::new();
     body.push_str("<h3>Lost or uncertain</h3>\n");
@@ -308,7 +308,7 @@ pub(super) fn ledger(manifest: &Manifest, findings: &Findings) -> String {
     body
 }
 
-/// What a reader needs in order to judge and to repeat the numbers.
+/// What a reader needs to judge and repeat the numbers.
 pub(super) fn footer(manifest: &Manifest, findings: &Findings) -> String {
     let command = shell_line(&manifest.command);
     let lines = match manifest.simulated {
@@ -328,7 +328,7 @@ pub(super) fn footer(manifest: &Manifest, findings: &Findings) -> String {
     )
 }
 
-/// The same of a measured run: clock, warm-up, others and losses.
+/// For a measured run: clock, warm-up, others and losses.
 fn measured(manifest: &Manifest, findings: &Findings) -> String {
     let flagged = if findings.contamination.is_flagged() {
         "flagged"

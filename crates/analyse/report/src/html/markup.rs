@@ -1,11 +1,11 @@
-//! Building HTML from text that comes from anywhere: everything is escaped here and nowhere else.
+//! Builds HTML from text of any origin: everything is escaped here and nowhere else.
 
 use idlewave_units::foreign::is_hidden;
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Text for HTML content and quoted attributes. Control and text-direction characters are shown as
-/// escapes, so that a name can neither break out of the markup nor reorder the line it stands in.
+/// Text for HTML content and quoted attributes. Control and text-direction characters become
+/// escapes, so that a name can neither break out of the markup nor reorder its line.
 pub(super) fn escape(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
@@ -22,14 +22,14 @@ pub(super) fn escape(text: &str) -> String {
         })
 }
 
-/// JSON that may stand inside a `script` element: no `<`, so neither `</script` nor `<!--`; and no
-/// mark that reorders the text of whoever reads the source.
+/// JSON for a `script` element: no `<`, so neither `</script` nor `<!--`, and no mark that reorders
+/// the text for a reader of the source.
 pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let text = serde_json::to_string(value)?;
     Ok(text
         .chars()
         .fold(String::with_capacity(text.len()), |mut out, c| {
-            // Outside of strings JSON has none of these, and all of them fit one \u escape.
+            // Outside strings JSON has none of these, and each fits one \u escape.
             if c == '<' || is_hidden(c) {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             } else {
@@ -39,8 +39,8 @@ pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> 
         }))
 }
 
-/// A number of the findings: what is shown, with the exact value and its path in findings.json, so
-/// that a reader can copy it and a test can compare it.
+/// A number of the findings: what is shown, the exact value and its path in findings.json, so that
+/// readers can copy it and tests can compare it.
 pub(super) fn number(path: &str, value: impl Display, shown: &str) -> String {
     let path = escape(path);
     format!(
@@ -59,17 +59,17 @@ pub(super) fn caption(text: &str) -> String {
     format!("<p class=\"caption\">{text}</p>\n")
 }
 
-/// Shown where a section has nothing to show: why.
+/// Shown in place of missing content: why there is none.
 pub(super) fn absent(why: &str) -> String {
     format!("<p class=\"absent\">{why}</p>\n")
 }
 
-/// A cell of a sortable table: the key sorts, the content shows.
+/// A cell of a sortable table: sorted by the key, showing the content.
 pub(super) fn cell(key: impl Display, content: &str) -> String {
     format!("<td data-key=\"{key}\">{content}</td>")
 }
 
-/// The content of a cell: a bar that shows how much of the most it is, and the number.
+/// The content of a cell: a bar for the share of the maximum, and the number.
 pub(super) fn barred(group: &str, part: f64, content: &str) -> String {
     let width = part * 100.0;
     format!(
@@ -77,7 +77,7 @@ pub(super) fn barred(group: &str, part: f64, content: &str) -> String {
     )
 }
 
-/// A table that scrolls sideways where the page is narrow.
+/// A table that scrolls sideways on a narrow page.
 pub(super) fn table(class: &str, header: &[(&str, &str)], rows: &str) -> String {
     let mut head = String::new();
     for (label, hint) in header {

@@ -1,4 +1,4 @@
-//! Who sends to whom: the communication matrix and its heaviest pairs.
+//! The communication matrix and its heaviest pairs.
 
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
 use crate::story;
@@ -9,7 +9,7 @@ use idlewave_units::named;
 use idlewave_units::show::count;
 use std::cmp::Reverse;
 
-/// Pairs in the table.
+/// Most pairs in the table.
 const PAIRS_SHOWN: usize = 20;
 
 /// Messages and bytes between ranks.

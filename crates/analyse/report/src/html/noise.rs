@@ -122,7 +122,7 @@ fn detours(i: usize, d: &DetourFindings) -> String {
         || cell(-1, "none"),
         |l| cell(l.get(), &number(&path("largest"), l.get(), &l.to_string())),
     ));
-    // The periodogram's threshold is 1: what lies below it is no period.
+    // The periodogram's threshold is 1: anything below is not a period.
     out.push_str(&d.periods.first().filter(|p| p.power > 1.0).map_or_else(
         || cell(-1, "&ndash;"),
         |p| {

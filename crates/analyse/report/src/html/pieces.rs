@@ -1,4 +1,4 @@
-//! What both timelines are made of: pieces of rows, kept where they overlap a window, the longest first.
+//! What both timelines are made of: pieces of rows that overlap a window, the longest first.
 
 use idlewave_run::tables::{Sources, TaskKind, Tasks};
 use idlewave_run::{RunError, RunReader};
@@ -6,22 +6,23 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// One row's pieces as columns: times are nanoseconds after the window's base and may be negative.
+/// Pieces of one kind as columns. Times are nanoseconds after the window's base and may be
+/// negative.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Pieces {
     /// Row of the window.
     pub row: Vec<u32>,
-    /// Task, source, or kind of region; unused for detours.
+    /// Bursts: task. Interrupts and charges: source. Regions: kind. Unused for detours.
     pub what: Vec<u32>,
-    /// Begin.
+    /// Start.
     pub at: Vec<i64>,
     /// Length.
     pub len: Vec<u64>,
-    /// Bursts: why it ended. Interrupts: depth. Regions: iteration.
+    /// Bursts: reason of the end. Interrupts: depth. Regions: iteration.
     pub more: Vec<u64>,
-    /// Indices of those whose begin or end is inferred.
+    /// Indices of pieces whose start or end is inferred.
     pub unsure: Vec<u32>,
-    /// How many were left out for being the shortest.
+    /// How many of the shortest were left out.
     pub left_out: u64,
 }
 
@@ -40,6 +41,9 @@ pub(super) struct SourceName {
     pub kind: &'static str,
 }
 
+/// Node and thread: the same thread number on another node is another thread.
+pub(super) type Thread = (u32, u32);
+
 /// A piece of a row, with absolute times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -51,7 +55,7 @@ pub(super) struct Piece {
     pub certain: bool,
 }
 
-/// Pieces of one kind being gathered; of too many, the longest are kept.
+/// Pieces of one kind being collected; of too many, the longest are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Gathered {
     pub pieces: Vec<Piece>,
@@ -76,7 +80,7 @@ impl Gathered {
         }
     }
 
-    /// Leaves out the shortest above the number that is kept.
+    /// Drops the shortest pieces above the limit.
     pub(super) fn shorten(&mut self) {
         if self.pieces.len() > self.most {
             let length = |p: &Piece| p.end.saturating_sub(p.begin);
@@ -87,7 +91,7 @@ impl Gathered {
         }
     }
 
-    /// In order of row and time; outer interrupts before those nested in them.
+    /// Sorted by row and time; outer interrupts before nested ones.
     pub(super) fn columns(mut self, base: u64, dense: Option<&BTreeMap<u32, u32>>) -> Pieces {
         self.shorten();
         self.pieces
@@ -111,9 +115,9 @@ impl Gathered {
     }
 }
 
-/// Finds the windows that a stretch of time overlaps.
+/// Tells whether an interval overlaps any window.
 pub(super) struct Index {
-    /// Union of all windows, disjoint and rising: most rows overlap none.
+    /// Union of all windows, disjoint and ascending: most pieces overlap none.
     union: Vec<(u64, u64)>,
 }
 
@@ -131,22 +135,22 @@ impl Index {
         Self { union }
     }
 
-    /// Whether any window overlaps it.
+    /// Whether any window overlaps the interval.
     pub(super) fn meets(&self, begin: u64, end: u64) -> bool {
         let next = self.union.partition_point(|u| u.1 <= begin);
         self.union.get(next).is_some_and(|u| u.0 < end)
     }
 }
 
-/// Where `at` lies after `base`, or before it.
+/// The offset of `at` from `base`; negative if before it.
 pub(super) fn offset(at: u64, base: u64) -> i64 {
     at.wrapping_sub(base) as i64
 }
 
-/// Names of threads, by node and number, in their order.
+/// Names of threads, given by node and thread number, in the given order.
 pub(super) fn task_names(
     run: &RunReader,
-    threads: impl Iterator<Item = (u32, u32)>,
+    threads: impl Iterator<Item = Thread>,
 ) -> Result<Vec<TaskName>, RunError> {
     let (mut tasks, mut places) = (Vec::new(), BTreeMap::new());
     for thread in threads {
@@ -166,7 +170,7 @@ pub(super) fn task_names(
     Ok(tasks)
 }
 
-/// Names of the sources in `ids`, in order of their dense numbers.
+/// Names of the sources in `ids`, ordered by their dense numbers.
 pub(super) fn source_names(
     run: &RunReader,
     ids: &BTreeMap<u32, u32>,
@@ -187,4 +191,53 @@ pub(super) fn source_names(
         }
     })?;
     Ok(sources)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use idlewave_run::tables::{Burst, Bursts, EndReason, Table, Task, TaskKind, Tasks};
+    use idlewave_run::testing::empty_manifest;
+    use idlewave_run::{RankSheet, RunReader, RunWriter};
+    use idlewave_units::{Cpu, NodeId, Pid, Rank};
+    use std::path::Path;
+
+    /// A run of two ranks on CPU 0 of two nodes, on each of which a thread 7 ran from 100 to 200:
+    /// backup on node 0, monitor on node 1.
+    pub(crate) fn same_number_on_two_nodes(dir: &Path) -> RunReader {
+        let mut manifest = empty_manifest();
+        let (mut tasks, mut bursts) = (Tasks::default(), Bursts::default());
+        for (n, name) in [(0, "backup"), (1, "monitor")] {
+            let node = NodeId::new(n);
+            manifest.ranks.push(RankSheet {
+                process: None,
+                rank: Rank::new(n),
+                node,
+                cpu: Some(Cpu::new(0)),
+                threads: vec![Pid::new(100 + n)],
+                priority: None,
+            });
+            tasks.push(Task {
+                node,
+                pid: Pid::new(7),
+                process: None,
+                name: name.to_owned(),
+                kind: TaskKind::User,
+            });
+            bursts.push(Burst {
+                node,
+                cpu: Cpu::new(0),
+                pid: Pid::new(7),
+                begin_ns: 100,
+                end_ns: 200,
+                end_reason: EndReason::Sleeping,
+                certain: true,
+            });
+        }
+        let path = dir.join("run");
+        let mut out = RunWriter::create(&path, manifest).unwrap();
+        out.write_table(&tasks).unwrap();
+        out.write_table(&bursts).unwrap();
+        out.close(None).unwrap();
+        RunReader::open(&path).unwrap()
+    }
 }

@@ -1,5 +1,5 @@
-//! The page of a placement: what to take and why, the table over ranks per node, what the time is made of, the loads of nodes and
-//! links, and the files that bring it about.
+//! The page of a placement: which to take and why, the table over ranks per node, what the time
+//! consists of, the loads of nodes and links, and the files that apply it.
 
 use super::markup::{absent, caption, cell, escape, json, number, section, table as wide_table};
 use super::sheet::{alarms, body, estimate, footer, key, list, longer, remarks, text, tile, value};
@@ -13,13 +13,14 @@ pub(super) const SCRIPT: [&str; 3] = [
     include_str!("../../assets/start_placement.js"),
 ];
 
-/// Names of nodes that the verdict lists.
+/// Most node names in the verdict.
 const MOST_NAMES: usize = 16;
 
-/// Renders the page of a placement: one file that loads nothing. The same sheet gives the same bytes.
+/// Renders the page of a placement: one file that loads nothing. The same sheet gives the same
+/// bytes.
 ///
-/// Numbers that are not finite are shown as not known. A sheet without rows, or whose best row does not exist, says that there is no
-/// answer.
+/// Non-finite numbers are shown as not known. If the sheet has no rows, or its best row does not
+/// exist, the page says that there is no answer.
 pub fn placement_page(sheet: &PlacementSheet) -> String {
     let parts = vec![
         ("verdict", "Verdict", verdict(sheet)),
@@ -38,12 +39,12 @@ pub fn placement_page(sheet: &PlacementSheet) -> String {
     ];
     let version = format!("idlewave {}, seed {}.", sheet.idlewave, sheet.seed);
     let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
-    // Plain structs of texts, numbers and lists: each has a form in JSON.
+    // Plain structs of texts, numbers and lists always encode as JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a placement", &body, &data, "", &SCRIPT)
 }
 
-/// "2 processes on each of 8 nodes", with the numbers' places.
+/// "2 processes on each of 8 nodes", with the paths of the numbers.
 fn layout(sheet: &PlacementSheet, i: usize, row: &PlacementRow) -> String {
     let ranks = sheet
         .chosen
@@ -155,7 +156,7 @@ fn baseline(sheet: &PlacementSheet) -> Option<(usize, &PlacementRow)> {
     sheet.rows.get(b).map(|row| (b, row))
 }
 
-/// What the best has over the default, as the end of a sentence.
+/// What the best placement gains over the default, to end a sentence.
 fn against(sheet: &PlacementSheet, best: &PlacementRow) -> String {
     let Some((b, base)) = baseline(sheet) else {
         return String::new();
@@ -350,7 +351,7 @@ fn memory_key(fit: MemoryFit) -> u32 {
     }
 }
 
-/// A cell of words.
+/// A cell with text.
 fn words(key: impl std::fmt::Display, content: &str) -> String {
     format!("<td class=\"text\" data-key=\"{key}\">{content}</td>")
 }
@@ -395,7 +396,7 @@ fn files(sheet: &PlacementSheet) -> String {
         return section("files", title, &absent("No file was asked for."));
     }
     let file = |file: &crate::placement::PlacementFile| {
-        // Lines stay lines.
+        // Escape line by line, so that line breaks survive.
         let lines: Vec<String> = file.content.lines().map(escape).collect();
         format!(
             "<div class=\"file\"><div class=\"tools\"><h3>{}</h3><button type=\"button\" data-copy>Copy</button></div>\

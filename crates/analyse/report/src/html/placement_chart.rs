@@ -1,5 +1,5 @@
-//! Bars of placements, stacked by what the time is made of, and bars of a study beside its predictions: drawn here as SVG in the style
-//! sheet's colours, so that they need no script and print.
+//! Bars of placements, stacked by what the time consists of, and bars of a study next to its
+//! predictions. SVG in the style sheet's colours: it needs no script and prints.
 
 use super::sheet::text;
 use crate::placement::{PlacementRow, StudyRow};
@@ -8,20 +8,20 @@ use idlewave_units::counted;
 use idlewave_units::show::{self, percent};
 use std::collections::BTreeMap;
 
-/// Room for the label of a bar.
+/// Width of a bar's label.
 const LABEL: f64 = 66.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 14.0;
 const HEIGHT: f64 = 260.0;
 const BELOW: f64 = 46.0;
-/// Room for one bar at most.
+/// Most room for one bar.
 const STEP: f64 = 130.0;
-/// What a figure is wide where the page is not narrow.
+/// Width of a figure on a page that is not narrow.
 const WIDTH: f64 = 1040.0;
-/// Bars for which there is room, at 8 pixels each: of more placements some are left out.
+/// Most bars, at 8 pixels each; of more placements some are left out.
 const MOST_BARS: usize = 120;
 
-/// Vertical scale from 0 up, with its lines.
+/// Vertical scale from 0 up, with its grid lines.
 struct Scale {
     most: f64,
 }
@@ -60,7 +60,7 @@ impl Scale {
     }
 }
 
-/// Seconds without needless zeros.
+/// Seconds without trailing zeros.
 fn short(s: f64) -> String {
     let shown = show::seconds(s);
     let (number, unit) = shown.split_once(' ').unwrap_or((&shown, ""));
@@ -79,7 +79,7 @@ fn svg(id: &str, label: &str, width: f64, content: &str) -> String {
     )
 }
 
-/// A line from the low to the high end of an interval, with caps.
+/// A line from the lower to the upper end of an interval, with caps.
 fn whisker(scale: &Scale, x: f64, wide: f64, e: &Estimate) -> String {
     if !(e.low.is_finite() && e.high.is_finite()) {
         return String::new();
@@ -104,7 +104,7 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// Names of the parts over all rows, in the order of their first appearance.
+/// Names of the parts over all rows, in order of first appearance.
 fn parts(rows: &[PlacementRow]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flat_map(|r| &r.parts) {
@@ -115,8 +115,8 @@ fn parts(rows: &[PlacementRow]) -> Vec<&str> {
     names
 }
 
-/// Indices of the rows that are drawn: all, or the fastest one of each number of ranks per node, the best and the default, evenly
-/// thinned where these are too many as well.
+/// Indices of the rows to draw: all of them, or the fastest for each number of ranks per node
+/// (evenly thinned if these are still too many), plus the best and the default.
 fn drawn(rows: &[PlacementRow], best: usize, baseline: Option<usize>) -> Vec<usize> {
     if rows.len() <= MOST_BARS {
         return (0..rows.len()).collect();
@@ -138,7 +138,7 @@ fn drawn(rows: &[PlacementRow], best: usize, baseline: Option<usize>) -> Vec<usi
     drawn
 }
 
-/// Where bars are narrow not every one has room for its label: every which one has.
+/// The distance between labelled bars: narrow bars have no room for every label.
 fn every(step: f64) -> usize {
     (LABEL / step).ceil().max(1.0) as usize
 }
@@ -226,7 +226,7 @@ fn label(x: f64, class: &str, first: &str, second: &str) -> String {
     )
 }
 
-/// The bar of one placement, from the ground up.
+/// The bar of one placement, from bottom to top.
 fn stack(row: &PlacementRow, names: &[&str], scale: &Scale, x: f64, wide: f64) -> String {
     if !row.seconds.value.is_finite() {
         return String::new();
@@ -278,7 +278,7 @@ pub(super) fn measured(rows: &[StudyRow]) -> String {
     let right = LEFT + step * (rows.len() + groups) as f64;
     let mut out = scale.lines(right);
     let (mut x, mut before) = (LEFT + step / 2.0, None);
-    // Where bars are narrow not every one has room for its label.
+    // Narrow bars have no room for every label.
     let (mut unlabelled, mut named) = (0, None);
     for row in rows {
         if before.is_some_and(|b| b != row.ranks) {

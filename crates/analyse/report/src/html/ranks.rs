@@ -1,4 +1,5 @@
-//! Of a recorded program: where the time of its ranks went, its MPI functions, its waits and its regions.
+//! For a recorded program: where the time of its ranks went, its MPI functions, its waits and its
+//! regions.
 
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
 use crate::story;
@@ -7,14 +8,14 @@ use idlewave_run::findings::{ProgramFindings, RankTime};
 use idlewave_units::Bytes;
 use idlewave_units::show::{count, percent};
 
-/// Ranks in the table; of more, those from which most was taken and those that waited most.
+/// Most ranks in the table; of more, those from which most was taken and those that waited most.
 const RANKS_SHOWN: usize = 64;
 
 /// Why there is nothing about ranks, and what to do.
 const NO_RANKS: &str = "No rank came from MPI_Init to MPI_Finalize, so no time can be divided. If the program \
      is an MPI program, was it started by <code>idlewave record -- mpirun ...</code> and does it end by itself?";
 
-/// The parts of a rank's time, in the order in which they are drawn: label, colour, value, field.
+/// One part of a rank's time, in drawing order: label, colour, value, field.
 type Part = (
     &'static str,
     &'static str,

@@ -1,4 +1,4 @@
-//! The prediction: curves, tables, and how far the model met the measurement here.
+//! The prediction: curves, tables, and how well the model matched the measurement here.
 
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use crate::facts::{SHOWN_RANKS, at_ranks, misfit_sentence, slowdown, source_name, worst_point};
@@ -141,7 +141,7 @@ fn row(name: &str, path: &str, curve: &Curve) -> String {
     out + "</tr>\n"
 }
 
-/// An end of the interval of a slow-down, in HTML.
+/// One end of a slow-down's interval, in HTML.
 fn end(slowdown: &Estimate, end: f64) -> String {
     escape(&show::slowdown_beside(slowdown.value, end))
 }

@@ -1,4 +1,5 @@
-//! What the pages of sheets have in common: numbers with their places in the sheet, the top and the end of a page.
+//! What the pages of sheets share: numbers with their paths in the sheet, and the top and bottom of
+//! a page.
 
 use super::markup::{escape, number};
 use crate::number::plain;
@@ -6,12 +7,12 @@ use idlewave_run::findings::Estimate;
 use idlewave_units::foreign::shell_line;
 use idlewave_units::show::{self, percent};
 
-/// Text from elsewhere.
+/// Foreign text, escaped.
 pub(super) fn text(foreign: &str) -> String {
     escape(&plain(foreign))
 }
 
-/// A finite number with its place in the sheet, or a dash.
+/// A finite number with its path in the sheet, or a dash.
 pub(super) fn value(path: &str, value: f64, shown: impl Fn(f64) -> String) -> String {
     match value.is_finite() {
         true => number(path, value, &shown(value)),
@@ -30,12 +31,12 @@ pub(super) fn estimate(path: &str, e: &Estimate, shown: impl Fn(f64) -> String) 
     )
 }
 
-/// What a cell with this number is sorted by: numbers that are not known come before all others.
+/// The sort key of a cell with this number: unknown numbers come first.
 pub(super) fn key(value: f64) -> f64 {
     if value.is_finite() { value } else { -1.0 }
 }
 
-/// A part of a page: anchor, name among the links, content.
+/// A section of a page: anchor, name in the links, content.
 pub(super) type Part = (&'static str, &'static str, String);
 
 /// The title bar, the links and the sections.
@@ -53,7 +54,7 @@ pub(super) fn body(run: &str, parts: Vec<Part>) -> String {
     )
 }
 
-/// The end of the page: remarks, the command line, and the version with what follows it.
+/// The bottom of the page: remarks, the command line, the version and what follows it.
 pub(super) fn footer(remarks: &[&str], command: &[String], version: &str) -> String {
     let remarks: String = remarks.iter().map(|r| format!("<li>{r}</li>\n")).collect();
     let command = shell_line(command);
@@ -64,7 +65,7 @@ pub(super) fn footer(remarks: &[&str], command: &[String], version: &str) -> Str
     )
 }
 
-/// A list of sentences from elsewhere.
+/// A list of foreign sentences.
 pub(super) fn list(lines: &[String]) -> String {
     let items: String = lines
         .iter()
@@ -73,7 +74,7 @@ pub(super) fn list(lines: &[String]) -> String {
     format!("<ul class=\"entries\">\n{items}</ul>\n")
 }
 
-/// Warnings, each as one at the top of a page.
+/// Warnings, one alarm each, at the top of a page.
 pub(super) fn alarms(lines: &[String]) -> String {
     lines
         .iter()
@@ -81,7 +82,7 @@ pub(super) fn alarms(lines: &[String]) -> String {
         .collect()
 }
 
-/// How much longer a time is that is so many times another one.
+/// A ratio of two times in words: "times as long" from 2 on, "longer" below.
 pub(super) fn longer(ratio: f64) -> String {
     match ratio >= 2.0 {
         true => format!("{} times as long", show::digits(ratio)),
@@ -89,7 +90,7 @@ pub(super) fn longer(ratio: f64) -> String {
     }
 }
 
-/// What is to be known and is no warning; nothing where there is none.
+/// Notes that are no warnings; empty without any.
 pub(super) fn remarks(title: &str, lines: &[String]) -> String {
     match lines.is_empty() {
         true => String::new(),

@@ -1,4 +1,4 @@
-//! The program and the noise that a simulated run was made from. It has no machine to show.
+//! The program and the noise of a simulated run. It has no machine to show.
 
 use super::machine::ledger;
 use super::markup::{escape, section as in_section};
@@ -9,7 +9,7 @@ use idlewave_run::{Manifest, Simulated};
 use idlewave_units::named;
 use idlewave_units::show::count;
 
-/// Said at the top of the page, before anything else.
+/// Shown at the top of the page, before anything else.
 pub(super) fn banner(simulated: &Simulated) -> String {
     format!(
         "<p class=\"alarm\" id=\"simulated\"><strong>SIMULATED:</strong> nothing on this page was measured on any machine. A model of a \
@@ -20,7 +20,7 @@ pub(super) fn banner(simulated: &Simulated) -> String {
     )
 }
 
-/// Program, noise model and seed: all that is needed to make the run again.
+/// Program, noise model and seed: all that is needed to repeat the run.
 pub(super) fn section(manifest: &Manifest, findings: &Findings, simulated: &Simulated) -> String {
     let list = |items: &[String]| -> String {
         let items: String = items
@@ -69,10 +69,10 @@ pub(super) fn section(manifest: &Manifest, findings: &Findings, simulated: &Simu
     in_section("simulation", "What was simulated", &body)
 }
 
-/// Delays that are listed.
+/// Most delays listed.
 const MOST_DELAYS: usize = 20;
 
-/// As [`escape`], but lines stay lines.
+/// Like [`escape`], but keeps line breaks.
 fn escape_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(escape).collect();
     lines.join("\n")

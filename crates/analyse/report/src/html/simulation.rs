@@ -1,4 +1,5 @@
-//! The page of a simulation: slow-down against ranks, map over ranks and granularity, shares of the finish time, amplification.
+//! The page of a simulation: slow-down over ranks, map over ranks and granularity, shares of the
+//! finish time, amplification.
 
 use super::document;
 use super::markup::table as wide_table;
@@ -18,9 +19,10 @@ const SCRIPT: [&str; 5] = [
     include_str!("../../assets/start_simulation.js"),
 ];
 
-/// Renders the page of a simulation: one file that loads nothing. The same sheet gives the same bytes.
+/// Renders the page of a simulation: one file that loads nothing. The same sheet gives the same
+/// bytes.
 ///
-/// Numbers that are not finite are shown as not known.
+/// Non-finite numbers are shown as not known.
 pub fn simulation_page(sheet: &SimulationSheet) -> String {
     let parts = vec![
         ("verdict", "Verdict", verdict(sheet)),
@@ -39,12 +41,12 @@ pub fn simulation_page(sheet: &SimulationSheet) -> String {
     let version = format!("idlewave {}, seed {}.", sheet.idlewave, sheet.seed);
     let run = format!("simulated: {}", text(&sheet.what));
     let body = body(&run, parts) + &footer(&remarks, &sheet.command, &version);
-    // Plain structs of texts, numbers and lists: each has a form in JSON.
+    // Plain structs of texts, numbers and lists always encode as JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a simulation", &body, &data, "", &SCRIPT)
 }
 
-/// The point that suffers most.
+/// The point with the largest slow-down.
 fn worst(sheet: &SimulationSheet) -> Option<(usize, &SimulationPoint)> {
     let all = sheet.points.iter().enumerate();
     all.filter(|(_, p)| p.slowdown.value.is_finite())
@@ -186,7 +188,7 @@ fn shares(sheet: &SimulationSheet) -> String {
     section("shares", title, &body)
 }
 
-/// The critical path as one stacked bar with its table.
+/// The critical path as one stacked bar, with its table.
 fn finish(sheet: &SimulationSheet, path: &SimulatedPath) -> String {
     let mut parts = vec![
         (
@@ -258,7 +260,7 @@ fn finish(sheet: &SimulationSheet, path: &SimulatedPath) -> String {
         )
 }
 
-/// The sources that were left out at a point.
+/// The sources left out at a point.
 fn costs(i: usize, point: &SimulationPoint) -> Vec<String> {
     let place = point_name(point);
     let row = |(w, cost): (usize, &crate::simulation::SourceCost)| {

@@ -1,14 +1,14 @@
-//! The map of the slowest rank: how often each rank was the last to arrive, over the run.
+//! The map of the slowest rank: how often each rank arrived last, over the run.
 
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::{RunError, RunReader};
 use serde::Serialize;
 
-/// Bins along the steps and along the ranks: what a screen can show.
+/// Most bins along the steps and along the ranks: what a screen can show.
 const MAX_COLUMNS: usize = 512;
 const MAX_ROWS: usize = 256;
-/// Steps of one lockstep run that are looked at: bounds the memory (12 bytes each) for any run.
+/// Most steps of one lockstep run to look at; bounds the memory (12 bytes each) for any run.
 const MAX_STEPS: u64 = 1 << 24;
 
 /// The map of one lockstep run.
@@ -18,24 +18,24 @@ pub(super) struct Slowest {
     pub phase: u32,
     /// Ranks of the run.
     pub ranks: u32,
-    /// Steps that are in the map.
+    /// Steps in the map.
     pub steps: u64,
-    /// Bins along the steps; all have the same number of steps within one.
+    /// Bins along the steps; their sizes differ by at most one step.
     pub columns: usize,
     /// Bins along the ranks.
     pub rows: usize,
-    /// Steps in which a rank of the row was the last one, row by row.
+    /// Steps in which a rank of the row arrived last, row by row.
     pub counts: Vec<u32>,
 }
 
-/// Of one iteration: the latest end of computation so far and whose it was.
+/// For one iteration: the latest end of computation so far, and its rank.
 #[derive(Clone, Copy, Default)]
 struct Last {
     end: u64,
     rank: u32,
 }
 
-/// The maps of all lockstep runs with more than one rank; the table of regions is read once.
+/// The maps of all lockstep runs with more than one rank; reads the table of regions once.
 pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Slowest>, RunError> {
     let mut runs: Vec<(u32, u32, u64, Vec<Last>)> = findings
         .lockstep
@@ -65,7 +65,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Slowes
             rank: r.rank.get(),
         };
         let known = &mut last[at];
-        // Of equal arrivals the lowest rank is the last one, as in the analysis.
+        // Of equal arrivals the lowest rank counts as last, as in the analysis.
         if found.end > known.end || (found.end == known.end && found.rank < known.rank) {
             *known = found;
         }

@@ -6,7 +6,7 @@ use idlewave_run::findings::{Findings, SourceFinding};
 use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 
-/// A table with more rows gets its own scroll bar.
+/// A table with more rows scrolls on its own.
 const LONG: usize = 24;
 
 /// Who costs time.
@@ -21,7 +21,7 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
         };
         return in_section("sources", "Who costs time", &absent(why));
     }
-    // In a program without ranks, nobody waits: what counts is the time taken from its threads.
+    // In a program without ranks nobody waits: what counts is the time taken from its threads.
     let taking = recorded && findings.program.is_none();
     let weight = |s: &SourceFinding| if taking { s.stolen } else { s.lost };
     let most = findings

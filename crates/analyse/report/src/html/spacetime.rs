@@ -1,7 +1,9 @@
-//! Waiting in space and time: for every lockstep run a map of ranks and time with the share that ranks waited, and who struck them.
+//! Waiting in space and time: for every lockstep run, a map over ranks and time of the share that
+//! ranks waited, and of who struck them.
 //!
-//! A late rank shows as a front of waiting that moves away from it: an idle wave. There is one map of the whole run and one around each
-//! of the latest steps. Cells are sums, so that the maps stay small whatever the number of ranks and the length of the run.
+//! A late rank shows as a front of waiting that moves away from it: an idle wave. There is one map
+//! of the whole run and one around each of the latest steps. Cells are sums, so the maps stay small
+//! for any number of ranks and length of the run.
 
 use idlewave_run::findings::{Findings, LockstepFindings};
 use idlewave_run::tables::{Bursts, Interrupts, RegionKind, Regions, Sources, TaskKind, Tasks};
@@ -11,23 +13,24 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Cells along the ranks and along the time: what a screen can show.
+/// Most cells along the ranks and along the time: what a screen can show.
 const MAX_ROWS: u32 = 256;
 const MAX_COLUMNS: u64 = 1_024;
-/// Maps around late steps, of each run.
+/// Most maps around late steps, per run.
 const MAX_WINDOWS: usize = 2;
-/// Sources with a colour of their own, of those that cost most.
+/// Sources with their own colour: those that cost most.
 const MAX_SOURCES: usize = 7;
-/// Number of all other sources, and of none.
+/// Number for all other sources, and for none.
 const OTHERS: u8 = MAX_SOURCES as u8 + 1;
 const NOBODY: u8 = 0;
-/// Steps shown before a late one, and after it at least and at most.
+/// Steps shown before a late one; least and most steps shown after it.
 const STEPS_BEFORE: u64 = 4;
 const STEPS_AFTER: (u64, u64) = (16, 96);
-/// Shares are told apart in so many levels above none; a level is a character, from this one on, so that they deflate well.
+/// Shares have this many levels above zero. A level is one character, counted from this one, so
+/// that maps deflate well.
 const LEVELS: u32 = 31;
 const NO_LEVEL: u8 = b'0';
-/// Lockstep runs that have maps, the first ones.
+/// Most lockstep runs with maps: the first ones.
 const MAX_RUNS: usize = 8;
 
 /// One map.
@@ -35,28 +38,32 @@ const MAX_RUNS: usize = 8;
 pub(super) struct Map {
     /// Index into `lockstep` of the findings.
     pub run: usize,
-    /// Index into `latest` of the findings of the late step that it is about; `None`: the whole run.
+    /// The late step that the map is about, as an index into `latest` of the findings; `None` for
+    /// the whole run.
     pub late: Option<usize>,
-    /// The first rank of the map, and how many it has.
+    /// First rank and number of ranks of the map.
     pub first: u32,
     pub ranks: u32,
     pub rows: u32,
     pub columns: u32,
-    /// Nanoseconds of a column.
+    /// Nanoseconds per column.
     pub column: u64,
-    /// Where the axis has its 0: the begin of the late step, in nanoseconds after the map's begin.
+    /// Zero of the axis: the start of the late step, in nanoseconds after the map's start.
     pub zero: u64,
-    /// Of each cell, row by row, a character: the level of the share of the ranks' time that they waited in it.
+    /// One character per cell, row by row: the level of the share of time that the ranks waited in
+    /// it.
     pub waiting: String,
-    /// Who took most CPU time in each cell: 0 for nobody, then `sources` from 1 on, then all others.
+    /// Who took most CPU time in each cell: 0 for nobody, 1 and up for `sources`, then one number
+    /// for all others.
     pub who: String,
-    /// Of each cell: the level of the share of the time of its CPUs that all of them took.
+    /// For each cell: the level of the share of its CPUs' time that all sources took.
     pub taken: String,
     /// Indices into `sources` of the findings, in the order of the numbers in `who`.
     pub sources: Vec<usize>,
-    /// Ranks per nanosecond over which a wave runs if nothing but it disturbs; `None` where ranks are no line or wait for all.
+    /// Ranks per nanosecond that an undisturbed wave travels; `None` if ranks form no line or all
+    /// wait for all.
     pub speed: Option<f64>,
-    /// Whether a wave runs to higher ranks only.
+    /// Whether a wave travels to higher ranks only.
     pub one_sided: bool,
 }
 
@@ -74,7 +81,7 @@ struct Grid {
     zero: u64,
     /// Nanoseconds waited, cell by cell.
     waiting: Vec<u64>,
-    /// Nanoseconds taken, by cell and number of the source.
+    /// Nanoseconds taken, by cell and source number.
     taken: BTreeMap<(u32, u8), u64>,
 }
 
@@ -106,12 +113,12 @@ impl Grid {
         }
     }
 
-    /// Whether it shows a rank.
+    /// Whether the map shows a rank.
     fn shows(&self, rank: u32) -> bool {
         (self.first..self.first + self.ranks).contains(&rank)
     }
 
-    /// The cells that a stretch of time of a rank that it shows lies in, with the nanoseconds in each.
+    /// The cells that an interval of a shown rank covers, with the nanoseconds in each.
     fn cells(&self, rank: u32, begin: u64, end: u64) -> impl Iterator<Item = (u32, u64)> + use<> {
         let last = self
             .begin
@@ -132,7 +139,7 @@ impl Grid {
         })
     }
 
-    /// Ranks of a row.
+    /// Number of ranks in a row.
     fn ranks_of(&self, row: u32) -> u64 {
         let first = |row: u32| (u64::from(row) * u64::from(self.ranks)).div_ceil(self.rows.into());
         first(row + 1) - first(row)
@@ -175,13 +182,13 @@ impl Grid {
     }
 }
 
-/// The level of a share: little differs from less as visibly as much from more.
+/// The level of a share; the root spreads small shares over more levels.
 fn level(share: f64) -> u8 {
     let levels = f64::from(LEVELS);
     (levels * share.sqrt()).ceil().min(levels) as u8
 }
 
-/// The maps of all lockstep runs with more than one rank. Tables are read once, batch by batch.
+/// The maps of all lockstep runs with more than one rank. Reads the tables once, batch by batch.
 pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, RunError> {
     let mut grids = grids(run, findings);
     if grids.is_empty() {
@@ -250,7 +257,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Vec<Map>, 
         .collect())
 }
 
-/// How fast a wave runs in a silent system: as far as messages reach, in every step.
+/// Speed of a wave in an undisturbed system: each step carries it as far as messages reach.
 fn wave(kind: &PhaseKind, step: u64) -> (Option<f64>, bool) {
     match kind {
         PhaseKind::Lockstep {
@@ -266,7 +273,7 @@ fn wave(kind: &PhaseKind, step: u64) -> (Option<f64>, bool) {
     }
 }
 
-/// Each run as a whole, and the surroundings of its latest steps where they do not overlap.
+/// Each run as a whole, and the surroundings of its latest steps, unless they overlap.
 fn grids(run: &RunReader, findings: &Findings) -> Vec<Grid> {
     let mut out = Vec::new();
     for lockstep in findings.lockstep.iter().enumerate().take(MAX_RUNS) {
@@ -281,7 +288,7 @@ fn grids(run: &RunReader, findings: &Findings) -> Vec<Grid> {
         let all = 0..found.ranks;
         out.push(Grid::new(lockstep, None, all.clone(), (first, last), first));
         let step = found.step.get().max(1);
-        // As long as a wave needs to the other end of a ring.
+        // Long enough for a wave to reach the other side of a ring.
         let after = u64::from(found.ranks / 2).clamp(STEPS_AFTER.0, STEPS_AFTER.1);
         let mut taken: Vec<(u64, u64)> = Vec::new();
         let late = findings.latest.iter().enumerate();
@@ -315,7 +322,7 @@ fn grids(run: &RunReader, findings: &Findings) -> Vec<Grid> {
     out
 }
 
-/// As many ranks around one as have a row each.
+/// As many ranks around `rank` as there are rows.
 fn near(rank: u32, ranks: u32) -> Range<u32> {
     let most = MAX_ROWS.min(ranks);
     let first = rank.saturating_sub(most / 2).min(ranks - most);
@@ -331,7 +338,7 @@ fn costly(findings: &Findings) -> Vec<usize> {
         .collect()
 }
 
-/// The rank of each CPU; of several the first.
+/// The rank on each CPU; the first if there are several.
 fn places(run: &RunReader) -> BTreeMap<(NodeId, Cpu), u32> {
     let mut places = BTreeMap::new();
     for rank in &run.manifest().ranks {
@@ -342,7 +349,7 @@ fn places(run: &RunReader) -> BTreeMap<(NodeId, Cpu), u32> {
     places
 }
 
-/// The number of each thread that may take a CPU from a rank; `None` for ranks.
+/// The source number of each thread that may take a CPU from a rank; `None` for ranks.
 fn threads(
     run: &RunReader,
     number: impl Fn(SourceKind, &[&str]) -> u8,
@@ -358,7 +365,7 @@ fn threads(
         .into_iter()
         .map(|t| {
             let process = t.process.and_then(|p| processes.get(&(t.node, p)));
-            // Copies of a kernel thread go by one name, threads of a program by its name.
+            // Copies of a kernel thread share one name; threads of a program use its name.
             let group = t.name.split('/').next().unwrap_or_default();
             let who = match t.kind {
                 TaskKind::Rank => None,
@@ -374,7 +381,7 @@ fn threads(
         .collect())
 }
 
-/// The section; empty without a map.
+/// The section; empty without maps.
 pub(super) fn section(maps: &[Map], findings: &Findings) -> String {
     use super::markup::{caption, escape, section as in_section};
     if maps.is_empty() {

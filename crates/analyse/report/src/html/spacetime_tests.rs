@@ -47,7 +47,7 @@ fn a_cell_holds_the_share_that_its_ranks_waited_and_who_took_most() {
         (256, 1_024, 10, 500)
     );
     assert!(grid.shows(1_000) && grid.shows(1_511) && !grid.shows(999) && !grid.shows(1_512));
-    // Rank 1511 waits over the edge of the first two cells of its row.
+    // Rank 1511 waits across the border of the first two cells of its row.
     for (cell, ns) in grid.cells(1_511, 990, 1_015) {
         grid.waiting[cell as usize] += ns;
     }
@@ -62,11 +62,11 @@ fn a_cell_holds_the_share_that_its_ranks_waited_and_who_took_most() {
     }
     let map = grid.finish(&[4], None, false);
     let (waiting, who, taken) = (levels(&map.waiting), levels(&map.who), levels(&map.taken));
-    // Two ranks of 10 ns: one waits for all of it, then for half.
+    // Two ranks of 10 ns each: one waits for all of it, then for half.
     let row = 255 * 1_024;
     assert_eq!(waiting[row..row + 3], [level(0.5), level(0.25), 0]);
     assert_eq!(waiting.iter().filter(|w| **w > 0).count(), 2);
-    // Five nanoseconds against four: the others, whose parts count together.
+    // Five nanoseconds against four: the others win, because they count together.
     assert_eq!((who[row], taken[row]), (OTHERS, level(0.45)));
     assert_eq!(who.iter().filter(|w| **w != NOBODY).count(), 1);
 }
@@ -133,7 +133,7 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
             }
         })
         .unwrap();
-        // Each cell has less than its level, and more than the one below.
+        // A cell's share lies above the level below its own, and not above its own.
         let bound = |down: u8| -> f64 {
             let share = |&l: &u8| (f64::from(l.saturating_sub(down)) / f64::from(LEVELS)).powi(2);
             let all: f64 = levels(&map.waiting).iter().map(share).sum();
@@ -153,12 +153,12 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
             "ranks do not strike themselves"
         );
     }
-    // Maps around late steps show different stretches of a run.
+    // Maps around late steps show disjoint intervals of a run.
     let mut stretches: Vec<(usize, u64, u64)> = Vec::new();
     for map in &maps {
         if let Some(late) = map.late {
             let begin = findings.latest[late].begin_ns - map.zero;
-            // The last column may reach beyond.
+            // The last column may extend past the end.
             let end = begin + u64::from(map.columns - 1) * map.column;
             stretches.push((map.run, begin, end));
         }
@@ -171,7 +171,7 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
     for pair in stretches.windows(2) {
         assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{pair:?}");
     }
-    // The same step once more has no map of its own.
+    // A repeated step gets no map of its own.
     let mut doubled = findings.clone();
     doubled.latest.insert(0, findings.latest[0].clone());
     let mut begins: Vec<(usize, u64)> = grids(&run, &doubled)
@@ -183,7 +183,7 @@ fn the_maps_of_a_run_hold_all_its_waiting_and_name_who_struck() {
     begins.sort_unstable();
     begins.dedup();
     assert_eq!(begins.len(), all);
-    // Whoever is late is shown in the place of the axis' 0.
+    // The map shows the late rank at the zero of its axis.
     for map in maps.iter().filter(|m| m.late.is_some()) {
         let late = &findings.latest[map.late.unwrap()];
         assert_eq!(findings.lockstep[map.run].phase, late.phase);

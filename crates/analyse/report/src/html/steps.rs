@@ -6,7 +6,7 @@ use idlewave_run::findings::{Findings, LateFinding};
 use idlewave_units::named;
 use idlewave_units::show::count;
 
-/// The list of late steps, the parts of the chosen one and the timeline around it.
+/// The list of late steps, the parts of the selected one, and the timeline around it.
 pub(super) fn section(findings: &Findings) -> String {
     if findings.latest.is_empty() {
         let why = if findings.lockstep.is_empty() {

@@ -1,4 +1,5 @@
-//! The page of a study that measured placements: the table over ranks, nodes and ranks per node, and measured beside predicted times.
+//! The page of a study that measured placements: the table over ranks, nodes and ranks per node,
+//! and measured next to predicted times.
 
 use super::markup::{absent, caption, cell, json, number, section, table as wide_table};
 use super::sheet::{alarms, body, estimate, footer, key, list, longer, remarks, text};
@@ -8,9 +9,10 @@ use idlewave_run::findings::Estimate;
 use idlewave_units::counted;
 use idlewave_units::show::{self, percent};
 
-/// Renders the page of a placement study: one file that loads nothing. The same sheet gives the same bytes.
+/// Renders the page of a placement study: one file that loads nothing. The same sheet gives the
+/// same bytes.
 ///
-/// Numbers that are not finite are shown as not known.
+/// Non-finite numbers are shown as not known.
 pub fn study_page(sheet: &StudySheet) -> String {
     let parts = vec![
         ("verdict", "Verdict", verdict(sheet)),
@@ -29,19 +31,19 @@ pub fn study_page(sheet: &StudySheet) -> String {
     ];
     let version = format!("idlewave {}.", sheet.idlewave);
     let body = body(&run, parts) + &footer(&said, &sheet.command, &version);
-    // Plain structs of texts, numbers and lists: each has a form in JSON.
+    // Plain structs of texts, numbers and lists always encode as JSON.
     let data = json(sheet).expect("every field has a form in JSON");
     document("a study of placements", &body, &data, "", &SCRIPT)
 }
 
-/// How far a prediction is from what was measured, as a share of it.
+/// Error of a prediction as a share of the measurement.
 fn off(row: &StudyRow) -> Option<f64> {
     let predicted = row.predicted.as_ref()?;
     let off = predicted.value / row.total.value - 1.0;
     off.is_finite().then_some(off)
 }
 
-/// Numbers of ranks, each once, in order.
+/// The numbers of ranks, each once, ascending.
 fn ranks(sheet: &StudySheet) -> Vec<u32> {
     let all: std::collections::BTreeSet<u32> = sheet.rows.iter().map(|r| r.ranks).collect();
     all.into_iter().collect()

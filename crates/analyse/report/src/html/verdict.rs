@@ -8,7 +8,7 @@ use idlewave_run::findings::{Advice, Findings, LockstepFindings};
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{grouped, named};
 
-/// Title bar with the way around the page: anchors and names of its sections.
+/// Title bar with the links to the sections: their anchors and names.
 pub(super) fn header(manifest: &Manifest, links: &[(&str, &str)]) -> String {
     let host = match &manifest.simulated {
         Some(_) => "simulated",
@@ -48,7 +48,7 @@ pub(super) fn verdict(manifest: &Manifest, findings: &Findings) -> String {
     if let Some(recorded) = story::recorded(manifest) {
         body.push_str(&program(manifest, findings, &recorded));
     }
-    // Of a recorded program nothing else is known, unless it was measured as well.
+    // A recorded program has no other verdict, unless lockstep runs were measured as well.
     if story::recorded(manifest).is_some() && findings.lockstep.is_empty() {
         return section("verdict", "Verdict", &body);
     }
@@ -226,7 +226,7 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
     out
 }
 
-/// Escaped text whose numbers stay with their units.
+/// Escaped text that keeps numbers and their units together.
 fn prose(text: &str) -> String {
     escape(&kept(text, '\u{a0}'))
 }
@@ -273,7 +273,7 @@ fn capitalised(text: &str) -> String {
     first + letters.as_str()
 }
 
-/// The CPU from which most was stolen.
+/// The CPU that lost most time.
 fn noise_tile(findings: &Findings) -> String {
     let worst = findings
         .cpus
@@ -336,7 +336,7 @@ fn scale_tile(findings: &Findings) -> String {
     tile("At scale", &value, &sub)
 }
 
-/// What to do next: what saves most first, then what lets the next run show more.
+/// What to do next: first what saves most, then what lets the next run show more.
 pub(super) fn advice(findings: &Findings) -> String {
     let (saving, other): (Vec<&Advice>, Vec<&Advice>) =
         findings.advice.iter().partition(|a| a.saves());

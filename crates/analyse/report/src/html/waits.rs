@@ -1,4 +1,4 @@
-//! Of a recorded program: the longest waits with the time line of the ranks, and the idle waves.
+//! For a recorded program: the longest waits with the timeline of the ranks, and the idle waves.
 
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use super::ranks;
@@ -7,7 +7,7 @@ use idlewave_run::Manifest;
 use idlewave_run::findings::{Findings, ProgramFindings, WaveFinding};
 use idlewave_units::show::{self, count, percent};
 
-/// The list of waits, the parts of the chosen one and the time line.
+/// The list of waits, the parts of the selected one, and the timeline.
 pub(super) fn section(
     manifest: &Manifest,
     findings: &Findings,
@@ -134,7 +134,7 @@ fn row(
     )
 }
 
-/// The node of a rank in small letters, where there are several.
+/// The node of a rank in small print, if there are several.
 fn node_note(manifest: &Manifest, rank: idlewave_units::Rank) -> String {
     story::node_of(manifest, rank)
         .filter(|_| manifest.nodes.len() > 1)

@@ -1,17 +1,17 @@
-//! The timeline's data: what ran where, in a few steps around every late step that is listed.
+//! The timeline's data: what ran where, a few steps around every listed late step.
 //!
-//! The tables are read once, batch by batch; only what overlaps a window is kept, and of that only the
-//! longest pieces, so that the page stays small whatever the length of the run.
+//! Reads the tables once, batch by batch. Of what overlaps a window it keeps only the longest
+//! pieces, so the page stays small for any length of the run.
 
 use super::pieces::{
-    Gathered, Index, Piece, Pieces, SourceName, TaskName, offset, source_names, task_names,
+    Gathered, Index, Piece, Pieces, SourceName, TaskName, Thread, offset, source_names, task_names,
 };
 use idlewave_run::findings::{Findings, LateFinding};
 use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Steps shown before and after a late one.
 const STEPS_AROUND: u64 = 3;
@@ -27,9 +27,9 @@ pub(super) struct Window {
     base: String,
     /// Length of the window.
     span: u64,
-    /// The late step, offsets.
+    /// The late step, as offsets.
     step: (i64, i64),
-    /// Names of the CPUs, by row. Those of nodes that were not traced have none.
+    /// Names of the CPUs, by row. CPUs of untraced nodes have none.
     cpus: Vec<String>,
     /// Row of the late rank's CPU.
     late_cpu: Option<u32>,
@@ -39,7 +39,8 @@ pub(super) struct Window {
     interrupts: Pieces,
     regions: Pieces,
     detours: Pieces,
-    /// What the step is charged with, where it was: rank by row, and index of the source in the findings.
+    /// What the step is charged with, and where: rank by row, and index of the source in the
+    /// findings.
     charged: Pieces,
 }
 
@@ -56,7 +57,7 @@ struct Frame {
     begin: u64,
     end: u64,
     phase: u32,
-    /// CPU of a node, and rank, to row.
+    /// From node and CPU, and from rank, to row.
     cpus: BTreeMap<(NodeId, Cpu), u32>,
     late_cpu: Option<u32>,
     ranks: BTreeMap<u32, u32>,
@@ -66,20 +67,21 @@ struct Frame {
     detours: Gathered,
 }
 
-/// Reads the tables of the run once and fills a window for every late step listed in the findings.
+/// Reads the tables of the run once and fills a window for every late step in the findings.
 pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, RunError> {
     let mut frames = frames(run, findings);
     if frames.is_empty() {
         return Ok(Windows::default());
     }
     let index = Index::new(frames.iter().map(|f| (f.begin, f.end)));
-    // Where each thread was seen first.
-    let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut numbers: HashMap<Thread, u32> = HashMap::new();
     run.for_each::<Bursts>(|r| {
         if r.pid != Pid::IDLE {
-            let piece = |row| Piece {
+            let next = numbers.len() as u32;
+            let mut number = || *numbers.entry((r.node.get(), r.pid.get())).or_insert(next);
+            let mut piece = |row| Piece {
                 row,
-                what: r.pid.get(),
+                what: number(),
                 begin: r.begin_ns,
                 end: r.end_ns,
                 more: r.end_reason.code().into(),
@@ -87,10 +89,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             };
             visit(&index, &mut frames, r.begin_ns, r.end_ns, |f| {
                 let row = f.cpus.get(&(r.node, r.cpu)).copied();
-                if row.is_some() {
-                    nodes.entry(r.pid.get()).or_insert(r.node.get());
-                }
-                f.bursts.put(row.map(piece));
+                f.bursts.put(row.map(&mut piece));
             });
         }
     })?;
@@ -140,7 +139,7 @@ pub(super) fn collect(run: &RunReader, findings: &Findings) -> Result<Windows, R
             f.detours.put(row.copied().map(piece));
         });
     })?;
-    name(run, findings, frames, &nodes)
+    name(run, findings, frames, numbers)
 }
 
 fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
@@ -185,7 +184,7 @@ fn frames(run: &RunReader, findings: &Findings) -> Vec<Frame> {
     frames
 }
 
-/// The stretches charged on ranks that are shown.
+/// The charged intervals of the ranks shown.
 fn charged(frame: &Frame, late: &LateFinding) -> Pieces {
     let mut all = Gathered::new(MAX_PIECES);
     for stretch in &late.charged {
@@ -202,7 +201,7 @@ fn charged(frame: &Frame, late: &LateFinding) -> Pieces {
     all.columns(frame.begin, None)
 }
 
-/// Calls `visit` with every frame that the stretch overlaps.
+/// Calls `visit` with every frame that overlaps the interval.
 fn visit(index: &Index, frames: &mut [Frame], begin: u64, end: u64, visit: impl FnMut(&mut Frame)) {
     if index.meets(begin, end) {
         let over = |f: &&mut Frame| begin < f.end && f.begin < end;
@@ -210,12 +209,12 @@ fn visit(index: &Index, frames: &mut [Frame], begin: u64, end: u64, visit: impl 
     }
 }
 
-/// Replaces thread and source numbers by dense ones and looks up their names.
+/// Renumbers threads and sources densely and looks up their names.
 fn name(
     run: &RunReader,
     findings: &Findings,
     mut frames: Vec<Frame>,
-    nodes: &BTreeMap<u32, u32>,
+    numbers: HashMap<Thread, u32>,
 ) -> Result<Windows, RunError> {
     for f in &mut frames {
         for kind in [
@@ -227,12 +226,9 @@ fn name(
             kind.shorten();
         }
     }
-    let dense = |of: fn(&Frame) -> &Gathered| -> BTreeMap<u32, u32> {
-        let seen: BTreeSet<u32> = frames
-            .iter()
-            .flat_map(|f| of(f).pieces.iter().map(|p| p.what))
-            .collect();
-        seen.into_iter().zip(0..).collect()
+    let shown = |of: fn(&Frame) -> &Gathered| -> BTreeSet<u32> {
+        let pieces = frames.iter().flat_map(|f| &of(f).pieces);
+        pieces.map(|p| p.what).collect()
     };
     let manifest = run.manifest();
     let cpu_name = |(node, cpu): (NodeId, Cpu)| {
@@ -242,7 +238,13 @@ fn name(
             None => format!("CPU {cpu}"),
         }
     };
-    let (pids, ids) = (dense(|f| &f.bursts), dense(|f| &f.interrupts));
+    let (bursts, interrupts) = (shown(|f| &f.bursts), shown(|f| &f.interrupts));
+    // By node and thread, whatever ran first.
+    let mut threads: Vec<(Thread, u32)> = numbers.into_iter().collect();
+    threads.retain(|(_, number)| bursts.contains(number));
+    threads.sort_unstable();
+    let place_of: BTreeMap<u32, u32> = threads.iter().map(|t| t.1).zip(0..).collect();
+    let ids: BTreeMap<u32, u32> = interrupts.into_iter().zip(0..).collect();
     let windows = frames
         .into_iter()
         .zip(&findings.latest)
@@ -251,7 +253,7 @@ fn name(
             base: f.begin.to_string(),
             span: f.end - f.begin,
             step: (offset(late.begin_ns, f.begin), offset(late.end_ns, f.begin)),
-            bursts: f.bursts.columns(f.begin, Some(&pids)),
+            bursts: f.bursts.columns(f.begin, Some(&place_of)),
             interrupts: f.interrupts.columns(f.begin, Some(&ids)),
             regions: f.regions.columns(f.begin, None),
             detours: f.detours.columns(f.begin, None),
@@ -260,10 +262,42 @@ fn name(
             ranks: f.ranks.into_keys().collect(),
         })
         .collect();
-    let node_of = |pid: &u32| nodes.get(pid).copied().unwrap_or(0);
     Ok(Windows {
         windows,
-        tasks: task_names(run, pids.keys().map(|pid| (node_of(pid), *pid)))?,
+        tasks: task_names(run, threads.into_iter().map(|t| t.0))?,
         sources: source_names(run, &ids)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pieces::tests::same_number_on_two_nodes;
+    use super::*;
+    use crate::testing::bare_findings;
+    use idlewave_units::{Nanos, Rank};
+
+    #[test]
+    fn threads_of_one_number_on_two_nodes_keep_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = same_number_on_two_nodes(dir.path());
+        let mut findings = bare_findings();
+        findings.latest = vec![LateFinding {
+            phase: 0,
+            iteration: 0,
+            last_rank: Rank::new(1),
+            cpu: Some(Cpu::new(0)),
+            begin_ns: 50,
+            end_ns: 250,
+            lateness: Nanos::from_nanos(100),
+            parts: Vec::new(),
+            charged: Vec::new(),
+        }];
+        let all = collect(&run, &findings).unwrap();
+        let bursts = &all.windows[0].bursts;
+        let shown = bursts.row.iter().zip(&bursts.what);
+        let shown: Vec<(u32, &str)> = shown
+            .map(|(row, what)| (*row, all.tasks[*what as usize].name.as_str()))
+            .collect();
+        assert_eq!(shown, [(0, "backup"), (1, "monitor")]);
+    }
 }

@@ -1,13 +1,13 @@
-//! Exact pieces of a recorded program in a few windows of time: calls, waits, messages, regions, and what ran on
-//! the CPU on which each rank was.
+//! Exact pieces of a recorded program in a few windows of time: calls, waits, messages, regions,
+//! and what ran on each rank's CPU.
 
-use super::pieces::{Gathered, Index, Piece};
+use super::pieces::{Gathered, Index, Piece, Thread};
 use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Messages, Waits};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, HashMap};
 
-/// Names of regions that are kept: a program may make up as many as it likes.
+/// Most region names kept: a program may use any number of them.
 const MAX_MARKS: usize = 200;
 
 /// A window being filled.
@@ -20,7 +20,8 @@ pub(super) struct Frame {
     pub interrupts: Gathered,
     pub messages: Gathered,
     pub marks: Gathered,
-    /// What ran on every CPU (row: place of node and CPU in `places`), until the rank that ran there is known.
+    /// What ran on every CPU (row: index of node and CPU in `places`), until the rank on it is
+    /// known.
     on_cpus: Gathered,
     in_interrupts: Gathered,
     most: usize,
@@ -49,19 +50,16 @@ impl Frame {
 /// Node and CPU.
 type Place = (u32, Cpu);
 
-/// Node and thread: a number of a thread on another node is another thread.
-pub(super) type Thread = (u32, u32);
-
-/// Windows that are filled.
+/// The filled windows.
 pub(super) struct Filled {
     pub frames: Vec<Frame>,
-    /// Names of the regions in them.
+    /// Names of the regions in the windows.
     pub marks: Vec<String>,
-    /// Threads of their bursts, by the number that these have.
+    /// Threads of the bursts in the windows, by their number.
     pub threads: Vec<Thread>,
 }
 
-/// Fills the windows; the tables are read once each.
+/// Fills the windows; reads each table once.
 pub(super) fn collect(
     run: &RunReader,
     rows: &BTreeMap<u32, u32>,
@@ -177,7 +175,7 @@ pub(super) fn collect(
     })
 }
 
-/// Node and thread of the ranks that have a row; of several threads that call MPI the first.
+/// Row of each rank's thread; of several threads that call MPI, the first.
 pub(super) fn thread_rows(run: &RunReader, rows: &BTreeMap<u32, u32>) -> HashMap<Thread, u32> {
     let sheets = run.manifest().ranks.iter();
     sheets
@@ -189,7 +187,7 @@ pub(super) fn thread_rows(run: &RunReader, rows: &BTreeMap<u32, u32>) -> HashMap
         .collect()
 }
 
-/// Calls `put` with every window that the piece overlaps; a point in time is a stretch of a nanosecond.
+/// Calls `put` with every window that overlaps the piece; a point in time lasts one nanosecond.
 fn visit(index: &Index, frames: &mut [Frame], piece: &Piece, put: impl FnMut(&mut Frame)) {
     let (begin, end) = (piece.begin, piece.end.max(piece.begin.saturating_add(1)));
     if index.meets(begin, end) {
@@ -198,7 +196,7 @@ fn visit(index: &Index, frames: &mut [Frame], piece: &Piece, put: impl FnMut(&mu
     }
 }
 
-/// Gives what ran on a CPU to the rank that was on that CPU at the time.
+/// Assigns what ran on a CPU to the rank that was on it at the time.
 fn assign(
     f: &mut Frame,
     row_of_thread: &[Option<u32>],
@@ -208,7 +206,7 @@ fn assign(
     f.on_cpus.shorten();
     f.in_interrupts.shorten();
     let row_of = |p: &Piece| row_of_thread.get(p.what as usize).copied().flatten();
-    // Per row: from when on it was on which CPU.
+    // Per row: since when it was on which CPU.
     let mut stays: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for p in &f.on_cpus.pieces {
         if let Some(row) = row_of(p) {
@@ -220,7 +218,7 @@ fn assign(
             stays.entry(row).or_insert_with(|| vec![(f.begin, place)]);
         }
     }
-    // Stretches on a CPU by place: begin, end, row.
+    // Stays on a CPU, by CPU: start, end, row.
     let mut on: BTreeMap<u32, Vec<(u64, u64, u32)>> = BTreeMap::new();
     for (row, mut list) in stays {
         list.sort_unstable();
@@ -260,50 +258,13 @@ fn assign(
 #[cfg(test)]
 mod tests {
     use super::super::pieces::task_names;
+    use super::super::pieces::tests::same_number_on_two_nodes;
     use super::*;
-    use idlewave_run::tables::{Burst, EndReason, Table, Task, TaskKind, Tasks};
-    use idlewave_run::testing::empty_manifest;
-    use idlewave_run::{RankSheet, RunWriter};
-    use idlewave_units::{NodeId, Rank};
 
     #[test]
     fn threads_of_one_number_on_two_nodes_keep_their_names() {
-        let mut manifest = empty_manifest();
-        let (mut tasks, mut bursts) = (Tasks::default(), Bursts::default());
-        for (n, name) in [(0, "backup"), (1, "monitor")] {
-            let node = NodeId::new(n);
-            manifest.ranks.push(RankSheet {
-                process: None,
-                rank: Rank::new(n),
-                node,
-                cpu: Some(Cpu::new(0)),
-                threads: vec![Pid::new(100 + n)],
-                priority: None,
-            });
-            tasks.push(Task {
-                node,
-                pid: Pid::new(7),
-                process: None,
-                name: name.to_owned(),
-                kind: TaskKind::User,
-            });
-            bursts.push(Burst {
-                node,
-                cpu: Cpu::new(0),
-                pid: Pid::new(7),
-                begin_ns: 100,
-                end_ns: 200,
-                end_reason: EndReason::Sleeping,
-                certain: true,
-            });
-        }
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("run");
-        let mut out = RunWriter::create(&path, manifest).unwrap();
-        out.write_table(&tasks).unwrap();
-        out.write_table(&bursts).unwrap();
-        out.close(None).unwrap();
-        let run = RunReader::open(&path).unwrap();
+        let run = same_number_on_two_nodes(dir.path());
         let rows = BTreeMap::from([(0, 0), (1, 1)]);
         let filled = collect(&run, &rows, vec![Frame::new(0, 1_000, 10)]).unwrap();
         let names = task_names(&run, filled.threads.iter().copied()).unwrap();

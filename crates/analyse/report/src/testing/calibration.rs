@@ -16,7 +16,7 @@ fn estimate(value: f64) -> Estimate {
     }
 }
 
-/// Up to `ranks` pairs on lengths from 1 KiB to 1 MiB.
+/// Up to `ranks` pairs, with lengths from 1 KiB to 1 MiB.
 pub fn calibration_sheet(ranks: u32) -> CalibrationSheet {
     let mut streams = Vec::new();
     for (way, full) in [("inside a node", 5e9), ("between nodes", 12e6)] {

@@ -1,4 +1,4 @@
-//! The findings of the synthetic machine, from what it knows of itself.
+//! The findings of the synthetic machine, from what it knows about itself.
 
 use super::machine::{CULPRIT, Machine, Step, TALK_NS, WORK_NS, What};
 use idlewave_run::findings::{
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const LATE_FROM: u64 = 1_500;
 const STEP: u64 = WORK_NS + TALK_NS;
 
-/// Findings of a run in which nothing was measured: no trace, no CPU, no lockstep run, no prediction.
+/// Findings of a run that measured nothing: no trace, no CPU, no lockstep run, no prediction.
 pub fn bare_findings() -> Findings {
     Findings {
         header: None,
@@ -102,7 +102,7 @@ fn excess(step: &Step) -> u64 {
     (step.end - step.begin).saturating_sub(STEP)
 }
 
-/// Parts of one late step; what the events do not cover is not explained.
+/// Parts of one late step; what the events do not cover is unexplained.
 fn parts(step: &Step, lateness: u64) -> [u64; 5] {
     let mut left = lateness;
     let mut parts = [0; 5];
@@ -205,7 +205,7 @@ fn sources(machine: &Machine, manifest: &Manifest, late: &[(&Step, u64)]) -> Vec
         .collect()
 }
 
-/// Log bins, eight per doubling.
+/// Logarithmic bins, eight per doubling.
 fn histogram(values: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut bins = BTreeMap::new();
     for v in values {
@@ -319,7 +319,7 @@ fn cpu_noise(machine: &Machine, cpu: usize) -> CpuNoise {
     }
 }
 
-/// Curves of the right shape: rare long events cost more the more ranks there are, until they always hit.
+/// Curves of the right shape: rare long events cost more with more ranks, until one always strikes.
 fn curves(weight: f64) -> Vec<Curve> {
     Topology::ALL
         .into_iter()

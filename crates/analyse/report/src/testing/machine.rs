@@ -1,4 +1,4 @@
-//! The simulated machine: CPUs with events that take time from the rank on them, and two lockstep runs.
+//! The simulated machine: CPUs with events that take time from their ranks, and two lockstep runs.
 
 use super::Synthetic;
 use idlewave_run::tables::{
@@ -16,14 +16,14 @@ use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 pub(super) const WORK_NS: u64 = 20_000;
 /// Undisturbed communication after the last arrival.
 pub(super) const TALK_NS: u64 = 1_100;
-/// The culprit's distance and length.
+/// Period and length of the culprit's strikes.
 pub(super) const CULPRIT: (u64, u64) = (50_000_000, 500_000);
 
 const NODE: NodeId = NodeId::new(0);
 const CULPRIT_PID: Pid = Pid::new(4242);
 const KWORKER_PID: Pid = Pid::new(37);
 
-/// Something that takes a CPU: when, how long, and which of the kinds below it is.
+/// Something that takes a CPU: when, for how long, and of which kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub begin: u64,
@@ -62,7 +62,7 @@ pub(super) struct Machine {
     pub regions: Regions,
     pub detours: Detours,
     pub steps: Vec<Step>,
-    /// Begin and end of the two phases.
+    /// Start and end of the two phases.
     pub phases: Vec<(u64, u64)>,
     pub events: Vec<Vec<Event>>,
 }
@@ -114,7 +114,7 @@ impl Machine {
         self.sources.push(tick);
     }
 
-    /// Runs a lockstep phase; all ranks wait for all (with two ranks a ring is the same).
+    /// Runs a lockstep phase in which all ranks wait for all (with two ranks, so does a ring).
     fn lockstep(&mut self, phase: u32, begin: u64, iterations: u64) -> u64 {
         let ranks = self.events.len();
         let talk = if phase == 0 {
@@ -164,12 +164,13 @@ impl Machine {
         ready
     }
 
-    /// Computes on one CPU from `at`: when it is done and what took how much meanwhile.
+    /// Computes on one CPU from `at`: returns when it is done and how much each kind took
+    /// meanwhile.
     fn work(&mut self, phase: u32, rank: usize, at: u64) -> (u64, [u64; 4]) {
         let events = &self.events[rank];
         let mut taken = [0; 4];
         let mut now = at;
-        // A little spread so that it is another rank's turn to be last.
+        // A little spread, so that different ranks arrive last.
         let mut left = WORK_NS + (at / 7 + rank as u64 * 131) % 97;
         let mut i = events.partition_point(|e| e.begin + e.length <= at);
         loop {
@@ -196,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// Writes down what a kernel trace would have seen.
+    /// Records what a kernel trace would have seen.
     fn record(&mut self, begin: u64, end: u64) {
         for (c, events) in self.events.iter().enumerate() {
             let cpu = Cpu::new(c as u32);
@@ -206,7 +207,7 @@ impl Machine {
                 let pid = match event.what {
                     What::Culprit => CULPRIT_PID,
                     What::Kworker => KWORKER_PID,
-                    // A gap of the hypervisor is in no record.
+                    // A hypervisor gap leaves no record.
                     What::Gap => continue,
                     What::Tick => {
                         self.interrupts.push(Interrupt {
@@ -370,8 +371,8 @@ pub(super) fn host(cpus: u32) -> HostSheet {
     }
 }
 
-/// The events of one CPU, without overlap: a tick of 3 us every 4 ms on all, the culprit on CPU 0,
-/// a kernel thread on CPU 1 and, rarely, a gap that nothing records.
+/// The events of one CPU, without overlap: a tick of 3 us every 4 ms on all CPUs, the culprit on
+/// CPU 0, a kernel thread on CPU 1 and, rarely, a gap that nothing records.
 fn events(cpu: u32, begin: u64, end: u64) -> Vec<Event> {
     let mut events = Vec::new();
     let mut comb = |first: u64, period: u64, length: u64, what| {

@@ -1,4 +1,4 @@
-//! Synthetic placements and a synthetic study: numbers that are plausible and easy to recognise, and no more.
+//! Synthetic placements and a synthetic study, with plausible numbers that are easy to recognise.
 
 use crate::placement::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,
@@ -18,8 +18,8 @@ fn estimate(value: f64, width: f64, method: &str) -> Estimate {
 
 const PREDICTED: &str = "over the intervals of the parameters, 95 %";
 
-/// `ranks` ranks on nodes of 8 cores, 1, 2, 4 and 8 on each; `leaf` nodes hang from a switch. Few on a node are slow by the links, many
-/// by the adapter and the memory.
+/// `ranks` ranks on nodes of 8 cores, with 1, 2, 4 and 8 per node; `leaf` nodes per leaf switch.
+/// With few ranks per node the links are slow, with many the adapter and the memory.
 pub fn placement_sheet(ranks: u32, leaf: u32) -> PlacementSheet {
     let row = |k: u32| {
         let nodes = ranks.div_ceil(k);
@@ -100,7 +100,7 @@ pub fn placement_sheet(ranks: u32, leaf: u32) -> PlacementSheet {
     }
 }
 
-/// A tree: leaves with `leaf` nodes each below two core switches.
+/// A tree: leaves with `leaf` nodes each, below two core switches.
 fn loads(ranks: u32, per_node: u32, leaf: u32) -> LoadPicture {
     let nodes = ranks.div_ceil(per_node);
     let leaves = nodes.div_ceil(leaf);
@@ -137,7 +137,8 @@ fn loads(ranks: u32, per_node: u32, leaf: u32) -> LoadPicture {
     }
 }
 
-/// The rows of 4 and 8 ranks of a published study on Gigabit Ethernet, with made spreads, and predictions for 8 ranks.
+/// The 4-rank and 8-rank rows of a published study on Gigabit Ethernet, with made-up spreads, and
+/// predictions for 8 ranks.
 pub fn study_sheet() -> StudySheet {
     let table = [
         (4, 1, 4, 14.11, 5.99, 1.32, true),

@@ -1,5 +1,6 @@
-//! A synthetic recorded MPI program: ranks that compute and then wait for all or for their neighbours, with
-//! delays planted in known places, so that every number of its findings can be checked by hand.
+//! A synthetic recorded MPI program: ranks compute, then wait for all others or for their
+//! neighbours. Delays are planted in known places, so that every number of the findings can be
+//! checked by hand.
 
 use idlewave_run::tables::{
     Burst, Bursts, Call, Calls, Communicator, Communicators, EndReason, Interrupt, Interrupts,
@@ -13,16 +14,17 @@ use idlewave_units::{Bytes, Cpu, Nanos, NodeId, Pid, Rank};
 pub(super) const WORK_NS: u64 = 100_000;
 /// From the last arrival to the return of a barrier.
 const RELEASE_NS: u64 = 2_000;
-/// From the begin of the first Irecv to the begin of the Waitall, and where in between the sends begin.
+/// From the start of the first Irecv to the start of the Waitall, and when in between the sends
+/// start.
 const POST_NS: u64 = 1_000;
 const SEND_AT_NS: u64 = 400;
-/// From the begin of a send to its arrival.
+/// From the start of a send to its arrival.
 const LATENCY_NS: u64 = 1_500;
-/// Shorter waits are not written down.
+/// Shorter waits are not recorded.
 const LEAST_WAIT_NS: u64 = 500;
 /// Bytes of a message to a neighbour.
 pub(super) const MESSAGE_BYTES: u64 = 1_024;
-/// Thread numbers: ranks from here on, and the process that takes their CPU.
+/// First thread number of the ranks, and that of the process that takes their CPU.
 pub(super) const FIRST_PID: u32 = 2_000;
 const CULPRIT_PID: u32 = 4_242;
 
@@ -35,12 +37,12 @@ pub enum Pattern {
     Ring,
 }
 
-/// Who takes the time of a planted delay. The discriminants are the rows of the findings' table of sources.
+/// What causes a planted delay. The discriminants are the rows of the findings' table of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     /// A process that preempts the rank.
     Task = 0,
-    /// An interrupt of a device.
+    /// A device interrupt.
     Irq = 1,
     /// The rank itself has more to compute.
     Imbalance = 2,
@@ -55,11 +57,11 @@ pub struct Delay {
     pub iteration: u64,
     /// Its length in nanoseconds.
     pub length_ns: u64,
-    /// Who takes the time.
+    /// Its cause.
     pub by: Planted,
 }
 
-/// One call of a rank in the machine: operation, begin, end.
+/// One call of a rank: operation, rank, length.
 pub(super) struct Done {
     pub operation: u32,
     pub rank: u32,
@@ -81,14 +83,14 @@ pub(super) struct Recording {
     pub bursts: Bursts,
     pub interrupts: Interrupts,
     pub done: Vec<Done>,
-    /// Per rank: delays, waits.
+    /// Per rank: time taken, time waited.
     pub taken: Vec<u64>,
     pub waited: Vec<u64>,
-    /// Begin (all have left MPI_Init) and end (the first enters MPI_Finalize).
+    /// Start (all ranks have left MPI_Init) and end (the first enters MPI_Finalize).
     pub span: (u64, u64),
 }
 
-/// Names of the operations by number.
+/// Names and classes of the operations, by number.
 pub(super) const OPERATIONS: [(&str, OperationClass); 6] = [
     ("MPI_Init", OperationClass::Life),
     ("MPI_Barrier", OperationClass::AllToAll),
@@ -98,16 +100,16 @@ pub(super) const OPERATIONS: [(&str, OperationClass); 6] = [
     ("MPI_Finalize", OperationClass::Life),
 ];
 
-/// Where a rank is.
+/// State of a rank.
 struct Runner {
     ready: u64,
     running_since: u64,
-    /// Row of its last wait and the iteration in which it was.
+    /// Row of its last wait, and the iteration of that wait.
     last_wait: Option<(usize, u64)>,
 }
 
 impl Recording {
-    /// Node and CPU of a rank: the ranks of a node follow each other.
+    /// Node and CPU of a rank; ranks on a node are consecutive.
     pub(super) fn place(rank: u32, ranks: u32, nodes: u32) -> (NodeId, Cpu) {
         let per_node = ranks.div_ceil(nodes);
         (NodeId::new(rank / per_node), Cpu::new(rank % per_node))
@@ -351,7 +353,8 @@ impl Recording {
             }
             if let Some(&late) = neighbours.iter().max_by_key(|&&n| enters[n]) {
                 let span = (begin, enters[late] + SEND_AT_NS);
-                // The neighbour is late because it waited itself in the iteration before, or by its own delay.
+                // The neighbour is late because it waited itself in the previous iteration, or by
+                // its own delay.
                 let parent = before[late]
                     .filter(|&(_, i)| i + 1 == iteration && delays[late].is_none())
                     .map(|(row, _)| row);
@@ -397,7 +400,8 @@ impl Recording {
             parent: parent.map(|p| p as u32),
             hops,
         });
-        // What is longer than the delay is charged to imbalance, which the spread of the work is.
+        // Whatever exceeds the delay is charged to imbalance, which stands for the spread of the
+        // work.
         let (origin, finding, limit) = match (parent, delay) {
             (Some(p), _) => {
                 let of = (0..self.parts.len()).find(|&i| self.parts.wait[i] == p as u32);

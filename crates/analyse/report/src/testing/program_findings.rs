@@ -1,4 +1,4 @@
-//! Findings of the synthetic MPI program, added up from its own tables.
+//! Findings of the synthetic MPI program, summed from its own tables.
 
 use super::SyntheticProgram;
 use super::findings::bare_findings;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 const NS: fn(u64) -> Nanos = Nanos::from_nanos;
 
-/// Time from the last MPI_Init left to the first MPI_Finalize entered.
+/// Time from the last return from MPI_Init to the first call of MPI_Finalize.
 fn total(r: &Recording) -> u64 {
     r.span.1 - r.span.0
 }
@@ -209,7 +209,7 @@ fn latest(what: &SyntheticProgram, r: &Recording) -> Vec<WaitFinding> {
 
 fn sources(what: &SyntheticProgram, r: &Recording) -> Vec<SourceFinding> {
     let of = parts(r);
-    // A delay that several ranks waited for is one: of their waits the largest part counts.
+    // A delay for which several ranks waited is one delay: the largest part of their waits counts.
     let mut delays: BTreeMap<(Rank, u64), (u32, u64)> = BTreeMap::new();
     for (i, w) in r
         .waits
@@ -267,7 +267,7 @@ fn sources(what: &SyntheticProgram, r: &Recording) -> Vec<SourceFinding> {
         .collect()
 }
 
-/// A wave is all waits that descend from the same delay, if one of them is two hops away.
+/// A wave is all waits that descend from the same delay, if one of them is at least two hops away.
 fn waves(r: &Recording) -> Vec<WaveFinding> {
     let mut root: Vec<usize> = Vec::new();
     for (i, w) in r.waits.rows().enumerate() {

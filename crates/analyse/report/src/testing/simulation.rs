@@ -1,4 +1,4 @@
-//! A synthetic simulation with numbers that are plausible and easy to recognise.
+//! A synthetic simulation, with plausible numbers that are easy to recognise.
 
 use crate::simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
 use idlewave_run::SourceKind;
@@ -14,8 +14,8 @@ fn estimate(value: f64, width: f64) -> Estimate {
     }
 }
 
-/// Three layouts, `ranks` times `granularities` points each, with shares and amplification: noise of 0.2 % that costs more the more
-/// ranks there are and the less they compute.
+/// Three layouts with `ranks` times `granularities` points each, shares and amplification: noise of
+/// 0.2 % costs more with more ranks and with less computation per step.
 pub fn simulation_sheet(ranks: u32, granularities: u32) -> SimulationSheet {
     let mut points = Vec::new();
     for (layout, strength) in [("1D", 0.3), ("2D", 0.6), ("barrier", 1.0)] {

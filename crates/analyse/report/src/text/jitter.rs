@@ -1,4 +1,5 @@
-//! The part of the summary that speaks of computations that all ranks repeat: how much they vary, and what that costs.
+//! The summary's part on computations that all ranks repeat: how much they vary and what that
+//! costs.
 
 use crate::facts::source_name;
 use crate::number::plain;
@@ -7,14 +8,15 @@ use idlewave_run::findings::{Findings, JitterCore, JitterFindings};
 use idlewave_units::show::{self, count, efficiency, percent};
 use idlewave_units::{counted, grouped, named};
 
-/// Marked regions shown.
+/// Most marked regions shown.
 const SHOWN: usize = 3;
-/// A core farther from a Gaussian than this is reported as not Gaussian.
+/// A core farther than this from a Gaussian is reported as not Gaussian.
 const MISFIT: f64 = 0.03;
-/// Culprits named.
+/// Most culprits named.
 const CULPRITS: usize = 3;
 
-/// One block for each computation. Those of lockstep runs have a verdict of their own: they are on the page only.
+/// One block per computation. Those of lockstep runs appear on the page only: the summary gives
+/// these runs their own verdict.
 pub(super) fn jitter(screen: &mut Screen, findings: &Findings) {
     let own = |j: &&JitterFindings| !findings.lockstep.iter().any(|l| l.phase == j.phase);
     for found in findings.jitter.iter().filter(own).take(SHOWN) {
@@ -49,7 +51,7 @@ fn ranks_of(n: u32) -> String {
     }
 }
 
-/// What is to be said, most important first.
+/// What to say, most important first.
 pub(crate) fn sentences(findings: &Findings, found: &JitterFindings) -> Vec<String> {
     let mut out = vec![cost(found)];
     out.extend(found.core.as_ref().map(shape));

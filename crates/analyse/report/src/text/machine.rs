@@ -1,4 +1,4 @@
-//! The parts of the summary that speak of the machine and of the recording.
+//! The summary's parts on the machine and on the recording.
 
 use crate::facts;
 use crate::number::plain;
@@ -9,12 +9,12 @@ use idlewave_units::show::{self, count, count_f64, percent};
 use idlewave_units::{counted, named};
 use std::cmp::Reverse;
 
-/// CPUs shown one by one; of more than this only the noisiest are.
+/// Most CPUs shown individually; of more, only the noisiest.
 const CPUS_SHOWN: usize = 5;
-/// Losses and missing things shown; the rest is counted.
+/// Most losses and missing things shown; the rest is counted.
 const ENTRIES_SHOWN: usize = 3;
 
-/// Nodes shown one by one; the rest is counted.
+/// Most nodes shown individually; the rest is counted.
 const NODES_SHOWN: usize = 3;
 
 /// Host, kernel and clock of the nodes.
@@ -88,8 +88,8 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
     }
 }
 
-/// What is said of a machine that others used meanwhile; `None` where they hardly did. `traced`: the names are those of the
-/// kernel's trace, and not of a sample.
+/// What to say about a machine that others used meanwhile; `None` if they hardly did. `traced`: the
+/// names come from the kernel trace, not from a sample.
 pub fn busy_machine(seen: &Contamination, traced: bool) -> Option<String> {
     if !seen.is_flagged() {
         return None;
@@ -114,7 +114,7 @@ pub fn busy_machine(seen: &Contamination, traced: bool) -> Option<String> {
     ))
 }
 
-/// What others used, what the hypervisor stole, and how often the quota was used up.
+/// What others used, what the hypervisor stole, and how often the CPU quota throttled the run.
 fn shares(seen: &Contamination) -> [String; 3] {
     let others = match seen.others {
         None => "use by others: not measured".to_owned(),
@@ -135,7 +135,7 @@ fn shares(seen: &Contamination) -> [String; 3] {
     [others, steal, throttled]
 }
 
-/// Loud if others used the machine meanwhile.
+/// An alarm if others used the machine meanwhile.
 pub(super) fn contamination(screen: &mut Screen, findings: &Findings) {
     let seen = &findings.contamination;
     match busy_machine(seen, findings.trace.mode == TraceMode::Tracefs) {
@@ -148,7 +148,7 @@ fn time_of(ns: u64) -> String {
     idlewave_units::Nanos::from_nanos(ns).to_string()
 }
 
-/// The detour loop and the fixed work quantum of every CPU, the noisiest first where there are many.
+/// The detour loop and the fixed work quantum of every CPU; of many, the noisiest first.
 pub(super) fn noise(screen: &mut Screen, cpus: &[CpuNoise]) {
     screen.line(Style::Heading, "NOISE OF EVERY CPU");
     if cpus.is_empty() {
@@ -286,7 +286,7 @@ fn rest(screen: &mut Screen, entries: usize) {
     }
 }
 
-/// What watching cost.
+/// What recording cost.
 pub(super) fn cost(screen: &mut Screen, findings: &Findings) {
     let cost = &findings.trace.cost;
     let mode = mode_name(findings.trace.mode);

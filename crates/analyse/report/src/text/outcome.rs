@@ -1,4 +1,4 @@
-//! The parts of the summary that speak of delays: verdict, sources, prediction, advice.
+//! The summary's parts on delays: verdict, sources, prediction, advice.
 
 use crate::facts::{self, SHOWN_RANKS};
 use crate::number::plain;
@@ -11,13 +11,13 @@ use idlewave_units::Nanos;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{counted, grouped};
 
-/// Sources shown.
+/// Most sources shown.
 const SOURCES_SHOWN: usize = 8;
-/// Pieces of advice shown that save time,
+/// Most pieces of advice shown that save time.
 const ADVICE_SHOWN: usize = 3;
-/// and of the others.
+/// Most other pieces of advice shown.
 const OTHER_SHOWN: usize = 2;
-/// A slow-down that most programs can live with: where granularity absorbs the noise.
+/// A slow-down that most programs can live with: up to this, granularity absorbs the noise.
 const TOLERABLE: f64 = 0.05;
 
 /// Verdict on every lockstep run.
@@ -98,7 +98,7 @@ fn run_row(run: &LockstepFindings) -> Vec<String> {
     ]
 }
 
-/// The table of sources, most time lost first. What is not named is always among those shown.
+/// The table of sources, most time lost first. The unexplained part is always shown.
 pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) {
     let mut shown: Vec<&SourceFinding> = findings.sources.iter().take(SOURCES_SHOWN).collect();
     if shown.is_empty() {
@@ -139,7 +139,7 @@ pub(super) fn sources(screen: &mut Screen, findings: &Findings, recorded: bool) 
     }
 }
 
-/// Of a program without ranks: what was taken from its threads.
+/// For a program without ranks: what was taken from its threads.
 fn taking_row(source: &SourceFinding) -> Vec<String> {
     let dash = || "-".to_owned();
     vec![
@@ -184,7 +184,7 @@ fn source_row(source: &SourceFinding) -> Vec<String> {
     ]
 }
 
-/// Slow-down at scale, what removing a source brings, and where granularity absorbs the noise.
+/// Slow-down at scale, what removing a source saves, and where granularity absorbs the noise.
 pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     let Some(prediction) = &findings.prediction else {
         screen.line(Style::Heading, "AT SCALE");
@@ -238,7 +238,7 @@ fn curve_row(name: String, curve: &idlewave_run::findings::Curve) -> Vec<String>
     row
 }
 
-/// The least granularity from which on the slow-down stays tolerable.
+/// The smallest granularity from which the slow-down stays tolerable.
 fn absorbed(screen: &mut Screen, prediction: &Prediction) {
     let Some(ranks) = prediction.by_granularity.first().map(|c| grouped(c.ranks)) else {
         return;

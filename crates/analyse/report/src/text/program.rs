@@ -1,4 +1,4 @@
-//! The parts of the summary that speak of a recorded program.
+//! The summary's parts on a recorded program.
 
 use crate::number::plain;
 use crate::screen::{Screen, Style};
@@ -9,7 +9,7 @@ use idlewave_units::show::{self, count, percent};
 use idlewave_units::{Bytes, Nanos, counted};
 use std::cmp::Reverse;
 
-/// Ranks shown one by one; of more than this only the most held back and those that waited most.
+/// Most ranks shown individually; of more, those held back most and those that waited most.
 const RANKS_SHOWN: usize = 8;
 const OPERATIONS_SHOWN: usize = 6;
 const WAITS_SHOWN: usize = 4;
@@ -74,7 +74,7 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
     }
 }
 
-/// Everything that is known of an MPI program but its sources.
+/// Everything known about an MPI program except its sources.
 pub(super) fn ranks(screen: &mut Screen, manifest: &Manifest, program: &ProgramFindings) {
     screen.line(Style::Heading, "WHERE THE TIME OF THE RANKS WENT");
     if program.ranks_time.is_empty() {
@@ -124,7 +124,8 @@ pub(super) fn ranks(screen: &mut Screen, manifest: &Manifest, program: &ProgramF
     }
 }
 
-/// All ranks if they are few; else the four from which most was taken and the four that waited most.
+/// All ranks if there are few; otherwise the four from which most was taken and the four that
+/// waited most.
 fn worst(all: &[RankTime]) -> (Vec<&RankTime>, Vec<&RankTime>) {
     let mut order: Vec<&RankTime> = all.iter().collect();
     if all.len() <= RANKS_SHOWN {
@@ -179,7 +180,8 @@ pub(super) fn operations(screen: &mut Screen, program: &ProgramFindings) {
     }
 }
 
-/// Every MPI function that the program called, the one that took longest first, with exact numbers of calls and bytes; as wide as it is.
+/// Every MPI function that the program called, longest total time first, with exact numbers of
+/// calls and bytes; as wide as needed.
 pub fn render_calls(findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return "no call of an MPI library was recorded\n".to_owned();
@@ -221,7 +223,7 @@ pub(super) fn waits(screen: &mut Screen, program: &ProgramFindings) {
         screen.line(Style::Plain, "  nothing: no rank waited for another one");
         return;
     }
-    // Of the waits of all kinds: those too short to be explained are often most of it.
+    // Total over waits of all kinds: those too short to be explained are often most of it.
     let all: f64 = program.waits.iter().map(|w| w.time.as_f64()).sum();
     let all = all.max(1.0);
     let rows: Vec<Vec<String>> = program
@@ -241,14 +243,14 @@ pub(super) fn waits(screen: &mut Screen, program: &ProgramFindings) {
     more(screen, program.waits.len(), WAITS_SHOWN);
 }
 
-/// The longest waits, those of one cause together, each with its explanation.
+/// The longest waits, grouped by cause, each with its explanation.
 pub(super) fn longest(
     screen: &mut Screen,
     manifest: &Manifest,
     findings: &Findings,
     program: &ProgramFindings,
 ) {
-    // Of the waits of one wave the longest speaks for all.
+    // Of the waits of one wave, only the longest is shown.
     let mut waves = std::collections::BTreeSet::new();
     let mut events = story::events(program);
     events.retain(|e| story::wave_of(program, e.first.1).is_none_or(|w| waves.insert(w)));

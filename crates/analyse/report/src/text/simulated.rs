@@ -1,4 +1,4 @@
-//! The head of the summary of a simulated run: that it is one, and of what.
+//! The head of a simulated run's summary: that it is one, and of what.
 
 use crate::facts::size;
 use crate::number::plain;

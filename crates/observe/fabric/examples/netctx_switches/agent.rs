@@ -1,5 +1,5 @@
-//! A node: it owns the device, starts the ranks of gangs here, and does what it is told on its
-//! standard input. Each order is a line, and each is answered by a line.
+//! A node: it owns the device, starts the ranks of gangs here, and obeys orders on its standard
+//! input. Each order is a line, answered by a line.
 
 use crate::Failed;
 use idlewave_fabric::netctx::device::{At, Attachment, Gang, Idle, Setup};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// For a rank to leave the device, or for what is under way to come.
+/// The longest wait for a rank to leave the device, or for what is in flight to come.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Node {
@@ -21,8 +21,8 @@ struct Node {
     ranks: BTreeMap<(u32, u32), Child>,
 }
 
-/// Its addresses: those of all nodes, its own number, the policy, and of 1,000 frames how many are
-/// lost, doubled, delayed and damaged.
+/// Its arguments: the addresses of all nodes, its own number, the policy, and how many of 1,000
+/// frames are lost, how many doubled and how many delayed; half as many are damaged.
 pub fn run(words: &[&str]) -> Result<(), Failed> {
     let [addresses, node, policy, misdeeds] = words else {
         return Err("understand how an agent was called".into());
@@ -102,7 +102,7 @@ impl Node {
                 let gang = gang.parse()?;
                 let rank = self.ranks.get_mut(&(gang, rank.parse()?));
                 let rank = rank.ok_or("find the rank")?;
-                // Of one that dies before it has come nobody would learn but its parent.
+                // Only its parent would learn of one that dies before it attaches.
                 while !self.device.processes(gang)?.contains(&Some(rank.id())) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -148,8 +148,8 @@ impl Node {
         Ok(())
     }
 
-    /// Lets the ranks of a gang here end, and gives what those said that were not killed. The first
-    /// order only closes their input; it is asked again until all have ended.
+    /// Lets the ranks of a gang here end, and returns what those that were not killed said. The
+    /// first order only closes their input; it is repeated until all have ended.
     fn end(&mut self, gang: u32) -> Result<String, Failed> {
         let mut said = Vec::new();
         let own = self.ranks.range_mut((gang, 0)..=(gang, u32::MAX));

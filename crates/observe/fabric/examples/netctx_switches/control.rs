@@ -1,4 +1,4 @@
-//! Who switches: orders to all agents, and what is to be counted.
+//! The controller: it gives orders to all agents and adds up what they report.
 
 use crate::Failed;
 use idlewave_stats::random::SplitMix;
@@ -47,7 +47,7 @@ struct Options {
     nodes: (u32, u32),
     misdeeds: u32,
     seed: u64,
-    /// One of so many switches kills a rank; 0 for none.
+    /// One in this many switches kills a rank; 0 for none.
     kills: u64,
 }
 
@@ -77,7 +77,7 @@ impl Options {
     }
 }
 
-/// What is added up.
+/// The totals.
 #[derive(Default)]
 struct Sums {
     switches: u64,
@@ -88,11 +88,12 @@ struct Sums {
     lost: u64,
     doubled: u64,
     changed: u64,
-    /// Switches at which not as many frames had come in as were sent.
+    /// Switches at which the numbers of frames sent and received differed.
     unequal: u64,
-    /// Ranks that failed without one of their gang having been killed.
+    /// Ranks that failed though no rank of their gang was killed.
     unexpected: u64,
-    /// Of each switch: stop until drained on all nodes, and context until resumed, microseconds.
+    /// Of each switch, microseconds: from the stop until all nodes are drained, and from there
+    /// until the next gang runs.
     drains: Vec<u64>,
     contexts: Vec<u64>,
 }
@@ -106,7 +107,7 @@ impl Sums {
 struct Control {
     agents: Vec<Agent>,
     epoch: u64,
-    /// The gangs there are, with whether a rank of them was killed.
+    /// The gangs there are, each with whether a rank of it was killed.
     gangs: Vec<(u32, bool)>,
     next: u32,
     random: SplitMix,
@@ -125,7 +126,7 @@ pub fn run(words: &[&str]) -> Result<(), Failed> {
     let mut bad = 0;
     for (i, count) in (0..).zip(least..=most) {
         let policy = ["whole", "valid", "resident"][i as usize % 3];
-        // The rest goes to the first.
+        // The first run gets the remainder.
         let share = options.switches / runs + if i == 0 { options.switches % runs } else { 0 };
         let begin = Instant::now();
         let names = &names[..count as usize];
@@ -212,7 +213,7 @@ impl Control {
         Ok(control)
     }
 
-    /// An order to all, whose answers are awaited.
+    /// Gives an order to all agents and waits for their answers.
     fn all(&mut self, order: &str) -> Result<Vec<String>, Failed> {
         for agent in &mut self.agents {
             agent.order(order)?;
@@ -220,7 +221,7 @@ impl Control {
         self.agents.iter_mut().map(Agent::answer).collect()
     }
 
-    /// A new gang: a rank on each node, in a random order, and two on one of them.
+    /// Starts a new gang: a rank on each node and a second one on one of them, in random order.
     fn launch(&mut self) -> Result<(), Failed> {
         let gang = self.next;
         self.next += 1;
@@ -249,7 +250,7 @@ impl Control {
         let begin = Instant::now();
         self.all(&format!("stop {from}"))?;
         if self.random.below(16) == 0 {
-            // Given up, at a random moment of the drain.
+            // Given up at a random moment of the drain.
             std::thread::sleep(Duration::from_micros(self.random.below(300)));
             sums.given_up += 1;
             return self.resume();
@@ -299,13 +300,13 @@ impl Control {
         Ok((sums, traffic))
     }
 
-    /// A rank of a random gang is killed, at any moment of its work; another gang takes the place
-    /// of its own.
+    /// Kills a rank of a random gang at any moment of its work; another gang takes its gang's
+    /// place.
     fn kill(&mut self, sums: &mut Sums) -> Result<(), Failed> {
         let place = self.random.below(self.gangs.len() as u64) as usize;
         let gang = self.gangs[place].0;
         let rank = self.random.below(self.agents.len() as u64 + 1);
-        // Only the node that it is on knows it.
+        // Only its own node knows it.
         let mut found = 0;
         for agent in &mut self.agents {
             agent.order(&format!("kill {gang} {rank}"))?;

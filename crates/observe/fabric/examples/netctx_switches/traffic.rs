@@ -1,5 +1,5 @@
-//! A rank: random messages to all, until it is told to end. What it heard wrong it tells at its
-//! end.
+//! A rank: it sends random messages to all until it is told to end, and then reports what it
+//! received wrong.
 
 use crate::Failed;
 use idlewave_fabric::netctx::device::{At, Attachment};
@@ -17,7 +17,7 @@ fn message(gang: u64, from: u64, to: u64, round: u64) -> Vec<u8> {
     data
 }
 
-/// What is wrong with a message that should have been this one.
+/// What is wrong with a message that should have been `wanted`.
 fn judge(data: &[u8], wanted: &[u8], round: u64) -> &'static str {
     let number = data.first_chunk().map(|raw| u64::from_le_bytes(*raw));
     match number {
@@ -39,7 +39,7 @@ pub fn run() -> Result<(), Failed> {
     };
     let gang = u64::from(gang);
     let (own, size) = (u64::from(fabric.rank().get()), u64::from(fabric.size()));
-    // The parent closes it when all is over; rank 0 decides for all.
+    // The parent closes standard input when all is over; rank 0 decides for all.
     let end = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let noticed = std::sync::Arc::clone(&end);
     std::thread::spawn(move || {

@@ -8,7 +8,7 @@ fn own<F: Fabric>(fabric: &F) -> u32 {
     fabric.rank().get()
 }
 
-/// A value that tells the rank and the place; sums of it are exact in any order.
+/// A value that encodes the rank and the place; its sums are exact in any order.
 fn value(rank: u32, place: usize) -> f64 {
     f64::from(rank * 1_000) + place as f64 - 7.0
 }
@@ -25,7 +25,7 @@ fn expected(reduction: Reduction, size: u32, place: usize) -> f64 {
 
 const REDUCTIONS: [Reduction; 3] = [Reduction::Sum, Reduction::Min, Reduction::Max];
 
-/// Every rank gets the sum, the smallest, the largest of each element, for any length.
+/// Every rank gets the sum, minimum and maximum of each element, for any length.
 pub fn reductions_reach_all_ranks<F: Fabric>(fabric: &mut F) {
     for reduction in REDUCTIONS {
         for length in [0, 1, 2, 7, 5_000] {
@@ -45,7 +45,7 @@ pub fn reductions_reach_all_ranks<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// Sums of numbers that round are the same bits on all ranks.
+/// Sums that round are bit-identical on all ranks.
 pub fn reductions_agree_to_the_last_bit<F: Fabric>(fabric: &mut F) {
     let mut values: Vec<f64> = (1..100)
         .map(|i| 0.1 * f64::from(i + own(fabric) * 3))
@@ -63,7 +63,7 @@ pub fn reductions_agree_to_the_last_bit<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// A reduction to one rank gives it there, whichever it is.
+/// A reduction to one rank delivers its result there, whichever rank that is.
 pub fn reductions_reach_any_root<F: Fabric>(fabric: &mut F) {
     for root in 0..fabric.size() {
         for reduction in REDUCTIONS {
@@ -85,7 +85,7 @@ pub fn reductions_reach_any_root<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// A broadcast gives all ranks the bytes of its root, whichever it is, for any length.
+/// A broadcast gives all ranks the bytes of its root, whichever rank that is, for any length.
 pub fn broadcasts_reach_all_ranks<F: Fabric>(fabric: &mut F) {
     for root in 0..fabric.size() {
         for length in [0_usize, 1, 13, 70_000] {
@@ -128,11 +128,11 @@ pub fn every_rank_hears_every_other<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// Every pair of ranks exchanges a block of a length of its own, some of them empty, some long.
+/// Every pair of ranks exchanges blocks of its own lengths, some empty, some long.
 pub fn blocks_of_any_length_reach_their_ranks<F: Fabric>(fabric: &mut F) {
     let (rank, size) = (own(fabric), fabric.size());
     for unit in [0, 1, 977, 40_000] {
-        // Zero for some pairs; from one to another not what comes back.
+        // Zero for some pairs, and in general different in the two directions.
         let length = |from: u32, to: u32| unit * ((from * 3 + to * 2) % 5) as usize;
         let byte = |from: u32, to: u32, i: usize| (from * 16 + to + i as u32 * 7) as u8;
         let of = |from: u32, to: u32| (0..length(from, to)).map(move |i| byte(from, to, i));
@@ -164,7 +164,7 @@ pub fn unknown_roots_are_an_error<F: Fabric>(fabric: &mut F) {
     fabric.barrier(&mut quiet).expect("a barrier");
 }
 
-/// Messages of collectives and messages of the user with any tag do not meet.
+/// Messages of collectives never match those of the user, whatever their tags.
 pub fn collectives_leave_messages_alone<F: Fabric>(fabric: &mut F) {
     ring(fabric, |fabric| {
         let mut one = [1.0];
@@ -175,8 +175,7 @@ pub fn collectives_leave_messages_alone<F: Fabric>(fabric: &mut F) {
     });
 }
 
-/// The first ranks alone are a world of their own, of every size; afterwards all are together
-/// again.
+/// The first ranks form a world of their own, of every size; afterwards all are together again.
 pub fn the_first_ranks_are_a_world<F: Fabric>(fabric: &mut F) {
     let (size, rank) = (fabric.size(), own(fabric));
     for first in (1..=size).chain((1..=size).rev()) {
@@ -207,8 +206,8 @@ pub fn the_first_ranks_are_a_world<F: Fabric>(fabric: &mut F) {
     assert!(fabric.with_first(0, |_| ()).is_err());
 }
 
-/// Chosen ranks are a world in the order of their list, whatever it is; afterwards all are together
-/// again.
+/// Chosen ranks form a world in the order of their list, whatever that is; afterwards all are
+/// together again.
 pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
     let (size, rank) = (fabric.size(), own(fabric));
     let lists = [
@@ -226,7 +225,8 @@ pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
         let done = fabric.with_ranks(&members, |fabric| {
             assert_eq!(Some(own(fabric) as usize), place);
             assert_eq!(fabric.size(), number);
-            // Of this world alone: those who sleep would wait for another form of call.
+            // Holds in this world alone: blocking calls would not match those of the ranks that
+            // sleep.
             fabric.set_waits(Waits::Blocking);
             fabric.barrier(&mut quiet).expect("a barrier");
             let mut all = vec![0; 4 * number as usize];
@@ -251,8 +251,8 @@ pub fn chosen_ranks_are_a_world_in_their_order<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// Lists of no ranks, of unknown ones and with one twice are refused on every rank, and what
-/// follows is unharmed.
+/// Lists that are empty, or that name an unknown rank or one twice, are refused on every rank, and
+/// what follows is unharmed.
 pub fn impossible_choices_are_an_error<F: Fabric>(fabric: &mut F) {
     let size = fabric.size();
     let zero = Rank::new(0);
@@ -265,7 +265,7 @@ pub fn impossible_choices_are_an_error<F: Fabric>(fabric: &mut F) {
     ring(fabric, |_| ());
 }
 
-/// All ranks agree on the nodes, every rank is on one.
+/// All ranks agree on the nodes, and every rank is on one.
 pub fn every_rank_is_on_a_node<F: Fabric>(fabric: &mut F) {
     let nodes = fabric.nodes().expect("nodes");
     assert_eq!(nodes.of_ranks().len(), fabric.size() as usize);
@@ -282,7 +282,7 @@ pub fn every_rank_is_on_a_node<F: Fabric>(fabric: &mut F) {
     assert!(text == own, "rank 0 sees other nodes");
 }
 
-/// All of them, with watched and with blocking waits.
+/// Runs all checks, with watched and with blocking waits.
 pub fn all<F: Fabric>(fabric: &mut F) {
     for waits in [Waits::Watched, Waits::Blocking] {
         fabric.set_waits(waits);

@@ -5,7 +5,7 @@ use idlewave_units::Rank;
 
 pub(super) fn quiet() {}
 
-// A send may wait for its receive: no test relies on messages being kept meanwhile.
+// A send may wait for its receive: no test relies on the fabric buffering messages.
 fn begin<F: Fabric>(fabric: &mut F, to: Rank, tag: u32, data: Vec<u8>) -> F::Sending {
     fabric
         .start_send(to, Tag(tag), data)
@@ -59,7 +59,7 @@ pub fn order_is_kept_per_tag<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// A receive takes only messages of its tag, also if others came first.
+/// A receive takes only messages with its tag, even if others came first.
 pub fn tags_are_told_apart<F: Fabric>(fabric: &mut F) {
     let (to, from) = (next(fabric), previous(fabric));
     let sends = [7, 8, 9].map(|tag| begin(fabric, to, tag, vec![tag as u8]));
@@ -88,7 +88,7 @@ pub fn any_source_hears_everyone<F: Fabric>(fabric: &mut F) {
     fabric.barrier(&mut quiet).expect("a barrier");
 }
 
-/// Messages of any length, empty ones and those that need many pieces, arrive unchanged.
+/// Messages of any length arrive unchanged, from empty ones to those that need many pieces.
 pub fn long_messages_arrive_whole<F: Fabric>(fabric: &mut F) {
     let (to, from) = (next(fabric), previous(fabric));
     for length in [0_usize, 1, 1_024, 2_048, 2_049, 300_000] {
@@ -171,7 +171,7 @@ pub fn a_message_too_long_is_an_error<F: Fabric>(fabric: &mut F) {
     match fabric.finish_receive(receiving, &mut quiet) {
         Err(FabricError::TooLong {
             from: sender,
-            // Not every library tells.
+            // Not every library reports it.
             length: None | Some(100),
             capacity: 99,
         }) => assert_eq!(sender, from),
@@ -195,7 +195,7 @@ pub fn unknown_ranks_are_an_error<F: Fabric>(fabric: &mut F) {
 /// No rank leaves a barrier before the last one has entered it.
 pub fn no_rank_leaves_a_barrier_early<F: Fabric>(fabric: &mut F, now: impl Fn() -> u64) {
     for round in 0..50 {
-        // Another rank is late each time.
+        // A different rank is late each time.
         if fabric.rank().get() == round % fabric.size() {
             (0..round % 7).for_each(|_| std::thread::yield_now());
         }
@@ -220,11 +220,11 @@ pub fn no_rank_leaves_a_barrier_early<F: Fabric>(fabric: &mut F, now: impl Fn() 
     }
 }
 
-/// Whoever waits long enough is called back meanwhile.
+/// A rank that waits long enough has its hook called meanwhile.
 pub fn waits_call_their_hook<F: Fabric>(fabric: &mut F) {
     let last = fabric.size() - 1;
     let mut calls = u64::from(fabric.rank().get() == last);
-    // A rank that comes late itself does not wait; in one of many rounds everybody does.
+    // A rank that comes late itself does not wait, but over many rounds every rank does.
     for _ in 0..2_000 {
         if fabric.rank().get() == last {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -241,7 +241,7 @@ pub fn waits_call_their_hook<F: Fabric>(fabric: &mut F) {
     panic!("a rank waited without being called back");
 }
 
-/// When a rank has left a barrier, all messages that were sent before it come in, and no others.
+/// After a barrier, a rank can receive every message sent before it, and no others.
 pub fn what_was_sent_before_a_barrier_can_be_received<F: Fabric>(fabric: &mut F) {
     for round in 0..50_u8 {
         let root = Rank::new(u32::from(round) % fabric.size());
@@ -261,7 +261,7 @@ pub fn what_was_sent_before_a_barrier_can_be_received<F: Fabric>(fabric: &mut F)
     }
 }
 
-/// Operations may be asked about and finished in any order, whatever that in which they began.
+/// Operations may be tested and finished in any order, whatever order they began in.
 pub fn operations_complete_in_any_order<F: Fabric>(fabric: &mut F) {
     let (to, from) = (next(fabric), previous(fabric));
     let order = [3_usize, 0, 4, 1, 2];
@@ -278,7 +278,7 @@ pub fn operations_complete_in_any_order<F: Fabric>(fabric: &mut F) {
         let sending = fabric.start_send(to, Tag(90 + i as u32), data);
         sends[i] = Some(sending.expect("a send"));
     }
-    // Until all are there; then asking again changes nothing.
+    // The first round waits until all are there; testing again changes nothing.
     for _ in 0..2 {
         for receiving in receives.iter().flatten() {
             while !fabric.is_received(receiving).expect("living peers") {
@@ -303,7 +303,7 @@ pub fn operations_complete_in_any_order<F: Fabric>(fabric: &mut F) {
     }
 }
 
-/// The buffer of a send comes back, the same memory with the same content.
+/// A send returns its buffer: the same memory with the same content.
 pub fn buffers_come_back<F: Fabric>(fabric: &mut F) {
     let (to, from) = (next(fabric), previous(fabric));
     let data = vec![9_u8; 500];
@@ -315,7 +315,7 @@ pub fn buffers_come_back<F: Fabric>(fabric: &mut F) {
     assert_eq!(delivery.data, [9; 500]);
 }
 
-/// A message to the next rank that is under way while `between` is done.
+/// Sends a message to the next rank that is under way while `between` runs.
 pub(super) fn ring<F: Fabric>(fabric: &mut F, between: impl FnOnce(&mut F)) {
     let (to, from) = (next(fabric), previous(fabric));
     let receiving = fabric

@@ -18,7 +18,7 @@ struct Blocks {
 impl Blocks {
     fn new(counts: &[usize], length: usize, ranks: u32) -> Result<Self, FabricError> {
         let blocks = blocks_of(counts, length, ranks);
-        // No begin and no length is above that of the whole buffer.
+        // No offset and no length exceeds that of the whole buffer.
         count(length, 1)?;
         Ok(Self {
             counts: blocks.iter().map(|block| block.len() as c_int).collect(),
@@ -100,7 +100,7 @@ impl MpiFabric {
         let data: *mut c_void = place_mut(values);
         let (own, result) = match root == self.rank() {
             true => (self.in_place(), data),
-            // The place of the result is not significant elsewhere than at the root.
+            // The result buffer is significant only at the root.
             false => (data.cast_const(), std::ptr::null_mut()),
         };
         let root = self.root(root)?;
@@ -168,8 +168,8 @@ impl MpiFabric {
         receive_counts: &[usize],
         hook: &mut impl FnMut(),
     ) -> Result<(), FabricError> {
-        // They live until the call is complete: `collective` ends the job where it would unwind
-        // before.
+        // They live until the call is complete: if a hook panics before that, `collective` ends the
+        // job.
         let outgoing = Blocks::new(send_counts, send.len(), self.size())?;
         let incoming = Blocks::new(receive_counts, receive.len(), self.size())?;
         let (comm, calls, byte) = (self.communicator, &self.job.calls, self.job.handles.byte);

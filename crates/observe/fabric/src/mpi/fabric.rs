@@ -9,17 +9,17 @@ use idlewave_units::{CpuSet, Rank};
 use std::ffi::c_int;
 use std::time::Duration;
 
-/// Turns after which a rank that shares its CPU lets another one run.
+/// Turns after which a rank that shares its CPU yields it.
 const TURNS_BEFORE_YIELD: u32 = 64;
 /// The longest sleep of a rank that does not take part.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
-/// This process as a rank of an MPI job. Stays on the thread that began it; ends MPI when it is
-/// dropped, and the whole job if it is dropped in a panic.
+/// This process as a rank of an MPI job. It stays on the thread that began it. Dropping it ends
+/// MPI; dropping it in a panic ends the whole job.
 ///
-/// Collectives combine as the library does: the same on all ranks and in every run with the same
-/// ranks in the same places, as the MPI standard recommends (4.1, 6.9.1) and the libraries in use
-/// do.
+/// Collectives combine as the library does: the result is the same on all ranks and in every run
+/// with the same ranks in the same places, as the MPI standard recommends (4.1, 6.9.1) and the
+/// libraries in use do.
 #[derive(Debug)]
 pub struct MpiFabric {
     pub(super) job: Job,
@@ -28,12 +28,12 @@ pub struct MpiFabric {
     size: u32,
     pub(super) waits: Waits,
     waiting: Waiting,
-    /// Whether it is a world of chosen ranks now.
+    /// Whether it is currently a world of chosen ranks.
     divided: bool,
 }
 
 impl MpiFabric {
-    /// Opens the library of the site, calls `MPI_Init` and finds the own place among all ranks.
+    /// Opens the site's library, calls `MPI_Init` and finds this process's rank.
     ///
     /// # Errors
     /// See [`Job::begin`].
@@ -41,7 +41,7 @@ impl MpiFabric {
         Self::begin_with_threads(search, ThreadLevel::Single)
     }
 
-    /// The same, with a promise about threads.
+    /// [`begin`](Self::begin) with a promise about threads.
     ///
     /// # Errors
     /// See [`Job::begin`].
@@ -67,13 +67,13 @@ impl MpiFabric {
         &self.job
     }
 
-    /// How watched waits wait. Chosen by [`begin`](Self::begin): they let others run where this
-    /// node has more ranks than CPUs.
+    /// How watched waits wait. [`begin`](Self::begin) chooses: they yield if this node has more
+    /// ranks than CPUs.
     pub fn waiting(&self) -> Waiting {
         self.waiting
     }
 
-    /// Chooses how watched waits wait.
+    /// Sets how watched waits wait.
     pub fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = waiting;
     }
@@ -128,7 +128,7 @@ impl MpiFabric {
         }
     }
 
-    /// Completes a collective that uses memory of the caller.
+    /// Completes a collective that uses the caller's memory.
     pub(super) fn complete(
         &self,
         call: &'static str,
@@ -142,7 +142,7 @@ impl MpiFabric {
         request.end(&self.job, call)
     }
 
-    /// A barrier for ranks with nothing to do: asleep but for a look now and then.
+    /// A barrier for ranks with nothing to do: they sleep, and test now and then.
     fn sleep_until_all_are_here(&self) -> Result<(), FabricError> {
         let request = self.start_barrier()?;
         let mut pause = Duration::from_millis(1);
@@ -161,8 +161,8 @@ impl MpiFabric {
         Ok(Request::new(slot))
     }
 
-    /// Splits off the ranks that give a place, which is their rank among those; `None` for those
-    /// that give none.
+    /// Splits off the ranks that pass a place, which becomes their rank there; returns `None` on
+    /// those that pass none.
     fn split(&self, place: Option<u32>) -> Result<Option<RawHandle>, FabricError> {
         let colour = place.map_or(self.job.abi.undefined, |_| 0);
         let key = place.unwrap_or(0) as c_int;
@@ -182,7 +182,7 @@ impl MpiFabric {
         self.job.check("MPI_Comm_free", result)
     }
 
-    /// The lowest of the ranks that share memory with this one.
+    /// The lowest rank that shares memory with this one.
     fn leader(&self) -> Result<u32, FabricError> {
         let (job, mut slot) = (&self.job, Slot::default());
         // SAFETY: handles are of this job, the slot is of this frame.
@@ -218,7 +218,7 @@ impl Drop for EndIfUnwound<'_> {
     }
 }
 
-/// A count for MPI, which has `int`s.
+/// The number of elements of `of` bytes, as the `int` that MPI takes.
 pub(super) fn count(bytes: usize, of: usize) -> Result<c_int, FabricError> {
     c_int::try_from(bytes / of).map_err(|_| FabricError::TooLarge { bytes })
 }
@@ -361,7 +361,7 @@ impl Fabric for MpiFabric {
         self.divided = true;
         let waits = self.waits;
         let done = work(self);
-        // Those who slept wait as before, and blocking calls do not match others.
+        // The ranks that slept wait as before, and blocking calls do not match non-blocking ones.
         self.waits = waits;
         self.divided = false;
         (self.communicator, self.rank, self.size) = world;

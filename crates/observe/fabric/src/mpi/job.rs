@@ -1,4 +1,4 @@
-//! The MPI job that this process is a rank of: initialised, asked, ended.
+//! The MPI job of which this process is a rank: initialisation, queries, end.
 
 use crate::FabricError;
 use idlewave_mpi::abi::Handle;
@@ -7,18 +7,18 @@ use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What was promised to the library about threads (MPI 4.1, 11.6).
+/// What the program promises the library about threads (MPI 4.1, 11.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
-    /// `MPI_Init`: only one thread. The fastest; with Open MPI a barrier takes about 100 ns more
-    /// otherwise.
+    /// `MPI_Init`: only one thread. The fastest; with Open MPI the other levels add about 100 ns to
+    /// a barrier.
     #[default]
     Single,
     /// Only the main thread calls MPI.
     Funneled,
     /// One thread at a time.
     Serialized,
-    /// Any.
+    /// Any thread at any time.
     Multiple,
 }
 
@@ -44,18 +44,18 @@ pub struct Job {
     pub(super) abi: &'static Abi,
     pub(super) handles: Handles,
     level: ThreadLevel,
-    /// MPI is called by the thread that initialised it.
+    /// Only the thread that initialised MPI calls it.
     not_send: PhantomData<*const ()>,
 }
 
-/// MPI can be initialised once in a process.
+/// A process can initialise MPI only once.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 impl Job {
     /// Opens the library and initialises MPI.
     ///
     /// # Errors
-    /// No library serves, MPI was initialised before in this process, or the library does not know
+    /// No library is usable, this process has initialised MPI before, or the library does not know
     /// the launcher that started the process together with others.
     pub fn begin(search: &Search, level: ThreadLevel) -> Result<Self, FabricError> {
         let library = Library::open(search)?;
@@ -153,7 +153,7 @@ impl Job {
     pub fn abort(&self, code: i32) -> ! {
         // SAFETY: MPI is initialised as long as this object lives.
         unsafe { (self.calls.abort)(self.handles.world, code) };
-        // MPI_Abort makes a best attempt; this rank ends in any case.
+        // MPI_Abort makes only a best attempt; this rank ends in any case.
         std::process::exit(code)
     }
 
@@ -170,7 +170,7 @@ impl Job {
     pub(super) fn text_of(&self, code: c_int) -> String {
         let mut text = vec![0_u8; self.abi.max_error_string as usize + 1];
         let mut length = 0;
-        // SAFETY: the buffer has the size that the ABI promises to suffice.
+        // SAFETY: the buffer has the size that the ABI guarantees is enough.
         let result = unsafe {
             (self.calls.error_string)(code, text.as_mut_ptr().cast::<c_char>(), &mut length)
         };
@@ -189,7 +189,7 @@ impl Job {
         class
     }
 
-    /// Own rank in a communicator, and its size.
+    /// This process's rank in a communicator, and the communicator's size.
     pub(super) fn place_in(&self, communicator: RawHandle) -> Result<(u32, u32), FabricError> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: the communicator is one of this job, the ints are of this frame.
@@ -198,7 +198,7 @@ impl Job {
         // SAFETY: as above.
         let result = unsafe { (self.calls.comm_size)(communicator, &mut size) };
         self.check("MPI_Comm_size", result)?;
-        // Both are not negative for a communicator that this process belongs to.
+        // Neither is negative for a communicator that this process belongs to.
         Ok((rank as u32, size as u32))
     }
 
@@ -213,7 +213,7 @@ impl Job {
     pub(super) fn processor_name(&self) -> Result<String, FabricError> {
         let mut text = vec![0_u8; self.abi.max_processor_name as usize + 1];
         let mut length = 0;
-        // SAFETY: the buffer has the size that the ABI promises to suffice.
+        // SAFETY: the buffer has the size that the ABI guarantees is enough.
         let result =
             unsafe { (self.calls.get_processor_name)(text.as_mut_ptr().cast(), &mut length) };
         self.check("MPI_Get_processor_name", result)?;

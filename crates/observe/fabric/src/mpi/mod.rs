@@ -1,4 +1,4 @@
-//! Ranks as processes of an MPI job, with the library of the site.
+//! Ranks as processes of an MPI job, with the site's library.
 //!
 //! [`MpiFabric`] maps every operation of [`Fabric`](crate::Fabric) to one of MPI: point-to-point
 //! messages to `MPI_Isend` and `MPI_Irecv`, collectives to their non-blocking forms. Waits are

@@ -24,7 +24,7 @@ impl Request {
         }
     }
 
-    /// Moves messages on and tells whether the request is complete, now or before.
+    /// Makes progress on messages and returns whether the request is complete, now or earlier.
     #[inline]
     pub(super) fn test(&self, job: &Job) -> bool {
         if self.result.get().is_some() {
@@ -64,11 +64,11 @@ impl Request {
     }
 }
 
-/// Where empty messages are: slices without elements may have the address 1, which is
-/// `MPI_IN_PLACE` elsewhere.
+/// The address of empty messages. An empty slice may have the address 1, which is `MPI_IN_PLACE` in
+/// some libraries.
 static NOWHERE: u64 = 0;
 
-/// Where a slice is, for a library.
+/// The address of a slice, for a library.
 pub(super) fn place<T>(slice: &[T]) -> *const c_void {
     match slice {
         [] => (&raw const NOWHERE).cast(),
@@ -76,7 +76,7 @@ pub(super) fn place<T>(slice: &[T]) -> *const c_void {
     }
 }
 
-/// The same for one that the library fills; it writes nothing into one without elements.
+/// The same for a slice that the library fills; it writes nothing into an empty one.
 pub(super) fn place_mut<T>(slice: &mut [T]) -> *mut c_void {
     match slice {
         [] => (&raw const NOWHERE).cast_mut().cast(),
@@ -85,7 +85,7 @@ pub(super) fn place_mut<T>(slice: &mut [T]) -> *mut c_void {
 }
 
 /// A buffer that the library may write or read until its request is complete. If the operation is
-/// dropped before, the buffer is never freed.
+/// dropped before that, the buffer is leaked.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) request: Request,
@@ -148,12 +148,12 @@ impl Receiving {
         Ok(Delivery { from, data })
     }
 
-    /// The length of a message that was cut: Open MPI counts it in the status, MPICH 5
-    /// says it in the error's text, MPICH 4 not at all.
+    /// The length of a truncated message: Open MPI counts it in the status, MPICH 5 reports it in
+    /// the error's text, MPICH 4 not at all.
     fn true_length(&self, job: &Job, code: c_int, status: &RawStatus) -> Option<usize> {
         let length = match job.abi.family {
             Family::OpenMpi => count(job, status).ok(),
-            // The status of MPICH 4 may hold the count of an earlier message then.
+            // The status of MPICH 4 may then hold the count of an earlier message.
             Family::Mpich | Family::Standard => length_said(&job.text_of(code)),
         };
         length.filter(|length| *length > self.capacity)
@@ -168,8 +168,7 @@ fn count(job: &Job, status: &RawStatus) -> Result<usize, FabricError> {
     Ok(bytes.max(0) as usize)
 }
 
-/// The larger number in "100 bytes received but buffer size is 99": MPICH 5 has the two in the
-/// wrong order.
+/// The larger number in "100 bytes received but buffer size is 99": MPICH 5 swaps the two.
 fn length_said(text: &str) -> Option<usize> {
     let (before, after) = text.split_once(" bytes received but buffer size is ")?;
     let digits = |c: char| !c.is_ascii_digit();

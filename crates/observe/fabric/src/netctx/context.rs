@@ -1,11 +1,10 @@
-//! All that the network knows of one rank of one gang, in one region of memory without a pointer in
-//! it.
+//! All that the network knows of one rank of one gang, in one region of memory without pointers.
 //!
-//! A region is a head, then of each peer the state of both ends, then of each peer the slots of its
-//! send ring and of its receive ring. Everything is at an offset that follows from the [`Layout`],
-//! so a region means the same wherever it lies: it can be copied, and its rings can lie in memory
-//! that several processes map. A message that came before its receive waits in the receive ring and
-//! is thereby part of the context; what the library has taken out is the memory of the process.
+//! A region holds a head, then for each peer the state of both ends, then for each peer the slots
+//! of its send ring and of its receive ring. The [`Layout`] determines every offset, so a region
+//! means the same wherever it lies: it can be copied, and its rings can lie in memory that several
+//! processes map. A message that comes before its receive waits in the receive ring and so is part
+//! of the context; what the library has taken out is in the memory of the process.
 
 use super::channel::{ReceiveState, Receiver, Ring, SendState, Sender};
 use super::frame::{Link, MAX_PAYLOAD};
@@ -20,27 +19,27 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// The first frame of each channel.
 const FIRST: u32 = 0;
 
-/// Why there is no such context.
+/// Why a context cannot be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
-    /// Frames that carry nothing or do not fit into a datagram.
+    /// Frames would carry nothing or not fit into a datagram.
     #[error("lay out a context with frames of {0} bytes: give 1 to {MAX_PAYLOAD}")]
     Payload(usize),
-    /// A region of another size.
+    /// The region is too small or too large.
     #[error("lay out a context of {0} bytes: give {MIN_BYTES} to {MAX_BYTES}")]
     Size(usize),
-    /// Not even one slot per ring.
+    /// The region has no room for even one slot per ring.
     #[error(
         "lay out a context of {bytes} bytes for {peers} peers and frames of {payload} bytes: it needs {needed} bytes"
     )]
     TooSmall {
-        /// What was given.
+        /// Bytes given.
         bytes: usize,
         /// Number of peers.
         peers: u32,
         /// Bytes of a frame's payload.
         payload: usize,
-        /// What one slot per ring takes.
+        /// Bytes that one slot per ring takes.
         needed: usize,
     },
 }
@@ -56,7 +55,7 @@ pub(super) struct Head {
     spare: u32,
 }
 
-/// Both ends that one peer's messages have here.
+/// Both channel ends that this rank has for one peer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub(super) struct Pair {
@@ -74,9 +73,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of a region of at most `bytes` for a rank with `peers` peers, itself counted if it sends to
-    /// itself, and frames with `payload` bytes: each ring has the largest power of two of slots for
-    /// which there is room, at most 2^15.
+    /// Lays out a region of at most `bytes` for a rank with `peers` peers, counting itself if it
+    /// sends to itself, and frames of `payload` bytes. The slots of each ring are the largest power
+    /// of two that fits, at most 2^15.
     ///
     /// # Errors
     /// The region or the frames are too small or too large.
@@ -108,7 +107,7 @@ impl Layout {
         self.peers
     }
 
-    /// Slots of each ring: the sender's window and the receiver's credits, frames.
+    /// Slots of each ring: the sender's window and the receiver's credits, in frames.
     pub fn slots(&self) -> u32 {
         self.slots
     }
@@ -123,7 +122,7 @@ impl Layout {
         self.bytes & !7
     }
 
-    /// Bytes of it that mean something.
+    /// Bytes of the region that are in use.
     pub fn used(&self) -> usize {
         let rings = self.ring_bytes().saturating_mul(2 * self.peers as usize);
         self.rings().saturating_add(rings)
@@ -133,7 +132,7 @@ impl Layout {
         self.slots as usize * Ring::stride(self.payload)
     }
 
-    /// Where a ring of a peer begins: that for sending (0) or that for receiving (1).
+    /// Where a peer's send ring (`which` is 0) or receive ring (1) begins.
     pub(super) fn ring(&self, peer: u32, which: usize) -> usize {
         self.rings() + (2 * peer as usize + which) * self.ring_bytes()
     }
@@ -153,13 +152,13 @@ pub(super) fn ends(layout: Layout, front: &[u64]) -> (&Head, &[Pair]) {
     )
 }
 
-/// Frames that went through a context since it began, repetitions not counted. Added up over all
-/// ranks of a gang both are equal exactly when nothing is under way.
+/// Frames that went through a context since it began, repetitions not counted. Summed over all
+/// ranks of a gang, the two are equal exactly when nothing is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Put on the network.
     pub sent: u64,
-    /// Come in.
+    /// Received from the network.
     pub received: u64,
 }
 
@@ -200,8 +199,8 @@ impl<'a> Context<'a> {
         Self::at(layout, front, Words::of(rings))
     }
 
-    /// The same in two parts: what is in front of the rings, and these, which may be in memory that
-    /// others use as well.
+    /// The same, in two parts: what precedes the rings, and the rings, which may be in memory that
+    /// others use too.
     ///
     /// # Panics
     /// If one of them is shorter than its layout.
@@ -216,8 +215,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Makes a new one of `rank` in `gang` there, before its first epoch: with
-    /// [`resume`](Self::resume) it begins.
+    /// Makes a new context of `rank` in `gang` there; [`resume`](Self::resume) begins its first
+    /// epoch.
     ///
     /// # Panics
     /// If the region is shorter than its layout.
@@ -255,7 +254,7 @@ impl<'a> Context<'a> {
         self.head.epoch
     }
 
-    /// The own rank.
+    /// This rank.
     pub fn rank(&self) -> u32 {
         self.head.rank
     }
@@ -265,7 +264,7 @@ impl<'a> Context<'a> {
         self.layout.peers
     }
 
-    /// Both ends that a peer's messages have here, and the ring that is the `which`-th of the two.
+    /// Both ends for a peer, and the peer's send ring (`which` is 0) or receive ring (1).
     fn end(&mut self, peer: u32, which: usize) -> Option<(&mut Pair, Ring<'_>)> {
         let pair = self.pairs.get_mut(peer as usize)?;
         let first = self.layout.ring(peer, which) - self.layout.rings();
@@ -285,7 +284,7 @@ impl<'a> Context<'a> {
         Some(Receiver::new(&mut pair.receive, ring))
     }
 
-    /// Stops the injection of messages to some peers.
+    /// Stops injecting messages to these peers.
     pub fn stop(&mut self, peers: impl IntoIterator<Item = u32>) {
         for peer in peers {
             if let Some(mut sender) = self.sender(peer) {
@@ -294,8 +293,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether everything that was sent to some peers, and everything that they sent here, has been
-    /// received.
+    /// Whether everything that was sent to these peers, and everything that they sent here, has
+    /// been received.
     pub fn is_drained(&self, peers: impl IntoIterator<Item = u32>) -> bool {
         let pair = |peer: u32| self.pairs.get(peer as usize);
         let mut peers = peers.into_iter();

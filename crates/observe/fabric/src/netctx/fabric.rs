@@ -1,4 +1,4 @@
-//! One rank of a gang on top of its node's contexts.
+//! One rank of a gang, on top of its node's device.
 
 use super::device::{Attachment, DeviceError, Doing, RankPort};
 use crate::matching::{Messages, Receiving, Sending};
@@ -9,14 +9,14 @@ use idlewave_sys::host_name;
 use idlewave_units::Rank;
 use std::time::Duration;
 
-/// Behind those of the other collectives.
+/// Above the tags of the other collectives.
 const BARRIER: Tag = Tag(Tag::RESERVED + 16);
-/// Bytes of messages that came before their receive; more are taken for a program that will never
+/// The most bytes of unexpected messages. A program with more is taken to be one that will never
 /// receive them.
 const MOST_EARLY: usize = 1 << 30;
-/// Between two looks of a rank that takes no part.
+/// Pause between the turns of a rank that takes no part.
 const ASLEEP: Duration = Duration::from_micros(100);
-/// Bytes of a host's name: Linux allows 64.
+/// Bytes of a host name: Linux allows 64.
 const NAME: usize = 64;
 
 /// The name of this host, padded.
@@ -28,12 +28,12 @@ fn own_name() -> [u8; NAME] {
     own
 }
 
-/// One rank of a gang. If it is dropped while its thread panics, the waits of the others of its
-/// gang end with [`FabricError::PeerFailed`].
+/// One rank of a gang. If it is dropped while its thread panics, the waits of the gang's other
+/// ranks end with [`FabricError::PeerFailed`].
 pub struct NetctxFabric {
     port: RankPort,
     messages: Messages,
-    /// The ranks that take part where not all do.
+    /// The ranks that take part, if not all do.
     chosen: Option<Chosen>,
 }
 
@@ -47,7 +47,7 @@ impl NetctxFabric {
         }
     }
 
-    /// Moves messages on, and tells whether the gang runs.
+    /// Makes progress on messages and returns whether the gang runs.
     fn progress(&mut self) -> bool {
         let Self { port, messages, .. } = self;
         port.reach(|rings| messages.progress(rings)).1
@@ -87,10 +87,10 @@ impl NetctxFabric {
 }
 
 impl Attachment {
-    /// Attaches this process. With a ticket it waits until that is written, for a minute at most.
+    /// Attaches this process. With a ticket, waits until it is written, for at most a minute.
     ///
     /// # Errors
-    /// There is no such device, or no such rank on it, or another process is that rank.
+    /// There is no such device, or no such rank on it, or another process has that rank.
     pub fn attach(&self) -> Result<NetctxFabric, DeviceError> {
         RankPort::new(self).map(NetctxFabric::new)
     }
@@ -227,9 +227,9 @@ impl Fabric for NetctxFabric {
         Ok(Some(done))
     }
 
-    /// Dissemination, as over threads, with messages: in round k rank r tells rank r + 2^k and
-    /// hears rank r - 2^k. The rounds of a barrier hear different ranks, and messages of one rank
-    /// keep their order, so one tag does.
+    /// Dissemination, as over threads, but with messages: in round k rank r sends to rank r + 2^k
+    /// and receives from rank r - 2^k. One tag is enough: each round of a barrier receives from a
+    /// different rank, and messages from one rank keep their order.
     fn barrier(&mut self, hook: &mut impl FnMut()) -> Result<(), FabricError> {
         let (own, size) = (u64::from(self.rank().get()), u64::from(self.size()));
         for round in 0..rounds_of(self.size()) {

@@ -14,8 +14,8 @@ pub const MAX_PAYLOAD: usize = 65_000;
 pub struct Link {
     /// The gang.
     pub gang: u32,
-    /// The slice that the gang runs in; rises with every switch and every aborted one, and over
-    /// restarts of who switches.
+    /// The time slice that the gang runs in. Rises with every switch, completed or aborted, and
+    /// keeps rising when the controller restarts.
     pub epoch: u64,
     /// The rank that sends messages.
     pub source: u32,
@@ -23,8 +23,8 @@ pub struct Link {
     pub destination: u32,
 }
 
-/// What a frame says. Data, ends, flushes and probes go with the link's direction, acknowledgements
-/// against it; all of them name the link as its messages go.
+/// The kind of a frame. Data, ends, flushes and probes travel in the link's direction,
+/// acknowledgements against it; all name the link in the direction of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A piece of a message; more of it follows.
@@ -35,11 +35,11 @@ pub enum Kind {
     Ack,
     /// No frame from `sequence` on is sent in this epoch.
     Flush,
-    /// All frames that this epoch had were received, up to `sequence`.
+    /// All frames of this epoch were received: those before `sequence`.
     FlushAck,
     /// Asks for an acknowledgement: the sender has no credit left.
     Probe,
-    /// A rank of the gang failed. Of no channel: it is between nodes.
+    /// A rank of the gang failed. Belongs to no channel: it goes from node to node.
     Fail,
 }
 
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// What a frame says beside its payload.
+/// All of a frame but its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What the frame is.
@@ -88,7 +88,7 @@ pub struct Header {
     pub limit: u32,
 }
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Fewer bytes than a header.
@@ -100,7 +100,7 @@ pub enum FrameError {
     /// A kind that does not exist.
     #[error("read a frame of unknown kind {0}")]
     Kind(u8),
-    /// The header tells another length than the frame has.
+    /// The header claims a length that the frame does not have.
     #[error("read a frame with {present} bytes of payload: its header claims {told}")]
     Length {
         /// What the header says.
@@ -108,13 +108,13 @@ pub enum FrameError {
         /// What there is.
         present: usize,
     },
-    /// Bytes were changed on the way.
+    /// Bytes were changed in transit.
     #[error("read a frame with a wrong checksum")]
     Checksum,
 }
 
 impl Header {
-    /// Replaces the content of `frame` by this header and `payload`, which is cut to
+    /// Replaces the content of `frame` with this header and `payload`, which is cut to
     /// [`MAX_PAYLOAD`].
     pub fn encode(&self, payload: &[u8], frame: &mut Vec<u8>) {
         let payload = &payload[..payload.len().min(MAX_PAYLOAD)];
@@ -139,7 +139,7 @@ impl Header {
     /// Reads a frame: its header and its payload.
     ///
     /// # Errors
-    /// The bytes are no frame of this version, or not as they were sent.
+    /// The bytes are not a frame of this version, or were changed in transit.
     pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), FrameError> {
         let Some((head, payload)) = frame.split_first_chunk::<HEADER_BYTES>() else {
             return Err(FrameError::Short(frame.len()));

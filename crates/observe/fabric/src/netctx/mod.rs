@@ -1,13 +1,13 @@
-//! User-level messages with network contexts, as gang switching needs them: what the network knows
-//! of a rank is one region of memory that can be put aside while another gang runs, after its
-//! channels were drained.
+//! User-level messages with network contexts, for gang switching: what the network knows of a rank
+//! is one region of memory, which can be put aside while another gang runs once its channels are
+//! drained.
 //!
 //! A new implementation, over shared memory and UDP, of the idea of PM and SCore-D (Hori, Tezuka
 //! and Ishikawa 1998, "Highly Efficient Gang Scheduling Implementation", SC'98); written from the
-//! papers. [`channel`] is one direction between two ranks, pure; [`frame`] is what it says over the
-//! wire. [`context`] is the region, [`policy`] how several gangs share a network. A [`Device`] is
-//! one node: it moves frames between a [`Transport`] and the active context, and is told to switch;
-//! [`NetctxFabric`] is one rank of a gang on top, a process.
+//! papers. [`channel`] is one direction between two ranks, without I/O; [`frame`] is its wire
+//! format. [`context`] is the region, [`policy`] how several gangs share a network. A [`Device`] is
+//! one node's network: it moves frames between a [`Transport`] and the active context, and switches
+//! when told to. [`NetctxFabric`], on top, is one rank of a gang: a process.
 
 pub mod channel;
 pub mod context;

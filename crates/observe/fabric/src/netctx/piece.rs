@@ -14,7 +14,7 @@ pub(super) fn prefix(tag: u32, message: u64) -> [u8; PREFIX] {
     prefix
 }
 
-/// What is in front of a piece in its frame; `None` if the frame is none of ours, though its
+/// Reads the prefix of a piece in its frame; `None` if the frame is not one of ours, though its
 /// checksum is right.
 pub(super) fn header(frame: &Content<'_>) -> Option<Header> {
     let [a, b, c, d, message @ ..] = frame.first::<PREFIX>()?;
@@ -25,7 +25,7 @@ pub(super) fn header(frame: &Content<'_>) -> Option<Header> {
     })
 }
 
-/// A piece where it lies, behind its prefix.
+/// A piece in place, behind its prefix.
 impl Piece for Content<'_> {
     fn len(&self) -> usize {
         Content::len(self) - PREFIX

@@ -1,9 +1,10 @@
-//! How the contexts of several gangs share one network, in three ways with one protocol before and
-//! after.
+//! How the contexts of several gangs share one network: three policies, with the same protocol
+//! before and after.
 //!
-//! What is switched is the same, so their times compare: all of the region is copied (SCore-D's
-//! first way), or only what means something (as ParPar copies only valid packets; Etsion and
-//! Feitelson 2001), or every gang has a region and one word says which is meant (SCore-D, SC'98).
+//! All three switch the same contexts, so their times are comparable. One copies the whole region
+//! (SCore-D's first way), one only what is in use (as ParPar copies only valid packets; Etsion and
+//! Feitelson 2001), and one gives every gang a region, so that one word says which is meant
+//! (SCore-D, SC'98).
 
 use super::channel::Ring;
 use super::context::{Layout, ends};
@@ -24,21 +25,21 @@ impl Policy {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Valid, Self::Resident];
 
-    /// Replaces `saved` by what the context in a region must have back; the region is at least as
-    /// long as its layout.
+    /// Replaces `saved` with what must be restored of the context in a region; the region is at
+    /// least as long as its layout.
     pub fn save(self, layout: Layout, region: &mut [u64], saved: &mut Vec<u64>) {
         let (front, rings) = region.split_at_mut(layout.rings() / 8);
         self.save_parts(layout, front, Words::of(rings), saved);
     }
 
-    /// Gives the context of a region back what was saved of it.
+    /// Restores the context in a region from what was saved of it.
     pub fn restore(self, layout: Layout, region: &mut [u64], saved: &[u64]) {
         let (front, rings) = region.split_at_mut(layout.rings() / 8);
         self.restore_parts(layout, front, Words::of(rings), saved);
     }
 
-    /// [`save`](Self::save) of a context in two parts: what is in front of its rings, and all that
-    /// is behind.
+    /// [`save`](Self::save) of a context in two parts: what precedes its rings, and everything
+    /// behind.
     pub(super) fn save_parts(
         self,
         layout: Layout,
@@ -88,7 +89,7 @@ impl Policy {
     }
 }
 
-/// Of each ring, in order, with the frames that wait in it: the first, and how many.
+/// Calls `act` for each ring, in order, with the frames that wait in it: the first, and how many.
 fn each_ring(
     layout: Layout,
     front: &[u64],
@@ -102,7 +103,7 @@ fn each_ring(
     let words = layout.ring_bytes() / 8;
     for (at, (first, count)) in stored.enumerate() {
         if let Some(ring) = Ring::at(rings.part(at * words, words), layout.payload()) {
-            // A rank that went astray may have told any numbers.
+            // A misbehaving rank may have written any numbers.
             let count = count.min(ring.slots());
             act(ring, (first, count));
         }

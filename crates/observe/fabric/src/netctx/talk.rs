@@ -1,5 +1,5 @@
-//! What one rank of a gang says to its peers, and says again where no answer comes: frames go
-//! between its context and a transport. It waits for nothing and has no clock.
+//! Sends one rank's frames to its peers, and repeats what gets no answer: frames go between its
+//! context and a transport. It never blocks and reads no clock.
 
 use super::Phase;
 use super::context::Context;
@@ -7,28 +7,28 @@ use super::frame::Header;
 use super::transport::Transport;
 use idlewave_units::Nanos;
 
-/// A timer grows up to this many times its first length while no answer comes.
+/// The limit of a timer's backoff, as a multiple of its first length.
 const PATIENCE: u32 = 8;
-/// Frames that one peer is told in one turn: others are told something as well, and what is heard
-/// meanwhile may change it.
+/// The most frames sent to one peer in one turn: other peers get theirs too, and what is heard
+/// meanwhile may change what to send.
 const AT_ONCE: u32 = 64;
 
 /// Frames that a node has seen since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Given to the transport, repetitions and answers counted.
+    /// Given to the transport, including repetitions and answers.
     pub sent: u64,
     /// Taken by the active context.
     pub taken: u64,
-    /// Dropped: not as they were sent, or no frames at all.
+    /// Dropped: damaged, or not frames at all.
     pub damaged: u64,
-    /// Dropped: of another gang or epoch, overtaken, or to somebody else.
+    /// Dropped: of another gang or epoch, overtaken, or for another rank.
     pub foreign: u64,
-    /// Times that no answer came, and what was said was said again.
+    /// Time-outs: no answer came, and frames were repeated.
     pub timeouts: u64,
 }
 
-/// The timer of what one peer has to answer.
+/// The timer of the answer that one peer owes.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     due: Nanos,
@@ -37,8 +37,8 @@ struct Timer {
     mark: (u32, u32, Phase),
 }
 
-/// What is beside the context: of the process that moves frames, and lost with it, which costs
-/// repetitions.
+/// State outside the context. It belongs to the process that moves frames and is lost with it,
+/// which costs only repetitions.
 #[derive(Debug)]
 pub(super) struct Talk {
     timeout: Nanos,
@@ -48,7 +48,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// With `peers` peers. Whatever is not answered within `timeout` is sent again.
+    /// For `peers` peers. Whatever is not answered within `timeout` is sent again.
     pub(super) fn new(peers: u32, timeout: Nanos) -> Self {
         Self {
             timeout,
@@ -57,23 +57,23 @@ impl Talk {
         }
     }
 
-    /// Another epoch has begun: nothing was said in it yet.
+    /// A new epoch has begun: nothing was sent in it yet.
     pub(super) fn reset(&mut self) {
         self.timers.fill(None);
     }
 
-    /// When something must be said again; `None` if everything was answered.
+    /// When something must be repeated; `None` if everything was answered.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.timers.iter().flatten().map(|timer| timer.due).min()
     }
 
-    /// Whether the transport had no room for all.
+    /// Whether the transport had no room for some frame.
     pub(super) fn is_held_up(&self) -> bool {
         self.waiting.iter().any(|frame| !frame.is_empty())
     }
 
-    /// Says to a peer, which is on node `to`, all that there is to say, as far as the transport has
-    /// room, and again what was not answered in time.
+    /// Sends to a peer, which is on node `to`, what there is to send, as far as the transport has
+    /// room, and repeats what was not answered in time.
     pub(super) fn speak(
         &mut self,
         context: &mut Context<'_>,
@@ -139,10 +139,10 @@ impl Talk {
     }
 }
 
-/// Gives a frame to the context whose rank it is for; false if it is not of its channels and its
-/// epoch.
+/// Passes a frame to the context whose rank it is for; false if it is of none of its channels in
+/// its epoch.
 pub(super) fn hear(context: &mut Context<'_>, header: &Header, payload: &[u8]) -> bool {
-    // The ends know their links: what is not theirs they refuse.
+    // The ends know their links and refuse all others.
     if header.kind.is_answer() {
         let sender = context.sender(header.link.destination);
         return sender.is_some_and(|mut sender| sender.hear(header));

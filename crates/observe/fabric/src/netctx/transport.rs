@@ -1,5 +1,5 @@
-//! What carries frames between nodes, well or badly. A frame may be lost, doubled, reordered or
-//! damaged by any of them: channels put that right.
+//! What carries frames between nodes, well or badly. Any transport may lose, double, reorder or
+//! damage a frame; channels put that right.
 
 use super::frame::{HEADER_BYTES, MAX_PAYLOAD};
 use crate::mailbox::{Ends, Mailboxes, SLOT_BYTES};
@@ -11,19 +11,19 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One node's way to all others and to itself.
+/// One node's connection to all others and to itself.
 pub trait Transport: Send {
     /// The longest frame that it carries, bytes.
     fn longest(&self) -> usize;
 
-    /// Puts a frame on its way to a node; false if there is no room now and it must be offered
-    /// again. True promises nothing.
+    /// Sends a frame to a node; false if there is no room now and it must be offered again. True
+    /// does not promise that the frame arrives.
     fn send(&mut self, to: u32, frame: &[u8]) -> bool;
 
-    /// Replaces the content of `frame` by the next one that has come; false if none has.
+    /// Replaces the content of `frame` with the next frame that has come; false if none has.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
-    /// What can be read once a frame has come; `None` if that can only be asked.
+    /// A descriptor that is readable once a frame has come; `None` if the transport must be polled.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -34,7 +34,7 @@ pub trait Transport: Send {
     }
 }
 
-/// A way that may not be there: `None` is for a node whose gangs have no ranks elsewhere. It
+/// A transport that may be absent. `None` is for a node whose gangs have no ranks elsewhere; it
 /// carries nothing.
 impl<T: Transport> Transport for Option<T> {
     fn longest(&self) -> usize {
@@ -66,7 +66,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Those of all `size` nodes.
+    /// The transports of all `size` nodes.
     pub fn all(size: u32) -> Vec<Self> {
         let mailboxes = Arc::new(Mailboxes::new(size));
         let of = |node| Self {
@@ -103,12 +103,12 @@ impl Transport for Memory {
     }
 }
 
-/// Addresses of nodes, which may come to be known while frames are carried.
+/// Addresses of nodes. More may become known while frames are carried.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses(Arc<Mutex<BTreeMap<u32, SocketAddr>>>);
 
 impl Addresses {
-    /// A node has this address from now on.
+    /// Sets a node's address from now on.
     pub fn know(&self, node: u32, address: SocketAddr) {
         self.all().insert(node, address);
     }
@@ -126,8 +126,8 @@ impl Addresses {
     }
 }
 
-/// Over UDP. Frames from other addresses than those of the nodes are dropped; nothing else is
-/// proven of a sender: whoever listens where others can send wraps it in what proves more.
+/// Over UDP. Frames from addresses of no node are dropped. Senders are not authenticated otherwise:
+/// on a network where others can send, wrap this in a transport that does so.
 pub struct Udp {
     socket: UdpSocket,
     nodes: Addresses,
@@ -135,7 +135,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// With a socket of this node and the addresses of all, by node.
+    /// From this node's socket and the addresses of all nodes.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -147,8 +147,8 @@ impl Udp {
         Self::with_addresses(socket, addresses)
     }
 
-    /// With a socket of this node and addresses that may come later. What goes to a node without
-    /// one is lost.
+    /// From this node's socket and addresses that may come later. What goes to a node without an
+    /// address is lost.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -162,8 +162,8 @@ impl Udp {
         })
     }
 
-    /// Those of `size` nodes in this network namespace, on the loopback device, each on a port that
-    /// was free.
+    /// The transports of `size` nodes in this network namespace, on the loopback device, each on a
+    /// free port.
     ///
     /// # Errors
     /// There are no sockets left.
@@ -177,11 +177,11 @@ impl Udp {
     }
 }
 
-/// Bytes that may wait in a socket. What comes while its reader is not scheduled is lost beyond
-/// that, and said again after a time-out.
+/// Bytes that may wait in a socket while its reader is not scheduled. What comes beyond that is
+/// lost and sent again after a time-out.
 const ROOM: libc::c_int = 4 << 20;
 
-/// Asks for that much, as far as the system allows: beyond its limit only for the administrator
+/// Asks for that much; only with CAP_NET_ADMIN does the system grant more than its limit
 /// (socket(7)).
 fn make_room(socket: &UdpSocket) {
     let room = ROOM;
@@ -189,14 +189,14 @@ fn make_room(socket: &UdpSocket) {
     for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
         let room = (&raw const room).cast();
         let fd = socket.as_raw_fd();
-        // SAFETY: an open socket, and a number that lives through the call. What is refused leaves
-        // things as they are.
+        // SAFETY: an open socket, and a number that lives through the call. A refusal changes
+        // nothing.
         unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, room, length) };
     }
 }
 
 impl Transport for Udp {
-    /// What Ethernet carries in one piece: 1,500 bytes without the headers of IPv4 and UDP.
+    /// What Ethernet carries unfragmented: 1,500 bytes without the headers of IPv4 and UDP.
     fn longest(&self) -> usize {
         1_472
     }
@@ -206,14 +206,14 @@ impl Transport for Udp {
             return true;
         };
         match self.socket.send_to(frame, address) {
+            // Any other failure is a loss, as may happen in transit.
             Err(error) => error.kind() != ErrorKind::WouldBlock,
-            // What failed otherwise is lost, as it may be on the way.
             Ok(_) => true,
         }
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
-        // Errors are those of earlier sends. Not forever: another look is soon.
+        // Errors are those of earlier sends. The loop is bounded: the next call follows soon.
         for _ in 0..16 {
             match self.socket.recv_from(&mut self.buffer) {
                 Ok((length, from)) if self.nodes.has(&from) => {
@@ -233,7 +233,7 @@ impl Transport for Udp {
     }
 }
 
-/// How often a [`Lossy`] transport does what, each of 1,000 frames.
+/// How often a [`Lossy`] transport misbehaves, per 1,000 frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misdeeds {
     /// Loses a frame.
@@ -246,7 +246,7 @@ pub struct Misdeeds {
     pub damage: u32,
 }
 
-/// Another transport with misdeeds of its own, which depend on the seed and on what is sent alone.
+/// Another transport, with misdeeds that depend only on the seed and on what is sent.
 pub struct Lossy<T> {
     inner: T,
     misdeeds: Misdeeds,
@@ -258,7 +258,7 @@ pub struct Lossy<T> {
 const HELD: usize = 4;
 
 impl<T> Lossy<T> {
-    /// Does `misdeeds` to what goes out through `inner`.
+    /// Applies `misdeeds` to what goes out through `inner`.
     pub fn new(inner: T, misdeeds: Misdeeds, seed: u64) -> Self {
         Self {
             inner,
@@ -297,7 +297,7 @@ impl<T: Transport> Transport for Lossy<T> {
         if sent && self.does(self.misdeeds.double) {
             self.inner.send(to, frame);
         }
-        // Behind this one, whoever it goes to. If there is no room it is lost.
+        // A held frame follows this one, whatever its destination. If there is no room it is lost.
         if !self.held.is_empty() && self.random.below(2) == 0 {
             let any = self.random.below(self.held.len() as u64) as usize;
             let (to, late) = self.held.swap_remove(any);

@@ -1,10 +1,10 @@
-//! Words of memory that other processes may change at any moment, whoever they are: loaded and
-//! stored one by one, and never borrowed.
+//! Words of memory that other processes, trusted or not, may change at any moment: loaded and
+//! stored one by one, never borrowed.
 //!
-//! A `&[u8]` promises the compiler that nobody writes there, so it may load a length again after it
-//! was checked. What is here is loaded once, into memory of the caller's own, and checked there.
-//! Loads and stores are relaxed atomics, plain moves on every processor: what orders them are the
-//! marks and the gate beside them.
+//! A `&[u8]` promises the compiler that nobody writes there, so it may load a length again after
+//! the check. Here a word is loaded once, into the caller's own memory, and checked there. Loads
+//! and stores are relaxed atomics, plain moves on every processor; the marks and the gate order
+//! them.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a word.
 const WORD: usize = 8;
 
-/// Words one behind the other.
+/// Consecutive words.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     begin: NonNull<u64>,
@@ -22,7 +22,7 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Those of a slice.
+    /// The words of a slice.
     pub fn of(words: &'a mut [u64]) -> Self {
         Self {
             begin: NonNull::from(&mut *words).cast(),
@@ -31,7 +31,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those of memory that others use as well.
+    /// Words in memory that others use too.
     ///
     /// # Safety
     /// `count` words from `begin` on stay mapped for `'a`, and nobody in this process has a
@@ -49,10 +49,10 @@ impl<'a> Words<'a> {
         self.count
     }
 
-    /// `count` of them from `first` on.
+    /// `count` words from `first` on.
     ///
     /// # Panics
-    /// There are not so many.
+    /// If there are not that many.
     pub(super) fn part(self, first: usize, count: usize) -> Self {
         let end = first.checked_add(count);
         assert!(end.is_some_and(|end| end <= self.count), "words of these");
@@ -65,7 +65,7 @@ impl<'a> Words<'a> {
     }
 
     fn all(self) -> &'a [AtomicU64] {
-        // SAFETY: as many words stay mapped for 'a, aligned, and are atomics to everybody.
+        // SAFETY: `count` words stay mapped for 'a, aligned, and are atomics to everybody.
         unsafe { std::slice::from_raw_parts(self.begin.cast().as_ptr(), self.count) }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Words<'a> {
         to.extend(self.all().iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
-    /// Replaces the first words by `from`, as many as there are.
+    /// Copies `from` over the first words, as far as both reach.
     pub(super) fn fill(self, from: &[u64]) {
         for (word, value) in self.all().iter().zip(from) {
             word.store(*value, Ordering::Relaxed);
@@ -124,11 +124,11 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Stores bytes from the first word on, one part behind the other; what is left of the last
-    /// word is zeros.
+    /// Stores the parts one behind the other from the first word on; zeros fill the rest of the
+    /// last word.
     ///
     /// # Panics
-    /// They are more than there is room for.
+    /// If there is no room for them.
     pub(super) fn store_bytes(self, parts: [&[u8]; 2]) {
         let mut at = 0;
         let mut open = [0; WORD];

@@ -13,7 +13,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of a channel whose first frame is `first`; rings of `window` and of `credits` frames.
+    /// The ends of a channel whose first frame is `first`, with rings of `window` and `credits`
+    /// frames.
     pub fn new(link: Link, first: u32, [window, credits]: [u32; 2], payload: usize) -> Self {
         let ring = |slots: u32| vec![0; slots as usize * Ring::stride(payload) / 8];
         Self {

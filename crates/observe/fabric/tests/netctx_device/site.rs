@@ -1,4 +1,4 @@
-//! Nodes of this machine with devices, and processes as ranks of gangs on them.
+//! Nodes with devices on this machine, and processes as ranks of gangs on them.
 
 use idlewave_fabric::netctx::device::{At, Attachment, Gang, Setup};
 use idlewave_fabric::netctx::{Device, Lossy, Misdeeds, Policy, Transport, Udp};
@@ -26,7 +26,7 @@ pub fn bad(nodes: u32) -> Vec<Lossy<Udp>> {
     all.map(|(t, seed)| Lossy::new(t, misdeeds, seed)).collect()
 }
 
-/// A network without anybody.
+/// A network with nobody on it.
 pub struct Nowhere;
 
 impl Transport for Nowhere {
@@ -47,7 +47,7 @@ pub struct RankProcess {
 
 impl Drop for RankProcess {
     fn drop(&mut self) {
-        // Where a test failed.
+        // It lives only if a test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -92,7 +92,7 @@ impl<T: Transport + 'static> Site<T> {
         }
     }
 
-    /// The first gang.
+    /// Lets the first gang run, in epoch 1.
     pub fn start(&self, gang: u32) {
         for device in &self.devices {
             device.switch(gang, LIMIT).unwrap();
@@ -102,7 +102,7 @@ impl<T: Transport + 'static> Site<T> {
         }
     }
 
-    /// Stop, drain, switch, resume; at times given up after some of it.
+    /// Stops, drains, switches and resumes; every 16th switch is given up after the stop.
     pub fn switch(&mut self, to: u32) {
         self.epoch = self.epoch.max(1) + 1;
         let epoch = self.epoch;
@@ -162,7 +162,7 @@ pub fn spawn(attachment: &Attachment, case: &str) -> RankProcess {
     spawn_with(attachment, case, &[])
 }
 
-/// The same with variables.
+/// The same, with environment variables.
 pub fn spawn_with(attachment: &Attachment, case: &str, variables: &[(&str, &str)]) -> RankProcess {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_rank_of_a_gang", "--nocapture"])
@@ -181,7 +181,7 @@ pub fn any_lives(ranks: &mut [RankProcess]) -> bool {
         .any(|rank| rank.child.try_wait().unwrap().is_none())
 }
 
-/// Waits for ranks that must end well, and gives what they said.
+/// Waits for ranks that must succeed, and returns what they said.
 pub fn end(ranks: &mut [RankProcess]) -> Vec<String> {
     let mut said = Vec::new();
     for rank in ranks {
@@ -200,8 +200,8 @@ pub fn end(ranks: &mut [RankProcess]) -> Vec<String> {
 
 const ROUNDS: u64 = 150;
 
-/// Random messages between all pairs, checked one by one: all of them, whole, once, in order. Says
-/// a sum over all.
+/// Exchanges random messages between all pairs and checks each: all come, whole, once, in order.
+/// Prints a checksum over all of them.
 pub fn talk<F: Fabric>(fabric: &mut F) {
     let (own, size) = (u64::from(fabric.rank().get()), u64::from(fabric.size()));
     let message = |from: u64, to: u64, round: u64| {

@@ -118,7 +118,7 @@ fn a_stop_ends_the_tables_in_order() {
     assert_eq!(run.read::<Tasks>().unwrap().len(), 1);
 }
 
-/// Switches enough for several chunks, batches and progress steps.
+/// Enough switches for several chunks, batches and progress steps.
 fn long_trace(events: u32) -> Vec<u8> {
     let events: Events = (0..events)
         .map(|i| switch(200 + u64::from(i), i % 3, 0, (i + 1) % 3))

@@ -11,7 +11,7 @@ use idlewave_run::testing::empty_manifest;
 
 type Events = Vec<(u64, Payload)>;
 
-/// A decoded capture, its tables as lines that can be compared by eye.
+/// A decoded capture, with its tables as lines that can be compared by eye.
 struct Decoded {
     summary: DecodeSummary,
     run: RunReader,

@@ -37,7 +37,7 @@ impl Block {
         [(y + 2) * (z + 2), z + 2, 1]
     }
 
-    /// The index of a cell, counted from the corner of the border: the first own cell is [1, 1, 1].
+    /// The index of a cell, counted from the border's corner: the first own cell is `[1, 1, 1]`.
     fn index(&self, [x, y, z]: [usize; 3]) -> usize {
         let [a, b, _] = self.strides();
         x * a + y * b + z

@@ -65,7 +65,7 @@ impl<F: Fabric> Tree<F> {
         (iteration + 1) % self.every == 0
     }
 
-    /// Prepares the first check. `last` is the last iteration, if known.
+    /// Prepares the first check.
     pub fn begin(&mut self, fabric: &mut F) -> Result<(), WorkloadError> {
         self.tell(fabric, 0, NO_END)
     }

@@ -27,7 +27,7 @@ struct Transfer {
     copied: Vec<u32>,
     /// Added to the coordinate along the dimension.
     shift: f64,
-    /// Positions of the received ghosts.
+    /// Indices of the received ghosts.
     received: Range<usize>,
 }
 

@@ -66,7 +66,7 @@ pub struct Params {
     pub steps: u64,
     /// Time limit.
     pub duration: Duration,
-    /// Energy is summed every so many steps; never if 0.
+    /// Interval, in steps, at which energy is summed; 0 for never.
     pub energy_every: u64,
     /// Seed of the initial velocities.
     pub seed: u64,

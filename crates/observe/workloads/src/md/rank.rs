@@ -32,7 +32,7 @@ pub struct Plan<'a> {
     pub steps: u64,
     /// Rank 0 ends the run after this time, in counts.
     pub duration: u64,
-    /// Energy is summed every so many steps, and before the first one; never if 0.
+    /// Interval, in steps, at which energy is summed, starting before the first; 0 for never.
     pub energy_every: u64,
     /// Seed of the velocities.
     pub seed: u64,

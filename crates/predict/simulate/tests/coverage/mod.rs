@@ -1,4 +1,4 @@
-//! Random programs and models whose slow-down is estimated from a short run and compared with that of a long one.
+//! Random programs and models: the slow-down estimated from a short run against that of a long one.
 
 use idlewave_noise::{Arrivals, Clock, Lengths, NoiseModel, Source, uniform};
 use idlewave_simulate::bulk::{Algorithm, Collective, Phase, Program, Wait};
@@ -9,11 +9,11 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 const WORK_NS: u64 = 100_000;
-/// The long run has so many times the rank-steps of the short one, in so many replications.
+/// The long run has this many times the rank-steps of the short one, in this many replications.
 const LONGER: u64 = 4;
 const LONG_RUNS: u32 = 32;
 
-/// A program and a model, drawn.
+/// A random program and model.
 pub struct Trial {
     #[allow(dead_code)] // The example shows it.
     pub what: String,
@@ -22,14 +22,15 @@ pub struct Trial {
     seed: u64,
 }
 
-/// What came out.
+/// The results of both runs.
 pub struct Seen {
     short: Answer,
     long: Answer,
 }
 
 impl Seen {
-    /// Whether the interval of the short run holds the long run's value, which has an interval of its own.
+    /// Whether the short run's interval contains the long run's value, whose own interval widens
+    /// it.
     pub fn holds(&self) -> bool {
         let (short, long) = (&self.short.slowdown, &self.long.slowdown);
         (short.mean - long.mean).abs() <= short.half_width().hypot(long.half_width())
@@ -57,7 +58,7 @@ impl fmt::Display for Seen {
 }
 
 impl Trial {
-    /// The one with this number.
+    /// The trial with this number.
     pub fn draw(seed: u64, number: u32) -> Trial {
         let mut drawn = 64 * number;
         let mut next = || {
@@ -145,7 +146,7 @@ impl Trial {
         }
     }
 
-    /// From so many rank-steps of each replication.
+    /// Runs it with this many rank-steps per replication.
     pub fn run(&self, rank_steps: u64) -> Result<Seen, QuestionError> {
         let go = AtomicBool::new(false);
         let short = Extent::within(&self.program, &self.model, rank_steps, u64::MAX);

@@ -1,4 +1,4 @@
-//! Simulated runs and what is found in them.
+//! Simulated runs and their findings.
 
 #![allow(dead_code)]
 
@@ -44,7 +44,7 @@ pub fn ring(ranks: u32) -> Program {
     }
 }
 
-/// Messages take no time, so that a step is what the ranks do and nothing else.
+/// Messages take no time, so a step contains only what the ranks do.
 pub fn barrier(ranks: u32) -> Program {
     Program {
         costs: costs(0),

@@ -1,17 +1,17 @@
 //! One direction between two contexts as a state machine without I/O and without a clock.
 //!
-//! Frames are numbered, repeated from the oldest unanswered one when a timer outside says so, and
-//! answered cumulatively (go back N; Bertsekas and Gallager, *Data Networks*, section 2.4.2). A
-//! frame is sent only if the receiver has granted space for it before: what is on the network
-//! always finds room, so a drain waits for the network alone and never for the application. A drain
-//! ends an epoch: the sender stops, says where (flush), and the receiver answers once it has all up
-//! to there. Then nothing of this epoch is under way that could be delivered, on either end.
+//! Frames are numbered, acknowledged cumulatively, and repeated from the oldest unanswered one when
+//! an outside timer says so (go back N; Bertsekas and Gallager, *Data Networks*, section 2.4.2). A
+//! frame is sent only once the receiver has granted space for it: what is on the network always
+//! finds room, so a drain waits for the network alone and never for the application. A drain ends
+//! an epoch: the sender stops, says where (flush), and the receiver answers once it has everything
+//! up to there. Then nothing of this epoch that could be delivered is in flight, on either end.
 //!
-//! A frame is taken only in its own epoch. Frames of the last one that are still somewhere on the
-//! network are thereby harmless, and so is a frame of the next one that comes before its receiver
-//! was resumed: it is sent again. Numbers go on over epochs, so nothing is lost or doubled when a
+//! A frame is taken only in its own epoch. Frames of the last epoch that are still on the network
+//! are therefore harmless, and so is a frame of the next one that comes before its receiver is
+//! resumed: it is sent again. Numbers continue across epochs, so nothing is lost or doubled when a
 //! drain is given up halfway. A frame that stays on the network while 2^31 others are sent in the
-//! same epoch could be taken for a new one; slices end long before.
+//! same epoch could be taken for a new one; slices end long before that.
 
 mod receive;
 mod ring;
@@ -25,10 +25,10 @@ pub(super) use ring::Content;
 pub use ring::Ring;
 pub use send::{SendState, Sender};
 
-/// Where an end of a channel stands.
+/// The state of a channel end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Messages go.
+    /// Messages flow.
     Running,
     /// The sender has stopped; not everything that it sent has been received.
     Flushing,
@@ -41,7 +41,7 @@ const FLUSHING: u32 = 1;
 const DRAINED: u32 = 2;
 
 impl Phase {
-    /// From the word that is in a context.
+    /// From the word in a context.
     fn of(word: u32) -> Self {
         match word {
             RUNNING => Self::Running,
@@ -54,17 +54,17 @@ impl Phase {
 /// What an end of a channel refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
-    /// An epoch that is not later than the own one.
+    /// The epoch is not later than the end's own.
     #[error("resume in epoch {asked}: epoch {own} has begun")]
     Epoch {
-        /// The own one.
+        /// The end's own epoch.
         own: u64,
-        /// The one asked for.
+        /// The epoch asked for.
         asked: u64,
     },
 }
 
-/// What both ends of a channel have: whose it is, and where it stands.
+/// What both ends of a channel have: the link and the phase.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 struct End {
@@ -132,7 +132,7 @@ mod tests {
         let slots = Ring::new(&mut bytes, PAYLOAD).expect("four slots");
         let mut sender = Sender::new(&mut state, slots);
         assert!(!sender.state().will_send(7), "nothing is in");
-        // As the mark says, which the sender may not have looked at yet.
+        // With a mark that the sender may not have read yet.
         assert!(sender.state().will_send(8));
         assert!(sender.push(&[1], true) && sender.push(&[2], true));
         sender.stop();

@@ -5,29 +5,28 @@ use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
 
-/// All that the receiving end knows beside the frames in its ring: plain words, as they lie in a
-/// context.
+/// The receiving end's state besides the frames in its ring: plain words, as they lie in a context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct ReceiveState {
     /// Frames received since the beginning, repetitions not counted.
     count: u64,
     end: End,
-    /// The next frame to come. Those from `taken` on lie in the ring.
+    /// The next frame to come. Those from `taken` up to it are in the ring.
     expected: u32,
     /// The next that the application takes.
     taken: u32,
     /// The limit last told to the sender.
     granted: u32,
-    /// Where the sender's epoch ends; holds while the phase is not `RUNNING`.
+    /// Where the sender's epoch ends; valid while the phase is not `RUNNING`.
     last: u32,
     answer_due: u32,
     spare: u32,
 }
 
 impl ReceiveState {
-    /// A channel without a message whose first frame has the number `first`; the sender knows of
-    /// `credits` frames of space, the slots of the ring.
+    /// An empty channel whose first frame is number `first`. The sender knows of `credits` frames
+    /// of space, the slots of the ring.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
             end: End::new(link),
@@ -38,7 +37,7 @@ impl ReceiveState {
         }
     }
 
-    /// The frames that lie in the ring: the first, and how many.
+    /// The frames in the ring: the first, and how many.
     pub fn stored(&self) -> (u32, u32) {
         (self.taken, self.expected.wrapping_sub(self.taken))
     }
@@ -48,7 +47,7 @@ impl ReceiveState {
         self.expected
     }
 
-    /// Where this end stands.
+    /// This end's phase.
     pub(in crate::netctx) fn phase(&self) -> Phase {
         self.end.phase()
     }
@@ -72,12 +71,12 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// The end whose state and frames these are.
+    /// The end with this state and these frames.
     pub fn new(state: &'a mut ReceiveState, ring: Ring<'a>) -> Self {
         Self { state, ring }
     }
 
-    /// Where it stands.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         self.state.end.phase()
     }
@@ -97,8 +96,8 @@ impl<'a> Receiver<'a> {
         self.state.taken.wrapping_add(self.ring.slots())
     }
 
-    /// Takes a frame from the network; false if it is not one of this channel in this epoch, or
-    /// there is no space for it (the sender had no credit), and changes nothing.
+    /// Takes a frame from the network. False, with nothing changed, if it is not one of this
+    /// channel in this epoch or there is no space for it (the sender had no credit).
     pub fn hear(&mut self, header: &Header, payload: &[u8]) -> bool {
         if header.kind.is_answer() || header.kind == Kind::Fail || header.link != self.state.link()
         {
@@ -129,7 +128,7 @@ impl<'a> Receiver<'a> {
         true
     }
 
-    /// The next answer to be put on the network; `None` if there is nothing to say now.
+    /// The next answer to send; `None` if there is none now.
     pub fn poll(&mut self) -> Option<Header> {
         if std::mem::take(&mut self.state.answer_due) == 0 {
             return None;
@@ -162,8 +161,8 @@ impl<'a> Receiver<'a> {
         self.tell_of_space();
     }
 
-    /// Learns that frames were taken from the ring by somebody else, up to `taken`; false if that
-    /// cannot be, and nothing is changed.
+    /// Notes that another process took frames from the ring, up to `taken`. False, with nothing
+    /// changed, if that is impossible.
     pub(in crate::netctx) fn release_to(&mut self, taken: u32) -> bool {
         let possible = !before(taken, self.state.taken) && !before(self.state.expected, taken);
         if possible {
@@ -178,14 +177,13 @@ impl<'a> Receiver<'a> {
         self.state.expected
     }
 
-    /// Learns that frames were put into the ring by somebody else, up to `expected`: a rank of the
-    /// same node.
+    /// Notes that a rank of the same node put frames into the ring, up to `expected`.
     pub(in crate::netctx) fn expect(&mut self, expected: u32) {
         self.state.expected = expected;
     }
 
     fn tell_of_space(&mut self) {
-        // Half of the space at a time: the sender goes on before it has used all, and not each
+        // Half of the space at a time: the sender goes on before it has used all, and not every
         // frame is answered twice.
         let news = self.limit().wrapping_sub(self.state.granted);
         if news >= (self.ring.slots() / 2).max(1) {
@@ -193,7 +191,8 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Goes on in a later epoch: after a switch, or when one was given up before all was drained.
+    /// Goes on in a later epoch: after a switch, or when a switch was given up before everything
+    /// was drained.
     ///
     /// # Errors
     /// The epoch is not later than its own.

@@ -1,36 +1,35 @@
-//! Slots for the frames of one direction, in memory that is lent: plain words without a pointer in
-//! them.
+//! Slots for the frames of one direction, in borrowed memory: plain words without pointers.
 
 use crate::netctx::words::Words;
 
 /// Bytes before each slot's content, one word: its length, and whether it ends a message.
 const HEAD: usize = 8;
 
-/// Frames by their sequence numbers. Which of them are there is known by who uses it. Other
-/// processes may change the memory at any moment, so what is in a slot is copied out before it is
-/// looked at.
+/// Frames by their sequence numbers. The user of a ring knows which of them are there. Other
+/// processes may change the memory at any moment, so what is in a slot is copied out before anybody
+/// looks at it.
 #[derive(Debug)]
 pub struct Ring<'a> {
     words: Words<'a>,
     slots: u32,
     payload: usize,
-    /// What [`get`](Self::get) gave last.
+    /// What [`get`](Self::get) returned last.
     copy: Vec<u8>,
 }
 
 impl<'a> Ring<'a> {
-    /// Bytes that one slot takes whose frames carry `payload` bytes: whole words.
+    /// Bytes of a slot for frames that carry `payload` bytes: whole words.
     pub const fn stride(payload: usize) -> usize {
         HEAD + payload.next_multiple_of(8)
     }
 
     /// Slots in `words`, each for `payload` bytes; `None` unless their number is a power of two
-    /// from 1 to 2^30: only then does a number that wraps around keep its slot.
+    /// from 1 to 2^30: only then does a number keep its slot when numbers wrap around.
     pub fn new(words: &'a mut [u64], payload: usize) -> Option<Self> {
         Self::at(Words::of(words), payload)
     }
 
-    /// The same in memory that others use as well.
+    /// The same, in memory that others use too.
     pub(in crate::netctx) fn at(words: Words<'a>, payload: usize) -> Option<Self> {
         let slots = u32::try_from(words.count() * 8 / Self::stride(payload)).ok()?;
         let fits = slots.is_power_of_two() && slots <= 1 << 30;
@@ -52,15 +51,15 @@ impl<'a> Ring<'a> {
         self.payload
     }
 
-    /// The words of a slot: always one of the ring, whatever the number.
+    /// The words of a slot; every number has one in the ring.
     fn slot(&self, sequence: u32) -> Words<'a> {
         let stride = Self::stride(self.payload) / 8;
         let place = (sequence & (self.slots - 1)) as usize * stride;
         self.words.part(place, stride)
     }
 
-    /// The length of the content, and whether it ends a message, from the first word of a slot as
-    /// it was loaded.
+    /// The length of the content, and whether it ends a message, from a slot's first word as
+    /// loaded.
     fn head(&self, word: u64) -> (usize, bool) {
         let [a, b, c, d, end, ..] = word.to_le_bytes();
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -71,13 +70,13 @@ impl<'a> Ring<'a> {
     pub(in crate::netctx) fn save(&self, sequence: u32, to: &mut Vec<u64>) {
         let slot = self.slot(sequence);
         let head = slot.load(0);
-        // The head as it was looked at: it tells how many words follow.
+        // The head as it was checked: it says how many words follow.
         to.push(head);
         slot.part(1, self.head(head).0.div_ceil(8)).append_to(to);
     }
 
-    /// Puts a frame back for which [`save`](Self::save) gave the first of these words; gives the
-    /// others.
+    /// Puts back the frame that [`save`](Self::save) appended first to these words; returns the
+    /// rest.
     pub(in crate::netctx) fn refill<'b>(&mut self, sequence: u32, saved: &'b [u64]) -> &'b [u64] {
         let length = saved
             .first()
@@ -92,7 +91,7 @@ impl<'a> Ring<'a> {
         self.put_parts(sequence, end, [content, &[]])
     }
 
-    /// The same of a frame in two parts.
+    /// The same for a frame in two parts.
     pub(in crate::netctx) fn put_parts(
         &mut self,
         sequence: u32,
@@ -145,7 +144,7 @@ impl Content<'_> {
         self.length
     }
 
-    /// The first bytes, if there are so many.
+    /// The first bytes, if there are that many.
     pub(in crate::netctx) fn first<const N: usize>(&self) -> Option<[u8; N]> {
         if N > self.length {
             return None;

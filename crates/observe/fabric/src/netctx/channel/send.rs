@@ -5,8 +5,7 @@ use crate::netctx::ChannelError;
 use crate::netctx::frame::{Header, Kind, Link};
 use bytemuck::{Pod, Zeroable};
 
-/// All that the sending end knows beside the frames in its ring: plain words, as they lie in a
-/// context.
+/// The sending end's state besides the frames in its ring: plain words, as they lie in a context.
 ///
 /// `acked <= next <= sent <= filled` in the order of numbers that wrap around: frames before
 /// `acked` were received, those up to `sent` were put on the network at least once, those up to
@@ -18,7 +17,7 @@ pub struct SendState {
     count: u64,
     end: End,
     acked: u32,
-    /// The next to be put on the network: behind `sent` where frames are repeated.
+    /// The next frame to send; before `sent` while frames are repeated.
     next: u32,
     sent: u32,
     filled: u32,
@@ -30,8 +29,8 @@ pub struct SendState {
 }
 
 impl SendState {
-    /// A channel without a message whose first frame has the number `first`; the receiver has
-    /// granted space for `credits` frames beforehand.
+    /// An empty channel whose first frame is number `first`. The receiver has already granted space
+    /// for `credits` frames.
     pub fn new(link: Link, first: u32, credits: u32) -> Self {
         Self {
             end: End::new(link),
@@ -44,12 +43,12 @@ impl SendState {
         }
     }
 
-    /// The frames that lie in the ring: the first, and how many.
+    /// The frames in the ring: the first, and how many.
     pub fn stored(&self) -> (u32, u32) {
         (self.acked, self.filled.wrapping_sub(self.acked))
     }
 
-    /// The number of the next frame that comes into the ring.
+    /// The number of the next frame to be put into the ring.
     pub(in crate::netctx) fn stored_end(&self) -> u32 {
         self.filled
     }
@@ -59,12 +58,12 @@ impl SendState {
         self.acked
     }
 
-    /// Where this end stands.
+    /// This end's phase.
     pub(in crate::netctx) fn phase(&self) -> Phase {
         self.end.phase()
     }
 
-    /// Whether something in front of this mark goes as soon as it may: it was not sent, and the
+    /// Whether a frame before this mark goes out as soon as this end runs: it was not sent, and the
     /// receiver has room for it.
     pub(in crate::netctx) fn will_send(&self, filled: u32) -> bool {
         self.sent != filled && before(self.sent, self.limit)
@@ -89,12 +88,12 @@ pub struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// The end whose state and frames these are.
+    /// The end with this state and these frames.
     pub fn new(state: &'a mut SendState, ring: Ring<'a>) -> Self {
         Self { state, ring }
     }
 
-    /// Where it stands.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         self.state.end.phase()
     }
@@ -130,12 +129,12 @@ impl<'a> Sender<'a> {
     }
 
     /// Puts one frame into the ring; false if there is no room, or it is longer than a frame can
-    /// be. In any phase: what is in the ring is not on the network.
+    /// be. Works in any phase: what is in the ring is not on the network.
     pub fn push(&mut self, content: &[u8], end: bool) -> bool {
         self.push_parts([content, &[]], end)
     }
 
-    /// The same of a frame in two parts.
+    /// The same for a frame in two parts.
     pub(in crate::netctx) fn push_parts(&mut self, parts: [&[u8]; 2], end: bool) -> bool {
         if self.room() == 0 || !self.ring.put_parts(self.state.filled, end, parts) {
             return false;
@@ -144,8 +143,8 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// Learns that frames were put into the ring by somebody else, up to `filled`; false if that
-    /// cannot be, and nothing is changed.
+    /// Notes that another process put frames into the ring, up to `filled`. False, with nothing
+    /// changed, if that is impossible.
     pub(in crate::netctx) fn fill_to(&mut self, filled: u32) -> bool {
         let state = &mut *self.state;
         let possible =
@@ -156,8 +155,8 @@ impl<'a> Sender<'a> {
         possible
     }
 
-    /// Cuts the rest of a message, what is behind `*offset`, into frames as long as the ring has
-    /// room. True once all of it is in the ring; a message of no bytes is one frame.
+    /// Cuts the rest of a message, from `*offset` on, into frames while the ring has room. True
+    /// once all of it is in the ring. An empty message is one frame.
     pub fn push_message(&mut self, message: &[u8], offset: &mut usize) -> bool {
         loop {
             let rest = message.get(*offset..).unwrap_or_default();
@@ -187,7 +186,7 @@ impl<'a> Sender<'a> {
         state.end.phase == RUNNING && state.sent != state.filled && before(state.sent, state.limit)
     }
 
-    /// The next frame to be put on the network; `None` if there is nothing to say now.
+    /// The next frame to send; `None` if there is none now.
     pub fn poll(&mut self) -> Option<(Header, &[u8])> {
         if std::mem::take(&mut self.state.flush_due) != 0 {
             return Some((self.header(Kind::Flush, self.state.sent), &[]));
@@ -212,7 +211,8 @@ impl<'a> Sender<'a> {
         Some((header, content))
     }
 
-    /// Takes an answer; false if it is not one to this channel in this epoch, and changes nothing.
+    /// Takes an answer. False, with nothing changed, if it is not one to this channel in this
+    /// epoch.
     pub fn hear(&mut self, header: &Header) -> bool {
         let state = &mut *self.state;
         let known = state.sent.wrapping_sub(state.acked);
@@ -220,7 +220,7 @@ impl<'a> Sender<'a> {
             && header.link == state.link()
             && header.sequence.wrapping_sub(state.acked) <= known;
         if !ours {
-            // An answer that was overtaken tells nothing that is not known.
+            // An overtaken answer says nothing new.
             return false;
         }
         state.acked = header.sequence;
@@ -238,18 +238,18 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// What answers have told so far: the oldest frame without one, the first without a credit, and
-    /// the phase. Its timer restarts when it changes.
+    /// What answers have said so far: the oldest frame without one, the first without a credit, and
+    /// the phase. The timer restarts when this changes.
     pub fn heard(&self) -> (u32, u32, Phase) {
         (self.state.acked, self.state.limit, self.phase())
     }
 
-    /// Whether something was said that must be said again if no answer comes.
+    /// Whether something was sent that must be repeated if no answer comes.
     pub fn wants_timer(&self) -> bool {
         self.in_flight() > 0 || self.phase() == Phase::Flushing || self.is_starved()
     }
 
-    /// Frames wait, all credits are used, and nothing is under way whose answer could bring more.
+    /// Frames wait, all credits are used, and nothing is in flight whose answer could bring more.
     fn is_starved(&self) -> bool {
         self.phase() == Phase::Running
             && self.in_flight() == 0
@@ -257,15 +257,15 @@ impl<'a> Sender<'a> {
             && !self.may_inject()
     }
 
-    /// No answer came in time: says everything again that was not answered (go back N).
+    /// No answer came in time: repeats everything unanswered (go back N).
     pub fn time_out(&mut self) {
         self.state.probe_due = u32::from(self.is_starved());
         self.state.flush_due = u32::from(self.phase() == Phase::Flushing);
         self.state.next = self.state.acked;
     }
 
-    /// Injects nothing new from here on, at the next frame even within a message, and flushes. Does
-    /// nothing unless it runs.
+    /// Injects nothing new from here on, not even the rest of a message, and flushes. Does nothing
+    /// unless it runs.
     pub fn stop(&mut self) {
         if self.state.end.phase == RUNNING {
             self.state.end.phase = FLUSHING;
@@ -273,14 +273,15 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Goes on in a later epoch: after a switch, or when one was given up before all was drained.
+    /// Goes on in a later epoch: after a switch, or when a switch was given up before everything
+    /// was drained.
     ///
     /// # Errors
     /// The epoch is not later than its own.
     pub fn resume(&mut self, epoch: u64) -> Result<(), ChannelError> {
         let state = &mut *self.state;
         state.end.resume(epoch)?;
-        // Frames and answers of the old epoch are refused from now on: whatever was under way is
+        // Frames and answers of the old epoch are refused from now on: whatever was in flight is
         // sent again.
         state.next = state.acked;
         (state.flush_due, state.probe_due) = (0, 0);

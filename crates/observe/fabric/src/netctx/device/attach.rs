@@ -1,8 +1,8 @@
 //! Which rank of which gang a process is, and on which device, as its environment says.
 //!
-//! Whoever starts ranks on a device that is there names it. Where an agent makes the device only
-//! when it has seen all ranks of a gang, they are given the name of a ticket: a file that the agent
-//! will write, with the device and the gang in it.
+//! Whoever starts ranks on an existing device names the device. If an agent makes the device only
+//! once it has seen all ranks of a gang, the ranks are given the name of a ticket: a file that the
+//! agent will write, with the device and the gang in it.
 
 use super::DeviceError;
 use super::memory::is_own;
@@ -12,22 +12,22 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a ticket's path follows.
+/// The prefix of a ticket's path.
 const TICKET: &str = "ticket:";
-/// How long a ticket is waited for: until all ranks have come, on all nodes.
+/// How long to wait for a ticket: it is written once all ranks have come, on all nodes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks for it.
+/// Interval between checks for a ticket.
 const LOOK: Duration = Duration::from_millis(2);
-/// A path and a number.
+/// The longest ticket, bytes: a path and a number.
 const LONGEST: u64 = 4_200;
 
-/// What a rank does while it waits and its gang runs. While it does not, all sleep.
+/// What a waiting rank does while its gang runs. While it does not, all waiting ranks sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
     /// Keeps its CPU, as MPI libraries do.
     #[default]
     Spin,
-    /// Lets others run after a short while.
+    /// Yields its CPU after a short while.
     Yield,
     /// Sleeps after a short while, until something comes.
     Sleep,
@@ -36,18 +36,18 @@ pub enum Idle {
 /// Where a gang's device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
-    /// A device that is there.
+    /// A device that exists.
     Device {
         /// Its file.
         path: PathBuf,
         /// The gang on it.
         gang: u32,
     },
-    /// A file that will say so.
+    /// A ticket: the file that will name the device and the gang.
     Ticket(PathBuf),
 }
 
-/// The rank and gang of a process, and its node.
+/// A process's rank, its gang and its node's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The device of its node.
@@ -61,17 +61,17 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// The variable that tells a process.
+    /// The environment variable that names a process's device.
     pub const VARIABLE: &str = "IDLEWAVE_NETCTX";
-    /// Rank and number of ranks, with a ticket and without a launcher of MPI.
+    /// The variables for rank and number of ranks, with a ticket and without an MPI launcher.
     pub const RANK: &str = "IDLEWAVE_RANK";
     /// See [`Self::RANK`].
     pub const SIZE: &str = "IDLEWAVE_SIZE";
 
-    /// What the environment of this process says; `None` where it says nothing.
+    /// What this process's environment says; `None` if it says nothing.
     ///
     /// # Errors
-    /// It says something that is not understood.
+    /// It is not understood.
     pub fn of_this_process() -> Result<Option<Self>, DeviceError> {
         match std::env::var_os(Self::VARIABLE) {
             None => Ok(None),
@@ -79,20 +79,20 @@ impl Attachment {
         }
     }
 
-    /// What [`Self::VARIABLE`] is to be for ranks that a ticket is written for, which know from
-    /// their launcher who they are.
+    /// The value of [`Self::VARIABLE`] for ranks that wait for a ticket and know from their
+    /// launcher who they are.
     pub fn of_ticket(ticket: &Path) -> std::ffi::OsString {
         let mut text = std::ffi::OsString::from(TICKET);
         text.push(ticket);
         text
     }
 
-    /// Reads `FILE,GANG,RANK,SIZE` or `ticket:FILE`, and behind it perhaps `,spin`, `,yield` or
-    /// `,sleep`. A file's name may have commas. With a ticket the environment of this process tells
-    /// its rank, by [`Self::RANK`] or as launchers do.
+    /// Reads `FILE,GANG,RANK,SIZE` or `ticket:FILE`, optionally followed by `,spin`, `,yield` or
+    /// `,sleep`. A file's name may contain commas. With a ticket, the rank comes from this
+    /// process's environment: from [`Self::RANK`], or as launchers set it.
     ///
     /// # Errors
-    /// It is not of this form.
+    /// The text does not have this form.
     pub fn parse(text: &str) -> Result<Self, DeviceError> {
         Self::parse_with(text, |name| std::env::var(name).ok())
     }
@@ -133,7 +133,7 @@ impl Attachment {
         parse().ok_or_else(|| DeviceError::Environment(text.to_owned()))
     }
 
-    /// The device and the gang on it. A ticket is waited for.
+    /// The device and the gang on it. Waits for a ticket.
     pub(super) fn device(&self) -> Result<(PathBuf, u32), DeviceError> {
         let ticket = match &self.at {
             At::Device { path, gang } => return Ok((path.clone(), *gang)),
@@ -152,7 +152,7 @@ impl Attachment {
     }
 }
 
-/// Rank and number of ranks of a process.
+/// A process's rank and number of ranks.
 fn rank_of(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
     let own = number(Attachment::RANK).zip(number(Attachment::SIZE));
@@ -162,11 +162,11 @@ fn rank_of(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
     })
 }
 
-/// Writes a ticket for ranks of that user: where their device is, and which gang on it is theirs.
-/// It appears with its content.
+/// Writes a ticket for ranks of `user`: where their device is, and which gang on it is theirs. The
+/// file appears with its content in it.
 ///
 /// # Errors
-/// The file is there already, or cannot be made.
+/// The file exists already or cannot be made.
 pub fn write_ticket(ticket: &Path, device: &Path, gang: u32, user: u32) -> Result<(), DeviceError> {
     let mut part = ticket.as_os_str().to_owned();
     part.push(".part");
@@ -177,11 +177,11 @@ pub fn write_ticket(ticket: &Path, device: &Path, gang: u32, user: u32) -> Resul
         let mut file = files::create_with(&part, 0o600)?;
         file.write_all(text.as_encoded_bytes())?;
         std::os::unix::fs::fchown(&file, Some(user), None)?;
-        // Over nobody's file.
+        // Overwrites nobody's file.
         std::fs::hard_link(&part, ticket)
     };
     let written = write();
-    // The name under which it was written is of no use any more.
+    // The temporary name is no longer needed.
     let _ = std::fs::remove_file(&part);
     written.map_err(|source| DeviceError::File {
         action: "create",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The device's file, or the pipe beside it.
+    /// An operation on the device's file, or on the pipe beside it, failed.
     #[error("{action} {}: {source}", path.display())]
     File {
         /// What was tried: a verb.
@@ -17,7 +17,7 @@ pub enum DeviceError {
         /// Why it failed.
         source: std::io::Error,
     },
-    /// The file is no device of this version, or others than its owner may write to it.
+    /// The file is not a device of this version, or is not private to this user.
     #[error("use {} as a network device: {reason}", path.display())]
     Foreign {
         /// Which file.
@@ -25,33 +25,33 @@ pub enum DeviceError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Numbers that no device has.
+    /// A number is out of range.
     #[error("make a network device: {0}")]
     Setup(String),
     /// Contexts of this size are not possible.
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// An epoch that has begun already.
+    /// The epoch has already begun.
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// There is no such gang on this device.
     #[error("find gang {0} on the network device")]
     NoSuchGang(u32),
-    /// It is there already.
+    /// The gang is on the device already.
     #[error("admit gang {0} a second time")]
     Admitted(u32),
-    /// The device has no place for it.
+    /// The device has no room for the gang.
     #[error("admit gang {gang}: {reason}")]
     NoRoom {
-        /// Which.
+        /// The gang.
         gang: u32,
-        /// What there is too little of.
+        /// What is lacking.
         reason: String,
     },
-    /// A gang still runs: its ranks must be stopped before.
+    /// A gang still runs: it must be stopped first.
     #[error("change the network's context while gang {0} is not stopped")]
     NotStopped(u32),
-    /// Ranks have not left the device: they are not scheduled, or were stopped within it.
+    /// Ranks are still inside the device: they are not scheduled, or were frozen there.
     #[error("change the network's context while rank {rank} of gang {gang} is within the device")]
     Inside {
         /// The gang.
@@ -62,7 +62,7 @@ pub enum DeviceError {
     /// No gang is active.
     #[error("resume a gang: none was switched to")]
     NoGang,
-    /// A rank attaches to what is not its own.
+    /// A process may not attach as this rank.
     #[error("attach as rank {rank} of gang {gang}: {reason}")]
     Attach {
         /// The gang.
@@ -72,12 +72,12 @@ pub enum DeviceError {
         /// Why not.
         reason: String,
     },
-    /// What tells a process its device is not understood.
+    /// The variable that names a process's device is not understood.
     #[error(
         "understand IDLEWAVE_NETCTX={0}: give FILE,GANG,RANK,SIZE, or ticket:FILE where IDLEWAVE_RANK and IDLEWAVE_SIZE or a launcher tell the rank, and then spin, yield or sleep"
     )]
     Environment(String),
-    /// Nobody has made the device that is waited for.
+    /// The ticket was not written in time.
     #[error("find the network device that {} is to name: not all ranks of the gang have come within a minute, or the agent of this node has ended", .0.display())]
     NoTicket(PathBuf),
 }

@@ -1,5 +1,5 @@
-//! A gang on a device, as its owner sees it: its contexts, what is said for its ranks, and whether
-//! they live.
+//! A gang on a device, as its owner sees it: its contexts, the frames sent for its ranks, and
+//! whether the ranks live.
 
 use super::memory::watch_process;
 use super::shape::{FAILED, Marks, RUNS, Seat, Shared, WITHDRAWN, places};
@@ -16,15 +16,14 @@ use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Payload of a frame where all ranks share a node, bytes: half a page with what is in front of it,
-/// about.
+/// Payload of a frame if all ranks share a node, bytes: with its slot's head, about half a page.
 const NEAR_PAYLOAD: usize = 2_000;
 
-/// What is known of the process of a place.
+/// What is known of the process at a place.
 enum Life {
-    /// Nobody has come yet.
+    /// No process has attached yet.
     Awaited,
-    /// Ends of it are noticed through this.
+    /// It lives; this descriptor reports its end.
     Lives(OwnedFd),
     /// It has ended.
     Over,
@@ -41,23 +40,24 @@ pub(super) struct Admitted {
     pub(super) nodes: Vec<u32>,
     own: u32,
     talks: Vec<Talk>,
-    /// By place: head and ends of its context, which are the owner's alone.
+    /// By place: head and ends of its context, which belong to the owner alone.
     fronts: Vec<Vec<u64>>,
     /// By place: what was copied out, if contexts are copied.
     saved: Vec<Vec<u64>>,
     lives: Vec<Life>,
-    /// Whether the other nodes were told that it failed, and when last.
+    /// When the other nodes were last told that it failed; `None` if never.
     pub(super) told: Option<Nanos>,
-    /// What the gate says while it runs. In the device it is for the ranks, who could change it.
+    /// The gate's value while it runs. The copy in the device is for the ranks, which could change
+    /// it.
     pub(super) ticket: u32,
-    /// Whether it has failed: what the device says of it is only for the ranks from then on.
+    /// Whether it has failed. Once this is set, the word in the device is only for the ranks.
     failed: Cell<bool>,
-    /// Nobody waits for its ranks to leave the device any more.
+    /// Whether the owner no longer waits for its ranks to leave the device.
     pub(super) abandoned: bool,
 }
 
 impl Admitted {
-    /// Makes the contexts of a gang whose slot is free.
+    /// Makes the contexts of a gang in a free slot.
     pub(super) fn new(
         shared: &Shared,
         (slot, ticket): (u32, u32),
@@ -114,7 +114,7 @@ impl Admitted {
             } else {
                 let mut saved = Vec::new();
                 policy.save(layout, &mut region, &mut saved);
-                // No mark says anything yet.
+                // All marks start at zero.
                 saved.resize(saved.len() + mark_words(layout), 0);
                 admitted.saved.push(saved);
             }
@@ -140,7 +140,7 @@ impl Admitted {
         Ok(admitted)
     }
 
-    /// Does something with the context of each place.
+    /// Calls `act` with the context of each place.
     fn each_context(
         &mut self,
         shared: &Shared,
@@ -208,11 +208,11 @@ impl Admitted {
         }
     }
 
-    /// Learns from the marks what ranks have put in and taken out. Marks that cannot be are those
-    /// of a rank that went astray: its gang has failed.
+    /// Reads from the marks what a rank has put in and taken out. Impossible marks come from a
+    /// misbehaving rank: its gang fails.
     fn pull(&self, shared: &Shared, place: u32, peer: u32, context: &mut Context<'_>) {
         let marks = shared.marks(self.slot, place, peer);
-        // Acquire: the slots in front of a mark are as its writer left them.
+        // Acquire: the slots before a mark are as its writer left them.
         let filled = marks.rank.filled.load(Ordering::Acquire);
         let taken = marks.rank.taken.load(Ordering::Acquire);
         let filled = context.sender(peer).is_some_and(|mut s| s.fill_to(filled));
@@ -224,7 +224,7 @@ impl Admitted {
         }
     }
 
-    /// Tells the rank what was received by its peers and from them.
+    /// Tells the rank what its peers received and what came from them; true if that is news.
     fn push(&self, shared: &Shared, place: u32, peer: u32, context: &mut Context<'_>) -> bool {
         let marks = &shared.marks(self.slot, place, peer).other;
         // Release: see `pull`.
@@ -253,7 +253,7 @@ impl Admitted {
             && (0..self.ranks.len() as u32).any(|place| self.far().any(|peer| news(place, peer)))
     }
 
-    /// Moves frames of all places on.
+    /// Moves the frames of all places.
     pub(super) fn speak(
         &mut self,
         shared: &Shared,
@@ -309,24 +309,24 @@ impl Admitted {
         taken
     }
 
-    /// Ranks here inject nothing new.
+    /// Stops the ranks here from injecting anything new.
     pub(super) fn stop(&mut self, shared: &Shared) {
         self.each_context(shared, |gang, _, context| context.stop(gang.far()));
     }
 
-    /// The first rank that is within the device.
+    /// The first rank that is inside the device.
     pub(super) fn inside(&self, shared: &Shared) -> Option<u32> {
         if self.abandoned {
             return None;
         }
-        // SeqCst: a rank that saw the gate open said before that it is inside; see
+        // SeqCst: a rank that saw the gate open had announced before that it is inside; see
         // `RankPort::enter`.
         let within = |(_, seat): &(u32, &Seat)| seat.inside.load(Ordering::SeqCst) != 0;
         let place = self.seats(shared).find(within)?.0;
         self.ranks.get(place as usize).copied()
     }
 
-    /// Whether nothing is under way between nodes.
+    /// Whether nothing is in flight between nodes.
     pub(super) fn is_drained(&self) -> bool {
         (0..self.ranks.len() as u32).all(|place| {
             let pair = |peer: u32| self.pairs(place).get(peer as usize);
@@ -342,7 +342,7 @@ impl Admitted {
         for (place, seat) in self.seats(shared) {
             let far = Counts::of(self.pairs(place));
             let near = seat.near.load(Ordering::Relaxed);
-            // What a rank that went astray counts is any number.
+            // A misbehaving rank may write any count.
             sum.sent = sum.sent.wrapping_add(far.sent).wrapping_add(near);
             sum.received = sum.received.wrapping_add(far.received).wrapping_add(near);
         }
@@ -372,8 +372,8 @@ impl Admitted {
     pub(super) fn save(&mut self, shared: &Shared, policy: Policy) -> usize {
         self.each_context(shared, |gang, place, context| {
             for peer in 0..gang.layout.peers() {
-                // What came from a rank of this node came without the owner; it is first, since
-                // nothing else was taken.
+                // Frames from ranks of this node bypass the owner. They are noted first, since only
+                // what has come can have been taken.
                 let marks = &shared.marks(gang.slot, place, peer).other;
                 if let Some(mut receiver) = context.receiver(peer) {
                     receiver.expect(marks.expected.load(Ordering::Acquire));
@@ -401,7 +401,7 @@ impl Admitted {
         self.saved.iter().map(|words| words.len() * 8).sum()
     }
 
-    /// When something must be said again.
+    /// When something must be repeated.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.talks.iter().filter_map(Talk::due).min()
     }
@@ -410,7 +410,7 @@ impl Admitted {
         self.talks.iter().any(Talk::is_held_up)
     }
 
-    /// Begins to watch ranks that have come, and what tells of the end of all that are watched.
+    /// Starts watching ranks that have come, and adds the descriptors of all that are watched.
     pub(super) fn watch(&mut self, shared: &Shared, descriptors: &mut Vec<i32>) {
         for place in 0..self.lives.len() {
             let seat = shared.seat(self.slot, place as u32);
@@ -419,7 +419,7 @@ impl Admitted {
                 match watch_process(process) {
                     Ok(Some(descriptor)) => self.lives[place] = Life::Lives(descriptor),
                     Ok(None) => self.over(shared, place),
-                    // Asked for again at the next turn.
+                    // Tried again at the next turn.
                     Err(_) => {}
                 }
             }
@@ -445,7 +445,7 @@ impl Admitted {
     fn over(&mut self, shared: &Shared, place: usize) {
         self.lives[place] = Life::Over;
         let seat = shared.seat(self.slot, place as u32);
-        // It holds nothing any more, wherever it was.
+        // It is no longer inside, wherever it was.
         seat.inside.store(0, Ordering::SeqCst);
         if seat.left.load(Ordering::Acquire) == 0 {
             self.fail(shared);
@@ -464,7 +464,7 @@ fn mark_words(layout: Layout) -> usize {
     layout.peers() as usize * size_of::<Marks>() / 8
 }
 
-/// What is in a region behind the ends of the channels, in front of the marks.
+/// The part of a region between the ends of the channels and the marks.
 fn behind(shared: &Shared, layout: Layout, slot: u32, place: u32) -> Words<'_> {
     let first = layout.rings() / 8;
     let words = shared.words(slot, place);

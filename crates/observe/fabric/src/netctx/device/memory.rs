@@ -1,5 +1,5 @@
-//! Memory that processes share through a file, words in it on which they sleep, and the pipe by
-//! which ranks wake the owner of a device.
+//! Memory that processes share through a file, the pipe by which ranks wake the owner of a device,
+//! and waits for descriptors and for the end of processes.
 
 use super::DeviceError;
 use idlewave_sys::mapping::{Access, Mapping};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Only the owner, whose ranks these are.
+/// Only for the user whose ranks these are.
 const MODE: u32 = 0o600;
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DeviceError {
@@ -28,12 +28,13 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Device
     }
 }
 
-/// A mapped file. What lies in it is read and written through atomics, or by whom the protocol of the device gives it to.
+/// A mapped file. Its content is read and written through atomics, or by the side to which the
+/// device's protocol gives it.
 #[derive(Debug)]
 pub(super) struct Memory(Mapping);
 
 impl Memory {
-    /// A new file of zeros, with its memory there, so that no access fails for want of it.
+    /// Makes a file of zeros with its memory allocated, so that no access fails for lack of it.
     pub(super) fn create(
         path: &Path,
         bytes: usize,
@@ -51,13 +52,13 @@ impl Memory {
             }
         };
         made().map(Self).map_err(|source| {
-            // What is left of it is useless; the next attempt reports that it is still there.
+            // The remains are useless; if they stay, the next attempt reports that the file exists.
             let _ = std::fs::remove_file(path);
             failed("create", path)(source)
         })
     }
 
-    /// An existing one, of which nobody but this user can have written a byte.
+    /// Opens an existing file that only this user can have written.
     pub(super) fn open(path: &Path) -> Result<Self, DeviceError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true);
@@ -71,7 +72,7 @@ impl Memory {
         self.0.bytes()
     }
 
-    /// The place of a `T` at an offset.
+    /// A pointer to a `T` at an offset.
     ///
     /// # Panics
     /// If it is not within the memory, or not aligned.
@@ -87,7 +88,7 @@ impl Memory {
     }
 }
 
-/// Refuses what is not a file of this user, to which nobody else may write; gives its length.
+/// Checks that a file belongs to this user and is closed to all others; returns its length.
 pub(super) fn is_own(file: &File, path: &Path) -> Result<usize, DeviceError> {
     let about = file.metadata().map_err(failed("open", path))?;
     let foreign = |reason: &str| DeviceError::Foreign {
@@ -103,7 +104,7 @@ pub(super) fn is_own(file: &File, path: &Path) -> Result<usize, DeviceError> {
     Ok(about.len() as usize)
 }
 
-/// Pages are there at once: no switch faults one.
+/// Maps a file with all its pages at once, so that no switch takes a page fault.
 fn map(file: &File, bytes: usize) -> io::Result<Mapping> {
     Mapping::new(file, bytes, Access::WriteAtOnce)
 }
@@ -113,7 +114,7 @@ fn map(file: &File, bytes: usize) -> io::Result<Mapping> {
 pub(super) struct Bell(File);
 
 impl Bell {
-    /// Where that of a device is.
+    /// The path of a device's pipe.
     pub(super) fn path(device: &Path) -> PathBuf {
         let mut path = device.as_os_str().to_owned();
         path.push(".bell");
@@ -139,22 +140,21 @@ impl Bell {
 
     fn open_as(path: &Path, owner: bool) -> Result<Self, DeviceError> {
         let mut options = OpenOptions::new();
-        // The owner writes as well: its end never ends, whichever ranks come and go, and it can
-        // wake its own thread.
+        // The owner opens it for writing too: its end never sees the end of the file, whichever
+        // ranks come and go, and it can wake its own thread.
         let options = options.read(owner).write(true);
         let options = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
         let file = options.open(path).map_err(failed("open", path))?;
         Ok(Self(file))
     }
 
-    /// Rings. Where the pipe is full it was rung already; where nobody reads there is nobody to
-    /// wake.
+    /// Rings. If the pipe is full, it was rung already; if nobody reads, there is nobody to wake.
     pub(super) fn ring(&self) {
         use std::io::Write;
         let _ = (&self.0).write(&[1]);
     }
 
-    /// Takes out what was rung.
+    /// Reads what was rung.
     pub(super) fn quiet(&self) {
         use std::io::Read;
         let mut bytes = [0; 64];
@@ -162,7 +162,7 @@ impl Bell {
         let _ = (&self.0).read(&mut bytes);
     }
 
-    /// Whether the owner of the device lives, for a rank's end.
+    /// Whether the device's owner lives, seen from a rank's end.
     pub(super) fn is_heard(&self) -> bool {
         !is_broken(&self.0)
     }
@@ -172,12 +172,12 @@ impl Bell {
     }
 }
 
-/// Something that can be polled for the end of a process; `None` if it has ended, or `process` is
-/// nobody's.
+/// A descriptor that can be polled for the end of a process; `None` if it has ended, or there is no
+/// such process.
 ///
 /// # Errors
-/// It lives, as far as can be told, and cannot be polled: there are no descriptors left, or the
-/// kernel is older than 5.3.
+/// The process seems to live but cannot be polled: there are no descriptors left, or the kernel is
+/// older than 5.3.
 pub(super) fn watch_process(process: u32) -> io::Result<Option<OwnedFd>> {
     let process = Pid::new(process);
     match handle(process) {
@@ -187,7 +187,7 @@ pub(super) fn watch_process(process: u32) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Waits until one of the descriptors can be read, or `longest` is over; says which can.
+/// Waits until one of the descriptors is readable, for at most `longest`; returns which are.
 pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
     let entry = |fd: &i32| libc::pollfd {
         fd: *fd,
@@ -202,7 +202,7 @@ pub(super) fn wait_for(descriptors: &[i32], longest: Duration) -> Vec<bool> {
     let count = polled.len() as libc::nfds_t;
     // SAFETY: as many entries as told, and a time, which live through the call.
     let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &time, std::ptr::null()) };
-    // Interrupted is like nothing.
+    // An interrupted wait finds nothing.
     polled.iter().map(|p| ready > 0 && p.revents != 0).collect()
 }
 
@@ -249,7 +249,7 @@ mod tests {
             (5, 6)
         );
         assert_eq!(at(&other, far).load(Relaxed), 9);
-        // What has gone is covered no more: there is always room for another.
+        // Dropped memory is no longer covered: there is always room for another.
         drop((memory, other));
         for n in 0..300 {
             drop(make(&n.to_string(), 4_096));

@@ -1,18 +1,17 @@
-//! A node's network as a device: memory in a file that the ranks of gangs, which are processes,
-//! share with the process that owns it and switches them.
+//! A node's network device: memory in a file that the ranks of gangs, which are processes, share
+//! with the process that owns it and switches the gangs.
 //!
 //! A rank puts frames into its send rings and takes them from its receive rings without asking
 //! anybody; the owner's thread does what the adapter of PM did: it numbers, sends, answers and
 //! repeats (as in SCore-D, SC'98). Ranks of one node put frames into each other's receive rings.
-//! There is no lock that a frozen or killed rank could hold. A word, the gate, says which gang may
-//! be inside; a rank says that it enters before it looks at the gate, and who switches closes the
-//! gate before it looks who is inside. So contexts are copied while nobody touches them, whether
-//! ranks are frozen meanwhile or only kept out.
+//! There is no lock that a frozen or killed rank could hold. One word, the gate, says which gang
+//! may be inside. A rank announces itself before it reads the gate, and the owner closes the gate
+//! before it checks who is inside. So nobody touches contexts while they are copied, whether ranks
+//! are frozen meanwhile or only kept out.
 //!
-//! All ranks on a device are processes of one user, its owner's or the one that root has made it
-//! for: the file has mode 0600. A rank that goes astray breaks its own gang, and with contexts that
-//! are copied possibly others of that user; it does not break the owner, also if it shortens the
-//! file.
+//! All ranks on a device are processes of one user, its owner's or the one for whom root made it:
+//! the file has mode 0600. A misbehaving rank breaks its own gang and, if contexts are copied,
+//! possibly other gangs of that user. It does not break the owner, even if it shortens the file.
 
 mod attach;
 mod error;
@@ -39,13 +38,13 @@ pub use pump::{Device, Drained};
 pub use rank::RankPort;
 pub use waits::Doing;
 
-/// What a device is made for.
+/// What a device is made with.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The file; it must not exist. In /dev/shm, or where else memory is. Beside it there is a
-    /// pipe, with `.bell` behind its name.
+    /// The file, which must not exist yet: in /dev/shm or elsewhere in memory. Beside it lies a
+    /// pipe, named like the file with `.bell` appended.
     pub path: PathBuf,
-    /// The own node, by its number in [`Gang::nodes`].
+    /// This node's number, as in [`Gang::nodes`].
     pub node: u32,
     /// The most gangs at a time, 1 to 64.
     pub gangs: u32,
@@ -56,19 +55,19 @@ pub struct Setup {
     /// What a switch does with contexts.
     pub policy: Policy,
     /// Bytes of each context, from [`MIN_BYTES`](super::context::MIN_BYTES) to
-    /// [`MAX_BYTES`](super::context::MAX_BYTES). The same on all nodes: from it follows how many
-    /// frames may be under way.
+    /// [`MAX_BYTES`](super::context::MAX_BYTES). The same on all nodes: it determines how many
+    /// frames may be in flight.
     pub context_bytes: usize,
     /// Time without an answer after which everything is sent again.
     pub timeout: Nanos,
-    /// The user whose processes the ranks are; `None`: this process's own. Root may name another
-    /// one.
+    /// The user whose processes the ranks are; `None` for this process's own. Only root may name
+    /// another.
     pub user: Option<u32>,
 }
 
 impl Setup {
-    /// Node 0, 8 gangs of up to 64 ranks, all of them here if need be, resident contexts of 1 MiB,
-    /// 5 ms.
+    /// Node 0, 8 gangs of up to 64 ranks, all of which may be here, resident contexts of 1 MiB, a
+    /// time-out of 5 ms.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -84,11 +83,11 @@ impl Setup {
     }
 }
 
-/// A gang that is to be admitted; the same on all nodes.
+/// A gang to be admitted; the same on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gang {
     /// Its number.
     pub gang: u32,
-    /// By rank: the node. Ranks of a node are at its places in their order.
+    /// By rank: the node. The ranks of a node take its places in their order.
     pub nodes: Vec<u32>,
 }

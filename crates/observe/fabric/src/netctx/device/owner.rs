@@ -1,5 +1,5 @@
-//! The owner's side of a device: what moves frames between its contexts and the network, and is
-//! told to switch.
+//! The owner's side of a device: it moves frames between contexts and the network, and switches
+//! when told to.
 
 use super::gang::Admitted;
 use super::shape::{CLOSED, Shared};
@@ -14,15 +14,15 @@ use idlewave_units::Nanos;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-/// Frames taken from the transport before others are sent.
+/// The most frames taken from the transport before others are sent.
 const AT_ONCE: u32 = 64;
-/// Frames of later epochs that are kept: another node was let go on before this one, by some tenths
-/// of a millisecond.
+/// The most frames of later epochs that are kept: another node may be resumed some tenths of a
+/// millisecond before this one.
 const LATER: usize = 1_024;
-/// Between two times that other nodes are told of a gang that failed, nanoseconds: it may be lost
-/// on the way, and is not answered.
+/// Interval between notices of a failed gang to other nodes, nanoseconds: a notice may be lost in
+/// transit, and none is answered.
 const TELL: u64 = 50_000_000;
-/// Where nothing is to be waited for, or only asked for: between two looks.
+/// The longest wait, and the longest if the transport must be polled or had no room.
 const LONGEST: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_micros(500);
 
@@ -34,11 +34,11 @@ pub(super) struct Owner<T> {
     timeout: Nanos,
     /// By slot.
     gangs: Vec<Option<Admitted>>,
-    /// The slot whose context is there.
+    /// The slot of the active gang.
     active: Option<u32>,
-    /// Whether its gate is open. The word in the device is for the ranks, who could change it.
+    /// Whether the gate is open. The word in the device is for the ranks, which could change it.
     open: bool,
-    /// The last one that was given out.
+    /// The last ticket given out.
     ticket: u32,
     later: Vec<Vec<u8>>,
     frame: Vec<u8>,
@@ -129,8 +129,8 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// Fails a gang whose ranks do not leave the device, and waits for them no more: what they do
-    /// there from now on is done to gangs of their own user.
+    /// Fails a gang whose ranks do not leave the device, and stops waiting for them: whatever they
+    /// still do there harms only gangs of their own user.
     pub(super) fn abandon(&mut self, gang: u32) -> Result<(), DeviceError> {
         self.fail(gang)?;
         let mut all = self.gangs.iter_mut().flatten();
@@ -140,7 +140,7 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// A rank of the active gang that is within the device.
+    /// A rank of the active gang that is inside the device.
     pub(super) fn within(&self) -> Option<u32> {
         self.active_gang()?.inside(&self.shared)
     }
@@ -150,7 +150,7 @@ impl<T: Transport> Owner<T> {
         Ok(())
     }
 
-    /// One turn: takes what has come, and says what is to be said.
+    /// One turn: takes in what has come, and sends what there is to send.
     pub(super) fn turn(&mut self, now: Nanos) {
         let mut frame = std::mem::take(&mut self.frame);
         for _ in 0..AT_ONCE {
@@ -177,7 +177,7 @@ impl<T: Transport> Owner<T> {
         };
         if header.kind == Kind::Fail {
             self.traffic.taken += 1;
-            // Of a gang that is gone already it tells nothing.
+            // The gang may be gone already.
             let _ = self.fail(header.link.gang);
             return;
         }
@@ -189,8 +189,8 @@ impl<T: Transport> Owner<T> {
         let taken = active.is_some_and(|active| active.hear(shared, &header, payload));
         match taken {
             true => self.traffic.taken += 1,
-            // Said again only after a time-out otherwise: at the start of a slice that would be a
-            // large part of it.
+            // Otherwise it would be repeated only after a time-out, which is a large part of a
+            // slice.
             false if header.link.epoch > own && self.later.len() < LATER => {
                 self.later.push(frame.to_vec());
             }
@@ -223,7 +223,7 @@ impl<T: Transport> Owner<T> {
             header.encode(&[], &mut frame);
             let others: std::collections::BTreeSet<u32> = admitted.nodes.iter().copied().collect();
             for node in others.into_iter().filter(|node| *node != own) {
-                // Whatever finds no room is sent again.
+                // Whatever finds no room is sent again later.
                 if self.transport.send(node, &frame) {
                     self.traffic.sent += 1;
                 }
@@ -237,8 +237,8 @@ impl<T: Transport> Owner<T> {
         if self.active != Some(slot) {
             return Ok(());
         }
-        // SeqCst, and before anybody is looked for: a rank says that it is inside before it looks
-        // at the gate, so that one of the two sees the other.
+        // SeqCst, and before the check who is inside: a rank announces itself before it reads the
+        // gate, so one of the two sees the other.
         let gate = &self.shared.front().gate.0;
         self.open = false;
         gate.store(CLOSED, Ordering::SeqCst);
@@ -266,8 +266,8 @@ impl<T: Transport> Owner<T> {
         }
     }
 
-    /// Whether the active gang is stopped and nothing of it is under way. What a gang had that
-    /// failed has no owner.
+    /// Whether the active gang is stopped and has nothing in flight. For a failed gang, what is in
+    /// flight does not count.
     pub(super) fn is_drained(&self) -> bool {
         self.check_quiet().is_ok()
             && self
@@ -280,7 +280,7 @@ impl<T: Transport> Owner<T> {
         active.map_or_else(Counts::default, |active| active.counts(&self.shared))
     }
 
-    /// Of the active gang, if it is stopped and drained.
+    /// What the ranks of the active gang do, if it is stopped and drained.
     pub(super) fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
         let active = self.active_gang().filter(|_| self.is_drained())?;
         if active.has_failed(&self.shared) {
@@ -319,7 +319,7 @@ impl<T: Transport> Owner<T> {
             self.hear(&frame);
         }
         let gate = &self.shared.front().gate.0;
-        // Release: whoever sees the gate open sees the context behind it.
+        // SeqCst includes Release: whoever sees the gate open sees the context behind it.
         self.open = true;
         gate.store(ticket, Ordering::SeqCst);
         wake(gate);
@@ -332,8 +332,8 @@ impl<T: Transport> Owner<T> {
         for admitted in self.gangs.iter_mut().flatten() {
             admitted.watch(&self.shared, &mut descriptors);
         }
-        // A rank that puts something in looks at this word afterwards, and rings if it is set: one
-        // of the two sees the other.
+        // A rank that puts something in reads this word afterwards, and rings if it is set: one of
+        // the two sees the other.
         let asleep = &self.shared.front().asleep.0;
         asleep.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -363,7 +363,7 @@ impl<T: Transport> Owner<T> {
         wake(&self.shared.front().gate.0);
     }
 
-    /// The wait is over; `ended` tells of what it was for.
+    /// The wait is over; `ended` says whether a descriptor became readable.
     pub(super) fn woke(&mut self, ended: impl Fn(i32) -> bool) {
         self.shared.front().asleep.0.store(0, Ordering::SeqCst);
         for admitted in self.gangs.iter_mut().flatten() {

@@ -14,12 +14,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks at whether a gang is drained and its ranks are outside, which nobody tells.
+/// Interval between checks whether a gang is drained and its ranks are outside: nothing announces
+/// that.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// After so many times, one after the other, that the bell rang and nothing was to be done, it is
-/// not heard for [`DEAF`]. A rank rings when it has put something in or made room, and may be a
-/// moment late for what was seen already.
+/// After this many false alarms of the bell in a row, it is ignored for [`DEAF`]. A rank rings
+/// after it has put something in or made room, perhaps a moment after the owner saw that.
 const ALARMS: u32 = 16;
 /// See [`ALARMS`].
 const DEAF: Duration = Duration::from_millis(1);
@@ -27,7 +27,7 @@ const DEAF: Duration = Duration::from_millis(1);
 /// How a wait for the network ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Whether nothing is under way, and no rank is within the device.
+    /// Whether nothing is in flight and no rank is inside the device.
     pub complete: bool,
     /// Frames of the gang on this node so far.
     pub counts: Counts,
@@ -36,7 +36,7 @@ pub struct Drained {
 /// What the thread and the owner share.
 struct Inner<T> {
     owner: Mutex<Owner<T>>,
-    /// After each turn.
+    /// Notified after each turn.
     turned: Condvar,
     bell: Bell,
     ended: AtomicBool,
@@ -52,7 +52,7 @@ impl<T: Transport> Inner<T> {
         Nanos::from_nanos(self.began.elapsed().as_nanos() as u64)
     }
 
-    /// One turn; `alarms` are the false ones before it, one after the other.
+    /// One turn. `alarms` is the number of false alarms in a row before it; returns the new number.
     fn turn(&self, alarms: u32) -> u32 {
         let now = self.now();
         let (waits, moved) = {
@@ -64,11 +64,12 @@ impl<T: Transport> Inner<T> {
         self.turned.notify_all();
         let idle = waits.is_some() && !moved;
         if idle && alarms >= ALARMS {
-            // Any process of the user can ring: with nothing to tell, it is not to have the time of
-            // this thread, which may be of real-time priority.
+            // Any process of the user can ring. One with nothing to tell must not take up the time
+            // of this thread, which may have real-time priority.
             std::thread::sleep(DEAF);
         }
-        // While there is more to do, nobody waits, and others can reach the owner in between.
+        // While there is more to do, this does not block, and others can reach the owner in
+        // between.
         let (mut descriptors, longest) = waits.unwrap_or_default();
         descriptors.push(self.bell.descriptor());
         let ready = wait_for(&descriptors, longest);
@@ -85,16 +86,17 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-/// A node's network, for the process that switches gangs. Its thread has the scheduling of the one
-/// that makes it.
+/// A node's network, for the process that switches gangs. Its thread inherits the scheduling of the
+/// thread that makes it.
 ///
-/// A switch is [`stop`](Self::stop), [`wait_drained`](Self::wait_drained) or
-/// [`is_drained`](Self::is_drained), perhaps freezing the processes, [`switch`](Self::switch) and
-/// [`resume`](Self::resume); each on all nodes before the next, but for the last two. Who freezes
-/// asks once more whether it is drained: a rank may have been frozen just as it was about to enter,
-/// and the switch must be given up then, on all nodes, before any of them switches. To give it up
-/// at any time before the switch is to thaw and [`resume`](Self::resume). If the device is dropped,
-/// its ranks fail as soon as they wait for anything.
+/// A switch is [`stop`](Self::stop), then [`wait_drained`](Self::wait_drained) or
+/// [`is_drained`](Self::is_drained), optionally freezing the processes, then
+/// [`switch`](Self::switch) and [`resume`](Self::resume). All nodes must finish each step before
+/// any begins the next, except for the last two. After freezing, ask once more whether the gang is
+/// drained: a rank may have been frozen just as it was about to enter. If it is not, the switch
+/// must be given up on all nodes before any of them switches. To give a switch up, at any time
+/// before [`switch`](Self::switch), thaw the processes and [`resume`](Self::resume). If the device
+/// is dropped, its ranks fail as soon as they wait for anything.
 pub struct Device<T: Transport + 'static> {
     inner: Arc<Inner<T>>,
     thread: Option<JoinHandle<()>>,
@@ -102,16 +104,16 @@ pub struct Device<T: Transport + 'static> {
 }
 
 impl<T: Transport + 'static> Device<T> {
-    /// Makes it, without any gang.
+    /// Makes a device without gangs.
     ///
     /// # Errors
-    /// There is such a file, no memory for it, or no thread; or there are no such devices.
+    /// The file exists already, there is no memory for it or no thread, or the setup is impossible.
     pub fn new(setup: &Setup, transport: T) -> Result<Self, DeviceError> {
         let shape = Shape::new(setup)?;
         let shared = Shared::create(&setup.path, shape, setup.user)?;
         let path = setup.path.clone();
         let bell = Bell::create(&path, setup.user).inspect_err(|_| {
-            // Ours, and of no use.
+            // Ours, and now useless.
             let _ = std::fs::remove_file(&path);
         })?;
         let inner = Arc::new(Inner {
@@ -128,8 +130,8 @@ impl<T: Transport + 'static> Device<T> {
         };
         let inner = Arc::clone(&device.inner);
         let pump = move || {
-            // Relaxed: nothing else is read because of it.
             let mut alarms = 0;
+            // Relaxed: nothing else is read because of it.
             while !inner.ended.load(Ordering::Relaxed) {
                 alarms = inner.turn(alarms);
             }
@@ -144,12 +146,12 @@ impl<T: Transport + 'static> Device<T> {
         Ok(device)
     }
 
-    /// Where it is.
+    /// The path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Does something to the owner, and lets the thread have a look afterwards.
+    /// Applies `act` to the owner, and makes the thread look afterwards.
     fn order<R>(&self, act: impl FnOnce(&mut Owner<T>) -> R) -> R {
         let done = {
             let mut owner = self.inner.owner();
@@ -161,15 +163,15 @@ impl<T: Transport + 'static> Device<T> {
         done
     }
 
-    /// Makes the contexts of a gang; before its ranks start. The gang that runs goes on.
+    /// Makes the contexts of a gang, before its ranks start. The running gang goes on.
     ///
     /// # Errors
-    /// It is there already, or there is no room for it.
+    /// The gang is there already, or there is no room for it.
     pub fn admit(&self, gang: &Gang) -> Result<(), DeviceError> {
         self.order(|owner| owner.admit(gang))
     }
 
-    /// Forgets a gang. Ranks of it that still live fail.
+    /// Forgets a gang. Its ranks that still live fail.
     ///
     /// # Errors
     /// There is no such gang, or it is the active one and not stopped.
@@ -185,8 +187,8 @@ impl<T: Transport + 'static> Device<T> {
         self.inner.owner().nodes(gang)
     }
 
-    /// By place, the process of each rank of a gang that is here; `None` if it has not come yet. Of
-    /// one that dies before it comes only its parent learns, which then says so with
+    /// By place, the process of each rank of a gang on this node; `None` if it has not attached
+    /// yet. Only its parent learns of one that dies before it attaches, and must then call
     /// [`fail`](Self::fail).
     ///
     /// # Errors
@@ -200,8 +202,8 @@ impl<T: Transport + 'static> Device<T> {
         self.inner.owner().active()
     }
 
-    /// Lets the ranks of a gang put nothing more on the network, and keeps them out of the device.
-    /// Nothing if another one is active.
+    /// Stops the ranks of a gang from putting anything more on the network, and keeps them out of
+    /// the device. Does nothing if another gang is active.
     ///
     /// # Errors
     /// There is no such gang.
@@ -209,14 +211,14 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.stop(gang))
     }
 
-    /// Whether the active gang is stopped, its ranks are outside, and nothing of it is under way.
-    /// Of a gang that failed it is not asked what is under way.
+    /// Whether the active gang is stopped, its ranks are outside, and it has nothing in flight. For
+    /// a failed gang, what is in flight does not count.
     pub fn is_drained(&self) -> bool {
         self.order(|owner| owner.is_drained())
     }
 
-    /// Sleeps until that is so, or `limit` is over. Then nothing is lost: the gang may be stopped
-    /// longer, or go on.
+    /// Sleeps until the gang [`is_drained`](Self::is_drained), for at most `limit`. If it is not
+    /// drained by then, nothing is lost: it may stay stopped or go on.
     pub fn wait_drained(&self, limit: Duration) -> Drained {
         let begin = Instant::now();
         let mut owner = self.inner.owner();
@@ -231,26 +233,26 @@ impl<T: Transport + 'static> Device<T> {
         }
     }
 
-    /// Frames of the active gang on this node so far, each once. Of all nodes together as many came
-    /// in as went out exactly when nothing is under way.
+    /// Frames of the active gang on this node so far, each counted once. Summed over all nodes, the
+    /// two counts are equal exactly when nothing is in flight.
     pub fn counts(&self) -> Counts {
         self.inner.owner().counts()
     }
 
-    /// What the ranks of the active gang do that are here: its number, and rank by rank. `None` if
-    /// it is not stopped and drained. If it is so on all nodes at one moment, this is the state of
-    /// the gang at that moment: nothing is under way.
+    /// What the active gang's ranks on this node do: the number of the gang, then rank by rank.
+    /// `None` if it failed, or is not stopped and drained. If it is so on all nodes at one moment,
+    /// this is the state of the gang at that moment: nothing is in flight.
     pub fn doing(&self) -> Option<(u32, Vec<(u32, Doing)>)> {
         self.inner.owner().doing()
     }
 
-    /// Makes the context of a gang the active one and gives the bytes that were copied. The gang
-    /// does not run before [`resume`](Self::resume). Sleeps up to `limit` until ranks have left
-    /// that were about to enter when the gate was closed.
+    /// Makes the context of a gang the active one and returns the number of bytes copied. The gang
+    /// does not run before [`resume`](Self::resume). Sleeps up to `limit` until ranks that were
+    /// about to enter when the gate was closed have left.
     ///
     /// # Errors
-    /// There is no such gang; or the active one is not stopped, or a rank of it is within the
-    /// device, perhaps because it was frozen there: nothing is changed.
+    /// There is no such gang, the active one is not stopped, or one of its ranks is inside the
+    /// device, perhaps because it was frozen there. Nothing is changed.
     pub fn switch(&self, gang: u32, limit: Duration) -> Result<usize, DeviceError> {
         let begin = Instant::now();
         loop {
@@ -281,7 +283,7 @@ impl<T: Transport + 'static> Device<T> {
         self.inner.owner().has_failed(gang)
     }
 
-    /// Ends the waits of a gang's ranks on all nodes: for one that lost a rank.
+    /// Ends the waits of a gang's ranks on all nodes, for a gang that lost a rank.
     ///
     /// # Errors
     /// There is no such gang.
@@ -289,8 +291,8 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.fail(gang))
     }
 
-    /// Fails a gang whose ranks do not leave the device though they had the time to, and waits for
-    /// them no more.
+    /// Fails a gang whose ranks had time to leave the device and did not, and stops waiting for
+    /// them.
     ///
     /// # Errors
     /// There is no such gang.
@@ -298,7 +300,7 @@ impl<T: Transport + 'static> Device<T> {
         self.order(|owner| owner.abandon(gang))
     }
 
-    /// A rank of the active gang that is within the device, as it says.
+    /// A rank of the active gang that says it is inside the device.
     pub fn within(&self) -> Option<u32> {
         self.inner.owner().within()
     }
@@ -324,11 +326,11 @@ impl<T: Transport + 'static> Drop for Device<T> {
         self.inner.ended.store(true, Ordering::Relaxed);
         self.inner.bell.ring();
         if let Some(thread) = self.thread.take() {
-            // It has no result, and whether it panicked does not matter any more.
+            // It has no result, and whether it panicked no longer matters.
             let _ = thread.join();
         }
         self.inner.owner().end();
-        // What is not removed is noticed by whoever makes the next one.
+        // Whoever makes the next device notices what is not removed.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(Bell::path(&self.path));
     }

@@ -1,4 +1,4 @@
-//! A rank's side of a device: into the rings and out of them, while its gang may.
+//! A rank's side of a device: it puts frames into the rings and takes them out while its gang may.
 
 use super::DeviceError;
 use super::attach::{Attachment, Idle};
@@ -16,15 +16,15 @@ use std::time::Duration;
 
 /// The longest sleep: what would wake a rank may die before it does.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Turns after which a waiting rank lets another one run.
+/// Turns after which a waiting rank yields its CPU.
 const TURNS_BEFORE_YIELD: u32 = 16;
-/// Turns of a wait before a rank sleeps that may.
+/// Turns of a wait after which a rank that may sleep does.
 const TURNS_BEFORE_SLEEP: u32 = 200;
-/// Spinning turns, of all waits together, between two looks at whether the owner of the device
-/// lives: ranks of one node could go on without it for long, each wait a short one.
+/// Spinning turns, of all waits together, between checks whether the device's owner lives: ranks of
+/// one node could go on without it for long, each wait a short one.
 const TURNS_PER_LOOK: u32 = 1 << 16;
-/// The same for tests of a program that does something else in between: they may be milliseconds
-/// apart, and a look costs some 0.3 us.
+/// The same for the tests of a program that does other work in between: they may be milliseconds
+/// apart, and a check costs some 0.3 us.
 const TESTS_PER_LOOK: u32 = 64;
 
 /// A rank that is attached to a device.
@@ -48,18 +48,18 @@ pub struct Rings {
     shared: Shared,
     bell: Bell,
     slot: u32,
-    /// What the gate says while the gang runs.
+    /// The gate's value while the gang runs.
     ticket: u32,
-    /// The own place.
+    /// This rank's place.
     place: u32,
     rank: u32,
     layout: Layout,
     /// By rank: the node.
     nodes: Vec<u32>,
-    /// By rank: the place, of those on this node.
+    /// By rank: the place, if it is on this node.
     near: Vec<Option<u32>>,
     open: bool,
-    /// Whether anything was put or taken since it is within the device.
+    /// Whether anything was put or taken since the rank entered the device.
     moved: bool,
     /// Whether the owner has something to do.
     kick: bool,
@@ -95,14 +95,14 @@ impl RankPort {
         }
         let seat = shared.seat(slot, place);
         let own = std::process::id();
-        // The seat is taken once: what another process left in the rings is not for this one.
+        // A seat is taken only once: what another process left in the rings is not for this one.
         let taken = seat
             .process
             .compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed);
         if let Err(other) = taken {
             return Err(refused(format!("process {other} is, or was")));
         }
-        // The owner notices the end of this process from now on.
+        // Wakes the owner, which notices the end of this process from now on.
         bell.ring();
         Ok(Self {
             rings: Rings {
@@ -133,18 +133,18 @@ impl RankPort {
         self.rings.seat()
     }
 
-    /// Whether the gang may be within the device; if so it is until [`leave`](Self::leave).
+    /// Enters the device, until [`leave`](Self::leave), if the gate is open for this gang.
     fn enter(&mut self) {
         let gate = &self.rings.shared.front().gate.0;
         let own = self.rings.ticket;
         self.rings.open = false;
-        // Who waits at a closed gate must not look as if it were inside.
+        // A rank that waits at a closed gate must not look as if it were inside.
         if gate.load(Ordering::Relaxed) != own {
             return;
         }
         let inside = &self.rings.seat().inside;
         // SeqCst on both words, here and where the gate is closed: either this rank sees the gate
-        // closed, or who closed it sees this rank inside.
+        // closed, or the owner that closed it sees this rank inside.
         inside.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let open = gate.load(Ordering::SeqCst) == own;
@@ -159,7 +159,8 @@ impl RankPort {
             return;
         }
         if std::mem::take(&mut self.rings.moved) && self.waits != 0 {
-            // Before it is outside: who finds it there reads that it may have what it waited for.
+            // Before it is outside: an owner that finds it outside reads that it may have what it
+            // waited for.
             self.waits = 0;
             self.seat().waits.store(0, Ordering::Release);
         }
@@ -169,8 +170,7 @@ impl RankPort {
         if !kick && self.rings.wake.is_empty() {
             return;
         }
-        // Marks were stored before, and these words are read behind them: one of the two sides sees
-        // the other.
+        // The marks were stored before these words are read: one of the two sides sees the other.
         fence(Ordering::SeqCst);
         let rings = &mut self.rings;
         let asleep = &rings.shared.front().asleep.0;
@@ -185,7 +185,8 @@ impl RankPort {
         }
     }
 
-    /// Sleeps until something comes; the first time it is only said, and looked again.
+    /// Sleeps until something comes. The first call only announces the sleep, so that the caller
+    /// checks once more.
     fn doze(&mut self) {
         let seat = self.rings.shared.seat(self.rings.slot, self.rings.place);
         match self.announced {
@@ -242,7 +243,7 @@ impl Rings {
         Some(())
     }
 
-    /// The rank of a place may wait for what was done.
+    /// Notes that the rank of a place may wait for what was done.
     fn note(&mut self, place: u32) {
         if place != self.place && !self.wake.contains(&place) {
             self.wake.push(place);
@@ -275,7 +276,7 @@ impl Pieces for Rings {
         while self.open {
             let marks = self.shared.marks(self.slot, self.place, from);
             let taken = marks.rank.taken.load(Ordering::Relaxed);
-            // Acquire: the slots in front of the mark are as they were filled.
+            // Acquire: the slots before the mark are as they were filled.
             let expected = marks.other.expected.load(Ordering::Acquire);
             let there = expected.wrapping_sub(taken);
             if there == 0 || there > self.layout.slots() {
@@ -286,7 +287,7 @@ impl Pieces for Rings {
                 .shared
                 .ring(self.layout, own, (from, 1))?
                 .content(taken);
-            // A frame that is too short for a piece is forged: it must not keep the next one back.
+            // A frame that is too short for a piece is forged: it must not hold up the next one.
             let done = header(&content).and_then(|header| Some(read.take()?(header, &content)));
             // Release: the slot was read before.
             let next = taken.wrapping_add(1);
@@ -306,7 +307,7 @@ impl Pieces for Rings {
 }
 
 impl RankPort {
-    /// The own rank.
+    /// This rank.
     pub(in crate::netctx) fn rank(&self) -> u32 {
         self.rings.rank
     }
@@ -316,14 +317,14 @@ impl RankPort {
         self.rings.layout.peers()
     }
 
-    /// The node of a rank, by any number.
+    /// The node of a rank; this node for a number that is no rank's.
     pub(in crate::netctx) fn node_of(&self, rank: u32) -> u32 {
         let node = self.rings.nodes.get(rank as usize);
         node.copied().unwrap_or(self.rings.shared.shape.node)
     }
 
-    /// Does `act` with the rings, and tells whether the gang runs: nothing goes in or out while it
-    /// does not.
+    /// Calls `act` with the rings and returns whether the gang runs: nothing goes in or out while
+    /// it does not.
     pub(in crate::netctx) fn reach<R>(&mut self, act: impl FnOnce(&mut Rings) -> R) -> (R, bool) {
         self.enter();
         let open = self.rings.open;
@@ -333,7 +334,7 @@ impl RankPort {
     }
 
     /// One turn of a wait: the `turn`-th, from 1. `runs` is what the last [`reach`](Self::reach)
-    /// told.
+    /// returned.
     pub(in crate::netctx) fn rest(&mut self, turn: u32, runs: bool) {
         if turn == 1 && self.announced.take().is_some() {
             self.seat().sleeping.store(0, Ordering::Relaxed);
@@ -362,7 +363,7 @@ impl RankPort {
         }
     }
 
-    /// What this rank is about to wait for, told before each turn of a wait in which nothing moved.
+    /// Announces what this rank is about to wait for, on each turn of a wait.
     pub(in crate::netctx) fn awaits(&mut self, what: Doing) {
         let word = what.word();
         if word != self.waits {
@@ -397,7 +398,7 @@ impl RankPort {
         }
     }
 
-    /// A rank of the gang failed.
+    /// Fails the gang, for a rank that gives up.
     pub(in crate::netctx) fn fail(&self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         if entry.ticket.load(Ordering::Relaxed) != self.rings.ticket {
@@ -416,7 +417,7 @@ impl Drop for RankPort {
     fn drop(&mut self) {
         let entry = self.rings.shared.entry(self.rings.slot);
         let ours = entry.ticket.load(Ordering::Relaxed) == self.rings.ticket;
-        // Of a rank that panics the owner learns by its end.
+        // The owner learns of a rank that panics from its end.
         if ours && !std::thread::panicking() {
             self.seat().left.store(1, Ordering::Release);
         }

@@ -1,11 +1,12 @@
-//! What lies where in a device's file, and the words in it that several processes use.
+//! The layout of a device's file, and the words in it that several processes use.
 //!
-//! A front, an entry of each gang, the seats of all ranks, and the regions. A region has the rings
-//! of a [`Context`], at the places that they have there, and behind them, of each peer, the
-//! [`Marks`] by which rank and owner tell each other how far they are. The ends of the channels, in
-//! front of the rings, are the owner's alone and lie in its own memory: what a rank writes where it
-//! should not damages the messages of its own gang. Every word is written by one side only, but for
-//! those of a seat that say so; all are atomics.
+//! The file holds a front, an entry for each gang, the seats of all ranks, and the regions. A
+//! region holds the rings of a [`Context`], at the offsets that they have there, and behind them,
+//! for each peer, the [`Marks`] by which rank and owner tell each other how far they are. The ends
+//! of the channels, which precede the rings, belong to the owner alone and lie in its own memory:
+//! what a rank writes where it should not damages the messages of its own gang. All words are
+//! atomics, and only one side writes each, except the front's `asleep`, an entry's `failed` and the
+//! words of a seat that say so.
 
 use super::DeviceError;
 use super::memory::Memory;
@@ -16,13 +17,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"iw-netct");
-/// Of the file's format.
+/// Version of the file's format.
 const VERSION: u32 = 2;
-/// The front's bytes: a page.
+/// Bytes of the front: a page.
 const FRONT: usize = 4_096;
-/// What is behind each other begins at such.
+/// Seats, regions and the marks in a region begin at multiples of this.
 const PAGE: usize = 4_096;
-/// No gang's ticket.
+/// The value of a closed gate: no gang's ticket.
 pub(super) const CLOSED: u32 = 0;
 
 /// Nothing is wrong with a gang.
@@ -32,12 +33,12 @@ pub(super) const FAILED: u32 = 1;
 /// The owner has taken its network away.
 pub(super) const WITHDRAWN: u32 = 2;
 
-/// The most of each that a device is made for.
+/// The most gangs, places and ranks of a device.
 pub(super) const MOST_GANGS: u32 = 64;
 pub(super) const MOST_PLACES: u32 = 1_024;
 pub(super) const MOST_RANKS: u32 = 1_024;
 
-/// What the file begins with. The first part never changes.
+/// The start of the file. Nothing before the gate ever changes.
 #[repr(C)]
 pub(super) struct Front {
     magic: AtomicU64,
@@ -56,39 +57,41 @@ pub(super) struct Front {
 #[repr(C, align(128))]
 pub(super) struct Line(pub(super) AtomicU32);
 
-/// A gang; of size 0 if there is none. The nodes of its ranks lie behind all entries.
+/// A gang; its size is 0 if there is none. The nodes of its ranks lie behind all entries.
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) gang: AtomicU32,
     pub(super) size: AtomicU32,
     pub(super) payload: AtomicU32,
-    /// What the gate says while it runs. No two gangs of a device have the same, so that processes
-    /// that outlive their gang are not taken for those of the next in its place.
+    /// The gate's value while it runs. No two gangs of a device share one, so that processes that
+    /// outlive their gang are not taken for those of the next in its slot.
     pub(super) ticket: AtomicU32,
-    /// [`RUNS`], or why it cannot go on; anybody says so.
+    /// [`RUNS`], or why it cannot go on; any side may write it.
     pub(super) failed: AtomicU32,
 }
 
 /// What a rank and the owner know of each other.
 #[repr(C, align(128))]
 pub(super) struct Seat {
-    /// The process; 0 before it came. The rank's.
+    /// The process; 0 before it attaches. Written by the rank.
     pub(super) process: AtomicU32,
-    /// Whether it has left in good order. The rank's.
+    /// Whether it has left in good order. Written by the rank.
     pub(super) left: AtomicU32,
-    /// Whether it is within the device; the owner clears it of a rank that died there.
+    /// Whether it is inside the device. Written by the rank; the owner clears it for a rank that
+    /// died there.
     pub(super) inside: AtomicU32,
-    /// Whether it sleeps, or is about to. The rank's.
+    /// Whether it sleeps, or is about to. Written by the rank.
     pub(super) sleeping: AtomicU32,
     /// The futex it sleeps on; whoever wakes it adds one.
     pub(super) wake: AtomicU32,
-    /// What it waits for, as [`super::waits`] writes it; 0: it does not wait. The rank's.
+    /// What it waits for, as [`super::waits`] encodes it; 0 if it does not wait. Written by the
+    /// rank.
     pub(super) waits: AtomicU64,
-    /// Frames that it has put to ranks of the same node. The rank's.
+    /// Frames that it has put to ranks of the same node. Written by the rank.
     pub(super) near: AtomicU64,
 }
 
-/// How far both sides are with the two rings of one peer. Numbers of frames, as in the ends of the
+/// How far both sides are with the two rings of one peer: numbers of frames, as in the ends of the
 /// channel.
 #[repr(C, align(128))]
 pub(super) struct Marks {
@@ -105,7 +108,7 @@ pub(super) struct RankMarks {
     pub(super) taken: AtomicU32,
 }
 
-/// Written by the owner, or, of a peer on the same node, by that peer.
+/// Written by the owner or, for a peer on the same node, by that peer.
 #[repr(C, align(64))]
 pub(super) struct OtherMarks {
     /// The oldest frame that the send ring still holds.
@@ -350,8 +353,8 @@ impl Shared {
         self.words(slot, place).part(first, count)
     }
 
-    /// A ring of a place with a peer: that for sending (0) or that for receiving (1). Only those
-    /// slots mean something that the marks give to the caller.
+    /// A place's send ring (`which` is 0) or receive ring (1) for a peer. Only the slots that the
+    /// marks give to the caller mean something.
     pub(super) fn ring(
         &self,
         layout: Layout,
@@ -374,11 +377,11 @@ impl Shared {
         let bytes = self.shape.region_bytes();
         let _last: std::ptr::NonNull<u64> = self.memory.at(begin + bytes - 8);
         // SAFETY: a region of the file, whose first and last word are mapped as long as `self` is;
-        // who else uses it does so by atomics.
+        // whoever else uses it does so through atomics.
         unsafe { Words::at(self.memory.at(begin), bytes / 8) }
     }
 
-    /// The marks of the first peers of a place, as words.
+    /// The marks of a place for its first `peers` peers, as words.
     pub(super) fn mark_words(&self, slot: u32, place: u32, peers: u32) -> Words<'_> {
         let count = peers as usize * size_of::<Marks>() / 8;
         self.words(slot, place)
@@ -386,7 +389,7 @@ impl Shared {
     }
 }
 
-/// The places of those of `nodes` that are `node`, in order of their ranks.
+/// By place on `node`: the rank, from the node of each rank.
 pub(super) fn places(nodes: &[u32], node: u32) -> Vec<u32> {
     let here = (0..).zip(nodes).filter(|(_, at)| **at == node);
     here.map(|(rank, _)| rank).collect()

@@ -1,5 +1,5 @@
 //! Two gangs on the same nodes and the same bad network, switched thousands of times at random:
-//! every message comes once, whole and in order, as it would without switches. Time is a number
+//! every message comes once, whole and in order, as it would without switches. Time is a counter
 //! here, so that every run is the same.
 
 use super::memory::Bell;
@@ -13,12 +13,12 @@ use idlewave_stats::random::SplitMix;
 use idlewave_units::Nanos;
 
 const NODES: u32 = 3;
-/// By rank: the node. Two share one.
+/// By rank: the node. Two ranks share one.
 const PLACES: [u32; 4] = [0, 2, 1, 0];
 const RANKS: u32 = PLACES.len() as u32;
 const GANGS: u32 = 2;
 const CYCLES: u32 = 3_000;
-/// Bytes of a frame: a header, what is in front of a piece, and 52 of the piece.
+/// Bytes of a frame: a header, the prefix of a piece, and 52 bytes of the piece.
 const FRAME: usize = 36 + 12 + 52;
 
 /// A network of short frames.
@@ -39,7 +39,7 @@ impl Transport for Short {
 /// Messages from one rank to another of one gang.
 #[derive(Clone, Default)]
 struct Stream {
-    /// Messages that are in the ring as a whole, and the bytes of the next one that are.
+    /// Messages that are in the ring as a whole; `offset` is how many bytes of the next one are.
     pushed: u32,
     offset: usize,
     begun: bool,
@@ -137,8 +137,8 @@ impl Site {
         }
     }
 
-    /// Puts what there is room for of the next message into the ring; nothing while the gang is
-    /// stopped.
+    /// Puts as much of the next message into the ring as there is room for; nothing while the gang
+    /// is stopped.
     fn push(&mut self, from: u32, to: u32) {
         let place = self.stream(from, to);
         let mut stream = std::mem::take(&mut self.streams[place]);
@@ -255,7 +255,7 @@ fn run(policy: Policy, misdeeds: Misdeeds) -> Site {
     let mut below = |n: u32| random.below(u64::from(n)) as u32;
     let mut site = Site::new(policy, misdeeds);
     for cycle in 0..CYCLES {
-        // Full rings for a while, then empty ones.
+        // The rings alternate between running empty and filling up.
         let hungry = cycle / 100 % 2 == 0;
         for _ in 0..below(60) {
             let (from, to) = (below(RANKS), below(RANKS));
@@ -270,13 +270,13 @@ fn run(policy: Policy, misdeeds: Misdeeds) -> Site {
         site.stop();
         for _ in 0..below(4) {
             site.progress();
-            // Kept out.
+            // The ranks are kept out.
             let before = site.streams.iter().map(|s| s.offset).sum::<usize>();
             site.push(below(RANKS), below(RANKS));
             assert_eq!(site.streams.iter().map(|s| s.offset).sum::<usize>(), before);
         }
         if below(20) == 0 {
-            // Given up.
+            // The switch is given up.
             site.resume();
             continue;
         }

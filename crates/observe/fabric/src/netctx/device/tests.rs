@@ -1,4 +1,5 @@
-//! What happens to a rank that is within the device when its gang is stopped, or that dies there.
+//! What happens to a rank that is inside the device when its gang is stopped or that dies there,
+//! and other tests that need a device's internals.
 
 use super::owner::Owner;
 use super::rank::RankPort;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(30);
 
-/// A node with two gangs of one rank, of which the first runs.
+/// A node with two gangs of one rank each, of which the first runs.
 fn node(directory: &tempfile::TempDir, policy: Policy) -> Device<Memory> {
     node_of(directory, policy, 64)
 }
@@ -95,7 +96,7 @@ fn a_rank_that_is_killed_within_fails_its_gang_and_keeps_nobody_out() {
     device.stop(3).expect("the gang");
     assert!(!device.wait_drained(LIMIT).complete, "it lives");
     child.kill().expect("it lives");
-    // Not waited for: a process that nobody has waited for yet is as dead.
+    // Not reaped on purpose: a zombie is just as dead.
     let begin = Instant::now();
     while !device.has_failed(3).expect("the gang") {
         assert!(begin.elapsed() < LONG, "nobody notices");
@@ -120,11 +121,11 @@ fn a_file_that_its_user_fills_with_anything_keeps_nobody_from_going_on() {
         let file = file.expect("it is ours");
         let length = file.metadata().expect("its length").len();
         let scribble = || {
-            // More than all that is in front of the regions.
+            // More than all that precedes the regions.
             let bytes = vec![0xA5; length.min(1 << 20) as usize];
             file.write_all_at(&bytes, 0).expect("it is ours");
         };
-        // A living rank that seems to be within forever, and rings full of nonsense.
+        // A living rank that seems to be inside forever, and rings full of nonsense.
         let slot = shared.slot_of(3).expect("the gang");
         shared.seat(slot, 0).inside.store(1, Ordering::SeqCst);
         let rings = shared.words(slot, 0);
@@ -144,7 +145,7 @@ fn a_file_that_its_user_fills_with_anything_keeps_nobody_from_going_on() {
         scribble();
         device.stop(4).expect("the gang");
         device.abandon(4).expect("the gang");
-        // Words that say that it has not failed do not bring it back.
+        // Zeros say that it has not failed; they do not bring it back.
         let zeros = vec![0; length.min(1 << 20) as usize];
         file.write_all_at(&zeros, 0).expect("it is ours");
         assert!(device.has_failed(4).expect("the gang"));
@@ -183,7 +184,7 @@ fn a_rank_that_enters_just_as_the_gate_is_closed_is_seen_or_kept_out() {
                 });
             }
         });
-        // Panics only behind the end of the other thread.
+        // Panics only after the other thread was told to end.
         let quiet = (2..4_000).all(|epoch| {
             device.stop(3).expect("the gang");
             while !device.is_drained() {
@@ -260,7 +261,7 @@ fn a_node_that_is_let_go_on_before_another_loses_no_time() {
         .start_send(to, Tag(1), vec![7; 10])
         .expect("a send");
     let begin = Instant::now();
-    // It has come, and was kept: not taken, and not dropped.
+    // Until it has come; it is kept, neither taken nor dropped.
     while devices[0].traffic().sent < 4 && begin.elapsed() < LONG {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -1,8 +1,8 @@
-//! What the ranks of a gang wait for, seen from outside: a word of each rank's seat, and whether
+//! What the ranks of a gang wait for, seen from outside: a word in each rank's seat, and whether
 //! anything has come meanwhile.
 //!
-//! A rank writes the word when it waits and nothing moved, and clears it while it is within the
-//! device if anything does. So of a gang that is stopped, with its ranks outside, the words of all
+//! A rank writes the word when it waits and nothing moved, and clears it while it is inside the
+//! device if anything does. So once a gang is stopped and its ranks are outside, the words of all
 //! ranks tell one global state, whether they are frozen or only kept out.
 
 use super::gang::Admitted;
@@ -13,22 +13,21 @@ use std::sync::atomic::Ordering;
 /// What a rank does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Anything that may end without help, or whose condition already holds.
+    /// Anything that may end without help, or a wait whose condition already holds.
     Computing,
-    /// Waits for this, which is not there.
+    /// Waits for this, which has not come yet.
     Waits(Awaited),
     /// It has left.
     Left,
 }
 
-/// Kinds of waits, in the upper byte of a word. The peer has the 24 bits behind it, the tag the
-/// rest.
+/// Kinds of waits, in the upper byte of a word. The next 24 bits are the peer, the rest the tag.
 const RECEIVE: u64 = 1;
 const ANY: u64 = 2;
 const SEND: u64 = 3;
 
 impl Doing {
-    /// The word that says so; ranks have numbers below 2^24.
+    /// The word that encodes it; ranks have numbers below 2^24.
     pub(super) fn word(self) -> u64 {
         let word = |kind: u64, peer: u32, tag: u32| {
             kind << 56 | u64::from(peer & 0xFF_FFFF) << 32 | u64::from(tag)
@@ -58,7 +57,7 @@ impl Doing {
 }
 
 impl Admitted {
-    /// By place: rank, and what it does. The gang is the active one, stopped and drained.
+    /// By place: the rank, and what it does. The gang must be the active one, stopped and drained.
     pub(super) fn doing(&self, shared: &Shared) -> Vec<(u32, Doing)> {
         let place = |(place, rank): (u32, &u32)| (*rank, self.at(shared, place));
         (0..).zip(&self.ranks).map(place).collect()
@@ -90,22 +89,22 @@ impl Admitted {
         if waits { doing } else { Doing::Computing }
     }
 
-    /// Whether a frame of a peer waits to be taken.
+    /// Whether a frame from a peer waits to be taken.
     fn has_come(&self, shared: &Shared, place: u32, peer: u32) -> bool {
         let marks = shared.marks(self.slot, place, peer);
         let taken = marks.rank.taken.load(Ordering::Acquire);
         let near = self.place_of(peer).is_some();
         let mut come = marks.other.expected.load(Ordering::Acquire) != taken;
         if !near {
-            // What the owner has taken in and not told the rank of.
+            // What the owner has received but not yet told the rank.
             let pair = self.pairs(place).get(peer as usize);
             come |= pair.is_some_and(|pair| pair.receive.expected() != taken);
         }
         come
     }
 
-    /// Whether frames to a peer of another node were put in, not sent before the gang was stopped,
-    /// and go when it runs.
+    /// Whether frames to a peer on another node were put in, were not sent before the gang was
+    /// stopped, and go when it runs.
     fn will_send(&self, shared: &Shared, place: u32, peer: u32) -> bool {
         if self.place_of(peer).is_some() {
             return false;
