@@ -176,6 +176,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         named,
         profile,
         prediction: None,
+        not_predicted: None,
         advice: Vec::new(),
         losses,
         program: None,

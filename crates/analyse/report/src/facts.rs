@@ -119,6 +119,14 @@ pub(crate) fn slow_messages_sentence(run: &LockstepFindings) -> Option<String> {
     })
 }
 
+/// Why there is no prediction.
+pub(crate) fn not_predicted_sentence(findings: &Findings) -> String {
+    match &findings.not_predicted {
+        Some(why) => format!("Not predicted: {why}."),
+        None => "Not predicted: that needs a lockstep run and the noise of its CPUs.".to_owned(),
+    }
+}
+
 /// What caused the lateness, as a sentence.
 pub(crate) fn blame_sentence(findings: &Findings) -> String {
     let Some(share) = named_share(findings) else {

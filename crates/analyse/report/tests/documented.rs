@@ -234,6 +234,7 @@ fn full_findings(mut findings: Findings, program: &Findings, manifest: &Manifest
     findings.program.clone_from(&program.program);
     findings.jitter.push(jitter());
     findings.lockstep[0].slowdown_not_known = Some("not known: 3 steps, too noisy".to_owned());
+    findings.not_predicted = Some("too many events".to_owned());
     findings.profile.exchange = Some(Nanos::ZERO);
     findings.profile.barrier = Some(Nanos::ZERO);
     findings.profile.sources.push(NoiseSource {

@@ -165,7 +165,7 @@ fn what_was_not_measured_is_said_and_never_a_zero() {
         "use by others: not measured",
         "NOISE OF EVERY CPU\n  not measured",
         "LOCKSTEP RUNS\n  not measured",
-        "not predicted",
+        "Not predicted: that needs a lockstep run",
         "nothing is known to save time",
         "kernel trace: switched off",
         "This run ended early",

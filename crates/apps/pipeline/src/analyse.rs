@@ -134,12 +134,15 @@ fn add_prediction(
             }
             .into());
         }
-        Err(error) => findings.losses.enter(
-            format!("the prediction: {error}"),
-            1,
-            "what the noise costs at scale is not known",
-            "measure longer, or on fewer CPUs",
-        ),
+        Err(error) => {
+            findings.losses.enter(
+                format!("the prediction: {error}"),
+                1,
+                "what the noise costs at scale is not known",
+                error.next_step(),
+            );
+            findings.not_predicted = Some(error.to_string());
+        }
     }
     Ok(())
 }
@@ -154,6 +157,16 @@ enum NoPrediction {
 }
 
 impl NoPrediction {
+    /// What may make a prediction possible.
+    fn next_step(&self) -> &'static str {
+        match self {
+            NoPrediction::Simulate(SimulateError::TooManyEvents) => {
+                "measure where other programs leave the CPUs alone"
+            }
+            _ => "measure longer, or on fewer CPUs",
+        }
+    }
+
     /// Whether the user asked for an end.
     fn is_stop(&self) -> bool {
         matches!(

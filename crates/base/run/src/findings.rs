@@ -39,8 +39,12 @@ pub struct Findings {
     pub named: Nanos,
     /// Input of the simulation.
     pub profile: NoiseProfile,
-    /// What this noise costs at scale; `None` if nothing was measured to predict from.
+    /// What this noise costs at scale; `None` if nothing was measured to predict from, or if it
+    /// could not be predicted.
     pub prediction: Option<Prediction>,
+    /// Why it could not be predicted.
+    #[serde(default)]
+    pub not_predicted: Option<String>,
     /// What to do: first what saves most, then what lets the next run record more.
     pub advice: Vec<Advice>,
     /// What is missing or uncertain, from recording and analysis.

@@ -70,6 +70,13 @@ impl Budget {
         self.steps(GRAIN, topology, ranks, runs, events)
     }
 
+    /// Whether a glance of so many steps in all, each struck by `events` on every rank, costs no
+    /// more than a point may.
+    pub fn glance(&self, ranks: u64, steps: u64, events: f64) -> bool {
+        let cost = ranks as f64 * steps as f64 * (1.0 + EVENT * events);
+        cost <= AT_MOST * (POINT * self.effort).max(LEAST)
+    }
+
     fn steps(
         &self,
         budget: f64,
@@ -87,6 +94,13 @@ impl Budget {
             false => (least * step <= AT_MOST * budget).then_some(least as u64),
         }
     }
+}
+
+/// Least mean step of ranks that wait for each other, as a multiple of its work: what noise leaves
+/// of the busiest CPU is all that its rank has to compute on. Infinite if that is nothing.
+pub(crate) fn stretched(model: &NoiseModel) -> f64 {
+    let taken = model.busiest().map_or(0.0, |(_, share)| share);
+    1.0 / (1.0 - taken).max(0.0)
 }
 
 /// Events of all sources per nanosecond of CPU time.
@@ -107,4 +121,41 @@ pub(crate) fn events_per_ns(model: &NoiseModel) -> f64 {
         }
     });
     per_s.sum::<f64>() / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_noise::{Lengths, Source};
+
+    fn model(shares: &[f64]) -> NoiseModel {
+        let source = |share: &f64| {
+            let rate_per_s = share * 1e4;
+            let length = Lengths::Fixed { ns: 100_000 };
+            Source::task("x", Arrivals::Poisson { rate_per_s }, Some(length))
+        };
+        NoiseModel {
+            sources: shares.iter().map(source).collect(),
+            ..NoiseModel::default()
+        }
+    }
+
+    #[test]
+    fn what_noise_leaves_of_the_busiest_cpu_is_all_that_there_is_to_compute_on() {
+        for (shares, expected) in [(&[][..], 1.0), (&[0.5], 2.0), (&[0.5, 0.25], 4.0)] {
+            assert!((stretched(&model(shares)) - expected).abs() < 1e-9);
+        }
+        assert_eq!(stretched(&model(&[0.75, 0.5])), f64::INFINITY);
+        let mut uneven = model(&[0.5, 0.25]);
+        (uneven.cpus_per_node, uneven.sources[0].cpus) = (2, Some(vec![1]));
+        assert!((stretched(&uneven) - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_glance_costs_no_more_than_a_point_may() {
+        // 14 times 1.2e7 rank-steps, of which an event is worth two.
+        let afford = |events| Budget::of(1.0).glance(64, 32, events);
+        assert!(afford(41_000.0) && !afford(41_100.0));
+        assert!(!Budget::of(1.0).glance(64, 32, f64::INFINITY));
+    }
 }

@@ -1,7 +1,9 @@
 //! The points of a prediction, each the answer to a question.
 
 use crate::QuietStep;
-use crate::budget::{Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in};
+use crate::budget::{
+    Budget, GRAIN_RANKS, RANKS, RANKS_WITHOUT, events_per_ns, stand_in, stretched,
+};
 use crate::bulk::Program;
 use crate::question::{Answer, Approach, Effort, Question, QuestionError, answer};
 use idlewave_noise::NoiseModel;
@@ -47,8 +49,7 @@ impl Curves<'_> {
     pub fn curve(&self, topology: Topology, step: &QuietStep) -> Result<Vec<Point>, QuestionError> {
         let mut points: Vec<Point> = Vec::new();
         let per_ns = events_per_ns(self.model);
-        // A step takes at least its work.
-        let work_ns = step.work.as_f64();
+        let work_ns = step.work.as_f64() * stretched(self.model);
         let runs = replications(RANKS[0]);
         let least = self
             .budget
@@ -56,7 +57,9 @@ impl Curves<'_> {
         if least.is_none() {
             return Ok(points);
         }
-        let mut step_ns = self.glance(&step.program(topology, RANKS[0]))?;
+        let Some(mut step_ns) = self.glance(&step.program(topology, RANKS[0]))? else {
+            return Ok(points);
+        };
         for ranks in RANKS {
             let simulated = stand_in(topology, ranks);
             if let Some(same) = points.last().filter(|p| p.simulated == simulated) {
@@ -96,20 +99,21 @@ impl Curves<'_> {
         topology: Topology,
         step: &QuietStep,
     ) -> Result<Option<Point>, QuestionError> {
-        let per_ns = events_per_ns(self.model);
+        let (per_ns, stretched) = (events_per_ns(self.model), stretched(self.model));
         let afford = |ranks: u64, step_ns: f64| {
             let runs = REPLICATIONS_OF_MANY;
             self.budget.grain(topology, ranks, runs, per_ns * step_ns)
         };
         let ranks = GRAIN_RANKS
             .into_iter()
-            .find(|&ranks| afford(ranks, COARSEST_NS).is_some())
+            .find(|&ranks| afford(ranks, COARSEST_NS * stretched).is_some())
             .unwrap_or(RANKS[0]);
-        if afford(ranks, step.work.as_f64()).is_none() {
+        if afford(ranks, step.work.as_f64() * stretched).is_none() {
             return Ok(None);
         }
         let program = step.program(topology, ranks);
-        let Some(steps) = afford(ranks, self.glance(&program)?) else {
+        let steps = self.glance(&program)?.and_then(|ns| afford(ranks, ns));
+        let Some(steps) = steps else {
             return Ok(None);
         };
         let answer = self.ask(&program, steps, REPLICATIONS_OF_MANY, false)?;
@@ -121,26 +125,38 @@ impl Curves<'_> {
         }))
     }
 
-    /// The point of a measured program.
-    pub fn check(&self, program: &Program) -> Result<Point, QuestionError> {
+    /// The point of a measured program; `None` if the budget does not afford it.
+    pub fn check(&self, program: &Program) -> Result<Option<Point>, QuestionError> {
         let ranks = u64::from(program.ranks);
-        let events = events_per_ns(self.model) * self.glance(program)?;
-        let steps = self
-            .budget
-            .point(Topology::Barrier, ranks, REPLICATIONS, events);
-        let steps = steps.unwrap_or(GLANCE);
+        let per_ns = events_per_ns(self.model);
+        let afford = |ns: f64| {
+            let events = per_ns * ns;
+            self.budget
+                .point(Topology::Barrier, ranks, REPLICATIONS, events)
+        };
+        let Some(step_ns) = self.glance(program)? else {
+            return Ok(None);
+        };
+        let steps = afford(step_ns).unwrap_or(GLANCE);
         let answer = self.ask(program, steps, REPLICATIONS, false)?;
-        Ok(Point {
+        Ok(Some(Point {
             ranks,
             simulated: ranks,
             steps,
             answer,
-        })
+        }))
     }
 
-    /// A rough estimate of the mean step, in nanoseconds.
-    fn glance(&self, program: &Program) -> Result<f64, QuestionError> {
-        Ok(self.ask(program, GLANCE, 2, false)?.step_ns.mean)
+    /// A rough estimate of the mean step, in nanoseconds; `None` if even that costs too much.
+    fn glance(&self, program: &Program) -> Result<Option<f64>, QuestionError> {
+        // Where noise takes nearly all of a CPU, steps are many times longer than their work.
+        let first_ns = self.ask(program, 1, 1, false)?.step_ns.mean;
+        let events = events_per_ns(self.model) * first_ns;
+        let (runs, ranks) = (2, u64::from(program.ranks));
+        if !self.budget.glance(ranks, u64::from(runs) * GLANCE, events) {
+            return Ok(None);
+        }
+        Ok(Some(self.ask(program, GLANCE, runs, false)?.step_ns.mean))
     }
 
     fn ask(

@@ -9,7 +9,7 @@ pub enum SimulateError {
     #[error("simulate: there is no work between two exchanges")]
     NoWork,
     /// So many events that not even the smallest number of ranks can be simulated.
-    #[error("simulate: each step has more events than can be simulated")]
+    #[error("noise strikes each step more often than can be simulated")]
     TooManyEvents,
     /// More sources to remove than there are curves for.
     #[error("simulate without {asked} sources: at most {limit} can be removed one by one")]

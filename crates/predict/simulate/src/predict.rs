@@ -47,13 +47,14 @@ pub struct MeasuredRun {
 
 /// Predicts slow-down against ranks (64 to 1,000,000, near-cubic tori), without each source to be
 /// removed, against granularity, and for the measured runs.
-/// ///
+///
 /// `effort` above 0 multiplies the budget of work, which is about 15 s of one core of 2023.
 /// `progress` is called on the calling thread with the share done, rising from 0 to 1: while the
 /// work runs, unless that thread belongs to a rayon pool, and in any case at the end. The work runs
 /// on the current rayon pool; the number of its threads changes no result.
-/// ///
-/// # Errors No work, an invalid model, more than [`MOST_REMOVED`] sources to remove, a measured run
+///
+/// # Errors
+/// No work, an invalid model, more than [`MOST_REMOVED`] sources to remove, a measured run
 /// that cannot be simulated, so many events that not even 64 ranks can be simulated, or `stop`
 /// became true.
 pub fn predict(
@@ -124,7 +125,8 @@ pub fn predict(
                     }),
                 }
             }
-            Done::Check(i, point) => out.checks.push(PredictionCheck {
+            Done::Check(_, None) => {}
+            Done::Check(i, Some(point)) => out.checks.push(PredictionCheck {
                 name: config.measured[i].name.clone(),
                 ranks: config.measured[i].program.ranks,
                 measured: config.measured[i].slowdown.value,
@@ -187,7 +189,7 @@ enum Job<'a> {
 enum Done {
     Curve(Topology, Vec<Point>),
     Grain(Topology, Nanos, Option<Point>),
-    Check(usize, Point),
+    Check(usize, Option<Point>),
 }
 
 /// The jobs, costliest first.

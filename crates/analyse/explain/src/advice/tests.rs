@@ -51,6 +51,7 @@ fn findings(sources: Vec<SourceFinding>) -> Findings {
             barrier: None,
         },
         prediction: None,
+        not_predicted: None,
         advice: Vec::new(),
         losses: Ledger::default(),
         program: None,

@@ -1,7 +1,10 @@
 //! The prediction: curves, tables, and how well the model matched the measurement here.
 
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
-use crate::facts::{SHOWN_RANKS, at_ranks, misfit_sentence, slowdown, source_name, worst_point};
+use crate::facts::{
+    SHOWN_RANKS, at_ranks, misfit_sentence, not_predicted_sentence, slowdown, source_name,
+    worst_point,
+};
 use idlewave_run::findings::{Curve, Estimate, Findings, Prediction};
 use idlewave_units::show;
 use idlewave_units::{grouped, named};
@@ -9,8 +12,11 @@ use idlewave_units::{grouped, named};
 /// What this noise costs at scale.
 pub(super) fn section(findings: &Findings) -> String {
     let Some(prediction) = &findings.prediction else {
-        let why = "Nothing was measured to predict from: a prediction needs a lockstep run and the noise of its CPUs.";
-        return in_section("scale", "At scale", &absent(why));
+        return in_section(
+            "scale",
+            "At scale",
+            &absent(&not_predicted_sentence(findings)),
+        );
     };
     let misfit =
         misfit_sentence(findings).map(|text| format!("<p class=\"alarm\">{}</p>\n", escape(&text)));

@@ -37,6 +37,7 @@ pub fn bare_findings() -> Findings {
         named: Nanos::ZERO,
         profile: NoiseProfile::default(),
         prediction: None,
+        not_predicted: None,
         advice: Vec::new(),
         losses: Ledger::default(),
     }
@@ -92,6 +93,7 @@ pub(super) fn find(machine: &Machine, manifest: &Manifest) -> Findings {
         lateness: Nanos::from_nanos(lateness),
         named: Nanos::from_nanos(named),
         profile: NoiseProfile::default(),
+        not_predicted: None,
         prediction: Some(prediction(culprit)),
         advice: advice(culprit, ranks),
         losses: manifest.losses.clone(),

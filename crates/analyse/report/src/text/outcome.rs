@@ -188,10 +188,7 @@ fn source_row(source: &SourceFinding) -> Vec<String> {
 pub(super) fn prediction(screen: &mut Screen, findings: &Findings) {
     let Some(prediction) = &findings.prediction else {
         screen.line(Style::Heading, "AT SCALE");
-        screen.line(
-            Style::Plain,
-            "  not predicted: there was nothing to predict from",
-        );
+        screen.wrap(Style::Plain, "  ", &facts::not_predicted_sentence(findings));
         return;
     };
     let heading = format!(

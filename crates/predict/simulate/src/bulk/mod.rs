@@ -5,7 +5,7 @@
 //! are disturbed. [`Engine`] runs all ranks phase by phase, in whole nanoseconds. [`Record`] keeps
 //! what a finish time was made of. [`schedule()`] writes the same program as single operations for
 //! the LogGOPS engine; both engines agree on every rank.
-//! //!
+//!
 //! Messages cost what the LogGOPS model says, at the point where a program without a progress
 //! thread pays: the sender's CPU o + (n - 1) O when it sends, the wire L + (n - 1) G, the
 //! receiver's CPU o when it waits for the message.

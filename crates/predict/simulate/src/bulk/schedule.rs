@@ -1,5 +1,5 @@
 //! The same program as single operations, for the LogGOPS engine.
-//! //!
+//!
 //! The CPU part of every message becomes a computation of its own, and the wire part becomes the
 //! latency of the parameters that go with the schedule. Both engines then agree, rank by rank and
 //! nanosecond by nanosecond.
@@ -36,8 +36,9 @@ pub enum NoSchedule {
 }
 
 /// `steps` steps of a program as a schedule, with the parameters to play it with.
-/// ///
-/// # Errors Programs that one latency cannot describe, and schedules that are too large.
+///
+/// # Errors
+/// Programs that one latency cannot describe, and schedules that are too large.
 pub fn schedule(
     program: &Program,
     steps: u64,

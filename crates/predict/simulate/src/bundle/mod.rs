@@ -3,7 +3,7 @@
 //! Place in the flow: the bulk engine and the noise model come before, `explain` and `report`
 //! after. They treat the bundle like a measured one; the bundle says that it was simulated
 //! (docs/run-bundle.md).
-//! //!
+//!
 //! Every rank has a CPU of its own. A step of a rank is a computation and a wait. The bundle holds
 //! the noise as each CPU served it, during waits too, so that the noise that waits absorb is known.
 

@@ -28,12 +28,13 @@ pub struct Written {
 
 /// Simulates a run and writes its bundle to `path`, which must not exist or be an empty directory.
 /// The same run gives the same bytes.
-/// ///
+///
 /// The bundle is written beside its destination and renamed when complete. A failure leaves nothing
 /// behind, unless the process is killed, which leaves a hidden directory beside it. When `stop`
 /// becomes true it ends soon.
-/// ///
-/// # Errors A program that is not a lockstep run, invalid models, more than
+///
+/// # Errors
+/// A program that is not a lockstep run, invalid models, more than
 /// [`MOST_RANKS`](super::MOST_RANKS), [`MOST_RANK_STEPS`](super::MOST_RANK_STEPS) or
 /// [`MOST_EVENTS`], write errors, and [`BundleError::Interrupted`].
 pub fn write_run(path: &Path, run: &Run<'_>, stop: &AtomicBool) -> Result<Written, BundleError> {

@@ -7,7 +7,7 @@
 //! operations it waits for (4), type (1), peer (4), bytes or nanoseconds (8), tag (4), CPU (1), NIC
 //! (1), number (4) and first index (4) of the dependents that wait for its end, and of those that
 //! wait for its start.
-//! //!
+//!
 //! The input is untrusted: every position and count is checked against the length of the file
 //! before use, and no list is read twice, so that memory is bounded by the length of the file.
 

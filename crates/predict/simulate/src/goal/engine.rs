@@ -4,7 +4,7 @@
 //! receives and receives before computations, each in the order in which they were freed. Of events
 //! at the same time, the one created first comes first. So the result depends on the operations
 //! alone.
-//! //!
+//!
 //! The least cost of an event: its 16 bytes are written to and read from the queue once. From
 //! memory come the record of its operation (32 bytes), in a schedule the two words of its state (a
 //! schedule is larger than any cache), those of each operation that it frees, and the three times

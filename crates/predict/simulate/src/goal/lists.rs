@@ -1,5 +1,5 @@
 //! Receives that wait for messages, and messages that wait for receives, of every rank.
-//! //!
+//!
 //! Usually there are few, and they match in order: a list linked through the operations' own state.
 //! A list that needs long searches becomes a [`Crowd`], which finds an operation by rank and tag.
 

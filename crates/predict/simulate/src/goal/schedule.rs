@@ -212,7 +212,7 @@ pub struct Dependent {
 }
 
 /// What every rank does, and in which order. It has no circles and refers to no missing rank.
-/// ///
+///
 /// Two schedules are equal if they have the same operations and dependencies in the same order,
 /// wherever they were read from.
 #[derive(Clone, Debug)]

@@ -211,11 +211,12 @@ impl<'a> Lockstep<'a> {
 
     /// Takes this many steps and reports when each rank begins the next one, after every `every`
     /// steps and after the last.
-    ///     ///
+    ///
     /// `row(steps done, times)`: times in nanoseconds in the order of ranks; an error that it
     /// returns ends the run.
-    ///     ///
-    /// # Errors Times beyond 36 years, and the errors of `row`.
+    ///
+    /// # Errors
+    /// Times beyond 36 years, and the errors of `row`.
     pub fn run<E: From<LockstepError>>(
         &mut self,
         steps: u64,

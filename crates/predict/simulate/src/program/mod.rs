@@ -1,6 +1,6 @@
 //! Programs: what every rank does, written once for all ranks, with loops and expressions of the
 //! rank.
-//! //!
+//!
 //! Place in the flow: a program comes from a file ([`Program::read`]), from [`patterns`] or is
 //! built as a tree. Bound to a number of ranks and to values of its parameters ([`Program::bind`]),
 //! it is played ([`simulate`](fn@simulate)) by the engine of [`goal`](crate::goal), with memory

@@ -1,7 +1,7 @@
 //! The syntax tree of a program.
 
 /// What every rank does.
-/// ///
+///
 /// Two programs are equal if they say the same, wherever their statements stand in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {

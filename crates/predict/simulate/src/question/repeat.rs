@@ -34,7 +34,7 @@ impl Effort {
     }
 
     /// Level of each interval, such that the reported one contains the mean in 95 % of all cases.
-    ///     ///
+    ///
     /// Repeating until the interval is narrow stops too often where it is narrow by chance: 95 %
     /// intervals then contain the mean in only 92 % of cases where their width is about the
     /// requested one. With this level, and 4 to 16 replications, it is 94 to 96.5 %.
