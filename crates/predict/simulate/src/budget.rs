@@ -17,7 +17,7 @@ const POINT: f64 = 1.2e7;
 /// Largest cost of a point of a curve over granularity, in rank-steps.
 const GRAIN: f64 = 2e6;
 /// Budget of a point at the smallest effort, in rank-steps.
-const LEAST: f64 = 3e5;
+const LEAST: f64 = 2e4;
 /// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
 /// Cost of an event, in rank-steps, in addition to the step that it falls into.

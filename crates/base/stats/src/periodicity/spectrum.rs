@@ -70,7 +70,7 @@ impl Range {
             counts[((time * scale) as usize).min(self.bins - 1)] += 1.0;
         }
         let n = times.len().max(1) as f64;
-        let mut power = fft::power(&counts);
+        let mut power = fft::power(counts);
         power.truncate(self.high + 1);
         power.iter_mut().for_each(|p| *p /= n);
         let background = self.background(&power);

@@ -24,8 +24,9 @@ pub(super) enum Token {
     End,
 }
 
-pub(super) struct Lexer<R> {
-    input: R,
+/// Not generic over its input: it is compiled here, with this crate's optimisation, and once.
+pub(super) struct Lexer<'a> {
+    input: &'a mut dyn Read,
     buffer: Box<[u8]>,
     at: usize,
     end: usize,
@@ -37,8 +38,8 @@ pub(super) struct Lexer<R> {
     pub word: Vec<u8>,
 }
 
-impl<R: Read> Lexer<R> {
-    pub fn new(input: R) -> Self {
+impl<'a> Lexer<'a> {
+    pub fn new(input: &'a mut dyn Read) -> Self {
         Lexer {
             input,
             buffer: vec![0; 1 << 16].into_boxed_slice(),
@@ -200,7 +201,8 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Vec<(Token, u64)> {
-        let mut lexer = Lexer::new(text.as_bytes());
+        let mut text = text.as_bytes();
+        let mut lexer = Lexer::new(&mut text);
         let mut seen = Vec::new();
         loop {
             let token = lexer.next().unwrap();
@@ -235,7 +237,8 @@ mod tests {
 
     #[test]
     fn a_comment_without_end_is_named_by_the_line_in_which_it_began() {
-        let mut lexer = Lexer::new("\n\n/*/\n\n".as_bytes());
+        let mut text = "\n\n/*/\n\n".as_bytes();
+        let mut lexer = Lexer::new(&mut text);
         while let Ok(token) = lexer.next() {
             assert_eq!(token, Token::Newline);
         }

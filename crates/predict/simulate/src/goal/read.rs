@@ -18,7 +18,7 @@ impl Schedule {
             input.read_to_end(&mut head)?;
             return Schedule::from_binary(&head);
         }
-        text::read(head.as_slice().chain(input))
+        text::read(&mut head.as_slice().chain(input))
     }
 
     /// Reads a schedule in the binary form.
@@ -27,8 +27,8 @@ impl Schedule {
     }
 
     /// Reads a schedule in the text form, as a stream.
-    pub fn read_text(input: impl Read) -> Result<Self, ReadError> {
-        text::read(input)
+    pub fn read_text(mut input: impl Read) -> Result<Self, ReadError> {
+        text::read(&mut input)
     }
 }
 

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 /// Reads a text.
-pub(super) fn read(input: impl Read) -> Result<Schedule, ReadError> {
+pub(super) fn read(input: &mut dyn Read) -> Result<Schedule, ReadError> {
     let mut lexer = Lexer::new(input);
     let token = skip_newlines(&mut lexer)?;
     if token != Token::Word || lexer.word != b"num_ranks" {
@@ -44,8 +44,8 @@ pub(super) fn read(input: impl Read) -> Result<Schedule, ReadError> {
     builder.finish().or_else(|error| lexer.error(error))
 }
 
-struct Reader<R> {
-    lexer: Lexer<R>,
+struct Reader<'a> {
+    lexer: Lexer<'a>,
     builder: ScheduleBuilder,
     /// Labels of the current rank.
     labels: HashMap<Box<[u8]>, OperationId>,
@@ -53,16 +53,12 @@ struct Reader<R> {
     label: Vec<u8>,
 }
 
-fn unexpected<T>(
-    lexer: &Lexer<impl Read>,
-    expected: &'static str,
-    found: Token,
-) -> Result<T, ReadError> {
+fn unexpected<T>(lexer: &Lexer<'_>, expected: &'static str, found: Token) -> Result<T, ReadError> {
     let found = lexer.tell(found);
     lexer.error(TextProblem::Unexpected { expected, found })
 }
 
-fn skip_newlines(lexer: &mut Lexer<impl Read>) -> Result<Token, ReadError> {
+fn skip_newlines(lexer: &mut Lexer<'_>) -> Result<Token, ReadError> {
     loop {
         let token = lexer.next()?;
         if token != Token::Newline {
@@ -72,13 +68,13 @@ fn skip_newlines(lexer: &mut Lexer<impl Read>) -> Result<Token, ReadError> {
 }
 
 /// A number of at most `most`.
-fn number(lexer: &mut Lexer<impl Read>, what: &'static str, most: u64) -> Result<u64, ReadError> {
+fn number(lexer: &mut Lexer<'_>, what: &'static str, most: u64) -> Result<u64, ReadError> {
     let token = lexer.next()?;
     number_of(lexer, token, what, most)
 }
 
 fn number_of(
-    lexer: &Lexer<impl Read>,
+    lexer: &Lexer<'_>,
     token: Token,
     what: &'static str,
     most: u64,
@@ -96,7 +92,7 @@ fn number_of(
     }
 }
 
-impl<R: Read> Reader<R> {
+impl Reader<'_> {
     /// Reads one rank; false at the end of the text.
     fn rank(&mut self) -> Result<bool, ReadError> {
         let token = skip_newlines(&mut self.lexer)?;
