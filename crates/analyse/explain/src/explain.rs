@@ -14,15 +14,15 @@ use crate::profile::profile;
 use crate::program::{self, Delay};
 use crate::source_table::SourceTable;
 use crate::strikes::Strike;
-use crate::watch::{Charger, Watch};
+use crate::watch::{Charge, Charger, Watch};
 use crate::watched::{clock_error, is_recorded, taking_part, throttled_nodes};
 use idlewave_run::findings::{ChargedFinding, Findings, LateFinding, LatePartFinding};
 use idlewave_run::tables::{
     LatePart, LateParts, LateStep, LateSteps, Marks, Messages, Table, Tasks, WaitParts, Waits,
 };
 use idlewave_run::{
-    Contamination, Coupling, Ledger, NodeSheet, PhaseKind, RunReader, SourceKind, TraceCost,
-    TraceMode, TraceSheet, WaitsFor,
+    Contamination, Coupling, Ledger, Manifest, NodeSheet, PhaseKind, RunReader, SourceKind,
+    TraceCost, TraceMode, TraceSheet, WaitsFor,
 };
 use idlewave_units::{Cpu, Nanos, NodeId};
 use std::collections::BTreeMap;
@@ -69,21 +69,19 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         extras,
     } = observe(run, stop)?;
 
-    let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
-    let mut table = SourceTable::default();
-    let mut delays: BTreeMap<SourceId, Delay> = BTreeMap::new();
-    for ((watch, charges), extras) in watches.iter().zip(&charges).zip(&extras) {
-        let found = watch_strikes(watch, charges, extras, &catalog, &kernels);
-        if watch.rank.is_some() || is_recorded(manifest, watch) {
-            table.add_strikes(&found);
-        }
-        if recorded.is_none() && is_recorded(manifest, watch) {
-            program::add_uncoupled(&found, &mut delays);
-        }
-        for strike in found {
-            by_source.entry(strike.source).or_default().push(strike);
-        }
-    }
+    let Struck {
+        mut by_source,
+        mut table,
+        mut delays,
+    } = struck(
+        manifest,
+        &kernels,
+        &catalog,
+        &watches,
+        &charges,
+        &extras,
+        recorded.is_some(),
+    );
     drop(charges);
 
     let runs = lockstep_runs(
@@ -110,18 +108,7 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
     drop(lane_charges);
     checked()?;
 
-    let mut charger = Charger {
-        kernels: &kernels,
-        catalog: &mut catalog,
-        throttled: throttled_nodes(manifest),
-    };
-    let jitter = jitter::analyse(run, &watches, &mut charger)?;
-    if let Some(watch) = watches.iter().find(|w| kernels.are_blind(w.node)) {
-        let source = charger.unexplained(Some(watch));
-        if jitter.iter().any(|found| found.names(source)) {
-            table.name(source);
-        }
-    }
+    let jitter = jittered(run, &kernels, &mut catalog, &watches, &mut table)?;
     checked()?;
 
     let mut woken = activations(&kernels, &mut catalog);
@@ -139,18 +126,15 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         manifest.ranks.iter().map(|r| r.cpu).collect(),
     );
     // Where nothing was recorded, nothing can be missing from a source's noise.
-    let seen = |node: NodeId| !kernels.are_blind(node);
     for strikes in by_source.values_mut() {
-        strikes.retain(|s| seen(s.node));
+        strikes.retain(|s| !kernels.are_blind(s.node));
     }
-    let length = |w: &Watch| Nanos::from_nanos(w.end - w.begin);
-    let watched = watches.iter().filter(|w| seen(w.node)).map(length).sum();
+    let watched = time_of(watches.iter().filter(|w| !kernels.are_blind(w.node)));
     let delays_of = |(id, _): &(SourceId, _)| effective.get(id).copied().unwrap_or(0.0);
-    let of_program = watches.iter().filter(|w| is_recorded(manifest, w));
     let evidence = Evidence {
         delays: rows.iter().map(delays_of).collect(),
         gaps: gaps(&catalog, &by_source, watched),
-        threads: of_program.map(length).sum(),
+        threads: time_of(watches.iter().filter(|w| is_recorded(manifest, w))),
     };
     let communication = |wanted| communication(run, &runs, wanted);
     let computations = runs.first().map(|(_, a)| a.findings.compute.iter());
@@ -199,6 +183,78 @@ pub fn explain(run: &RunReader, stop: &AtomicBool) -> Result<Explanation, Explai
         program,
         evidence,
     })
+}
+
+/// What took time from the watched threads.
+struct Struck {
+    /// Every strike, by its source.
+    by_source: BTreeMap<SourceId, Vec<Strike>>,
+    /// What each source took from ranks and recorded programs.
+    table: SourceTable,
+    /// Delays of a recorded program whose processes do not wait for each other.
+    delays: BTreeMap<SourceId, Delay>,
+}
+
+/// Collects the strikes of all watches. `coupled` is whether the recorded program's waits are known:
+/// its delays then come from these.
+fn struck(
+    manifest: &Manifest,
+    kernels: &Kernels,
+    catalog: &Catalog,
+    watches: &[Watch],
+    charges: &[Vec<Charge>],
+    extras: &[Vec<Extra>],
+    coupled: bool,
+) -> Struck {
+    let mut by_source: BTreeMap<SourceId, Vec<Strike>> = BTreeMap::new();
+    let mut table = SourceTable::default();
+    let mut delays = BTreeMap::new();
+    for ((watch, charges), extras) in watches.iter().zip(charges).zip(extras) {
+        let found = watch_strikes(watch, charges, extras, catalog, kernels);
+        if watch.rank.is_some() || is_recorded(manifest, watch) {
+            table.add_strikes(&found);
+        }
+        if !coupled && is_recorded(manifest, watch) {
+            program::add_uncoupled(&found, &mut delays);
+        }
+        for strike in found {
+            by_source.entry(strike.source).or_default().push(strike);
+        }
+    }
+    Struck {
+        by_source,
+        table,
+        delays,
+    }
+}
+
+/// Analyses how much equal computations vary. What took time from outliers while the kernel was not
+/// recorded has a row in the table of sources too.
+fn jittered(
+    run: &RunReader,
+    kernels: &Kernels,
+    catalog: &mut Catalog,
+    watches: &[Watch],
+    table: &mut SourceTable,
+) -> Result<Vec<jitter::Found>, ExplainError> {
+    let mut charger = Charger {
+        kernels,
+        catalog,
+        throttled: throttled_nodes(run.manifest()),
+    };
+    let found = jitter::analyse(run, watches, &mut charger)?;
+    if let Some(watch) = watches.iter().find(|w| kernels.are_blind(w.node)) {
+        let source = charger.unexplained(Some(watch));
+        if found.iter().any(|found| found.names(source)) {
+            table.name(source);
+        }
+    }
+    Ok(found)
+}
+
+/// Time for which threads were watched, all together.
+fn time_of<'a>(watches: impl Iterator<Item = &'a Watch>) -> Nanos {
+    watches.map(|w| Nanos::from_nanos(w.end - w.begin)).sum()
 }
 
 fn go_on(stop: &AtomicBool) -> Result<(), ExplainError> {
