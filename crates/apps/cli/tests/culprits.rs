@@ -15,6 +15,8 @@
 
 #[path = "common/culprit.rs"]
 mod culprit;
+#[path = "common/precedence.rs"]
+mod precedence;
 
 use culprit::{Culprit, Done, Stretch, overlap, overlaps, two_cpus};
 use idlewave_run::findings::{Findings, SourceFinding};
@@ -343,6 +345,7 @@ fn busy_with_others(findings: &Findings, planted: &[Planted]) -> f64 {
 /// One test, because its studies must not disturb each other.
 #[test]
 fn planted_culprits_are_named_measured_and_charged() {
+    precedence::go_before_others();
     let Some([first, second]) = two_cpus() else {
         println!("skipped: fewer than 2 CPUs are allowed");
         return;

@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/precedence.rs"]
+mod precedence;
 #[path = "../../../../tests/nodes/rig.rs"]
 mod rig;
 
@@ -58,6 +60,7 @@ fn curve(found: &Value) -> Vec<(u64, f64)> {
 
 #[test]
 fn pairs_share_a_link_as_the_model_says_and_ranks_per_node_come_in_its_order() {
+    precedence::go_before_others();
     let dir = tempfile::tempdir_in(root().join("target")).unwrap();
     let network = dir.path().join("net.toml");
     let mut told = Vec::new();

@@ -6,6 +6,8 @@
 
 #[path = "common/culprit.rs"]
 mod culprit;
+#[path = "common/precedence.rs"]
+mod precedence;
 
 use culprit::{Culprit, overlap, overlaps, two_cpus};
 use idlewave_mpi::abi::Family;
@@ -266,6 +268,7 @@ fn on_two_nodes(mpi: &Installation, mode: &str, cpus: [Cpu; 2]) {
 /// One test, because its programs must not disturb each other.
 #[test]
 fn waits_of_recorded_programs_are_charged_to_the_culprit_at_the_rank_it_struck() {
+    precedence::go_before_others();
     let Some(cpus) = two_cpus() else {
         println!("skipped: fewer than 2 CPUs are allowed");
         return;

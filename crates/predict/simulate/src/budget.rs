@@ -16,8 +16,8 @@ pub(crate) const GRAIN_RANKS: [u64; 4] = [65_536, 16_384, 1024, 64];
 const POINT: f64 = 1.2e7;
 /// Largest cost of a point of a curve over granularity, in rank-steps.
 const GRAIN: f64 = 2e6;
-/// Budget of a point at the smallest effort, in rank-steps.
-const LEAST: f64 = 2e4;
+/// The smallest effort: below it, too few points of a curve could be simulated.
+const LEAST_EFFORT: f64 = 0.025;
 /// A point may cost this many times its budget if fewer steps would not be meaningful.
 const AT_MOST: f64 = 14.0;
 /// Cost of an event, in rank-steps, in addition to the step that it falls into.
@@ -56,7 +56,9 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub fn of(effort: f64) -> Self {
-        Budget { effort }
+        Budget {
+            effort: effort.max(LEAST_EFFORT),
+        }
     }
 
     /// Steps of each of `runs` runs of a point of a curve, where `events` strike a rank in each
@@ -74,7 +76,7 @@ impl Budget {
     /// more than a point may.
     pub fn glance(&self, ranks: u64, steps: u64, events: f64) -> bool {
         let cost = ranks as f64 * steps as f64 * (1.0 + EVENT * events);
-        cost <= AT_MOST * (POINT * self.effort).max(LEAST)
+        cost <= AT_MOST * POINT * self.effort
     }
 
     fn steps(
@@ -86,7 +88,7 @@ impl Budget {
         events: f64,
     ) -> Option<u64> {
         let step = ranks as f64 * f64::from(runs) * (1.0 + EVENT * events);
-        let budget = (budget * self.effort).max(LEAST);
+        let budget = budget * self.effort;
         let fit = (budget / step).min(MOST_STEPS);
         let least = least_steps(topology);
         match fit >= least {
