@@ -1,0 +1,41 @@
+//! Why a run could not be exported.
+
+use idlewave_run::RunError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run could not be exported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The run could not be read.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A file could not be written.
+    #[error("write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The run lacks what the format is about.
+    #[error("export to {format}: {reason}")]
+    Lacks {
+        /// The format's name.
+        format: &'static str,
+        /// What is missing, in words.
+        reason: String,
+    },
+    /// The user asked for an end.
+    #[error("export the run: interrupted")]
+    Interrupted,
+}
+
+impl ExportError {
+    /// An error of writing `path`.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,30 @@
+//! What every exporter gets.
+
+use crate::export::ExportError;
+use idlewave_run::RunReader;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One export: each format has a function `write(&Job) -> Result<Ledger, ExportError>`, whose
+/// ledger names what the format cannot hold.
+pub struct Job<'a> {
+    /// The run.
+    pub run: &'a RunReader,
+    /// The file to write; formats of several files derive their names from it.
+    pub output: &'a Path,
+    /// Becomes true when the user asks for an end.
+    pub stop: &'a AtomicBool,
+    /// Called with the share of the work that is done, 0..=1.
+    pub progress: &'a dyn Fn(f64),
+}
+
+impl Job<'_> {
+    /// An error once the user asked for an end.
+    pub fn go_on(&self) -> Result<(), ExportError> {
+        // The flag carries no data, so no ordering is needed.
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(ExportError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Foreign traces as runs.

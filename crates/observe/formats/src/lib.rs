@@ -1,0 +1,8 @@
+//! Traces of other tools.
+//!
+//! [`import`] reads a foreign trace into a run bundle, [`export`] writes a run for a foreign
+//! viewer. One module per format; each streams, and whatever a format cannot hold is entered into a
+//! loss ledger.
+
+pub mod export;
+pub mod import;
