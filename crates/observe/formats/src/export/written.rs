@@ -1,0 +1,24 @@
+//! What an export wrote.
+
+use idlewave_run::Ledger;
+use std::path::PathBuf;
+
+/// A file that an export wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Rows or records in it; `None` for a file that has none, or does not count them.
+    pub records: Option<u64>,
+}
+
+/// What an export wrote, and what it had to leave out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Export {
+    /// The files, the one to open first.
+    pub files: Vec<Written>,
+    /// What the format cannot hold.
+    pub losses: Ledger,
+}
