@@ -32,27 +32,27 @@ use survey::Survey;
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let mut export = Export::default();
     let survey = Survey::of(job)?;
-    if survey.begin.is_none() {
+    (job.progress)(0.2);
+    let mut records = Sorter::new(job.output);
+    let mut names = labels::Names::new(job)?;
+    program::gather(job, &survey, &mut records, &mut names, &mut export.losses)?;
+    (job.progress)(0.4);
+    gather_kernel(job, &survey, &mut records, &mut export)?;
+    not_exported(job, &mut export)?;
+    (job.progress)(0.6);
+    let Some((begin, end)) = records.span() else {
         return Err(ExportError::Lacks {
             format: "paraver",
             reason: "nothing in it has a time".to_owned(),
         });
-    }
-    (job.progress)(0.2);
-    let mut records = Sorter::new(job.output);
-    let mut names = labels::Names::new(job)?;
-    gather_kernel(job, &survey, &mut records, &mut export)?;
-    (job.progress)(0.5);
-    program::gather(job, &survey, &mut records, &mut names, &mut export.losses)?;
-    not_exported(job, &mut export)?;
-    (job.progress)(0.6);
+    };
 
     let mut out = Output::begin(job.output)?;
-    header(&mut out.text, job, &survey)?;
+    header(&mut out.text, job, &survey, end - begin)?;
     let mut written = 0;
-    let all = records.len().max(1);
+    let all = records.len();
     records.finish(|record| {
-        record.line(&mut out.text, &survey.objects);
+        record.line(&mut out.text, &survey.objects, begin);
         written += 1;
         if written % 65_536 == 0 {
             job.go_on()?;
@@ -74,11 +74,6 @@ fn gather_kernel(
     records: &mut Sorter,
     export: &mut Export,
 ) -> Result<(), ExportError> {
-    let late = late::Late::of(job, survey, &mut export.losses)?;
-    let turns = turns::gather(job, survey, &mut export.losses)?;
-    let mut states = States::new(&survey.objects, late, survey.length());
-    turns.finish(|turn| states.take(&turn, records))?;
-    states.finish(records)?;
     let (mut uncertain, mut failed) = (0, Ok(()));
     job.run.for_each::<Interrupts>(|row| {
         let Some(object) = survey.objects.ran(row.node, row.cpu, row.pid) else {
@@ -87,13 +82,8 @@ fn gather_kernel(
         uncertain += u64::from(!row.certain);
         let kind = prv::INTERRUPT + u32::from(row.depth);
         let cpu = survey.objects.cpu(row.node, row.cpu);
-        let begin = Record::event(
-            survey.at(row.begin_ns),
-            object,
-            kind,
-            u64::from(row.source) + 1,
-        );
-        let end = Record::event(survey.at(row.end_ns), object, kind, 0);
+        let begin = Record::event(row.begin_ns, object, kind, u64::from(row.source) + 1);
+        let end = Record::event(row.end_ns, object, kind, 0);
         for record in [begin, end] {
             if failed.is_ok() {
                 failed = records.push(record.on(cpu));
@@ -107,7 +97,14 @@ fn gather_kernel(
         "the trace shows them like recorded ones",
         "export to csv: column `certain`",
     );
-    Ok(())
+    let late = late::Late::of(job, survey, &mut export.losses)?;
+    let turns = turns::gather(job, survey, &mut export.losses)?;
+    let spans = [records.span(), turns.span()];
+    // The last states end with the trace.
+    let end = spans.iter().flatten().map(|span| span.1).max().unwrap_or(0);
+    let mut states = States::new(&survey.objects, late, end);
+    turns.finish(|turn| states.take(&turn, records))?;
+    states.finish(records)
 }
 
 /// What the format has no record for.

@@ -33,7 +33,7 @@ impl Late {
         let mut by_rank: HashMap<Rank, Vec<(u64, u64)>> = HashMap::new();
         let mut add = |rank, begin, end| {
             let stretches = by_rank.entry(rank).or_default();
-            stretches.push((survey.at(begin), survey.at(end)));
+            stretches.push((begin, end));
         };
         job.run
             .for_each::<LateSteps>(|row| add(row.rank, row.begin_ns, row.end_ns))?;

@@ -83,8 +83,8 @@ impl Gather<'_> {
                 return Ok(());
             };
             sized += u64::from(row.bytes.is_some());
-            let begin = survey.at(row.begin_ns);
-            let last = open[object as usize].replace(survey.at(row.end_ns));
+            let begin = row.begin_ns;
+            let last = open[object as usize].replace(row.end_ns);
             if let Some(end) = last.filter(|end| *end != begin) {
                 to.push(Record::event(end, object, prv::REGION, 0))?;
             }
@@ -157,14 +157,9 @@ impl Gather<'_> {
                 unknown += 1;
                 return Ok(());
             };
-            let late = Record::event(
-                survey.at(row.begin_ns),
-                object,
-                prv::LATE,
-                row.lateness.get(),
-            );
+            let late = Record::event(row.begin_ns, object, prv::LATE, row.lateness.get());
             to.push(late.and(prv::LATE_BECAUSE, because))?;
-            let end = Record::event(survey.at(row.end_ns), object, prv::LATE, 0);
+            let end = Record::event(row.end_ns, object, prv::LATE, 0);
             to.push(end.and(prv::LATE_BECAUSE, 0))
         })?;
         self.unknown_ranks("late steps", unknown);
@@ -186,7 +181,7 @@ impl Gather<'_> {
                 return Ok(());
             };
             let (kind, value) = names.call(row.operation);
-            let begin = survey.at(row.begin_ns);
+            let begin = row.begin_ns;
             let event = |kind, value| Record::event(begin, object, kind, value);
             let mut call = event(kind, value);
             if let Some(comm) = row.comm.filter(|_| row.sequence.is_some()) {
@@ -201,7 +196,7 @@ impl Gather<'_> {
             if row.root == Some(row.rank) {
                 to.push(event(prv::ROOT, 1))?;
             }
-            to.push(Record::event(survey.at(row.end_ns), object, kind, 0))
+            to.push(Record::event(row.end_ns, object, kind, 0))
         })?;
         self.unknown_ranks("calls", unknown);
         Ok(())
@@ -217,13 +212,15 @@ impl Gather<'_> {
                 return Ok(());
             };
             messages += 1;
+            to.cover(row.posted_ns);
+            to.cover(row.completed_ns);
             to.push(Record {
-                a: survey.at(row.posted_ns),
-                b: survey.at(row.completed_ns),
+                a: row.posted_ns,
+                b: row.completed_ns,
                 c: row.bytes.get(),
                 d: i64::from(row.tag) as u64,
                 other,
-                ..Record::new(MESSAGE, survey.at(row.sent_ns), from)
+                ..Record::new(MESSAGE, row.sent_ns, from)
             })
         })?;
         self.unknown_ranks("messages", unknown);
@@ -263,7 +260,7 @@ impl Gather<'_> {
                 return Ok(());
             };
             let at = |ns, awaited, kind| {
-                let wait = Record::event(survey.at(ns), object, prv::WAIT, awaited);
+                let wait = Record::event(ns, object, prv::WAIT, awaited);
                 wait.and(prv::WAIT_KIND, kind)
             };
             let awaited = u64::from(row.culprit.get()) + 1;
@@ -285,7 +282,7 @@ impl Gather<'_> {
                 return Ok(());
             };
             let value = names.mark(&row.name);
-            let at = |ns, kind, value| Record::event(survey.at(ns), object, kind, value);
+            let at = |ns, kind, value| Record::event(ns, object, kind, value);
             match row.end_ns {
                 Some(end) if end == row.begin_ns => to.push(at(end, prv::POINT, value)),
                 Some(end) => {

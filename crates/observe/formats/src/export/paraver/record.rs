@@ -23,7 +23,7 @@ pub(super) const MESSAGE: u32 = 2;
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Record {
-    /// Nanoseconds from the start of the trace: by this the trace is sorted.
+    /// Nanoseconds of CLOCK_MONOTONIC of node 0: by this the trace is sorted.
     pub time: u64,
     /// State: its end. Event: type and value. Message: when the receive was posted and completed.
     pub a: u64,
@@ -79,8 +79,8 @@ impl Record {
         Self { cpu, ..self }
     }
 
-    /// Appends the record as a line.
-    pub(super) fn line(&self, text: &mut Vec<u8>, objects: &Objects) {
+    /// Appends the record as a line. Times count from `origin`.
+    pub(super) fn line(&self, text: &mut Vec<u8>, objects: &Objects, origin: u64) {
         let mut field = |value: u64, last: bool| {
             number(text, value);
             text.push(if last { b'\n' } else { b':' });
@@ -95,15 +95,15 @@ impl Record {
         ] {
             field(value.into(), false);
         }
-        field(self.time, false);
+        field(self.time - origin, false);
         match self.kind {
             MESSAGE => {
                 let other = objects.thread(self.other);
-                field(self.time, false);
+                field(self.time - origin, false);
                 for value in [0, other.appl, other.task, other.thread] {
                     field(value.into(), false);
                 }
-                for value in [self.a, self.b, self.c] {
+                for value in [self.a - origin, self.b - origin, self.c] {
                     field(value, false);
                 }
                 // The tag of a message is a signed number.
@@ -120,6 +120,10 @@ impl Record {
                 }
                 field(self.d, true);
             }
+            STATE => {
+                field(self.a - origin, false);
+                field(self.b, true);
+            }
             _ => {
                 field(self.a, false);
                 field(self.b, true);
@@ -133,6 +137,7 @@ pub(super) fn header(
     text: &mut Vec<u8>,
     job: &Job<'_>,
     survey: &Survey,
+    length: u64,
 ) -> Result<(), ExportError> {
     let mut members: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
     job.run.for_each::<Communicators>(|row| {
@@ -145,7 +150,6 @@ pub(super) fn header(
         }
     })?;
     let date = date(&job.run.manifest().started);
-    let length = survey.length();
     let _ = write!(text, "#Paraver ({date}):{length}_ns:");
     survey.objects.header(text);
     if members.is_empty() {

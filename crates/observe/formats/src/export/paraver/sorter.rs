@@ -23,6 +23,7 @@ pub(super) struct Sorter {
     kept: Vec<Record>,
     runs: Vec<Replacement>,
     len: u64,
+    span: Option<(u64, u64)>,
 }
 
 fn key(record: &Record) -> (u64, u32) {
@@ -41,6 +42,7 @@ impl Sorter {
             kept: Vec::new(),
             runs: Vec::new(),
             len: 0,
+            span: None,
         }
     }
 
@@ -49,7 +51,19 @@ impl Sorter {
         self.len
     }
 
+    /// First and last time of all records, and of what they cover; `None` without any.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// Extends the span by a time in a record that is not its own.
+    pub(super) fn cover(&mut self, time: u64) {
+        let (first, last) = self.span.unwrap_or((time, time));
+        self.span = Some((first.min(time), last.max(time)));
+    }
+
     pub(super) fn push(&mut self, record: Record) -> Result<(), ExportError> {
+        self.cover(record.time);
         self.kept.push(record);
         self.len += 1;
         match self.kept.len() < self.most {

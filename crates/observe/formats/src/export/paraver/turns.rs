@@ -26,10 +26,11 @@ pub(super) fn gather(
             return;
         };
         let turn = Record {
-            a: survey.at(row.end_ns),
+            a: row.end_ns,
             b: row.end_reason.code().into(),
-            ..Record::new(BURST, survey.at(row.begin_ns), object)
+            ..Record::new(BURST, row.begin_ns, object)
         };
+        turns.cover(turn.a);
         if failed.is_ok() {
             failed = turns.push(turn.on(survey.objects.cpu(row.node, row.cpu)));
         }
@@ -37,7 +38,7 @@ pub(super) fn gather(
     job.run.for_each::<Wakeups>(|row| {
         let object = survey.objects.by_pid(row.node, row.pid);
         if let Some(object) = object.filter(|_| failed.is_ok()) {
-            failed = turns.push(Record::new(WAKEUP, survey.at(row.time_ns), object));
+            failed = turns.push(Record::new(WAKEUP, row.time_ns, object));
         }
     })?;
     failed?;
