@@ -17,7 +17,8 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, usual: u64| words.get(at).map_or(Ok(usual), |word| word.parse::<u64>());
+    let number =
+        |at: usize, usual: u64| words.get(at).map_or(Ok(usual), |word| word.parse::<u64>());
     let (bursts, times) = (number(0, 1_000_000)?, number(1, 5)?);
     let dir = tempfile::tempdir()?;
     let run = make(&dir.path().join("run"), bursts)?;
@@ -79,7 +80,11 @@ fn make(path: &Path, bursts: u64) -> Result<RunReader, Box<dyn Error>> {
             pid: Pid::new((1 + cpu as u64 + 4 * (n / 4 % 50)) as u32),
             begin_ns,
             end_ns: free[cpu],
-            end_reason: if n % 3 == 0 { EndReason::Preempted } else { EndReason::Sleeping },
+            end_reason: if n % 3 == 0 {
+                EndReason::Preempted
+            } else {
+                EndReason::Sleeping
+            },
             certain: true,
         })?;
     }

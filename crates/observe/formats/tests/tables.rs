@@ -49,7 +49,11 @@ fn measured(path: &Path) -> RunReader {
         end_ns: 2_001_000,
     });
     write(path, manifest, |run| {
-        let rows = [detour(0, 3_000, 300), detour(1, 5_000, 20_000), detour(0, 9_000, 7_000)];
+        let rows = [
+            detour(0, 3_000, 300),
+            detour(1, 5_000, 20_000),
+            detour(0, 9_000, 7_000),
+        ];
         run.write_table(&table::<Detours>(rows)).unwrap();
     })
 }
@@ -60,7 +64,8 @@ fn tables_become_csv_with_exact_numbers() {
     let run = write(&dir.path().join("run"), empty_manifest(), |run| {
         let mut strange = task(u32::MAX, "a,\"b\"\nc", TaskKind::User);
         strange.process = None;
-        run.write_table(&table::<Tasks>([strange, task(3, "", TaskKind::Kernel)])).unwrap();
+        run.write_table(&table::<Tasks>([strange, task(3, "", TaskKind::Kernel)]))
+            .unwrap();
         let message = Message {
             from: Rank::new(0),
             to: Rank::new(1),
@@ -73,7 +78,8 @@ fn tables_become_csv_with_exact_numbers() {
             completed_ns: 4,
         };
         run.write_table(&table::<Messages>([message])).unwrap();
-        run.write_table(&table::<Bursts>([burst(0, 3, 1, 2, EndReason::Exited)])).unwrap();
+        run.write_table(&table::<Bursts>([burst(0, 3, 1, 2, EndReason::Exited)]))
+            .unwrap();
     });
     let to = dir.path().join("csv");
     let export = export(&run, Format::Csv, &to);
@@ -102,7 +108,8 @@ fn measured_detours_are_read_back_by_the_fit() {
     let run = measured(&dir.path().join("run"));
     let to = dir.path().join("noise");
     let export = export(&run, Format::Selfish, &to);
-    let read = |cpu: u32| Selfish::read(&fs::read(to.join(format!("cpu{cpu}.selfish"))).unwrap()).unwrap();
+    let read =
+        |cpu: u32| Selfish::read(&fs::read(to.join(format!("cpu{cpu}.selfish"))).unwrap()).unwrap();
     let first = read(0);
     // The reader counts from the first detour; 300 ns stay 300 ns.
     assert_eq!(first.events, [(0, 300), (6_000, 7_000)]);
@@ -134,8 +141,12 @@ fn noise_of_a_kernel_trace_is_what_had_the_cpu_instead_of_a_rank() {
             burst(1, 101, 10_000, 14_000, EndReason::Unknown),
         ];
         run.write_table(&table::<Bursts>(bursts)).unwrap();
-        run.write_table(&table::<Sources>([source(0, SourceKind::Irq, "eth0")])).unwrap();
-        let interrupts = [interrupt(0, 0, 100, 11_000, 11_300, 0), interrupt(0, 0, 7, 12_500, 12_600, 0)];
+        run.write_table(&table::<Sources>([source(0, SourceKind::Irq, "eth0")]))
+            .unwrap();
+        let interrupts = [
+            interrupt(0, 0, 100, 11_000, 11_300, 0),
+            interrupt(0, 0, 7, 12_500, 12_600, 0),
+        ];
         run.write_table(&table::<Interrupts>(interrupts)).unwrap();
     });
     let to = dir.path().join("noise");
@@ -144,7 +155,10 @@ fn noise_of_a_kernel_trace_is_what_had_the_cpu_instead_of_a_rank() {
     let text = fs::read_to_string(to.join("cpu0.selfish")).unwrap();
     let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
     assert_eq!(lines, ["1000\t300", "2000\t600", "4000\t100"]);
-    assert!(text.contains("# Measurement period: 0.000004100 s\n"), "{text}");
+    assert!(
+        text.contains("# Measurement period: 0.000004100 s\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -160,7 +174,10 @@ fn a_run_without_noise_is_refused() {
             progress: &|_| (),
         })
     };
-    assert!(matches!(job(&AtomicBool::new(false)), Err(ExportError::Lacks { .. })));
+    assert!(matches!(
+        job(&AtomicBool::new(false)),
+        Err(ExportError::Lacks { .. })
+    ));
     assert!(!output.exists());
 }
 
@@ -175,7 +192,10 @@ fn an_export_ends_when_it_is_asked_to_and_leaves_no_half_file() {
         stop: &AtomicBool::new(true),
         progress: &|_| (),
     };
-    assert!(matches!(Format::Csv.write(&job), Err(ExportError::Interrupted)));
+    assert!(matches!(
+        Format::Csv.write(&job),
+        Err(ExportError::Interrupted)
+    ));
     assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
 }
 
@@ -185,8 +205,14 @@ fn names_of_formats_are_different_and_found_again() {
         assert_eq!(Format::named(format.name()), Some(*format));
     }
     assert_eq!(Format::named("nonsense"), None);
-    assert_eq!(Format::Csv.place(Path::new("a/before")), Path::new("a/before-csv"));
-    assert_eq!(Format::Paraver.place(Path::new("before/")), Path::new("before.prv"));
+    assert_eq!(
+        Format::Csv.place(Path::new("a/before")),
+        Path::new("a/before-csv")
+    );
+    assert_eq!(
+        Format::Paraver.place(Path::new("before/")),
+        Path::new("before.prv")
+    );
     assert_eq!(Pid::IDLE.get(), 0);
 }
 
@@ -200,7 +226,10 @@ fn tables_become_parquet_with_all_rows() {
     let export = export(&run, Format::Parquet, &to);
     assert_eq!(export.files[0].records, Some(3));
     let file = fs::File::open(to.join("detours.parquet")).unwrap();
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .unwrap()
+        .build()
+        .unwrap();
     let mut rows = Detours::default();
     for batch in reader {
         rows.append_batch(&batch.unwrap()).unwrap();
