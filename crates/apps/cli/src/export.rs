@@ -60,7 +60,10 @@ pub fn run_export(args: &ExportArgs, stop: &Stop) -> Result<(), Failure> {
     bars.finish();
     let export = done.map_err(|error| not_exported(&args.run, error))?;
     let printed = match args.json {
-        true => json::print_computed(document(&args.run, args.to, &export)),
+        true => json::print_below(
+            run.manifest().header(),
+            document(&args.run, args.to, &export),
+        ),
         false => print(&text(args.to, &export)),
     };
     let written = format!(

@@ -15,6 +15,7 @@ mod record;
 mod sorter;
 mod states;
 mod survey;
+mod text;
 mod turns;
 mod views;
 
@@ -25,7 +26,6 @@ use idlewave_run::tables::*;
 use record::{Record, header};
 use sorter::Sorter;
 use states::States;
-use std::path::Path;
 use survey::Survey;
 
 /// Writes the trace to the file that the job names, and the other files beside it.
@@ -160,22 +160,5 @@ fn not_exported(job: &Job<'_>, export: &mut Export) -> Result<(), ExportError> {
         };
         export.losses.enter(what, rows(table), consequence, advice);
     }
-    Ok(())
-}
-
-/// A name for a label: one line, never blank.
-fn label(name: &str) -> String {
-    let line = idlewave_units::foreign::one_line(name);
-    match line.trim() {
-        "" => "?".to_owned(),
-        trimmed => trimmed.to_owned(),
-    }
-}
-
-/// A small file that is written at once.
-fn small(path: &Path, text: &str, export: &mut Export) -> Result<(), ExportError> {
-    let mut out = Output::begin(path)?;
-    out.text.extend_from_slice(text.as_bytes());
-    export.files.push(out.finish(None)?);
     Ok(())
 }

@@ -16,21 +16,26 @@
 //! everything else on a node. Times count from the start of the trace. Records that Paraver itself
 //! would refuse are left out and counted.
 
-mod build;
 mod calls;
+mod dropped;
 mod error;
+mod events;
+mod finish;
 mod header;
+mod labels;
 mod lines;
 mod live;
 mod names;
+mod run;
+mod sheet;
 
 pub use error::PrvError;
 
-use build::Build;
 use header::Header;
 use idlewave_run::Ledger;
 use lines::{Lines, Record};
 use names::Names;
+use run::Build;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 

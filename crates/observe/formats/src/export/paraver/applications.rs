@@ -1,7 +1,7 @@
 //! Sorts the threads of a run into applications and tasks.
 
-use crate::export::paraver::label;
 use crate::export::paraver::objects::{Application, Node, Objects, Task, Thread};
+use crate::export::paraver::text::label;
 use crate::export::{ExportError, Job};
 use idlewave_run::RankSheet;
 use idlewave_run::tables::{TaskKind, Tasks};

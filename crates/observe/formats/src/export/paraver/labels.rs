@@ -1,7 +1,7 @@
 //! Names of types and values (.pcf), and of objects (.row).
 
 use crate::export::paraver::survey::Survey;
-use crate::export::paraver::{label, small};
+use crate::export::paraver::text::{label, small};
 use crate::export::{Export, ExportError, Job};
 use crate::prv;
 use idlewave_run::tables::*;

@@ -8,6 +8,8 @@ use crate::export::{ExportError, Job};
 use crate::prv;
 use idlewave_run::tables::*;
 use idlewave_run::{Ledger, PhaseKind};
+use idlewave_units::{NodeId, Rank};
+use std::collections::HashMap;
 
 /// The work in progress.
 struct Gather<'a> {
@@ -169,12 +171,10 @@ impl Gather<'_> {
     fn calls(&mut self) -> Result<(), ExportError> {
         let (survey, to, names) = (self.survey, &mut *self.to, &mut *self.names);
         let ranks = &self.job.run.manifest().ranks;
-        let node = |rank| ranks.iter().find(|r| r.rank == rank).map(|r| r.node);
-        let nodes: std::collections::HashMap<_, _> =
-            ranks.iter().map(|r| (r.rank, node(r.rank))).collect();
+        let nodes: HashMap<Rank, NodeId> = ranks.iter().map(|r| (r.rank, r.node)).collect();
         let mut unknown = 0;
         each::<Calls>(self.job, |row| {
-            let node = nodes.get(&row.rank).copied().flatten();
+            let node = nodes.get(&row.rank).copied();
             let thread = node.and_then(|node| survey.objects.by_pid(node, row.thread));
             let Some(object) = thread.or_else(|| survey.objects.rank(row.rank)) else {
                 unknown += 1;

@@ -6,8 +6,8 @@
 //! from the CPU of each thread: tables over a window of CPUs count a CPU twice where two threads
 //! share it.
 
-use crate::export::paraver::small;
 use crate::export::paraver::survey::Survey;
+use crate::export::paraver::text::small;
 use crate::export::{Export, ExportError};
 use crate::prv;
 use idlewave_sys::files;
