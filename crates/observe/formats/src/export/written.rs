@@ -1,7 +1,9 @@
 //! What an export wrote.
 
+use crate::export::ExportError;
 use idlewave_run::Ledger;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A file that an export wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,4 +23,22 @@ pub struct Export {
     pub files: Vec<Written>,
     /// What the format cannot hold.
     pub losses: Ledger,
+}
+
+impl Export {
+    /// The result of an exporter that wrote one file and did not count its records.
+    ///
+    /// # Errors
+    /// The file is not there.
+    pub fn of_file(path: &Path, losses: Ledger) -> Result<Self, ExportError> {
+        let there = fs::symlink_metadata(path).map_err(ExportError::io(path))?;
+        Ok(Self {
+            files: vec![Written {
+                path: path.to_owned(),
+                bytes: there.len(),
+                records: None,
+            }],
+            losses,
+        })
+    }
 }

@@ -5,6 +5,9 @@ use crate::prv;
 use idlewave_run::tables::{Operation, OperationClass, Operations, Table};
 use std::collections::HashMap;
 
+/// MPI 4 has some 500 functions; values of a trace are not to fill the memory.
+const MOST: u32 = 1 << 14;
+
 /// The functions that were called.
 #[derive(Default)]
 pub(super) struct Functions {
@@ -19,6 +22,9 @@ impl Functions {
             return (id, self.rows.class[id as usize]);
         }
         let id = self.rows.len() as u32;
+        if id >= MOST {
+            return (MOST - 1, self.rows.class[MOST as usize - 1]);
+        }
         let known = prv::call_name(kind, value).or_else(|| names.value(kind, value));
         let name = known.map_or_else(|| format!("MPI function {kind}:{value}"), str::to_owned);
         let class = class(kind, &name);

@@ -11,6 +11,9 @@ use idlewave_units::Bytes;
 /// The deepest nesting of interrupts that a run can hold.
 const DEEPEST_INTERRUPT: u32 = prv::INTERRUPT + u8::MAX as u32;
 
+/// Communicators that are not listed: their numbers are not to fill the memory.
+const MOST_COMMUNICATORS: usize = 1 << 16;
+
 impl Build {
     pub(super) fn state(
         &mut self,
@@ -160,7 +163,10 @@ impl Build {
             thread.interrupts.resize(depth_index + 1, None);
         }
         let before = thread.interrupts[depth_index].take();
-        if let Some(source) = u32::try_from(value).ok().and_then(|v| v.checked_sub(1)) {
+        let source = u32::try_from(value).ok().and_then(|v| v.checked_sub(1));
+        if source.is_some_and(|source| source as usize >= self.sources.len()) {
+            self.dropped.unnamed += 1;
+        } else if let Some(source) = source {
             thread.interrupts[depth_index] = Some((source, cpu, time));
         }
         let Some((source, cpu, begin)) = before else {
@@ -218,7 +224,7 @@ impl Build {
         }
         let number = call.comm.unwrap_or(1);
         let collective = is_collective(call.class);
-        let comm = collective.then(|| self.comm(number));
+        let comm = collective.then(|| self.comm(number)).flatten();
         let sequence = comm.map(|comm| {
             let next = self.sequences.entry((rank, comm)).or_insert(0);
             *next += 1;
@@ -242,17 +248,24 @@ impl Build {
         Ok(())
     }
 
-    /// A communicator's number in the run: they are dense there.
-    pub(super) fn comm(&mut self, number: u32) -> u32 {
-        let place = self
-            .header
-            .communicators
-            .iter()
-            .position(|(n, _)| *n == number);
-        let next = (self.header.communicators.len() + self.comms.len()) as u32;
-        match place {
-            Some(place) => place as u32,
-            None => *self.comms.entry(number).or_insert(next),
+    /// A communicator's number in the run, where they are dense; `None` if there are too many.
+    fn comm(&mut self, number: u32) -> Option<u32> {
+        let listed = &self.header.communicators;
+        if let Some(place) = listed.iter().position(|(n, _)| *n == number) {
+            return Some(place as u32);
+        }
+        // Without a list, 0 is MPI_COMM_WORLD.
+        let next = (listed.len().max(1) + self.comms.len()) as u32;
+        if listed.is_empty() && number == 1 {
+            return Some(0);
+        }
+        match self.comms.get(&number) {
+            Some(&comm) => Some(comm),
+            None if self.comms.len() >= MOST_COMMUNICATORS => None,
+            None => {
+                self.comms.insert(number, next);
+                Some(next)
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! The end of a trace: what is open, the tables of objects, and what was lost.
 
 use crate::import::paraver::PrvError;
-use crate::import::paraver::labels::source;
 use crate::import::paraver::run::Build;
 use crate::prv;
 use idlewave_run::tables::*;
@@ -46,15 +45,6 @@ impl Build {
                     priority: None,
                 });
                 sheet.threads.push(thread.pid);
-            }
-        }
-        let mut sources = Sources::default();
-        for (value, name) in self.names.values_of(prv::INTERRUPT) {
-            let id = sources.len() as u32;
-            // Numbers of sources are dense from 0; those without a name get one.
-            if value.checked_sub(1) == Some(id.into()) {
-                let (kind, name) = source(name);
-                sources.push(Source { id, kind, name });
             }
         }
         let mut communicators = Communicators::default();
@@ -103,7 +93,7 @@ impl Build {
         run.write_table(&self.functions.rows)?;
         run.write_table(&communicators)?;
         run.write_table(&tasks)?;
-        run.write_table(&sources)?;
+        run.write_table(&self.sources)?;
         run.close(None)?;
         Ok(losses)
     }
@@ -156,6 +146,12 @@ impl Build {
             dropped.unfinished,
             lacks,
             "trace the whole program",
+        );
+        losses.enter(
+            "interrupts by sources without a name",
+            dropped.unnamed,
+            lacks,
+            "keep the .pcf beside the .prv",
         );
         losses.enter(
             "calls and messages of applications other than the first",

@@ -4,12 +4,13 @@ use crate::import::paraver::PrvError;
 use crate::import::paraver::calls::Functions;
 use crate::import::paraver::dropped::Dropped;
 use crate::import::paraver::header::{Header, Task};
-use crate::import::paraver::labels::named;
+use crate::import::paraver::labels::{named, source};
 use crate::import::paraver::lines::Record;
 use crate::import::paraver::live::Live;
 use crate::import::paraver::names::Names;
 use crate::import::paraver::sheet::manifest;
-use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Transfers};
+use crate::prv;
+use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Source, Sources, Table, Transfers};
 use idlewave_run::{RunWriter, TableWriter};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -35,6 +36,8 @@ pub(super) struct Build {
     pub(super) objects: HashMap<Object, usize>,
     pub(super) pids: HashSet<(NodeId, Pid)>,
     pub(super) next_pid: u32,
+    /// Rows of `sources`.
+    pub(super) sources: Sources,
     pub(super) functions: Functions,
     pub(super) sequences: HashMap<(Rank, u32), u32>,
     pub(super) comms: BTreeMap<u32, u32>,
@@ -77,6 +80,15 @@ impl Build {
         });
         let first = first.collect();
         let run = RunWriter::create(to, manifest(path, &header, &names, &cpus))?;
+        let mut sources = Sources::default();
+        for (value, name) in names.values_of(prv::INTERRUPT) {
+            let id = sources.len() as u32;
+            // Rows are numbered from 0 without a hole.
+            if value.checked_sub(1) == Some(id.into()) {
+                let (kind, name) = source(name);
+                sources.push(Source { id, kind, name });
+            }
+        }
         let label = names.applications.first().map_or("", String::as_str);
         Ok(Self {
             bursts: run.table()?,
@@ -96,6 +108,7 @@ impl Build {
             objects: HashMap::new(),
             pids: HashSet::new(),
             next_pid: 0,
+            sources,
             functions: Functions::default(),
             sequences: HashMap::new(),
             comms: BTreeMap::new(),

@@ -6,7 +6,7 @@ use idlewave_run::{
     ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
     SchemaVersion, TraceCost, TraceMode, TraceSheet,
 };
-use idlewave_units::{Cpu, Nanos, NodeId};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 use std::path::Path;
 
 /// The manifest while the trace is read.
@@ -16,6 +16,10 @@ pub(super) fn manifest(
     names: &Names,
     cpus: &[(NodeId, Cpu)],
 ) -> Manifest {
+    let mut online = vec![CpuSet::default(); header.cpus.len()];
+    for &(node, cpu) in cpus {
+        online[node.index()].insert(cpu);
+    }
     let node = |at: usize| NodeSheet {
         node: NodeId::new(at as u32),
         host: HostSheet {
@@ -24,11 +28,7 @@ pub(super) fn manifest(
                 .get(at)
                 .cloned()
                 .unwrap_or_else(|| format!("node {at}")),
-            online: cpus
-                .iter()
-                .filter(|(node, _)| node.index() == at)
-                .map(|(_, cpu)| *cpu)
-                .collect(),
+            online: online.get(at).cloned().unwrap_or_default(),
             ..HostSheet::default()
         },
         clock: ClockSheet {
