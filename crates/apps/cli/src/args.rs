@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::explain::ExplainArgs;
+use crate::export::ExportArgs;
 use crate::fit::FitArgs;
 use crate::gang::GangArgs;
 use crate::measure::MeasureArgs;
@@ -65,6 +66,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Rebuild the HTML report of a saved run
     Report(ReportArgs),
+    /// Write a saved run for another tool: Paraver, CSV and others
+    Export(ExportArgs),
     /// Become the program on a node
     #[command(hide = true)]
     NodeRun(NodeRunArgs),

@@ -4,6 +4,7 @@ mod args;
 mod effort;
 mod exit;
 mod explain;
+mod export;
 mod files;
 mod fit;
 mod gang;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run_measure(args, stop),
         Command::Fit(args) => fit::run_fit(&args, stop),
         Command::Explain(args) => explain::run_explain(&args, stop),
+        Command::Export(args) => export::run_export(&args, stop),
         Command::Report(args) => report::run_report(&args, stop),
         // Handled before.
         Command::Record(_)

@@ -1,0 +1,143 @@
+//! `idlewave export`: writes a run in the format of another tool.
+
+use crate::exit::{Exit, Failure};
+use crate::files::{open_complete, refuse_place};
+use crate::json;
+use crate::output::print;
+use crate::progress::Bars;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use idlewave_formats::export::{Export, ExportError, Format, Job, Written};
+use idlewave_session::{Progress, SessionError, Stop};
+use idlewave_sys::terminal::Stream;
+use idlewave_units::Bytes;
+use idlewave_units::show::count;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  idlewave export before --to paraver
+  idlewave export before --to csv -o tables
+  idlewave export before --to selfish --json")]
+pub struct ExportArgs {
+    /// The run, a directory made by `idlewave study` or `idlewave record`
+    run: PathBuf,
+    /// Format
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    to: Format,
+    /// New file, or directory for formats of several files [default: beside the run, with its name]
+    #[arg(short, long, value_name = "PLACE")]
+    output: Option<PathBuf>,
+    /// Print what was written and what was lost as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let value = |format: &Format| PossibleValue::new(format.name()).help(format.about());
+    let names = PossibleValuesParser::new(Format::ALL.iter().map(value));
+    names.try_map(|name| Format::named(&name).ok_or("no format has this name"))
+}
+
+/// Runs the command.
+pub fn run_export(args: &ExportArgs, stop: &Stop) -> Result<(), Failure> {
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => args.to.place(&args.run),
+    };
+    refuse_place(&output, "-o")?;
+    let run = open_complete(&args.run, stop)?;
+    let bars = Bars::new(!args.json);
+    bars.part(&format!("exporting to {}", args.to.name()));
+    let done = args.to.write(&Job {
+        run: &run,
+        output: &output,
+        stop: &stop.flag,
+        progress: &|share| bars.at(share),
+    });
+    bars.finish();
+    let export = done.map_err(|error| not_exported(&args.run, error))?;
+    let printed = match args.json {
+        true => json::print_below(
+            run.manifest().header(),
+            document(&args.run, args.to, &export),
+        ),
+        false => print(&text(args.to, &export)),
+    };
+    let written = format!(
+        "send the output elsewhere; {} is complete",
+        output.display()
+    );
+    printed.map_err(|failure| failure.with_next(written))
+}
+
+fn not_exported(path: &Path, error: ExportError) -> Failure {
+    let what = error.to_string();
+    match error {
+        ExportError::Run(error) => SessionError::from(error).into(),
+        ExportError::Io { .. } => {
+            Failure::new(Exit::Io, what).with_next("choose another place with -o")
+        }
+        ExportError::Lacks { .. } => {
+            let next = "choose another format with --to, or record with a kernel trace";
+            Failure::new(Exit::Bundle, what).with_next(next)
+        }
+        ExportError::Interrupted => SessionError::Interrupted {
+            kept: format!("{} is not affected", path.display()),
+        }
+        .into(),
+        _ => Failure::new(Exit::Other, what),
+    }
+}
+
+fn document(run: &Path, to: Format, export: &Export) -> Value {
+    let file = |file: &Written| {
+        json!({
+            "path": file.path.display().to_string(),
+            "bytes": file.bytes,
+            "records": file.records,
+        })
+    };
+    json!({
+        "run": run.display().to_string(),
+        "format": to.name(),
+        "files": export.files.iter().map(file).collect::<Vec<_>>(),
+        "losses": export.losses,
+    })
+}
+
+fn text(to: Format, export: &Export) -> String {
+    let mut text = format!("EXPORT to {}\n", to.name());
+    for file in &export.files {
+        let bytes = Bytes::new(file.bytes).exact_text();
+        let records = file.records.map(|n| match n {
+            1 => "1 record, ".to_owned(),
+            n => format!("{} records, ", count(n)),
+        });
+        let records = records.unwrap_or_default();
+        text.push_str(&format!("  {}: {records}{bytes}\n", file.path.display()));
+    }
+    if export.losses.is_empty() {
+        text.push_str("\nNothing was lost.\n");
+        return text;
+    }
+    text.push_str("\nLOST\n");
+    let width = Stream::Output.width();
+    for loss in export.losses.entries() {
+        let line = format!(
+            "{} {}: {}. To see them: {}.",
+            count(loss.count),
+            loss.what,
+            loss.consequence,
+            loss.advice
+        );
+        let options = textwrap::Options::new(width)
+            .initial_indent("  ")
+            .subsequent_indent("    ");
+        text.push_str(&textwrap::fill(&line, options));
+        text.push('\n');
+    }
+    text
+}

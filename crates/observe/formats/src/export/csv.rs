@@ -1,0 +1,131 @@
+//! Every table of a run as a CSV file (RFC 4180, lines end with a line feed).
+//!
+//! The first line has the names of the columns. Numbers are exact; a cell without a value is
+//! empty, a text without characters is `""`.
+
+use crate::export::out::{Output, number};
+use crate::export::tables::{Tables, each};
+use crate::export::{Export, ExportError, Job};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, UInt8Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Schema};
+use idlewave_sys::files;
+use std::io::Write;
+use std::path::Path;
+
+/// Writes the tables into the directory that the job names.
+pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
+    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
+    let mut to = Files {
+        directory: job.output,
+        open: None,
+        rows: 0,
+        export: Export::default(),
+    };
+    each(job, &mut to)?;
+    Ok(to.export)
+}
+
+struct Files<'a> {
+    directory: &'a Path,
+    open: Option<Output>,
+    rows: u64,
+    export: Export,
+}
+
+impl Tables for Files<'_> {
+    fn begin(&mut self, name: &str, schema: &Schema) -> Result<(), ExportError> {
+        let mut out = Output::begin(&self.directory.join(format!("{name}.csv")))?;
+        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        out.text.extend_from_slice(names.join(",").as_bytes());
+        out.text.push(b'\n');
+        self.open = Some(out);
+        self.rows = 0;
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &RecordBatch) -> Result<(), ExportError> {
+        let Some(out) = &mut self.open else {
+            return Ok(());
+        };
+        for row in 0..rows.num_rows() {
+            for (at, column) in rows.columns().iter().enumerate() {
+                if at > 0 {
+                    out.text.push(b',');
+                }
+                cell(&mut out.text, column.as_ref(), row);
+            }
+            out.text.push(b'\n');
+            out.pass_on()?;
+        }
+        self.rows += rows.num_rows() as u64;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), ExportError> {
+        if let Some(out) = self.open.take() {
+            self.export.files.push(out.finish(Some(self.rows))?);
+        }
+        Ok(())
+    }
+}
+
+/// Appends one cell. Tables of a run have no other types than these.
+fn cell(text: &mut Vec<u8>, column: &dyn Array, row: usize) {
+    if column.is_null(row) {
+        return;
+    }
+    match column.data_type() {
+        DataType::UInt8 => number(text, column.as_primitive::<UInt8Type>().value(row).into()),
+        DataType::UInt32 => number(text, column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::UInt64 => number(text, column.as_primitive::<UInt64Type>().value(row)),
+        DataType::Int32 => {
+            let value = column.as_primitive::<Int32Type>().value(row);
+            if value < 0 {
+                text.push(b'-');
+            }
+            number(text, value.unsigned_abs().into());
+        }
+        DataType::Boolean => {
+            let value = column.as_boolean().value(row);
+            text.extend_from_slice(if value { b"true" } else { b"false" });
+        }
+        DataType::Utf8 => quoted(text, column.as_string::<i32>().value(row)),
+        // A later type is at least not lost.
+        _ => {
+            let _ = write!(text, "{:?}", column.slice(row, 1));
+        }
+    }
+}
+
+/// Appends a text, in quotes where it would otherwise be read as something else.
+fn quoted(text: &mut Vec<u8>, value: &str) {
+    let plain = |c: char| !matches!(c, ',' | '"' | '\n' | '\r') && c != ' ';
+    if !value.is_empty() && value.chars().all(plain) {
+        return text.extend_from_slice(value.as_bytes());
+    }
+    text.push(b'"');
+    text.extend_from_slice(value.replace('"', "\"\"").as_bytes());
+    text.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn only_texts_that_need_quotes_have_them() {
+        for (value, expected) in [
+            ("kworker/0:1", "kworker/0:1"),
+            ("", "\"\""),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("two\nlines", "\"two\nlines\""),
+        ] {
+            let mut text = Vec::new();
+            quoted(&mut text, value);
+            assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The formats that runs are exported to, by name.
+
+use crate::export::{Export, ExportError, Job, csv, paraver, selfish};
+use std::path::{Path, PathBuf};
+
+/// A format of exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Paraver's .prv with .pcf, .row and .cfg files.
+    Paraver,
+    /// A directory with a CSV file for every table.
+    Csv,
+    /// A directory with a Parquet file for every table.
+    #[cfg(feature = "parquet")]
+    Parquet,
+    /// Files of detours as the selfish benchmark writes them, one per CPU.
+    Selfish,
+}
+
+impl Format {
+    /// All formats of this build.
+    pub const ALL: &'static [Self] = &[
+        Self::Paraver,
+        Self::Csv,
+        #[cfg(feature = "parquet")]
+        Self::Parquet,
+        Self::Selfish,
+    ];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paraver => "paraver",
+            Self::Csv => "csv",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "parquet",
+            Self::Selfish => "selfish",
+        }
+    }
+
+    /// What it is, in a few words, for help texts.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Paraver => "trace for Paraver, with views",
+            Self::Csv => "every table as a CSV file",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "every table as a Parquet file",
+            Self::Selfish => "the noise of each CPU as a file of detours",
+        }
+    }
+
+    /// What is appended to the name of a run for the output: a file, or a directory where the
+    /// format has several files.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Paraver => ".prv",
+            Self::Csv => "-csv",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "-parquet",
+            Self::Selfish => "-selfish",
+        }
+    }
+
+    /// The format with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|format| format.name() == name)
+    }
+
+    /// Where the run in this directory is exported to if nothing else is asked for: beside it.
+    pub fn place(self, run: &Path) -> PathBuf {
+        let mut name = run.file_name().unwrap_or("run".as_ref()).to_owned();
+        name.push(self.ending());
+        run.with_file_name(name)
+    }
+
+    /// Exports a run.
+    ///
+    /// # Errors
+    /// The run cannot be read, a file cannot be written, the run has nothing for this format, or
+    /// the user asked for an end.
+    pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
+        match self {
+            Self::Paraver => paraver::write(job),
+            Self::Csv => csv::write(job),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => crate::export::parquet::write(job),
+            Self::Selfish => selfish::write(job),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A file of an export: written beside its place, and put there once it is complete.
+
+use crate::export::{ExportError, Written};
+use idlewave_sys::files::Replacement;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Text is handed to the kernel in pieces of this size.
+const PIECE: usize = 1 << 20;
+
+/// A file being written. Dropped before [`Output::finish`], it leaves nothing behind.
+pub(crate) struct Output {
+    path: PathBuf,
+    file: Replacement,
+    /// Text that is not in the file yet; whoever appends to it calls [`Output::pass_on`] now and then.
+    pub(crate) text: Vec<u8>,
+    bytes: u64,
+}
+
+impl Output {
+    pub(crate) fn begin(path: &Path) -> Result<Self, ExportError> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: Replacement::begin(path).map_err(ExportError::io(path))?,
+            text: Vec::with_capacity(PIECE + (PIECE >> 2)),
+            bytes: 0,
+        })
+    }
+
+    /// Writes the text to the file if there is much of it.
+    pub(crate) fn pass_on(&mut self) -> Result<(), ExportError> {
+        match self.text.len() < PIECE {
+            true => Ok(()),
+            false => self.flush(),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        let written = self.file.file().write_all(&self.text);
+        written.map_err(ExportError::io(&self.path))?;
+        self.bytes += self.text.len() as u64;
+        self.text.clear();
+        Ok(())
+    }
+
+    /// Puts the complete file in its place. `records` is the number of its records, if it has any.
+    pub(crate) fn finish(mut self, records: Option<u64>) -> Result<Written, ExportError> {
+        self.flush()?;
+        self.file.commit().map_err(ExportError::io(&self.path))?;
+        Ok(Written {
+            path: self.path,
+            bytes: self.bytes,
+            records,
+        })
+    }
+}
+
+/// Appends a number in decimal digits. `write!` takes three times as long.
+pub(crate) fn number(text: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_the_standard_library_does(value: u64, shift in 0_u32..64) {
+            let value = value >> shift;
+            let mut text = Vec::new();
+            number(&mut text, value);
+            prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+        }
+    }
+}

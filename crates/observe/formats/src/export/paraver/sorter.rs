@@ -1,0 +1,194 @@
+//! Sorts any number of records by time in bounded memory: sorted runs go to unnamed files beside
+//! the output and are merged. Records of one time and kind stay in the order in which they came.
+
+use crate::export::ExportError;
+use crate::export::paraver::record::Record;
+use bytemuck::Zeroable;
+use idlewave_sys::files::Replacement;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Records kept in memory: 28 MiB.
+const MOST: usize = 1 << 19;
+/// Records of a run that are in memory while it is merged.
+const PIECE: usize = 1 << 12;
+
+/// Takes records in any order.
+pub(super) struct Sorter {
+    /// The output: files go to its directory.
+    beside: PathBuf,
+    most: usize,
+    kept: Vec<Record>,
+    runs: Vec<Replacement>,
+    len: u64,
+    span: Option<(u64, u64)>,
+}
+
+fn key(record: &Record) -> (u64, u32) {
+    (record.time, record.kind)
+}
+
+impl Sorter {
+    pub(super) fn new(beside: &Path) -> Self {
+        Self::with(beside, MOST)
+    }
+
+    fn with(beside: &Path, most: usize) -> Self {
+        Self {
+            beside: beside.to_owned(),
+            most,
+            kept: Vec::new(),
+            runs: Vec::new(),
+            len: 0,
+            span: None,
+        }
+    }
+
+    /// Records so far.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// First and last time of all records, and of what they cover; `None` without any.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    /// Extends the span by a time in a record that is not its own.
+    pub(super) fn cover(&mut self, time: u64) {
+        let (first, last) = self.span.unwrap_or((time, time));
+        self.span = Some((first.min(time), last.max(time)));
+    }
+
+    pub(super) fn push(&mut self, record: Record) -> Result<(), ExportError> {
+        self.cover(record.time);
+        self.kept.push(record);
+        self.len += 1;
+        match self.kept.len() < self.most {
+            true => Ok(()),
+            false => self.spill().map_err(ExportError::io(&self.beside)),
+        }
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        self.kept.sort_by_key(key);
+        // Never committed, so it is removed when it is dropped.
+        let mut run = Replacement::begin(&self.beside)?;
+        run.file().write_all(bytemuck::cast_slice(&self.kept))?;
+        run.file().rewind()?;
+        self.runs.push(run);
+        self.kept.clear();
+        Ok(())
+    }
+
+    /// Passes on all records in order of time.
+    pub(super) fn finish(
+        mut self,
+        mut pass: impl FnMut(Record) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        self.kept.sort_by_key(key);
+        if self.runs.is_empty() {
+            return self.kept.into_iter().try_for_each(pass);
+        }
+        let failed = ExportError::io;
+        let mut runs: Vec<Run> = self.runs.into_iter().map(Run::on).collect();
+        // What is left in memory came last.
+        runs.push(Run {
+            file: None,
+            piece: self.kept,
+            at: 0,
+        });
+        let mut first = BinaryHeap::new();
+        for (index, run) in runs.iter_mut().enumerate() {
+            if let Some(record) = run.peek().map_err(failed(&self.beside))? {
+                first.push(Reverse((key(&record), index)));
+            }
+        }
+        while let Some(Reverse((_, index))) = first.pop() {
+            let run = &mut runs[index];
+            // As long as this run has the earliest record, the heap is not needed.
+            while let Some(record) = run.peek().map_err(failed(&self.beside))? {
+                let place = (key(&record), index);
+                if first.peek().is_some_and(|Reverse(other)| *other < place) {
+                    first.push(Reverse(place));
+                    break;
+                }
+                run.at += 1;
+                pass(record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A sorted run being read.
+struct Run {
+    file: Option<Replacement>,
+    piece: Vec<Record>,
+    at: usize,
+}
+
+impl Run {
+    fn on(file: Replacement) -> Self {
+        Self {
+            file: Some(file),
+            piece: Vec::new(),
+            at: 0,
+        }
+    }
+
+    fn peek(&mut self) -> io::Result<Option<Record>> {
+        if self.at == self.piece.len() {
+            self.fill()?;
+        }
+        Ok(self.piece.get(self.at).copied())
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        self.at = 0;
+        self.piece.clear();
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        self.piece.resize(PIECE, Record::zeroed());
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.piece);
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.file().read(&mut bytes[filled..])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        self.piece.truncate(filled / size_of::<Record>());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_come_in_order_and_equal_ones_as_they_were_given(
+            times in proptest::collection::vec((0_u64..20, 0_u32..3), 0..200), most in 1_usize..50,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut sorter = Sorter::with(&dir.path().join("out"), most);
+            let mut expected = Vec::new();
+            for (at, (time, kind)) in times.into_iter().enumerate() {
+                sorter.push(Record::new(kind, time, at as u32)).unwrap();
+                expected.push((time, kind, at as u32));
+            }
+            // The last component makes it the stable order.
+            expected.sort_unstable();
+            let mut found = Vec::new();
+            sorter.finish(|r| { found.push((r.time, r.kind, r.object)); Ok(()) }).unwrap();
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+        }
+    }
+}

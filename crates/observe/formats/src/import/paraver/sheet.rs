@@ -1,0 +1,93 @@
+//! The manifest of a run from a Paraver trace.
+
+use crate::import::paraver::header::Header;
+use crate::import::paraver::names::Names;
+use idlewave_run::{
+    ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
+    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
+use std::path::Path;
+
+/// The manifest while the trace is read.
+pub(super) fn manifest(
+    path: &Path,
+    header: &Header,
+    names: &Names,
+    cpus: &[(NodeId, Cpu)],
+) -> Manifest {
+    let mut online = vec![CpuSet::default(); header.cpus.len()];
+    for &(node, cpu) in cpus {
+        online[node.index()].insert(cpu);
+    }
+    let node = |at: usize| NodeSheet {
+        node: NodeId::new(at as u32),
+        host: HostSheet {
+            name: names
+                .nodes
+                .get(at)
+                .cloned()
+                .unwrap_or_else(|| format!("node {at}")),
+            online: online.get(at).cloned().unwrap_or_default(),
+            ..HostSheet::default()
+        },
+        clock: ClockSheet {
+            counter: "Paraver trace".to_owned(),
+            counts_per_second: 1e9 / header.unit as f64,
+            quantum_counts: 1,
+            quantum_ns: header.unit as f64,
+            read_ns: 0.0,
+            error: Nanos::from_nanos(header.unit),
+            rate_change: 0.0,
+            invariant: None,
+            method: "times of the trace, from its start".to_owned(),
+        },
+        trace: TraceSheet {
+            mode: TraceMode::Tracefs,
+            unavailable: Vec::new(),
+            cost: TraceCost::default(),
+        },
+        contamination: Contamination::default(),
+        alignment: None,
+    };
+    Manifest {
+        schema: SchemaVersion::CURRENT,
+        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
+        state: RunState::Recording,
+        incomplete: None,
+        command: vec![
+            "idlewave".to_owned(),
+            "import".to_owned(),
+            path.display().to_string(),
+        ],
+        started: started(&header.date),
+        seed: 1,
+        simulated: None,
+        nodes: (0..header.cpus.len().max(1)).map(node).collect(),
+        phases: vec![Phase {
+            kind: PhaseKind::Recorded {
+                library: None,
+                exit_code: None,
+            },
+            begin_ns: 0,
+            end_ns: header.end_ns(),
+        }],
+        ranks: Vec::new(),
+        losses: Ledger::default(),
+        tables: Vec::new(),
+    }
+}
+
+/// `31/01/2026 at 12:00` as `2026-01-31T12:00:00Z`; anything else as it is.
+fn started(date: &str) -> String {
+    let numbers: Vec<&str> = date
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|n| !n.is_empty())
+        .collect();
+    match numbers.as_slice() {
+        [day, month, year, hour, minute] if year.len() == 4 => {
+            format!("{year}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:00Z")
+        }
+        _ => date.to_owned(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Shared by the tests of exports and imports: small runs, and what an independent reader finds.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use idlewave_formats::export::{Export, Format, Job};
+use idlewave_run::tables::*;
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind};
+use idlewave_units::{Cpu, NodeId, Pid, Rank};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+pub const NODE: NodeId = NodeId::new(0);
+
+/// Time and number of bursts by thread and CPU.
+pub type Matrix = BTreeMap<(u32, u32), (u64, u64)>;
+
+pub fn task(pid: u32, name: &str, kind: TaskKind) -> Task {
+    Task {
+        node: NODE,
+        pid: Pid::new(pid),
+        process: Some(Pid::new(pid)),
+        name: name.to_owned(),
+        kind,
+    }
+}
+
+pub fn burst(cpu: u32, pid: u32, begin_ns: u64, end_ns: u64, end_reason: EndReason) -> Burst {
+    Burst {
+        node: NODE,
+        cpu: Cpu::new(cpu),
+        pid: Pid::new(pid),
+        begin_ns,
+        end_ns,
+        end_reason,
+        certain: true,
+    }
+}
+
+pub fn interrupt(
+    source: u32,
+    cpu: u32,
+    pid: u32,
+    begin_ns: u64,
+    end_ns: u64,
+    depth: u8,
+) -> Interrupt {
+    Interrupt {
+        node: NODE,
+        cpu: Cpu::new(cpu),
+        source,
+        pid: Pid::new(pid),
+        begin_ns,
+        end_ns,
+        depth,
+        certain: true,
+    }
+}
+
+pub fn source(id: u32, kind: SourceKind, name: &str) -> Source {
+    Source {
+        id,
+        kind,
+        name: name.to_owned(),
+    }
+}
+
+/// The manifest of a recorded program of two ranks, threads 100 and 101, on CPUs 0 and 1.
+pub fn two_ranks() -> Manifest {
+    let mut manifest = empty_manifest();
+    let rank = |rank| RankSheet {
+        rank: Rank::new(rank),
+        node: NODE,
+        cpu: Some(Cpu::new(rank)),
+        threads: vec![Pid::new(100 + rank)],
+        process: Some(Pid::new(100 + rank)),
+        priority: None,
+    };
+    manifest.ranks = vec![rank(0), rank(1)];
+    manifest.nodes[0].host.online = [0, 1].map(Cpu::new).into_iter().collect();
+    manifest.phases.push(Phase {
+        kind: PhaseKind::Recorded {
+            library: Some("test".to_owned()),
+            exit_code: Some(0),
+        },
+        begin_ns: 1_000_000,
+        end_ns: 1_010_000,
+    });
+    manifest
+}
+
+/// A table of these rows.
+pub fn table<T: Table>(rows: impl IntoIterator<Item = T::Row>) -> T {
+    let mut table = T::default();
+    rows.into_iter().for_each(|row| table.push(row));
+    table
+}
+
+/// Writes a run.
+pub fn write(path: &Path, manifest: Manifest, fill: impl FnOnce(&mut RunWriter)) -> RunReader {
+    let mut writer = RunWriter::create(path, manifest).unwrap();
+    fill(&mut writer);
+    writer.close(None).unwrap();
+    RunReader::open(path).unwrap()
+}
+
+pub fn export(run: &RunReader, format: Format, output: &Path) -> Export {
+    let job = Job {
+        run,
+        output,
+        stop: &AtomicBool::new(false),
+        progress: &|_| (),
+    };
+    format.write(&job).unwrap()
+}
+
+/// What the independent reader finds in a trace, which it must accept without a word.
+#[track_caller]
+pub fn checked(prv: &Path) -> Option<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prv.py");
+    let output = match Command::new("python3").arg(script).arg(prv).output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: no python3: {error}");
+            let required = std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_some();
+            assert!(!required, "IDLEWAVE_REQUIRE_ALL is set");
+            return None;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// The matrix that the independent reader computed from a trace of one node.
+pub fn matrix_of_trace(found: &Value) -> Matrix {
+    let mut matrix = Matrix::new();
+    for (thread, row) in found["matrix"].as_object().unwrap() {
+        let pid = match thread.starts_with("idle CPU ") {
+            true => 0,
+            false => thread
+                .rsplit_once('(')
+                .unwrap()
+                .1
+                .trim_end_matches(')')
+                .parse()
+                .unwrap(),
+        };
+        for (cpu, cell) in row.as_object().unwrap() {
+            let cpu = cpu.split(' ').nth(1).unwrap().parse().unwrap();
+            let sum: &mut (u64, u64) = matrix.entry((pid, cpu)).or_default();
+            sum.0 += cell[0].as_u64().unwrap();
+            sum.1 += cell[1].as_u64().unwrap();
+        }
+    }
+    matrix
+}
+
+/// The matrix of a run's bursts.
+pub fn matrix_of_run(run: &RunReader) -> Matrix {
+    let mut matrix = Matrix::new();
+    run.for_each::<Bursts>(|row| {
+        let sum = matrix.entry((row.pid.get(), row.cpu.get())).or_default();
+        sum.0 += row.end_ns - row.begin_ns;
+        sum.1 += 1;
+    })
+    .unwrap();
+    matrix
+}
