@@ -1,1 +1,3 @@
 //! Foreign traces as runs.
+
+pub mod perfetto;

@@ -108,24 +108,6 @@ pub(crate) enum Value<'a> {
     Fixed,
 }
 
-impl<'a> Value<'a> {
-    /// The number; `None` if it is none.
-    pub(crate) fn uint(self) -> Option<u64> {
-        match self {
-            Self::Uint(number) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// The bytes; `None` if it is a number.
-    pub(crate) fn bytes(self) -> Option<&'a [u8]> {
-        match self {
-            Self::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
 /// The fields of a message, in order. After an error there are no more.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields<'a> {
@@ -280,7 +262,8 @@ mod tests {
                 prop_assert_eq!(fields.next(), Some(Ok((*field, Value::Uint(*number)))));
                 let (key, value) = fields.next().unwrap().unwrap();
                 prop_assert_eq!(key, *field);
-                let inner = Fields::of(value.bytes().unwrap()).next();
+                let Value::Bytes(value) = value else { panic!() };
+                let inner = Fields::of(value).next();
                 prop_assert_eq!(inner, Some(Ok((1, Value::Bytes(bytes)))));
             }
             prop_assert_eq!(fields.next(), None);

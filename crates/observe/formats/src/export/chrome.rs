@@ -18,7 +18,7 @@ use idlewave_run::tables::{
     Bursts, Calls, Detours, EndReason, Interrupts, LateSteps, Marks, Messages, Migrations, Quanta,
     Regions, TaskKind, Waits, Wakeups,
 };
-use idlewave_run::{Ledger, RunReader, Table};
+use idlewave_run::{Ledger, RunReader};
 use idlewave_units::Pid;
 use std::fmt::Write;
 

@@ -14,7 +14,6 @@ pub(crate) struct Output {
     new: Replacement,
     path: PathBuf,
     buffer: Vec<u8>,
-    written: u64,
 }
 
 impl Output {
@@ -24,23 +23,16 @@ impl Output {
             new: Replacement::begin(path).map_err(ExportError::io(path))?,
             path: path.to_owned(),
             buffer: Vec::with_capacity(BUFFER),
-            written: 0,
         })
     }
 
     /// Appends these bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ExportError> {
         self.buffer.extend_from_slice(bytes);
-        self.written += bytes.len() as u64;
         match self.buffer.len() >= BUFFER {
             true => self.flush(),
             false => Ok(()),
         }
-    }
-
-    /// Bytes written so far: the offset of the next one.
-    pub(crate) fn position(&self) -> u64 {
-        self.written
     }
 
     fn flush(&mut self) -> Result<(), ExportError> {

@@ -9,40 +9,22 @@
 //!
 //! Source: `protos/perfetto/trace/` in Perfetto's repository, whose numbers never change.
 
-mod bundle;
+pub(crate) mod ftrace;
 mod kernel;
+pub(crate) mod trace;
 mod tracks;
 
 use crate::export::names::Names;
-use crate::export::output::Output;
 use crate::export::{ExportError, Job, view};
 use crate::wire::Encoder;
 use idlewave_run::tables::{Task, TaskKind};
 use idlewave_run::{Ledger, NodeSheet};
 use idlewave_units::{NodeId, Pid};
 use std::collections::BTreeMap;
+use trace::{Trace, machine, packet};
 
-/// Thread number that stands for "no record says who had the CPU": larger than any that Linux gives.
-pub(crate) const NOT_RECORDED: u32 = i32::MAX as u32;
-/// State of a thread that left a CPU for an unknown reason: no state of any kernel.
-pub(crate) const UNKNOWN_STATE: u64 = 0x8000;
 /// Threads in a packet of names.
 const NAMES_IN_PACKET: usize = 1000;
-
-/// Fields of `Trace` and `TracePacket`.
-pub(crate) mod packet {
-    pub(crate) const PACKET: u32 = 1;
-    pub(crate) const FTRACE_EVENTS: u32 = 1;
-    pub(crate) const PROCESS_TREE: u32 = 2;
-    pub(crate) const TIMESTAMP: u32 = 8;
-    pub(crate) const SEQUENCE_ID: u32 = 10;
-    pub(crate) const TRACK_EVENT: u32 = 11;
-    pub(crate) const SEQUENCE_FLAGS: u32 = 13;
-    pub(crate) const SYSTEM_INFO: u32 = 45;
-    pub(crate) const COMPRESSED: u32 = 50;
-    pub(crate) const TRACK_DESCRIPTOR: u32 = 60;
-    pub(crate) const MACHINE_ID: u32 = 98;
-}
 
 /// Writes a run as a Perfetto trace.
 ///
@@ -52,10 +34,7 @@ pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;
     let mut losses = Ledger::default();
-    let mut trace = Trace {
-        out: Output::begin(job.output)?,
-        encoder: Encoder::default(),
-    };
+    let mut trace = Trace::begin(job.output)?;
     for node in &job.run.manifest().nodes {
         system(&mut trace, node)?;
     }
@@ -66,28 +45,6 @@ pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
     canvas.finish(&mut losses)?;
     (job.progress)(1.0);
     Ok(losses)
-}
-
-/// The file, packet by packet.
-struct Trace {
-    out: Output,
-    encoder: Encoder,
-}
-
-impl Trace {
-    /// Appends a packet, written by `inside`.
-    fn packet(&mut self, inside: impl FnOnce(&mut Encoder)) -> Result<(), ExportError> {
-        self.encoder.clear();
-        self.encoder.message(packet::PACKET, inside);
-        self.out.write(self.encoder.bytes())
-    }
-}
-
-/// Names the machine of a packet; node 0 is the machine on which the trace was recorded.
-fn machine(packet: &mut Encoder, node: NodeId) {
-    if node.get() > 0 {
-        packet.uint(packet::MACHINE_ID, node.get().into());
-    }
 }
 
 /// The kernel of a node: states of threads are read by its version.

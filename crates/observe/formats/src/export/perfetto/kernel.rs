@@ -1,8 +1,7 @@
 //! The kernel's view as bundles of the tracer's events, one bundle after the other per CPU.
 
-use super::bundle::{self, Event, Thread};
+use super::ftrace::{self, Event, NOT_RECORDED, Thread, UNKNOWN_STATE};
 use super::tracks::Tracks;
-use super::{NOT_RECORDED, UNKNOWN_STATE};
 use crate::export::kernel::{Happened, Place, What, for_each};
 use crate::export::names::Names;
 use crate::export::view::{Canvas, Slice, Track};
@@ -177,7 +176,7 @@ impl<'a> Kernel<'a, '_> {
                 Shown::Track => return Ok(()),
             },
         };
-        bundle::event(&mut self.bundle, time_ns, by.map(Pid::get), event);
+        ftrace::event(&mut self.bundle, time_ns, by.map(Pid::get), event);
         self.events += 1;
         Ok(())
     }

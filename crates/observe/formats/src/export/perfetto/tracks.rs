@@ -1,6 +1,7 @@
 //! Slices as track events, and the tracks that they are on.
 
-use super::{Trace, bundle, machine, packet};
+use super::ftrace;
+use super::trace::{Trace, machine, packet};
 use crate::export::names::Names;
 use crate::export::view::{Canvas, Detail, Flow, Lane, Lanes, Slice};
 use crate::export::{ExportError, Job};
@@ -66,7 +67,7 @@ impl<'a> Tracks<'a> {
         self.trace.packet(|packet| {
             machine(packet, node);
             packet.message(packet::FTRACE_EVENTS, |bundle| {
-                bundle.uint(bundle::CPU, cpu.get().into());
+                bundle.uint(ftrace::CPU, cpu.get().into());
                 bundle.append(events);
             });
         })
@@ -89,7 +90,7 @@ impl<'a> Tracks<'a> {
             "the viewer may exchange their ends",
             "none needed: rows of the run are out of order",
         );
-        self.trace.out.finish()
+        self.trace.finish()
     }
 
     fn describe(&mut self, lane: Lane, slice: &Slice<'_>) -> Result<(), ExportError> {

@@ -4,7 +4,8 @@
 //! (several waits of one call, marks within marks) would exchange their ends there, so each goes to
 //! the first lane that is free when it begins.
 
-use super::{Group, Slice, Track};
+use super::slice::Slice;
+use super::track::{Group, Track};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

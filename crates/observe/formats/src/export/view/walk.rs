@@ -1,6 +1,7 @@
 //! From tables to slices.
 
-use super::{Canvas, Detail, Flow, Slice, Track};
+use super::slice::{Canvas, Detail, Flow, Slice};
+use super::track::Track;
 use crate::export::kernel::Stream;
 use crate::export::names::Names;
 use crate::export::{ExportError, Job};

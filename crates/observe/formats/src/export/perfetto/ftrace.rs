@@ -2,6 +2,10 @@
 
 use crate::wire::Encoder;
 
+/// Thread number that stands for "no record says who had the CPU": larger than any that Linux gives.
+pub(crate) const NOT_RECORDED: u32 = i32::MAX as u32;
+/// State of a thread that left a CPU for an unknown reason: no state of any kernel.
+pub(crate) const UNKNOWN_STATE: u64 = 0x8000;
 /// Fields of `FtraceEventBundle`.
 pub(crate) const CPU: u32 = 1;
 pub(crate) const EVENT: u32 = 2;
