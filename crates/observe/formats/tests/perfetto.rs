@@ -9,7 +9,11 @@ use idlewave_formats::export::perfetto;
 use idlewave_formats::import;
 use idlewave_formats::import::perfetto::{Record, Summary};
 use idlewave_ftrace::event::{Event, Handler};
-use small_run::{entries, export, run, skip};
+use idlewave_run::tables::{Burst, EndReason, Interrupt};
+use idlewave_units::{Cpu, NodeId, Pid};
+use proptest::prelude::*;
+use small_run::{entries, export, kernel_run, run, skip};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
@@ -232,6 +236,120 @@ fn a_trace_that_is_cut_or_damaged_is_read_or_refused_with_the_offset() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("1152921504606846976 bytes"), "{error}");
+}
+
+/// A burst of a CPU of a node.
+fn burst(
+    node: u32,
+    cpu: u32,
+    pid: u32,
+    (begin_ns, end_ns): (u64, u64),
+    reason: EndReason,
+) -> Burst {
+    Burst {
+        node: NodeId::new(node),
+        cpu: Cpu::new(cpu),
+        pid: Pid::new(pid),
+        begin_ns,
+        end_ns,
+        end_reason: reason,
+        certain: true,
+    }
+}
+
+#[test]
+fn the_nodes_of_a_run_are_machines() {
+    let dir = tempfile::tempdir().unwrap();
+    let bursts = (0..2).map(|node| burst(node, 0, 1, (10, 20), EndReason::Exited));
+    let run = kernel_run(dir.path(), 2, bursts.collect(), Vec::new());
+    let (file, _) = export(&run, "trace", perfetto::write).unwrap();
+    let expected = [
+        "system Linux  node0",
+        "machine 1 system Linux  node1",
+        "process 1 app 0",
+        "thread 1 app 1",
+        "machine 1 process 1 app 0",
+        "machine 1 thread 1 app 1",
+        "CPU 0 10 - sched_switch not recorded,2147483647,32768,app,1",
+        "CPU 0 20 1 sched_switch app,1,16,not recorded,2147483647",
+        "machine 1 CPU 0 10 - sched_switch not recorded,2147483647,32768,app,1",
+        "machine 1 CPU 0 20 1 sched_switch app,1,16,not recorded,2147483647",
+    ];
+    assert_eq!(dump::lines(&std::fs::read(file).unwrap()), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn bursts_and_interrupts_survive_the_way_through_the_format(
+        stretches in prop::collection::vec((0_u64..3, 1_u64..400, 0_u32..4, 0_u8..6), 0..60),
+        nodes in 1_u32..3,
+    ) {
+        let mut bursts = Vec::new();
+        let mut interrupts = Vec::new();
+        for node in 0..nodes {
+            for cpu in 0..2 {
+                let mut at = 1000;
+                for &(gap, length, pid, reason) in &stretches {
+                    at += gap;
+                    let reason = EndReason::from_code(reason).unwrap();
+                    bursts.push(burst(node, cpu, pid, (at, at + length), reason));
+                    // A tick in the middle of it, if it is long enough.
+                    if length >= 300 {
+                        interrupts.push(Interrupt {
+                            node: NodeId::new(node),
+                            cpu: Cpu::new(cpu),
+                            source: 0,
+                            pid: Pid::new(pid),
+                            begin_ns: at + 1,
+                            end_ns: at + length - 1,
+                            depth: 0,
+                            certain: true,
+                        });
+                    }
+                    at += length;
+                }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let run = kernel_run(dir.path(), nodes, bursts.clone(), interrupts.clone());
+        let (file, _) = export(&run, "trace", perfetto::write).unwrap();
+        let trace = std::fs::read(file).unwrap();
+        let (mut running, mut open) = (BTreeMap::new(), BTreeMap::new());
+        let (mut bursts_back, mut interrupts_back) = (Vec::new(), Vec::new());
+        import::perfetto::read(&mut &trace[..], &mut |record| {
+            let Record::Event { machine, cpu, time_ns, by, event } = record else {
+                return ControlFlow::Continue(());
+            };
+            let at = (machine, cpu);
+            match event {
+                Event::Switch { prev, prev_state, next, .. } => {
+                    if let Some((pid, begin)) = running.insert(at, (next, time_ns)) {
+                        assert_eq!(pid, prev);
+                        if prev != import::perfetto::NOT_RECORDED {
+                            bursts_back.push((machine, cpu, prev, begin, time_ns, prev_state));
+                        }
+                    }
+                }
+                Event::Enter { .. } => assert_eq!(open.insert(at, (by, time_ns)), None),
+                Event::Leave { .. } => {
+                    let (pid, begin) = open.remove(&at).unwrap();
+                    interrupts_back.push((machine, cpu, pid.unwrap(), begin, time_ns));
+                }
+                other => panic!("{other:?}"),
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let states = [Some(0), Some(1), Some(2), Some(4), Some(16), None];
+        let expected = bursts.iter().map(|b| {
+            let state = states[usize::from(b.end_reason.code())];
+            (b.node.get(), b.cpu, b.pid, b.begin_ns, b.end_ns, state)
+        });
+        prop_assert_eq!(bursts_back, expected.collect::<Vec<_>>());
+        let expected = interrupts.iter().map(|i| (i.node.get(), i.cpu, i.pid, i.begin_ns, i.end_ns));
+        prop_assert_eq!(interrupts_back, expected.collect::<Vec<_>>());
+    }
 }
 
 /// A decoder of what the exporter writes, by the numbers of Perfetto's `.proto` files.

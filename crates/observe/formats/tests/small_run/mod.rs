@@ -315,6 +315,41 @@ fn findings(trace: idlewave_run::TraceSheet) -> Findings {
     }
 }
 
+/// A run of these bursts and interrupts, on as many nodes.
+pub fn kernel_run(
+    directory: &Path,
+    nodes: u32,
+    bursts: Vec<Burst>,
+    interrupts: Vec<Interrupt>,
+) -> PathBuf {
+    let path = directory.join("run");
+    let mut manifest = empty_manifest();
+    for number in 1..nodes {
+        let mut node = manifest.nodes[0].clone();
+        node.node = NodeId::new(number);
+        node.host.name = format!("node{number}");
+        manifest.nodes.push(node);
+    }
+    let mut out = RunWriter::create(&path, manifest).unwrap();
+    let app = |node| Task {
+        node: NodeId::new(node),
+        ..task(1, Some(1), "app", TaskKind::User)
+    };
+    table::<Tasks>(&mut out, (0..nodes).map(app));
+    table::<Sources>(
+        &mut out,
+        [Source {
+            id: 0,
+            kind: SourceKind::TimerTick,
+            name: "timer tick".to_owned(),
+        }],
+    );
+    table::<Bursts>(&mut out, bursts);
+    table::<Interrupts>(&mut out, interrupts);
+    out.close(None).unwrap();
+    path
+}
+
 /// Exports a run to a file beside it.
 pub fn export(
     run: &Path,

@@ -54,10 +54,13 @@ impl<'a> Bundles<'a> {
         }
     }
 
-    /// Passes a record on.
+    /// Passes a record on, unless the reader broke off.
     fn give(&mut self, record: Record<'_>) {
+        if self.stopped {
+            return;
+        }
         self.summary.events += u64::from(matches!(record, Record::Event { .. }));
-        self.stopped |= (self.visit)(record).is_break();
+        self.stopped = (self.visit)(record).is_break();
     }
 
     /// Reads the events of a bundle.
