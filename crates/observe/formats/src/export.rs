@@ -2,16 +2,22 @@
 //!
 //! [`Format`] names the formats and starts their exporters, one module each.
 
+pub mod chrome;
 mod csv;
 mod error;
 mod format;
 mod job;
+mod kernel;
+mod names;
 mod out;
 mod paraver;
 #[cfg(feature = "parquet")]
 mod parquet;
+pub mod perfetto;
 mod selfish;
 mod tables;
+pub mod trace_dat;
+mod view;
 mod written;
 
 pub use error::ExportError;

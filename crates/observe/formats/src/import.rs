@@ -1,3 +1,4 @@
 //! Foreign traces as runs.
 
 pub mod paraver;
+pub mod perfetto;

@@ -7,3 +7,4 @@
 pub mod export;
 pub mod import;
 mod prv;
+mod wire;

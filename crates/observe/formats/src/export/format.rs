@@ -1,6 +1,6 @@
 //! The formats that runs are exported to, by name.
 
-use crate::export::{Export, ExportError, Job, csv, paraver, selfish};
+use crate::export::{Export, ExportError, Job, chrome, csv, paraver, perfetto, selfish, trace_dat};
 use std::path::{Path, PathBuf};
 
 /// A format of exports.
@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 pub enum Format {
     /// Paraver's .prv with .pcf, .row and .cfg files.
     Paraver,
+    /// A Perfetto trace.
+    Perfetto,
+    /// Trace events in JSON, as Chrome's viewer reads them.
+    Chrome,
+    /// The kernel's trace for KernelShark and trace-cmd.
+    TraceDat,
     /// A directory with a CSV file for every table.
     Csv,
     /// A directory with a Parquet file for every table.
@@ -22,6 +28,9 @@ impl Format {
     /// All formats of this build.
     pub const ALL: &'static [Self] = &[
         Self::Paraver,
+        Self::Perfetto,
+        Self::Chrome,
+        Self::TraceDat,
         Self::Csv,
         #[cfg(feature = "parquet")]
         Self::Parquet,
@@ -32,6 +41,9 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Paraver => "paraver",
+            Self::Perfetto => "perfetto",
+            Self::Chrome => "chrome",
+            Self::TraceDat => "trace.dat",
             Self::Csv => "csv",
             #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
@@ -43,6 +55,9 @@ impl Format {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Paraver => "trace for Paraver, with views",
+            Self::Perfetto => "trace for ui.perfetto.dev",
+            Self::Chrome => "trace events for Chrome's viewer, JSON",
+            Self::TraceDat => "the kernel's trace for KernelShark and trace-cmd",
             Self::Csv => "every table as a CSV file",
             #[cfg(feature = "parquet")]
             Self::Parquet => "every table as a Parquet file",
@@ -55,6 +70,9 @@ impl Format {
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Paraver => ".prv",
+            Self::Perfetto => ".pftrace",
+            Self::Chrome => ".json",
+            Self::TraceDat => ".dat",
             Self::Csv => "-csv",
             #[cfg(feature = "parquet")]
             Self::Parquet => "-parquet",
@@ -83,6 +101,9 @@ impl Format {
     pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
         match self {
             Self::Paraver => paraver::write(job),
+            Self::Perfetto => Export::of_file(job.output, perfetto::write(job)?),
+            Self::Chrome => Export::of_file(job.output, chrome::write(job)?),
+            Self::TraceDat => Export::of_file(job.output, trace_dat::write(job)?),
             Self::Csv => csv::write(job),
             #[cfg(feature = "parquet")]
             Self::Parquet => crate::export::parquet::write(job),

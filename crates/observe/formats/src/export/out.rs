@@ -27,6 +27,12 @@ impl Output {
         })
     }
 
+    /// Appends these bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ExportError> {
+        self.text.extend_from_slice(bytes);
+        self.pass_on()
+    }
+
     /// Writes the text to the file if there is much of it.
     pub(crate) fn pass_on(&mut self) -> Result<(), ExportError> {
         match self.text.len() < PIECE {

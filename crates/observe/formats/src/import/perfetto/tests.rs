@@ -1,0 +1,160 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::wire::Encoder;
+use flate2::{Compression, write::ZlibEncoder};
+use idlewave_ftrace::event::Event;
+use std::io::Write;
+
+/// Packs numbers into a field.
+fn column(out: &mut Encoder, field: u32, numbers: &[u64]) {
+    let mut packed = Encoder::default();
+    for number in numbers {
+        packed.uint(1, *number);
+    }
+    // Without the keys, which take a byte each.
+    let mut bytes = Vec::new();
+    let mut rest = packed.bytes();
+    for _ in numbers {
+        let (_, length) = varint(&rest[1..]).unwrap();
+        bytes.extend(&rest[1..=length]);
+        rest = &rest[1 + length..];
+    }
+    out.raw(field, &bytes);
+}
+
+/// A bundle of CPU 3 as Perfetto's recorder writes it: switches and wake-ups in columns, a timer tick
+/// beside them.
+fn compact(packet: &mut Encoder) {
+    packet.message(packet::FTRACE_EVENTS, |bundle| {
+        bundle.uint(1, 3);
+        bundle.message(2, |event| {
+            event.uint(1, 150);
+            event.uint(2, 8);
+            event.message(559, |timer| timer.uint(1, 236));
+        });
+        bundle.message(4, |columns| {
+            column(columns, 1, &[100, 100]);
+            column(columns, 2, &[1, 0x8000]);
+            column(columns, 3, &[8, 9]);
+            column(columns, 4, &[120, 120]);
+            columns.text(5, "crond");
+            columns.text(5, "app");
+            column(columns, 6, &[0, 1]);
+            column(columns, 7, &[99, 101]);
+            column(columns, 8, &[8, 9]);
+            column(columns, 9, &[3, 4]);
+            column(columns, 10, &[120, 120]);
+            column(columns, 11, &[0, 1]);
+        });
+    });
+}
+
+fn trace(packets: &[&dyn Fn(&mut Encoder)]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    for packet in packets {
+        out.message(packet::PACKET, |inside| packet(inside));
+    }
+    out.bytes().to_vec()
+}
+
+fn lines(trace: &[u8]) -> (Vec<String>, Result<Summary, PerfettoError>) {
+    let mut seen = Vec::new();
+    let summary = read(&mut &trace[..], &mut |record| {
+        seen.push(match record {
+            Record::Lost { cpu, .. } => format!("{cpu} lost"),
+            Record::Event {
+                cpu,
+                time_ns,
+                by,
+                event,
+                ..
+            } => {
+                let by = by.map_or("-".to_owned(), |pid| pid.to_string());
+                let what = match event {
+                    Event::Switch {
+                        prev,
+                        next,
+                        next_comm,
+                        prev_state,
+                        ..
+                    } => {
+                        let name = String::from_utf8(next_comm.unwrap().to_vec()).unwrap();
+                        let name = name.trim_end_matches('\0');
+                        format!("{prev} -> {next} {name} {prev_state:?}")
+                    }
+                    Event::Wake { pid, cpu, .. } => format!("wake {pid} on {cpu}"),
+                    Event::Enter { .. } => "enter".to_owned(),
+                    other => format!("{other:?}"),
+                };
+                format!("{cpu} {time_ns} {by} {what}")
+            }
+        });
+        ControlFlow::Continue(())
+    });
+    (seen, summary)
+}
+
+#[test]
+fn columns_are_read_beside_events_in_order_of_time() {
+    let (seen, summary) = lines(&trace(&[&compact]));
+    let expected = [
+        "3 99 - wake 8 on 3",
+        "3 100 - 2147483647 -> 8 crond Some(1)",
+        "3 150 8 enter",
+        "3 200 - wake 9 on 4",
+        "3 200 8 8 -> 9 app None",
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(summary.unwrap().events, 5);
+}
+
+#[test]
+fn who_leaves_a_cpu_is_known_from_the_bundle_before_unless_events_were_lost() {
+    let lost = |packet: &mut Encoder| {
+        packet.message(packet::FTRACE_EVENTS, |bundle| {
+            bundle.uint(1, 3);
+            bundle.uint(3, 1);
+        });
+    };
+    let switch = |seen: &[String], at: usize| seen[at].split(' ').nth(3).map(str::to_owned);
+    let (seen, _) = lines(&trace(&[&compact, &compact]));
+    assert_eq!(switch(&seen, 6).unwrap(), "9");
+    let (seen, summary) = lines(&trace(&[&compact, &lost, &compact]));
+    assert_eq!(
+        (seen[5].as_str(), switch(&seen, 7).unwrap().as_str()),
+        ("3 lost", "2147483647")
+    );
+    assert_eq!(summary.unwrap().gaps, 1);
+}
+
+#[test]
+fn compressed_packets_are_read_like_others_and_not_within_each_other() {
+    let inner = trace(&[&compact]);
+    let deflate = |bytes: &[u8]| {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(bytes).unwrap();
+        zlib.finish().unwrap()
+    };
+    let packed = deflate(&inner);
+    let outer = trace(&[&|packet| packet.raw(packet::COMPRESSED, &packed)]);
+    assert_eq!(lines(&outer).0, lines(&inner).0);
+    let packed = deflate(&outer);
+    let nested = trace(&[&|packet| packet.raw(packet::COMPRESSED, &packed)]);
+    let error = lines(&nested).1.unwrap_err().to_string();
+    assert!(error.contains("within a compressed one"), "{error}");
+    let damaged = trace(&[&|packet| packet.raw(packet::COMPRESSED, b"no zlib")]);
+    let error = lines(&damaged).1.unwrap_err().to_string();
+    assert!(error.starts_with("packet at offset 0"), "{error}");
+}
+
+#[test]
+fn reading_ends_when_told_to() {
+    let mut seen = 0;
+    let bytes = trace(&[&compact, &compact]);
+    let summary = read(&mut &bytes[..], &mut |_| {
+        seen += 1;
+        ControlFlow::Break(())
+    });
+    assert_eq!((seen, summary.unwrap().events), (1, 1));
+}
