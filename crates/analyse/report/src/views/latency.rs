@@ -1,0 +1,86 @@
+//! Run-queue latency.
+
+use super::pieces::{DECADES, cell, dash, decades, longest, thread, time};
+use crate::screen::{Screen, Style};
+use idlewave_explain::views::{Latency, LengthSummary, Ready};
+use idlewave_units::show::count;
+
+/// Latency of all, by CPU and by thread.
+pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
+    screen.line(Style::Heading, "RUN-QUEUE LATENCY: ready, but not on a CPU");
+    let mut header = vec!["ready after", "times", "median", "p99", "longest"];
+    header.extend(DECADES.iter().map(|d| d.0));
+    let line = |name: &str, lengths: &LengthSummary| {
+        let mut cells = vec![
+            name.to_owned(),
+            count(lengths.count),
+            time(lengths.median.as_ref()),
+            time(lengths.p99.as_ref()),
+            longest(lengths),
+        ];
+        cells.extend(decades(lengths).map(cell));
+        cells
+    };
+    let all = [
+        line("a wake-up", &found.all.woken),
+        line("a preemption", &found.all.preempted),
+    ];
+    screen.table(&header, &all);
+    let by_cpu = found.cpus.iter().map(|c| {
+        let name = match several {
+            true => format!("CPU {} node {}", c.cpu, c.node),
+            false => format!("CPU {}", c.cpu),
+        };
+        row(name, &c.ready)
+    });
+    table(
+        screen,
+        "BY THE CPU ON WHICH IT RAN THEN",
+        "CPU",
+        by_cpu.collect(),
+    );
+    let by_thread = found.threads.iter();
+    let by_thread = by_thread.map(|t| row(thread(&t.thread, several), &t.ready));
+    table(
+        screen,
+        "BY THREAD, most time ready first",
+        "thread",
+        by_thread.collect(),
+    );
+}
+
+fn table(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    screen.line(Style::Heading, title);
+    let header = [
+        first,
+        "woken",
+        "median",
+        "p99",
+        "longest",
+        "preempted",
+        "median",
+        "p99",
+        "longest",
+        "time",
+    ];
+    screen.table(&header, &rows);
+}
+
+fn row(name: String, ready: &Ready) -> Vec<String> {
+    let mut cells = vec![name];
+    for lengths in [&ready.woken, &ready.preempted] {
+        cells.push(if lengths.count == 0 {
+            dash()
+        } else {
+            count(lengths.count)
+        });
+        cells.push(time(lengths.median.as_ref()));
+        cells.push(time(lengths.p99.as_ref()));
+        cells.push(longest(lengths));
+    }
+    cells.push((ready.woken.total + ready.preempted.total).to_string());
+    cells
+}
