@@ -17,7 +17,7 @@ pub enum ExplainError {
         reason: String,
     },
     /// A view is asked for what the run does not have.
-    #[error("{0}")]
+    #[error("show the view: {0}")]
     Filter(String),
     /// Stopped on request; nothing was written.
     #[error("explain the run: interrupted")]

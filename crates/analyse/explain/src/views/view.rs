@@ -4,6 +4,7 @@ use super::daemons::{Daemons, daemons};
 use super::interrupts::{Interrupts, interrupts};
 use super::latency::{Latency, latency};
 use super::matrix::{Matrix, matrix};
+use super::mpi::{Mpi, mpi};
 use super::processes::{Processes, processes};
 use super::scope::{Filter, Scope};
 use super::states::{States, states};
@@ -32,6 +33,8 @@ pub enum ViewKind {
     Latency,
     /// Who woke the culprits.
     Wakeups,
+    /// What a recorded MPI program called and sent.
+    Mpi,
 }
 
 /// A view.
@@ -52,6 +55,8 @@ pub enum View {
     Latency(Latency),
     /// Who woke the culprits.
     Wakeups(Wakeups),
+    /// What a recorded MPI program called and sent.
+    Mpi(Mpi),
 }
 
 /// Computes a view of a run whose findings are known.
@@ -68,6 +73,10 @@ pub fn view(
     let threads = Threads::read(run)?;
     let scope = Scope::of(filter, run.manifest(), &threads)?;
     let (threads, scope) = (&threads, &scope);
+    if kind == ViewKind::Mpi && filter.cpus.is_some() {
+        let why = "calls of MPI are recorded by rank, not by CPU";
+        return Err(ExplainError::Filter(why.to_owned()));
+    }
     Ok(match kind {
         ViewKind::Processes => View::Processes(processes(run, threads, scope, stop)?),
         ViewKind::Matrix => View::Matrix(matrix(run, threads, scope, stop)?),
@@ -75,6 +84,7 @@ pub fn view(
         ViewKind::Daemons => View::Daemons(daemons(run, threads, scope, stop)?),
         ViewKind::Interrupts => View::Interrupts(interrupts(run, scope, stop)?),
         ViewKind::Latency => View::Latency(latency(run, threads, scope, stop)?),
+        ViewKind::Mpi => View::Mpi(mpi(run, findings, scope, stop)?),
         ViewKind::Wakeups => View::Wakeups(wakeups(
             run,
             findings,

@@ -6,6 +6,7 @@
 mod daemons;
 mod interrupts;
 mod latency;
+mod mpi;
 mod pieces;
 mod processes;
 mod versus;
@@ -36,6 +37,7 @@ pub fn render_view(
         View::Daemons(found) => daemons::daemons(&mut screen, found, several),
         View::Interrupts(found) => interrupts::interrupts(&mut screen, found, several),
         View::Latency(found) => latency::latency(&mut screen, found, several),
+        View::Mpi(found) => mpi::mpi(&mut screen, found),
         View::Wakeups(found) => wakeups::wakeups(&mut screen, found),
     }
     not_traced(&mut screen, manifest);
