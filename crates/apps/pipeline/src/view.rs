@@ -33,7 +33,10 @@ pub fn view_text(
 
 /// Compares two explained runs.
 pub fn versus(a: &Analysis, b: &Analysis) -> Versus {
-    views::versus(&a.findings, &b.findings)
+    views::versus([
+        (a.run.manifest(), &a.findings),
+        (b.run.manifest(), &b.findings),
+    ])
 }
 
 /// The text of a comparison, no line wider than `width` columns.

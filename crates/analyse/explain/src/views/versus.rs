@@ -14,7 +14,7 @@
 //! Reference: Przyborowski and Wilenski, Biometrika 31 (1940) 313.
 
 use idlewave_run::findings::{Estimate, Findings};
-use idlewave_run::{NoiseSource, SourceKind};
+use idlewave_run::{Manifest, NodeSheet, NoiseSource, SourceKind, TraceMode};
 use idlewave_stats::distributions::{binomial_cdf, binomial_upper_tail, normal_cdf};
 use idlewave_stats::rates;
 use serde::Serialize;
@@ -29,6 +29,8 @@ const Z: f64 = 1.959_964;
 /// Two runs compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Versus {
+    /// Why the sources cannot be compared; `None` if they can.
+    pub not_comparable: Option<String>,
     /// The sources, significant changes first, most time gained or lost first.
     pub sources: Vec<SourceChange>,
     /// Lockstep runs that both runs have.
@@ -98,8 +100,18 @@ pub struct LockstepChange {
     pub significant: bool,
 }
 
-/// Compares two runs by their findings.
-pub fn versus(a: &Findings, b: &Findings) -> Versus {
+/// Compares two runs by their findings. A run whose kernel was not traced on all nodes does not name
+/// what the other names, so the sources of two such runs are not compared.
+pub fn versus(runs: [(&Manifest, &Findings); 2]) -> Versus {
+    let [(_, a), (_, b)] = runs;
+    let [traced_a, traced_b] = runs.map(|(manifest, _)| is_traced(manifest));
+    let not_comparable = (traced_a != traced_b).then(|| {
+        let which = if traced_a { "A" } else { "B" };
+        format!(
+            "the sources cannot be compared: the kernel was traced in {which} only, so the other run \
+             names no causes. Record both in the same way."
+        )
+    });
     let of = |findings: &Findings| -> BTreeMap<(SourceKind, String), NoiseSource> {
         let sources = findings.profile.sources.iter();
         sources
@@ -113,6 +125,9 @@ pub fn versus(a: &Findings, b: &Findings) -> Versus {
     };
     let times = [watched(&in_a), watched(&in_b)];
     let mut keys: Vec<&(SourceKind, String)> = in_a.keys().chain(in_b.keys()).collect();
+    if not_comparable.is_some() {
+        keys.clear();
+    }
     keys.sort_unstable();
     keys.dedup();
     let limit = ERROR / (2 * keys.len().max(1)) as f64;
@@ -144,11 +159,18 @@ pub fn versus(a: &Findings, b: &Findings) -> Versus {
         }
     }
     Versus {
+        not_comparable,
         sources,
         lockstep,
         only_one,
         significant_below: limit,
     }
+}
+
+/// Whether the run names what took its CPUs.
+fn is_traced(manifest: &Manifest) -> bool {
+    let traced = |n: &NodeSheet| n.trace.mode == TraceMode::Tracefs;
+    manifest.simulated.is_some() || manifest.nodes.iter().all(traced)
 }
 
 fn is_same(
@@ -306,6 +328,16 @@ mod tests {
         // As often, but ten times as long.
         assert_eq!(verdict(at(100, 1000), at(100, 10_000)), Verdict::Grew);
         assert_eq!(verdict(at(100, 10_000), at(100, 1000)), Verdict::Shrank);
+    }
+
+    #[test]
+    fn a_run_without_kernel_trace_names_nothing_to_compare() {
+        use idlewave_run::testing::empty_manifest;
+        let traced = empty_manifest();
+        let mut blind = empty_manifest();
+        blind.nodes[0].trace.mode = TraceMode::PerfSwitch;
+        assert!(is_traced(&traced));
+        assert!(!is_traced(&blind));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Daemons.
 
-use super::pieces::{dash, interval, longest, thread, time};
+use super::pieces::{dash, interval, longest, program, table, thread, time};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Daemon, Daemons};
 use idlewave_units::show::{self, count, percent};
@@ -16,7 +16,8 @@ pub(super) fn daemons(screen: &mut Screen, found: &Daemons, several: bool) {
         return;
     }
     let rows: Vec<Vec<String>> = found.daemons.iter().map(|d| row(d, several)).collect();
-    screen.table(
+    table(
+        screen,
         &[
             "thread",
             "cost",
@@ -32,6 +33,7 @@ pub(super) fn daemons(screen: &mut Screen, found: &Daemons, several: bool) {
             "95 % of run",
             "95 % of ready",
             "phase",
+            "program",
         ],
         &rows,
     );
@@ -41,6 +43,12 @@ pub(super) fn daemons(screen: &mut Screen, found: &Daemons, several: bool) {
         "every: period of its wake-ups; ~ is the median distance where they are not periodic. on \
          time: share of the wake-ups on the period. run: CPU time from wake-up to sleep, median. \
          ready: from wake-up to switch-in, median.",
+    );
+    screen.wrap(
+        Style::Quiet,
+        "  ",
+        "next: who wakes one: --view wakeups --process NAME. What it delayed, and how to keep it \
+         off the CPUs of the ranks: idlewave explain RUN.",
     );
 }
 
@@ -65,5 +73,6 @@ fn row(d: &Daemon, several: bool) -> Vec<String> {
         interval(d.length.median.as_ref()),
         interval(d.ready.median.as_ref()),
         d.phase.map_or_else(dash, |p| p.offset.to_string()),
+        program(&d.thread),
     ]
 }

@@ -1,6 +1,6 @@
 //! Run-queue latency.
 
-use super::pieces::{DECADES, cell, dash, decades, longest, thread, time};
+use super::pieces::{self, DECADES, cell, dash, decades, longest, thread, time};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Latency, LengthSummary, Ready};
 use idlewave_units::show::count;
@@ -33,7 +33,7 @@ pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
         };
         row(name, &c.ready)
     });
-    table(
+    section(
         screen,
         "BY THE CPU ON WHICH IT RAN THEN",
         "CPU",
@@ -41,7 +41,7 @@ pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
     );
     let by_thread = found.threads.iter();
     let by_thread = by_thread.map(|t| row(thread(&t.thread, several), &t.ready));
-    table(
+    section(
         screen,
         "BY THREAD, most time ready first",
         "thread",
@@ -49,7 +49,7 @@ pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
     );
 }
 
-fn table(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>) {
+fn section(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>) {
     if rows.is_empty() {
         return;
     }
@@ -66,7 +66,7 @@ fn table(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>) 
         "longest",
         "time",
     ];
-    screen.table(&header, &rows);
+    pieces::table(screen, &header, &rows);
 }
 
 fn row(name: String, ready: &Ready) -> Vec<String> {

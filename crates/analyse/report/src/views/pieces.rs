@@ -1,18 +1,25 @@
 //! What several views show: names of threads, lengths, filters.
 
 use crate::number::plain;
+use crate::screen::Screen;
 use idlewave_explain::views::{Filter, LengthSummary, Thread};
 use idlewave_run::findings::Estimate;
 use idlewave_units::show;
 
+/// Width of a name and a number: the kernel's names have 15 characters, and most numbers have 7.
+pub(super) const THREAD: usize = 23;
+
+/// A table of threads: their names are cut last.
+pub(super) fn table(screen: &mut Screen, header: &[&str], rows: &[Vec<String>]) {
+    screen.table_keeping(THREAD, header, rows);
+}
+
 /// A thread in a table: its name and number, and its node if there are several.
 pub(super) fn thread(thread: &Thread, several: bool) -> String {
-    let mut text = plain(&thread.name);
-    if let Some(rank) = thread.rank {
-        text.push_str(&format!(" (rank {rank})"));
-    } else if let Some(program) = &thread.program {
-        text.push_str(&format!(" ({})", plain(program)));
-    }
+    let mut text = match thread.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => plain(&thread.name),
+    };
     // A thread without a name is called by its number.
     if !text.starts_with("pid ") {
         text.push_str(&format!(" {}", thread.pid));
@@ -21,6 +28,12 @@ pub(super) fn thread(thread: &Thread, several: bool) -> String {
         text.push_str(&format!(" node {}", thread.node));
     }
     text
+}
+
+/// The program to which a thread belongs.
+pub(super) fn program(thread: &Thread) -> String {
+    let name = thread.program.as_ref().unwrap_or(&thread.name);
+    plain(name)
 }
 
 /// A dash for what is not known.

@@ -1,6 +1,6 @@
 //! Every process, its matrix by CPU, its states.
 
-use super::pieces::{DECADES, cell, dash, decades, longest, thread, time};
+use super::pieces::{DECADES, cell, decades, longest, program, table, thread, time};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{
     CoarseTask, LengthSummary, Matrix, MatrixCell, Process, Processes, States, StatesRow,
@@ -25,7 +25,11 @@ fn class(kind: TaskKind) -> &'static str {
 /// Every process.
 pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
     if !found.threads.is_empty() || found.coarse.is_empty() {
-        screen.line(Style::Heading, "EVERY PROCESS AND KERNEL THREAD");
+        let title = match found.coarse.is_empty() {
+            true => "EVERY PROCESS AND KERNEL THREAD",
+            false => "THREADS WHOSE SWITCHES WERE SEEN: those of the measurement itself",
+        };
+        screen.line(Style::Heading, title);
         let used: Nanos = found.threads.iter().map(|p| p.time).sum();
         let share = used.as_f64() / found.cpu_time.as_f64().max(1.0);
         let text = format!(
@@ -37,7 +41,8 @@ pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
         );
         screen.wrap(Style::Plain, "  ", &text);
         let rows: Vec<Vec<String>> = found.threads.iter().map(|p| row(p, several)).collect();
-        screen.table(
+        table(
+            screen,
             &[
                 "thread",
                 "time",
@@ -53,6 +58,7 @@ pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
                 "longest",
                 "class",
                 "CPUs",
+                "program",
             ],
             &rows,
         );
@@ -83,6 +89,7 @@ fn row(p: &Process, several: bool) -> Vec<String> {
         p.longest.to_string(),
         class(p.thread.kind).to_owned(),
         p.cpus.to_string(),
+        program(&p.thread),
     ]
 }
 
@@ -109,7 +116,8 @@ fn coarse(screen: &mut Screen, tasks: &[CoarseTask], several: bool) {
             ]
         })
         .collect();
-    screen.table(
+    table(
+        screen,
         &["thread", "time", "of a CPU", "waited", "slices", "class"],
         &rows,
     );
@@ -148,7 +156,7 @@ pub(super) fn matrix(screen: &mut Screen, found: &Matrix, several: bool) {
                 cells
             })
             .collect();
-        screen.table(&header, &rows);
+        table(screen, &header, &rows);
     }
 }
 
@@ -180,8 +188,8 @@ pub(super) fn states(screen: &mut Screen, found: &States, several: bool) {
             })
             .collect();
         match rows.is_empty() {
-            true => screen.line(Style::Plain, &format!("  {}: none seen", dash())),
-            false => screen.table(&header, &rows),
+            true => screen.line(Style::Plain, "  none seen"),
+            false => table(screen, &header, &rows),
         }
     }
 }

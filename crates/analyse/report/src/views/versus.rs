@@ -21,6 +21,10 @@ pub(super) fn versus(screen: &mut Screen, names: [&str; 2], found: &Versus) {
     let [a, b] = names.map(plain);
     screen.wrap(Style::Heading, "", &format!("FROM A = {a} TO B = {b}"));
     lockstep(screen, found);
+    if let Some(why) = &found.not_comparable {
+        screen.wrap(Style::Alarm, "! ", why);
+        return;
+    }
     if found.sources.is_empty() {
         screen.line(Style::Plain, "  no sources: neither run saw any noise");
         return;
