@@ -8,6 +8,9 @@ use idlewave_run::SourceKind;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{Cpu, Nanos, NodeId};
 
+/// The longest usual name: call_function_single.
+const NAME: usize = 20;
+
 /// Interrupts by name and CPU.
 pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool) {
     if !found.interrupts.is_empty() || found.coarse.is_empty() {
@@ -18,7 +21,8 @@ pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool)
         let rows: Vec<Vec<String>> = found.interrupts.iter().map(|r| row(r, several)).collect();
         match rows.is_empty() {
             true => screen.line(Style::Plain, "  none recorded"),
-            false => screen.table(
+            false => screen.table_keeping(
+                NAME,
                 &[
                     "interrupt",
                     "CPU",
@@ -27,7 +31,7 @@ pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool)
                     "net time",
                     "median",
                     "longest",
-                    "nested in it",
+                    "nested",
                     "p99",
                     "was nested",
                     "class",
@@ -39,8 +43,8 @@ pub(super) fn interrupts(screen: &mut Screen, found: &Interrupts, several: bool)
             screen.wrap(
                 Style::Quiet,
                 "  ",
-                "net: without the interrupts nested in it. A dash: only a point in time was \
-                 recorded, no length.",
+                "net: without the interrupts nested in it; nested: theirs. A dash: only a point in \
+                 time was recorded, no length.",
             );
         }
     }

@@ -3,29 +3,28 @@
 use super::pieces::{self, DECADES, cell, dash, decades, longest, thread, time};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Latency, LengthSummary, Ready};
-use idlewave_units::show::count;
+use idlewave_units::show::{self, count};
 
 /// Latency of all, by CPU and by thread.
 pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
     screen.line(Style::Heading, "RUN-QUEUE LATENCY: ready, but not on a CPU");
-    let mut header = vec!["ready after", "times", "median", "p99", "longest"];
-    header.extend(DECADES.iter().map(|d| d.0));
     let line = |name: &str, lengths: &LengthSummary| {
-        let mut cells = vec![
+        vec![
             name.to_owned(),
             count(lengths.count),
             time(lengths.median.as_ref()),
             time(lengths.p99.as_ref()),
             longest(lengths),
-        ];
-        cells.extend(decades(lengths).map(cell));
-        cells
+            lengths.total.to_string(),
+        ]
     };
     let all = [
         line("a wake-up", &found.all.woken),
         line("a preemption", &found.all.preempted),
     ];
+    let header = ["ready after", "times", "median", "p99", "longest", "time"];
     screen.table(&header, &all);
+    histogram(screen, &found.all);
     let by_cpu = found.cpus.iter().map(|c| {
         let name = match several {
             true => format!("CPU {} node {}", c.cpu, c.node),
@@ -47,6 +46,19 @@ pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
         "thread",
         by_thread.collect(),
     );
+}
+
+/// How often it took how long, one line per decade.
+fn histogram(screen: &mut Screen, all: &Ready) {
+    let (woken, preempted) = (decades(&all.woken), decades(&all.preempted));
+    let name = |i: usize| match DECADES.get(i + 1) {
+        Some(_) => format!("less than {}", show::time(DECADES[i].1 as f64)),
+        None => "more".to_owned(),
+    };
+    let rows: Vec<Vec<String>> = (0..DECADES.len())
+        .map(|i| vec![name(i), cell(woken[i]), cell(preempted[i])])
+        .collect();
+    screen.table(&["ready for", "woken", "preempted"], &rows);
 }
 
 fn section(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>) {

@@ -65,13 +65,13 @@ pub(super) fn longest(lengths: &LengthSummary) -> String {
 
 /// Upper edges, in nanoseconds, of the columns of a histogram on the terminal, with their heads.
 pub(super) const DECADES: [(&str, u64); 7] = [
-    ("<1us", 1_000),
-    ("<10us", 10_000),
-    ("<100us", 100_000),
-    ("<1ms", 1_000_000),
-    ("<10ms", 10_000_000),
-    ("<100ms", 100_000_000),
-    ("longer", u64::MAX),
+    ("1us", 1_000),
+    ("10us", 10_000),
+    ("100us", 100_000),
+    ("1ms", 1_000_000),
+    ("10ms", 10_000_000),
+    ("100ms", 100_000_000),
+    ("more", u64::MAX),
 ];
 
 /// Counts by decade. A logarithmic bin counts where its lower edge lies.

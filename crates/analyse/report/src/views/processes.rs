@@ -46,15 +46,15 @@ pub(super) fn processes(screen: &mut Screen, found: &Processes, several: bool) {
             &[
                 "thread",
                 "time",
-                "of a CPU",
                 "bursts",
                 "average",
                 "waited",
-                "moves",
                 "preempted",
                 "slept",
                 "in disk",
                 "exited",
+                "moves",
+                "of a CPU",
                 "longest",
                 "class",
                 "CPUs",
@@ -77,15 +77,15 @@ fn row(p: &Process, several: bool) -> Vec<String> {
     vec![
         thread(&p.thread, several),
         p.time.to_string(),
-        percent(p.share),
         count(p.bursts),
         p.average.to_string(),
         p.waited.to_string(),
-        count(p.migrations),
         count(ends.preempted),
         count(ends.blocked),
         count(ends.uninterruptible),
         count(ends.exited),
+        count(p.migrations),
+        percent(p.share),
         p.longest.to_string(),
         class(p.thread.kind).to_owned(),
         p.cpus.to_string(),
@@ -164,13 +164,18 @@ pub(super) fn matrix(screen: &mut Screen, found: &Matrix, several: bool) {
 pub(super) fn states(screen: &mut Screen, found: &States, several: bool) {
     type Pick = fn(&StatesRow) -> &LengthSummary;
     let tables: [(&str, Pick); 3] = [
-        ("RUNNING: how long, how often", |r| &r.running),
-        ("READY: woken or preempted, not on a CPU", |r| &r.ready),
-        ("BLOCKED: asleep until woken", |r| &r.blocked),
+        ("RUNNING: stays by length", |r| &r.running),
+        (
+            "READY (woken or preempted, not on a CPU): stays by length",
+            |r| &r.ready,
+        ),
+        ("BLOCKED (asleep until woken): stays by length", |r| {
+            &r.blocked
+        }),
     ];
-    let mut header = vec!["thread", "time", "median"];
+    let mut header = vec!["thread", "time"];
     header.extend(DECADES.iter().map(|d| d.0));
-    header.push("longest");
+    header.extend(["median", "longest"]);
     for (title, pick) in tables {
         screen.line(Style::Heading, title);
         let mut rows: Vec<&StatesRow> = found.threads.iter().collect();
@@ -180,9 +185,9 @@ pub(super) fn states(screen: &mut Screen, found: &States, several: bool) {
             .into_iter()
             .map(|r| {
                 let stays = pick(r);
-                let median = time(stays.median.as_ref());
-                let mut cells = vec![thread(&r.thread, several), stays.total.to_string(), median];
+                let mut cells = vec![thread(&r.thread, several), stays.total.to_string()];
                 cells.extend(decades(stays).map(cell));
+                cells.push(time(stays.median.as_ref()));
                 cells.push(longest(stays));
                 cells
             })
@@ -192,4 +197,10 @@ pub(super) fn states(screen: &mut Screen, found: &States, several: bool) {
             false => table(screen, &header, &rows),
         }
     }
+    screen.wrap(
+        Style::Quiet,
+        "  ",
+        "time: all stays together. Then how many lasted less than 1 us, less than 10 us, and so \
+         on.",
+    );
 }

@@ -57,10 +57,10 @@ pub(super) fn versus(screen: &mut Screen, names: [&str; 2], found: &Versus) {
             screen.line(Style::Heading, title);
             let header = [
                 "source",
-                "per s: A",
-                "B",
-                "stolen: A",
-                "B",
+                "per s, A",
+                "per s, B",
+                "stolen, A",
+                "stolen, B",
                 "95 % of A",
                 "95 % of B",
                 "95 % per s, A",
