@@ -421,8 +421,10 @@ fn a_preempted_run_is_one_run() {
 
 #[test]
 fn nested_interrupts_have_own_time_and_the_clock_its_skew() {
-    let mut made = Made::default();
-    made.hz = Some(1000);
+    let mut made = Made {
+        hz: Some(1000),
+        ..Made::default()
+    };
     made.task(0, "swapper", TaskKind::Idle);
     let tick = made.source(SourceKind::TimerTick, "timer tick");
     let disk = made.source(SourceKind::Irq, "disk");
