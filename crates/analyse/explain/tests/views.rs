@@ -188,6 +188,7 @@ fn every_process_has_its_time_bursts_moves_and_ends() {
     assert!((app.share - 180.0 / 330.0).abs() < 1e-12);
     let daemon = row("daemon");
     assert_eq!((daemon.time.get(), daemon.bursts), (60, 2));
+    assert_eq!(daemon.migrations, 1);
     assert_eq!(daemon.waited.get(), 10 + 20);
     assert_eq!((daemon.ended.blocked, daemon.ended.uninterruptible), (1, 1));
 }

@@ -151,6 +151,13 @@ mod tests {
         assert_eq!((none.median, none.longest), (None, None));
     }
 
+    #[test]
+    fn the_last_length_of_a_bin_is_in_it() {
+        // Three of 10 and three of 992..1024: the third smallest is 10, the fourth is not.
+        let at = |q| binned(&[(10, 3), (992, 3)], 6, 1_000, q).value;
+        assert_eq!((at(0.4), at(0.6)), (10.0, 996.0));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
