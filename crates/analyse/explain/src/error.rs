@@ -16,6 +16,9 @@ pub enum ExplainError {
         /// What does not fit, with the offending values.
         reason: String,
     },
+    /// A view is asked for what the run does not have.
+    #[error("show the view: {0}")]
+    Filter(String),
     /// Stopped on request; nothing was written.
     #[error("explain the run: interrupted")]
     Interrupted,

@@ -29,6 +29,7 @@ mod source_table;
 pub mod steps;
 mod strikes;
 pub mod timeline;
+pub mod views;
 pub mod watch;
 mod watched;
 

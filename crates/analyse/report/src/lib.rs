@@ -17,6 +17,7 @@ mod story;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text;
+mod views;
 
 pub use calibration::{
     AllToAllPoint, CalibratedParameter, CalibrationSheet, ParameterUnit, PingPongPoint,
@@ -34,3 +35,4 @@ pub use placement::{
 };
 pub use simulation::{PathSource, SimulatedPath, SimulationPoint, SimulationSheet, SourceCost};
 pub use text::{busy_machine, render_calls, render_text};
+pub use views::{render_versus, render_view};

@@ -103,8 +103,13 @@ impl Screen {
     /// A table whose first column is text; the others are right-aligned. If it is too wide, it
     /// drops columns from the right, then cuts the texts.
     pub(crate) fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
-        const INDENT: usize = 2;
         const LEAST_TEXT: usize = 12;
+        self.table_keeping(LEAST_TEXT, header, rows);
+    }
+
+    /// The same; the texts are cut below `least` characters only if there is no other column left.
+    pub(crate) fn table_keeping(&mut self, least: usize, header: &[&str], rows: &[Vec<String>]) {
+        const INDENT: usize = 2;
         let natural = |column: usize| {
             let cells = rows
                 .iter()
@@ -115,7 +120,7 @@ impl Screen {
         let widths: Vec<usize> = (0..header.len()).map(natural).collect();
         let numbers = |columns: usize| widths[1..columns].iter().map(|w| w + 2).sum::<usize>();
         let mut columns = header.len();
-        while columns > 1 && INDENT + LEAST_TEXT.min(widths[0]) + numbers(columns) > self.width {
+        while columns > 1 && INDENT + least.min(widths[0]) + numbers(columns) > self.width {
             columns -= 1;
         }
         for head in &header[columns..] {

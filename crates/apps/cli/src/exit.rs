@@ -1,5 +1,6 @@
 //! Exit codes and failure messages. docs/exit-codes.md documents the codes.
 
+use idlewave_explain::ExplainError;
 use idlewave_pipeline::PipelineError;
 use idlewave_run::RunError;
 use idlewave_session::SessionError;
@@ -146,6 +147,7 @@ impl From<PipelineError> for Failure {
     fn from(error: PipelineError) -> Self {
         let exit = match error {
             PipelineError::Session(error) => return error.into(),
+            PipelineError::Explain(ExplainError::Filter(_)) => Exit::Usage,
             PipelineError::Explain(_) => Exit::Bundle,
             _ => Exit::Other,
         };

@@ -5,16 +5,25 @@ use crate::exit::Failure;
 use crate::json;
 use crate::output::{of_bundle, print_of_bundle, printed};
 use crate::progress::Bars;
-use clap::Args;
-use idlewave_pipeline::{Analysis, PipelineError, analyse, calls, summary};
+use clap::{Args, ValueEnum};
+use idlewave_explain::views::{Filter, Versus, View, ViewKind};
+use idlewave_pipeline::{
+    Analysis, PipelineError, analyse, calls, explained, summary, versus, versus_text, view,
+    view_text,
+};
+use idlewave_run::Header;
 use idlewave_session::Stop;
 use idlewave_sys::terminal::Stream;
-use std::path::PathBuf;
+use idlewave_units::{CpuSet, Nanos, NodeId, Rank};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   idlewave explain before
+  idlewave explain before --view daemons
+  idlewave explain before --view latency --from 1s --to 2s --cpu 0
   idlewave explain slow --calls")]
 pub struct ExplainArgs {
     /// The run, a directory made by `idlewave study` or `idlewave record`
@@ -26,11 +35,102 @@ pub struct ExplainArgs {
     /// with --json as JSON
     #[arg(long)]
     calls: bool,
+    /// List everything of one kind, whether or not it delayed anybody, instead of the summary
+    /// (docs/views.md)
+    #[arg(long, value_enum, value_name = "VIEW", conflicts_with = "calls")]
+    view: Option<Views>,
+    /// Compare with a second run: which sources appeared, grew, shrank, vanished
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["calls", "view"])]
+    versus: Option<PathBuf>,
+    #[command(flatten)]
+    filters: Filters,
+}
+
+/// What a view is restricted to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Filters of views")]
+struct Filters {
+    /// From this time after the start of the run, as in 1.2s
+    #[arg(long, value_name = "TIME", requires = "view")]
+    from: Option<Nanos>,
+    /// Until this time after the start of the run
+    #[arg(long, value_name = "TIME", requires = "view")]
+    to: Option<Nanos>,
+    /// This process or thread only
+    #[arg(long, value_name = "NAME|PID", requires = "view")]
+    process: Option<String>,
+    /// These CPUs only, as in 0-3,8
+    #[arg(long, value_name = "LIST", requires = "view")]
+    cpu: Option<CpuSet>,
+    /// This node only
+    #[arg(long, value_name = "N", requires = "view")]
+    node: Option<u32>,
+    /// The threads of this rank only
+    #[arg(long, value_name = "N", requires = "view")]
+    rank: Option<u32>,
+}
+
+impl Filters {
+    fn filter(&self) -> Filter {
+        Filter {
+            from: self.from,
+            to: self.to,
+            process: self.process.clone(),
+            cpus: self.cpu.clone(),
+            node: self.node.map(NodeId::new),
+            rank: self.rank.map(Rank::new),
+        }
+    }
+}
+
+/// The views by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Views {
+    /// Every process and kernel thread: CPU time, bursts, waiting, how bursts ended
+    Processes,
+    /// The same by CPU: total time, average burst, number of bursts
+    Matrix,
+    /// How long threads were running, ready and blocked: histograms
+    States,
+    /// Threads that run again and again: period, run length, time ready, cost
+    Daemons,
+    /// Interrupts by name and CPU; frequency and skew of the clock interrupt
+    Interrupts,
+    /// How long threads waited for a CPU, by thread and CPU
+    Latency,
+    /// Who woke the threads that made steps late, and who woke those
+    Wakeups,
+    /// A recorded MPI program: calls by communicator, bytes between ranks, waits
+    Mpi,
+}
+
+impl Views {
+    fn kind(self) -> ViewKind {
+        match self {
+            Views::Processes => ViewKind::Processes,
+            Views::Matrix => ViewKind::Matrix,
+            Views::States => ViewKind::States,
+            Views::Daemons => ViewKind::Daemons,
+            Views::Interrupts => ViewKind::Interrupts,
+            Views::Latency => ViewKind::Latency,
+            Views::Wakeups => ViewKind::Wakeups,
+            Views::Mpi => ViewKind::Mpi,
+        }
+    }
 }
 
 /// Runs the command.
 pub fn run_explain(args: &ExplainArgs, stop: &Stop) -> Result<(), Failure> {
     let bars = Bars::new(!args.json);
+    if let Some(other) = &args.versus {
+        let both = [saved(&args.run, stop, &bars)?, saved(other, stop, &bars)?];
+        bars.finish();
+        return print_versus(args, other, &both);
+    }
+    if let Some(kind) = args.view {
+        let analysis = saved(&args.run, stop, &bars)?;
+        return print_view(args, kind, &analysis, stop, &bars);
+    }
     let joined = idlewave_record::join_left(&args.run, &stop.flag, &bars);
     let joined = joined.map_err(PipelineError::from);
     let analysis = joined.and_then(|_| analyse(&args.run, effort(), &stop.flag, &bars));
@@ -52,6 +152,63 @@ pub fn print_findings(analysis: &Analysis, json: bool) -> Result<(), Failure> {
         Stream::Output.width(),
         Stream::Output.is_coloured(),
     );
+    of_bundle(printed(Stream::Output.write_coloured(&text)))
+}
+
+/// The JSON document of a view, below its header.
+#[derive(Serialize)]
+struct Viewed {
+    filter: Option<Filter>,
+    #[serde(flatten)]
+    found: View,
+}
+
+/// The JSON document of a comparison, below the header of the first run.
+#[derive(Serialize)]
+struct Compared {
+    /// Header of the second run.
+    versus: Header,
+    #[serde(flatten)]
+    found: Versus,
+}
+
+/// A run with its findings, which are made if it has none.
+fn saved(run: &Path, stop: &Stop, bars: &Bars) -> Result<Analysis, PipelineError> {
+    idlewave_record::join_left(run, &stop.flag, bars)?;
+    explained(run, effort(), &stop.flag, bars)
+}
+
+fn print_view(
+    args: &ExplainArgs,
+    kind: Views,
+    analysis: &Analysis,
+    stop: &Stop,
+    bars: &Bars,
+) -> Result<(), Failure> {
+    let filter = args.filters.filter();
+    let found = view(analysis, kind.kind(), &filter, &stop.flag)?;
+    bars.finish();
+    if args.json {
+        let header = analysis.run.manifest().header();
+        let filter = filter.is_set().then_some(filter);
+        return of_bundle(json::print_below(header, Viewed { filter, found }));
+    }
+    let (width, colour) = (Stream::Output.width(), Stream::Output.is_coloured());
+    let text = view_text(analysis, &filter, &found, width, colour);
+    of_bundle(printed(Stream::Output.write_coloured(&text)))
+}
+
+fn print_versus(args: &ExplainArgs, other: &Path, both: &[Analysis; 2]) -> Result<(), Failure> {
+    let [a, b] = both;
+    let found = versus(a, b);
+    if args.json {
+        let headers = [a, b].map(|run| run.run.manifest().header());
+        let [header, versus] = headers;
+        return of_bundle(json::print_below(header, Compared { versus, found }));
+    }
+    let names = [args.run.as_path(), other].map(|path| path.display().to_string());
+    let (width, colour) = (Stream::Output.width(), Stream::Output.is_coloured());
+    let text = versus_text([&names[0], &names[1]], &found, width, colour);
     of_bundle(printed(Stream::Output.write_coloured(&text)))
 }
 

@@ -68,4 +68,31 @@ fn findings_tell_which_run_they_are_of() {
     let calls = document(&["explain", path, "--calls", "--json"]);
     assert!(calls["calls"].is_array());
     assert_eq!(calls["header"], header);
+    for view in [
+        "processes",
+        "matrix",
+        "states",
+        "daemons",
+        "interrupts",
+        "latency",
+        "wakeups",
+        "mpi",
+    ] {
+        let found = document(&["explain", path, "--view", view, "--json"]);
+        assert_eq!((&found["view"], &found["header"]), (&view.into(), &header));
+        assert_eq!(found["filter"], Value::Null);
+    }
+    let filtered = document(&[
+        "explain",
+        path,
+        "--view",
+        "processes",
+        "--to",
+        "1s",
+        "--json",
+    ]);
+    assert_eq!(filtered["filter"]["to"], 1_000_000_000);
+    let versus = document(&["explain", path, "--versus", path, "--json"]);
+    assert_eq!((&versus["header"], &versus["versus"]), (&header, &header));
+    assert!(versus["sources"].is_array());
 }

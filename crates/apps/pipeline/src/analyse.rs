@@ -26,6 +26,23 @@ pub struct Analysis {
     pub findings: Findings,
 }
 
+/// A bundle with the findings that are in it; explains it first if that has not been done.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn explained(
+    path: &Path,
+    effort: Effort,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<Analysis, PipelineError> {
+    let run = RunReader::open(path)?;
+    match run.findings()? {
+        Some(findings) => Ok(Analysis { run, findings }),
+        None => analyse(path, effort, stop, progress),
+    }
+}
+
 /// Explains a bundle from its own data alone, and writes findings and late steps into it. The same bundle
 /// gives the same bytes. One whose writer was killed is made whole first. Findings made with less than the usual `effort` say so.
 ///

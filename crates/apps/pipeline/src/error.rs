@@ -25,6 +25,10 @@ impl PipelineError {
     pub fn next_step(&self) -> Option<String> {
         match self {
             PipelineError::Session(error) => error.next_step(),
+            PipelineError::Explain(ExplainError::Filter(_)) => Some(
+                "leave the filter out to see what there is: idlewave explain RUN --view processes"
+                    .to_owned(),
+            ),
             PipelineError::Explain(_) => Some(COPY_AGAIN.to_owned()),
             PipelineError::Report(_) => None,
         }

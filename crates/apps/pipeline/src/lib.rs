@@ -2,13 +2,16 @@
 //!
 //! Everything here reads the bundle alone, so that doing it again gives the same bytes. [`analyse`] explains a run and predicts from it;
 //! [`summary`], [`calls`] and [`write_report`] show what came out, and [`render`] does both for `report`.
+//! [`view`] lists everything of one kind, whether or not it delayed anybody, and [`versus`] compares two runs.
 
 mod analyse;
 mod effort;
 mod error;
 mod show;
+mod view;
 
-pub use analyse::{Analysis, analyse, analyse_locked};
+pub use analyse::{Analysis, analyse, analyse_locked, explained};
 pub use effort::Effort;
 pub use error::PipelineError;
 pub use show::{calls, render, summary, write_report};
+pub use view::{versus, versus_text, view, view_text};

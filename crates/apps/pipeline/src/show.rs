@@ -1,9 +1,8 @@
 //! What users see: the summary on the terminal and the page.
 
-use crate::analyse::{Analysis, analyse};
+use crate::analyse::{Analysis, explained};
 use crate::{Effort, PipelineError};
 use idlewave_report::{render_calls, render_html, render_text};
-use idlewave_run::RunReader;
 use idlewave_session::{Progress, SessionError};
 use idlewave_sys::files;
 use std::fs::{self, OpenOptions};
@@ -33,11 +32,7 @@ pub fn render(
     stop: &AtomicBool,
     progress: &dyn Progress,
 ) -> Result<PathBuf, PipelineError> {
-    let run = RunReader::open(path)?;
-    let analysis = match run.findings()? {
-        Some(findings) => Analysis { run, findings },
-        None => analyse(path, effort, stop, progress)?,
-    };
+    let analysis = explained(path, effort, stop, progress)?;
     progress.part("writing the report");
     let Some(target) = output else {
         return write_report(&analysis, path);

@@ -140,10 +140,27 @@ impl BatchWriter {
     }
 }
 
+/// Where batches come from.
+enum Batches {
+    /// A complete file, whose footer lists them.
+    File(Box<FileReader<BufReader<File>>>),
+    /// A file without its end.
+    Stream(Box<StreamReader<io::Take<BufReader<File>>>>),
+}
+
+impl Batches {
+    fn next(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        match self {
+            Batches::File(reader) => reader.next(),
+            Batches::Stream(reader) => reader.next(),
+        }
+    }
+}
+
 /// Reads the batches of one table.
 pub(crate) struct BatchReader {
     path: PathBuf,
-    batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>,
+    batches: Batches,
     /// Damage marks the end and is not an error: the writer was killed.
     tolerant: bool,
 }
@@ -164,6 +181,11 @@ impl BatchReader {
                 "does not match its checksum in the manifest".to_owned(),
             ));
         }
+        Self::open_again(path, bytes)
+    }
+
+    /// The same table once more: its checksum is not computed again.
+    pub(crate) fn open_again(path: PathBuf, bytes: u64) -> Result<Self, RunError> {
         let mut file = files::open(&path).map_err(RunError::io("read", &path))?;
         if !guard(&path, || Ok(blocks_fit(&mut file, bytes)))? {
             return Err(damaged(&path, "is not a well-formed Arrow file"));
@@ -171,7 +193,7 @@ impl BatchReader {
         let reader = guard(&path, || FileReader::try_new_buffered(file, None))?;
         Ok(Self {
             path,
-            batches: Box::new(reader),
+            batches: Batches::File(Box::new(reader)),
             tolerant: false,
         })
     }
@@ -183,10 +205,10 @@ impl BatchReader {
         file.seek(SeekFrom::Start(begin))
             .map_err(RunError::io("read", &path))?;
         let whole = BufReader::new(file).take(end - begin);
-        let reader = guard(&path, || StreamReader::try_new(whole, None))?;
+        let reader = guard(&path, || StreamReader::try_new(whole, None).map(Box::new))?;
         Ok(Self {
             path,
-            batches: Box::new(reader),
+            batches: Batches::Stream(reader),
             tolerant: true,
         })
     }
@@ -199,6 +221,21 @@ impl BatchReader {
             Some(Some(Err(_))) | None if self.tolerant => Ok(None),
             Some(Some(Err(e))) => Err(self.damaged(e.to_string())),
             None => Err(self.damaged("is not a well-formed Arrow file")),
+        }
+    }
+
+    /// Leaves out `count` batches at the start: `next` has not been called yet.
+    pub(crate) fn skip(&mut self, count: usize) -> Result<(), RunError> {
+        match &mut self.batches {
+            Batches::File(reader) => reader
+                .set_index(count)
+                .map_err(|e| damaged(&self.path, e.to_string())),
+            Batches::Stream(_) => {
+                for _ in 0..count {
+                    self.next()?;
+                }
+                Ok(())
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::batches::{BatchReader, file_name};
 use crate::findings::Findings;
+use crate::ordered::{MOST_STRETCHES, Ordered};
 use crate::{
     Incomplete, Manifest, RunError, RunState, SchemaVersion, Table, TableEntry, TableReader,
     TableWriter,
@@ -10,6 +11,7 @@ use crate::{
 use idlewave_sys::files;
 use idlewave_units::foreign::misfit;
 use serde::Deserialize;
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -254,6 +256,31 @@ impl RunReader {
             batch.clear();
         }
         Ok(())
+    }
+
+    /// The rows of a table in rising order of a time of theirs, with one batch per CPU and node in
+    /// memory. A run without the table has no rows.
+    pub fn in_order<T: Table>(&self, time: fn(&T::Row) -> u64) -> Result<Ordered<T>, RunError> {
+        self.in_order_of(time, MOST_STRETCHES)
+    }
+
+    pub(crate) fn in_order_of<T: Table>(
+        &self,
+        time: fn(&T::Row) -> u64,
+        most: usize,
+    ) -> Result<Ordered<T>, RunError> {
+        let verified = Cell::new(false);
+        let entry = self.manifest.tables.iter().find(|t| t.name == T::NAME);
+        let open = || match entry.filter(|_| verified.get()) {
+            Some(entry) => {
+                BatchReader::open_again(self.path.join(&entry.file), entry.bytes).map(Some)
+            }
+            None => {
+                verified.set(true);
+                self.batches_if_present(T::NAME)
+            }
+        };
+        Ordered::new(open, time, most)
     }
 
     fn batches(&self, table: &str) -> Result<BatchReader, RunError> {

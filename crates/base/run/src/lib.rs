@@ -17,6 +17,7 @@ mod header;
 mod host;
 mod ledger;
 mod manifest;
+mod ordered;
 mod profile;
 mod simulated;
 pub mod spill;
@@ -38,6 +39,7 @@ pub use manifest::{
     PhaseKind, Priority, RankSheet, RunState, SchemaVersion, TableEntry, TraceCost, TraceMode,
     TraceSheet, Unavailable, clock_error_between,
 };
+pub use ordered::Ordered;
 pub use profile::{LengthBin, NoiseProfile, NoiseSource};
 pub use simulated::{Simulated, SimulatedDelay};
 pub use table_io::{TableReader, TableWriter};

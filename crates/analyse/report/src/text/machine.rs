@@ -253,6 +253,18 @@ pub(super) fn missing(screen: &mut Screen, findings: &Findings) {
         }
     }
     rest(screen, missing.len());
+    let counted = matches!(
+        findings.trace.mode,
+        TraceMode::Counters | TraceMode::PerfSwitch
+    );
+    if counted {
+        screen.wrap(
+            Style::Plain,
+            "  ",
+            "what the counters of /proc say instead, coarsely: idlewave explain RUN --view processes, \
+             or --view interrupts",
+        );
+    }
 }
 
 /// The loss ledger, largest entries first.

@@ -1,0 +1,96 @@
+//! All views by name.
+
+use super::daemons::{Daemons, daemons};
+use super::interrupts::{Interrupts, interrupts};
+use super::latency::{Latency, latency};
+use super::matrix::{Matrix, matrix};
+use super::mpi::{Mpi, mpi};
+use super::processes::{Processes, processes};
+use super::scope::{Filter, Scope};
+use super::states::{States, states};
+use super::threads::Threads;
+use super::wakeups::{Wakeups, wakeups};
+use crate::ExplainError;
+use idlewave_run::RunReader;
+use idlewave_run::findings::Findings;
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+
+/// Which view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewKind {
+    /// Every process and kernel thread.
+    Processes,
+    /// Every thread by CPU.
+    Matrix,
+    /// How long threads were running, ready and blocked.
+    States,
+    /// Threads that run again and again.
+    Daemons,
+    /// Interrupts by name and CPU, and the clock interrupt.
+    Interrupts,
+    /// Run-queue latency.
+    Latency,
+    /// Who woke the culprits.
+    Wakeups,
+    /// What a recorded MPI program called and sent.
+    Mpi,
+}
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "view", rename_all = "snake_case")]
+pub enum View {
+    /// Every process and kernel thread.
+    Processes(Processes),
+    /// Every thread by CPU.
+    Matrix(Matrix),
+    /// How long threads were running, ready and blocked.
+    States(States),
+    /// Threads that run again and again.
+    Daemons(Daemons),
+    /// Interrupts by name and CPU, and the clock interrupt.
+    Interrupts(Interrupts),
+    /// Run-queue latency.
+    Latency(Latency),
+    /// Who woke the culprits.
+    Wakeups(Wakeups),
+    /// What a recorded MPI program called and sent.
+    Mpi(Mpi),
+}
+
+/// Computes a view of a run whose findings are known.
+///
+/// # Errors
+/// A table cannot be read, the filter asks for what the run does not have, or `stop` became true.
+pub fn view(
+    run: &RunReader,
+    findings: &Findings,
+    kind: ViewKind,
+    filter: &Filter,
+    stop: &AtomicBool,
+) -> Result<View, ExplainError> {
+    let threads = Threads::read(run)?;
+    let scope = Scope::of(filter, run.manifest(), &threads)?;
+    let (threads, scope) = (&threads, &scope);
+    if kind == ViewKind::Mpi && filter.cpus.is_some() {
+        let why = "calls of MPI are recorded by rank, not by CPU";
+        return Err(ExplainError::Filter(why.to_owned()));
+    }
+    Ok(match kind {
+        ViewKind::Processes => View::Processes(processes(run, threads, scope, stop)?),
+        ViewKind::Matrix => View::Matrix(matrix(run, threads, scope, stop)?),
+        ViewKind::States => View::States(states(run, threads, scope, stop)?),
+        ViewKind::Daemons => View::Daemons(daemons(run, threads, scope, stop)?),
+        ViewKind::Interrupts => View::Interrupts(interrupts(run, scope, stop)?),
+        ViewKind::Latency => View::Latency(latency(run, threads, scope, stop)?),
+        ViewKind::Mpi => View::Mpi(mpi(run, findings, scope, stop)?),
+        ViewKind::Wakeups => View::Wakeups(wakeups(
+            run,
+            findings,
+            scope,
+            filter.process.is_some(),
+            stop,
+        )?),
+    })
+}

@@ -1,0 +1,66 @@
+//! Views on the terminal: `idlewave explain RUN --view NAME`.
+//!
+//! Every table names what it leaves out for lack of width. Rows are never left out: who asks for
+//! every process gets every process.
+
+mod daemons;
+mod interrupts;
+mod latency;
+mod mpi;
+mod pieces;
+mod processes;
+mod versus;
+mod wakeups;
+
+use crate::screen::{Screen, Style};
+use idlewave_explain::views::{Filter, Versus, View};
+use idlewave_run::{Manifest, TraceMode};
+
+/// Renders a view: ASCII, no line wider than `width` columns (at least 20), with the SGR colours of
+/// ECMA-48 only if `color`.
+pub fn render_view(
+    manifest: &Manifest,
+    filter: &Filter,
+    view: &View,
+    width: usize,
+    color: bool,
+) -> String {
+    let mut screen = Screen::new(width, color);
+    let several = manifest.nodes.len() > 1;
+    if let Some(text) = pieces::filter(filter) {
+        screen.wrap(Style::Quiet, "", &text);
+    }
+    match view {
+        View::Processes(found) => processes::processes(&mut screen, found, several),
+        View::Matrix(found) => processes::matrix(&mut screen, found, several),
+        View::States(found) => processes::states(&mut screen, found, several),
+        View::Daemons(found) => daemons::daemons(&mut screen, found, several),
+        View::Interrupts(found) => interrupts::interrupts(&mut screen, found, several),
+        View::Latency(found) => latency::latency(&mut screen, found, several),
+        View::Mpi(found) => mpi::mpi(&mut screen, found),
+        View::Wakeups(found) => wakeups::wakeups(&mut screen, found),
+    }
+    not_traced(&mut screen, manifest);
+    screen.into_text()
+}
+
+/// Renders the comparison of two runs, in the same way.
+pub fn render_versus(names: [&str; 2], found: &Versus, width: usize, color: bool) -> String {
+    let mut screen = Screen::new(width, color);
+    versus::versus(&mut screen, names, found);
+    screen.into_text()
+}
+
+/// Says what the run cannot show, and how to record it.
+fn not_traced(screen: &mut Screen, manifest: &Manifest) {
+    let traced = |mode: TraceMode| mode == TraceMode::Tracefs;
+    if manifest.simulated.is_some() || manifest.nodes.iter().all(|n| traced(n.trace.mode)) {
+        return;
+    }
+    screen.wrap(
+        Style::Alarm,
+        "! ",
+        "the kernel was not traced on every node of this run: what ran there, and when, is not \
+         known. Record it as root, or see docs/tracing-permissions.md.",
+    );
+}

@@ -1,0 +1,402 @@
+//! Views on the terminal.
+
+#![allow(clippy::unwrap_used)]
+
+use idlewave_explain::views::*;
+use idlewave_report::{render_versus, render_view};
+use idlewave_run::findings::{Estimate, Periodicity, WaitClass};
+use idlewave_run::tables::TaskKind;
+use idlewave_run::testing::empty_manifest;
+use idlewave_run::{Manifest, SourceKind, TraceMode};
+use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, Pid, Rank};
+
+fn estimate(value: f64) -> Estimate {
+    Estimate {
+        value,
+        low: 0.9 * value,
+        high: 1.1 * value,
+        n: 100,
+        method: "test".to_owned(),
+    }
+}
+
+fn lengths(ns: u64) -> LengthSummary {
+    LengthSummary {
+        count: 202,
+        total: Nanos::from_nanos(202 * ns),
+        median: Some(estimate(ns as f64)),
+        p99: Some(estimate(1.2 * ns as f64)),
+        longest: Some(Nanos::from_nanos(2 * ns)),
+        histogram: vec![(ns / 2, 101), (ns, 100), (40_000_000, 1)],
+    }
+}
+
+fn thread(name: &str) -> Thread {
+    Thread {
+        node: NodeId::new(0),
+        pid: Pid::new(500),
+        process: Some(Pid::new(499)),
+        name: name.to_owned(),
+        program: Some("service\u{1b}[2J".to_owned()),
+        kind: TaskKind::User,
+        rank: None,
+    }
+}
+
+fn cpus(list: &str) -> CpuSet {
+    list.parse().unwrap()
+}
+
+fn daemons() -> View {
+    View::Daemons(Daemons {
+        watched: Nanos::from_secs(10),
+        daemons: vec![Daemon {
+            thread: thread("aixd"),
+            runs: 203,
+            period: Some(Periodicity {
+                period: estimate(46_400_000.0),
+                share: 0.985,
+                power: 9.0,
+            }),
+            phase: None,
+            between: lengths(46_400_000),
+            length: lengths(21_000),
+            ready: lengths(10_600),
+            cpus: cpus("0-1,3"),
+            cost: Nanos::from_nanos(202 * 21_000),
+            share: 0.000_424,
+        }],
+    })
+}
+
+/// One of each view.
+fn views() -> Vec<View> {
+    let ready = || Ready {
+        woken: lengths(10_600),
+        preempted: lengths(4_000_000),
+    };
+    let named = || "timer tick".to_owned();
+    vec![
+        View::Processes(Processes {
+            watched: Nanos::from_secs(10),
+            cpu_time: Nanos::from_secs(20),
+            threads: vec![Process {
+                thread: thread("a very long nam"),
+                time: Nanos::from_secs(2),
+                share: 0.2,
+                bursts: 1234,
+                average: Nanos::from_micros(21),
+                longest: Nanos::from_micros(99),
+                migrations: 3,
+                cpus: cpus("0-1,3"),
+                waited: Nanos::from_micros(10),
+                ended: Ends {
+                    preempted: 1,
+                    blocked: 1230,
+                    uninterruptible: 2,
+                    stopped: 0,
+                    exited: 1,
+                    unknown: 0,
+                },
+            }],
+            coarse: vec![CoarseTask {
+                thread: thread("other"),
+                watched: Nanos::from_secs(10),
+                ran: Nanos::from_secs(1),
+                waited: Nanos::from_secs(2),
+                slices: 99,
+            }],
+        }),
+        View::Matrix(Matrix {
+            watched: Nanos::from_secs(10),
+            cpus: cpus("0-31"),
+            threads: vec![MatrixRow {
+                thread: thread("aixd"),
+                cells: vec![MatrixCell {
+                    cpu: Cpu::new(3),
+                    time: Nanos::from_micros(42),
+                    bursts: 2,
+                    average: Nanos::from_micros(21),
+                }],
+            }],
+        }),
+        View::States(States {
+            watched: Nanos::from_secs(10),
+            threads: vec![StatesRow {
+                thread: thread("aixd"),
+                running: lengths(21_000),
+                ready: lengths(10_600),
+                blocked: lengths(46_000_000),
+                unknown: Nanos::ZERO,
+            }],
+        }),
+        daemons(),
+        View::Interrupts(Interrupts {
+            watched: Nanos::from_secs(10),
+            interrupts: vec![InterruptRow {
+                node: NodeId::new(0),
+                cpu: Cpu::new(1),
+                kind: SourceKind::TimerTick,
+                name: named(),
+                count: 2500,
+                rate: estimate(250.0),
+                net: lengths(4_000),
+                nested: Nanos::from_micros(7),
+                inner: 0,
+            }],
+            clocks: vec![clock(1), clock(2)],
+            coarse: vec![CoarseCounter {
+                node: NodeId::new(0),
+                cpu: Cpu::new(0),
+                kind: SourceKind::Hypervisor,
+                name: "steal".to_owned(),
+                watched: Nanos::from_secs(10),
+                increase: 10_000_000,
+                rate: 1e6,
+            }],
+        }),
+        View::Latency(Latency {
+            all: ready(),
+            threads: vec![ThreadLatency {
+                thread: thread("aixd"),
+                ready: ready(),
+            }],
+            cpus: vec![CpuLatency {
+                node: NodeId::new(0),
+                cpu: Cpu::new(0),
+                ready: ready(),
+            }],
+        }),
+        View::Wakeups(Wakeups {
+            late: 5,
+            sources: vec![Woken {
+                kind: SourceKind::Task,
+                name: "aixd".to_owned(),
+                lost: Nanos::from_micros(500),
+                wakeups: 203,
+                in_late: 4,
+                wakers: vec![Waker {
+                    kind: SourceKind::TimerTick,
+                    name: named(),
+                    wakeups: 200,
+                    in_late: 4,
+                    woken_by: vec![Back {
+                        kind: SourceKind::Task,
+                        name: "other".to_owned(),
+                        wakeups: 7,
+                    }],
+                }],
+                more: 2,
+            }],
+        }),
+        View::Mpi(mpi(2)),
+        View::Mpi(mpi(64)),
+    ]
+}
+
+fn clock(groups: u32) -> Clock {
+    let cpu = |cpu| ClockCpu {
+        cpu: Cpu::new(cpu),
+        count: 2500,
+        frequency: estimate(250.0),
+        length: lengths(4_000),
+        offset_ns: Some(-1_000_000),
+        spread: Some(Nanos::from_nanos(100)),
+        share: Some(0.93),
+    };
+    Clock {
+        node: NodeId::new(0),
+        period_ns: Some(4e6),
+        is_hz: true,
+        cpus: vec![cpu(0), cpu(1)],
+        skew: Some(Skew {
+            cpus: 2,
+            groups,
+            length: Nanos::from_micros(4),
+            cost: Nanos::from_micros(4 * u64::from(groups)),
+            share: 0.001 * f64::from(groups),
+        }),
+    }
+}
+
+fn mpi(ranks: u32) -> Mpi {
+    let traffic = |from, to| Traffic {
+        from: Rank::new(from),
+        to: Rank::new(to),
+        messages: 3,
+        bytes: 1024.0,
+    };
+    Mpi {
+        ranks,
+        calls: vec![CallRow {
+            function: "MPI_Neighbor_alltoallv_init".to_owned(),
+            communicator: Some(0),
+            calls: lengths(5_000),
+            sent: Bytes::new(12),
+            received: Bytes::new(0),
+        }],
+        communicators: vec![CommunicatorRow {
+            communicator: 0,
+            members: ranks,
+            calls: 202,
+            time: Nanos::from_micros(5),
+            messages: 6,
+            message_bytes: Bytes::new(6144),
+            collective_bytes: Bytes::new(12),
+        }],
+        point_to_point: (0..ranks).map(|r| traffic(r, (r + 1) % ranks)).collect(),
+        collective: (ranks < 64).then(Vec::new),
+        waits: vec![WaitClass {
+            name: "late sender".to_owned(),
+            count: 3,
+            time: Nanos::from_micros(9),
+        }],
+        unfinished: vec![UnfinishedRank {
+            rank: Rank::new(1),
+            last: "MPI_Bcast".to_owned(),
+            left: Nanos::from_secs(1),
+        }],
+        open: 1,
+        open_transfers: vec![OpenTransfer {
+            rank: Rank::new(1),
+            receives: true,
+            peer: None,
+            communicator: 0,
+            tag: 5,
+            posted: Nanos::from_secs(1),
+        }],
+    }
+}
+
+fn shown(manifest: &Manifest, view: &View, width: usize) -> String {
+    render_view(manifest, &Filter::default(), view, width, false)
+}
+
+#[test]
+fn the_daemon_of_the_study_is_one_line_of_eighty_columns() {
+    let text = shown(&empty_manifest(), &daemons(), 80);
+    let line = text.lines().find(|l| l.contains("aixd 500")).unwrap();
+    for part in ["46.4 ms", "98.5 %", "21.0 us", "10.6 us", "0-1,3"] {
+        assert!(line.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("columns left out at this width"), "{text}");
+}
+
+#[test]
+fn every_view_fits_every_width_and_says_what_it_leaves_out() {
+    for view in views() {
+        for width in [40, 60, 80, 100, 120] {
+            let text = shown(&empty_manifest(), &view, width);
+            assert!(text.lines().count() > 2, "{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            assert!(
+                text.bytes()
+                    .all(|b| b == b'\n' || (b' '..=b'~').contains(&b)),
+                "{text:?}"
+            );
+        }
+        let narrow = shown(&empty_manifest(), &view, 40);
+        let wide = shown(&empty_manifest(), &view, 120);
+        let left_out = narrow.contains("columns left out");
+        assert!(
+            left_out || narrow.lines().count() >= wide.lines().count(),
+            "{narrow}"
+        );
+    }
+}
+
+#[test]
+fn clocks_say_what_they_cost_aligned_and_staggered() {
+    let views = views();
+    let text = shown(&empty_manifest(), &views[4], 80).replace("\n  ", " ");
+    assert!(
+        text.contains("Aligned: 2 CPUs are interrupted at once"),
+        "{text}"
+    );
+    assert!(text.contains("up to 4.00 us per period, 0.10 %"), "{text}");
+    assert!(
+        text.contains("come in 2 groups one after the other"),
+        "{text}"
+    );
+    assert!(text.contains("up to 8.00 us per period, 0.20 %"), "{text}");
+}
+
+#[test]
+fn a_run_without_kernel_trace_says_so() {
+    let mut manifest = empty_manifest();
+    manifest.nodes[0].trace.mode = TraceMode::PerfSwitch;
+    let text = shown(&manifest, &daemons(), 80);
+    assert!(text.contains("the kernel was not traced"), "{text}");
+    assert!(!shown(&empty_manifest(), &daemons(), 80).contains("not traced"));
+    let text = shown(&manifest, &views()[0], 80);
+    assert!(text.contains("coarse: how much, not when"), "{text}");
+}
+
+#[test]
+fn filters_are_repeated_above_the_view() {
+    let filter = Filter {
+        from: Some(Nanos::from_secs(1)),
+        process: Some("a\u{7}b".to_owned()),
+        cpus: Some(cpus("0-3")),
+        ..Filter::default()
+    };
+    let text = render_view(&empty_manifest(), &filter, &daemons(), 80, false);
+    let first = text.lines().next().unwrap();
+    assert_eq!(first, r"only from 1.00 s, process a\u{7}b, CPUs 0-3");
+}
+
+#[test]
+fn two_runs_are_compared_by_verdict() {
+    let measured = |events: u64| Measured {
+        rate: Estimate {
+            n: events,
+            ..estimate(events as f64)
+        },
+        stolen: Estimate {
+            n: events,
+            ..estimate(0.01)
+        },
+    };
+    let change = |name: &str, verdict, a, b| SourceChange {
+        kind: SourceKind::Task,
+        name: name.to_owned(),
+        verdict,
+        a: measured(a),
+        b: measured(b),
+        rate_p: 0.0,
+        share_p: 0.0,
+    };
+    let mut found = Versus {
+        not_comparable: None,
+        sources: vec![
+            change("newcomer", Verdict::Appeared, 0, 100),
+            change("same", Verdict::NotSignificant, 100, 101),
+        ],
+        lockstep: vec![LockstepChange {
+            name: "barrier".to_owned(),
+            ranks: 4,
+            a: estimate(0.1),
+            b: estimate(0.3),
+            significant: true,
+        }],
+        only_one: vec!["reduce, 4 ranks".to_owned()],
+        significant_below: 0.01,
+    };
+    for width in [40, 80, 120] {
+        let text = render_versus(["before", "after"], &found, width, false);
+        assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(at("APPEARED") < at("newcomer") && at("newcomer") < at("NO SIGNIFICANT"));
+        assert!(at("slower") < at("APPEARED"));
+        assert!(at("only one of the runs has: reduce") > 0);
+    }
+    found.sources.clear();
+    found.not_comparable = Some("the kernel was traced in A only".to_owned());
+    let text = render_versus(["before", "after"], &found, 80, false);
+    assert!(
+        text.contains("traced in A only") && !text.contains("neither run"),
+        "{text}"
+    );
+}
