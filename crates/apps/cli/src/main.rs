@@ -7,6 +7,7 @@ mod explain;
 mod files;
 mod fit;
 mod gang;
+mod import;
 mod json;
 mod measure;
 mod output;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Study(args) => study::run_study(args, stop),
         Command::Measure(args) => measure::run_measure(args, stop),
         Command::Fit(args) => fit::run_fit(&args, stop),
+        Command::Import(args) => import::run_import(&args, stop),
         Command::Explain(args) => explain::run_explain(&args, stop),
         Command::Report(args) => report::run_report(&args, stop),
         // Handled before.

@@ -112,6 +112,11 @@ impl Feed {
         }
     }
 
+    /// Events taken so far.
+    pub fn events(&self) -> u64 {
+        self.summary.events
+    }
+
     /// Makes sure that a CPU has a lane; `false` if there is no such CPU.
     #[cold]
     fn begin(&mut self, cpu: Cpu) -> bool {
