@@ -5,6 +5,7 @@ use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, Rule, import};
+use idlewave_run::Loss;
 use idlewave_session::{Progress, Stop, Utc};
 use idlewave_units::foreign::{one_line, shell_word};
 use idlewave_units::{Nanos, counted, show};
@@ -12,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  idlewave import trace.dat -o site
-  idlewave import trace.txt -o site --program solver
-  idlewave import before/raw -o again
+  idlewave import docs/examples/ftrace.txt -o site
+  idlewave import docs/examples/ftrace.txt -o daemon --program collectd
 
 Formats: trace.dat of trace-cmd, text of `trace-cmd report`, `perf script` and tracefs, the \
     directory raw/ of a run. docs/import.md shows how to record each.";
@@ -112,15 +112,16 @@ fn text(imported: &Imported, run: &Path) -> String {
         );
     }
     text += "not in such a trace: ranks, MPI calls, regions, settings of the machine\n";
-    let entries = summary.losses.entries().len();
-    if entries > 0 {
-        text += &format!(
-            "losses: {}; `idlewave explain` shows them\n",
-            counted(entries, "entry")
-        );
+    let lost: Vec<String> = summary.losses.entries().iter().map(line).collect();
+    if !lost.is_empty() {
+        text += &format!("lost or uncertain:\n{}", lost.concat());
     }
     let run = shell_word(&run.display().to_string());
     text + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
+}
+
+fn line(loss: &Loss) -> String {
+    format!("  {} ({})\n", one_line(&loss.what), show::count(loss.count))
 }
 
 impl From<ImportError> for Failure {

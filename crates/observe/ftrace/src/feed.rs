@@ -112,6 +112,16 @@ impl Feed {
         }
     }
 
+    /// Names a thread of which no event has told the name yet.
+    pub fn name(&mut self, pid: Pid, name: &[u8]) {
+        let mut comm = [0; 16];
+        let length = name.len().min(16);
+        comm[..length].copy_from_slice(&name[..length]);
+        if !name.is_empty() {
+            self.sink.tasks.name(pid, comm);
+        }
+    }
+
     /// Events taken so far.
     pub fn events(&self) -> u64 {
         self.summary.events

@@ -173,7 +173,13 @@ impl TaskBook {
         self.ran(pid, comm, time_ns, 0);
     }
 
-    /// The same for one that had a CPU for `ran_ns`.
+    /// Names a thread that has no name yet: any later name counts more.
+    pub(crate) fn name(&mut self, pid: Pid, comm: Comm) {
+        let known = self.known.entry(pid.get()).or_default();
+        known.comm.get_or_insert((0, comm));
+    }
+
+    /// Notes a thread that had a CPU for `ran_ns`.
     #[inline]
     pub(crate) fn ran(&mut self, pid: Pid, comm: Option<Comm>, time_ns: u64, ran_ns: u64) {
         let known = self.known.entry(pid.get()).or_default();

@@ -242,7 +242,3 @@ fn tasks(names: Vec<(Pid, String)>, processes: &[(Pid, Pid)]) -> Vec<RawTask> {
     };
     names.into_iter().map(task).collect()
 }
-
-#[cfg(test)]
-#[path = "dat_tests.rs"]
-mod tests;

@@ -142,6 +142,12 @@ fn of_dat(
         settle,
     )?;
     summary.losses.append(head.losses.clone());
+    summary.losses.enter(
+        "CPUs whose compressed data is cut short",
+        pages.cut(),
+        "the last events of these CPUs are missing",
+        "copy the file again from where it was recorded",
+    );
     Ok(Found {
         format: format!("trace.dat, version {}", head.version),
         machine: Machine {

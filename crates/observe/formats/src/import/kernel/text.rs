@@ -70,6 +70,7 @@ pub(crate) fn read(
         feed: Feed::new(out, NodeId::new(0), &[])?,
         facts: Facts::default(),
         processes: HashMap::new(),
+        last: None,
         digits: 9,
         perf: false,
         waking: false,
@@ -160,6 +161,8 @@ struct Pass {
     feed: Feed,
     facts: Facts,
     processes: HashMap<Pid, Pid>,
+    /// The thread of the line before.
+    last: Option<Pid>,
     digits: u32,
     perf: bool,
     /// Whether `sched_waking` was seen: `sched_wakeup` then says nothing new.
@@ -176,6 +179,10 @@ impl Pass {
             self.other(number, line);
             return Ok(());
         };
+        if head.pid.is_some() && head.pid != self.last {
+            self.last = head.pid;
+            self.name(&head);
+        }
         self.digits = self.digits.min(head.digits);
         self.perf |= head.perf;
         if let (Some(pid), Some(process)) = (head.pid, head.process) {
@@ -203,6 +210,14 @@ impl Pass {
         Ok(())
     }
 
+    /// Threads that are never switched are named by their lines only.
+    fn name(&mut self, head: &Head<'_>) {
+        let known = !head.name.starts_with(b"<") && !head.name.starts_with(b":");
+        if let (Some(pid), true) = (head.pid, known) {
+            self.feed.name(pid, head.name);
+        }
+    }
+
     #[cold]
     fn other(&mut self, number: u64, line: &[u8]) {
         if let Some((cpu, count)) = notes::lost(line) {
@@ -213,7 +228,3 @@ impl Pass {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "text_tests.rs"]
-mod tests;

@@ -1,6 +1,7 @@
 //! Compressed parts of a trace.dat 7.
 
 use super::Packing;
+use std::cell::Cell;
 use std::io::{self, Read};
 
 /// Unpacks a part that must become `outside` bytes.
@@ -31,8 +32,10 @@ fn unpacker<'a>(packing: Packing, bytes: &'a [u8]) -> io::Result<Box<dyn Read + 
 const LONGEST_CHUNK: u64 = 64 << 20;
 
 /// Sub-buffers stored in compressed chunks: a count, then sizes and data of each.
-pub(crate) struct Chunks<R> {
+pub(crate) struct Chunks<'a, R> {
     inner: R,
+    /// Counts what ended before its last chunk.
+    cut: &'a Cell<u64>,
     packing: Packing,
     little: bool,
     left: Option<u32>,
@@ -40,10 +43,11 @@ pub(crate) struct Chunks<R> {
     at: usize,
 }
 
-impl<R: Read> Chunks<R> {
-    pub(crate) fn new(inner: R, packing: Packing, little: bool) -> Self {
+impl<'a, R: Read> Chunks<'a, R> {
+    pub(crate) fn new(inner: R, packing: Packing, little: bool, cut: &'a Cell<u64>) -> Self {
         Self {
             inner,
+            cut,
             packing,
             little,
             left: None,
@@ -90,14 +94,15 @@ fn invalid(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-impl<R: Read> Read for Chunks<R> {
+impl<R: Read> Read for Chunks<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.chunk.len() {
             match self.next_chunk() {
                 Ok(true) => {}
                 Ok(false) => return Ok(0),
-                // The file is cut short, which the ledger says: what came before is whole.
+                // What came before is whole.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.cut.set(self.cut.get() + 1);
                     self.left = Some(0);
                     return Ok(0);
                 }

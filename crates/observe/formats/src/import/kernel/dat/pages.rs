@@ -5,6 +5,7 @@ use super::{Extent, Head, Packing};
 use idlewave_ftrace::PageSource;
 use idlewave_sys::files;
 use idlewave_units::Cpu;
+use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ pub(crate) struct DatPages<'a> {
     extents: &'a [Extent],
     packing: Packing,
     little: bool,
+    cut: Cell<u64>,
 }
 
 impl<'a> DatPages<'a> {
@@ -23,7 +25,13 @@ impl<'a> DatPages<'a> {
             extents: &head.extents,
             packing: head.packing,
             little: head.sheet.little_endian,
+            cut: Cell::new(0),
         }
+    }
+
+    /// CPUs whose compressed data ended before its last chunk.
+    pub(crate) fn cut(&self) -> u64 {
+        self.cut.get()
     }
 }
 
@@ -37,10 +45,14 @@ impl PageSource for DatPages<'_> {
         }
         let mut file = files::open(self.path)?;
         file.seek(SeekFrom::Start(extent.offset))?;
-        let part = file.take(extent.size);
         Ok(Some(match self.packing {
-            Packing::Plain => Box::new(part),
-            packing => Box::new(Chunks::new(BufReader::new(part), packing, self.little)),
+            Packing::Plain => Box::new(file.take(extent.size)),
+            // The chunks say themselves where they end: the size that trace-cmd writes leaves out
+            // the four bytes of their count.
+            packing => {
+                let input = BufReader::new(file);
+                Box::new(Chunks::new(input, packing, self.little, &self.cut))
+            }
         }))
     }
 

@@ -5,6 +5,8 @@ use idlewave_units::{Cpu, Pid};
 /// The parts of a line that is an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
+    /// Name of the thread that ran, as printed: `<...>` where the kernel did not know it.
+    pub(crate) name: &'a [u8],
     /// The thread that ran, if known.
     pub(crate) pid: Option<Pid>,
     /// Its process, if the tool prints it.
@@ -48,9 +50,11 @@ impl<'a> Head<'a> {
                 time(spaces(&rest[flags..]))?
             }
         };
-        let (pid, process, perf) = thread(line[..open].trim_ascii_end())?;
+        let (name, pid, process, perf) = thread(line[..open].trim_ascii_end())?;
+        let name = name.trim_ascii();
         let (event, body) = event(spaces(rest))?;
         Some(Self {
+            name,
             pid,
             process,
             cpu: Cpu::new(u32::try_from(cpu).ok()?),
@@ -106,10 +110,10 @@ fn pid(text: &[u8]) -> Option<Pid> {
     }
 }
 
-/// The thread before the CPU, its process, and whether perf wrote it: `NAME-PID`,
+/// Name and number of the thread before the CPU, its process, and whether perf wrote it: `NAME-PID`,
 /// `NAME-PID (PROCESS)`, `NAME PID` or `NAME PROCESS/PID`.
 #[inline]
-fn thread(text: &[u8]) -> Option<(Option<Pid>, Option<Pid>, bool)> {
+fn thread(text: &[u8]) -> Option<(&[u8], Option<Pid>, Option<Pid>, bool)> {
     let (text, process) = match text.strip_suffix(b")") {
         Some(inside) => {
             let open = memchr::memrchr(b'(', inside)?;
@@ -120,20 +124,21 @@ fn thread(text: &[u8]) -> Option<(Option<Pid>, Option<Pid>, bool)> {
     };
     let last = memchr::memrchr(b' ', text).map_or(0, |space| space + 1);
     let word = &text[last..];
+    let name = &text[..last];
     if let Some(pid) = pid(word) {
-        return Some((Some(pid), None, true));
+        return Some((name, Some(pid), None, true));
     }
     if let Some(slash) = memchr::memchr(b'/', word) {
         if let (Some(process), Some(thread)) = (pid(&word[..slash]), pid(&word[slash + 1..])) {
-            return Some((Some(thread), Some(process), true));
+            return Some((name, Some(thread), Some(process), true));
         }
     }
     // perf writes -1 where it does not know the thread.
     if matches!(word, b"-1" | b"-1/-1") && last > 0 {
-        return Some((None, None, true));
+        return Some((name, None, None, true));
     }
     let dash = memchr::memrchr(b'-', text)?;
-    Some((Some(pid(&text[dash + 1..])?), process, false))
+    Some((&text[..dash], Some(pid(&text[dash + 1..])?), process, false))
 }
 
 /// The event's name without system and colon, and what follows. perf may print a period before it.
