@@ -60,7 +60,7 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
         progress: &|share| bars.at(share),
     });
     bars.finish();
-    print(&text(&imported?, &args.output))
+    print(&wrapped(&text(&imported?, &args.output)))
 }
 
 /// When the file was written: the best that is known of when it was recorded.
@@ -89,7 +89,7 @@ fn text(imported: &Imported, run: &Path) -> String {
         Rule::Asked => "as asked".to_owned(),
         Rule::Recorded => "as idlewave recorded it".to_owned(),
         Rule::Busiest => format!(
-            "the user program with the most CPU time\n  ({} of {})",
+            "the user program with the most CPU time ({} of {})",
             Nanos::from_nanos(program.ran_ns),
             Nanos::from_nanos(program.users_ns)
         ),
@@ -118,6 +118,21 @@ fn text(imported: &Imported, run: &Path) -> String {
     }
     let run = shell_word(&run.display().to_string());
     text + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
+}
+
+/// No line is wider than a terminal, but for names without spaces.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let deeper = format!("{indent}  ");
+        let options = textwrap::Options::new(80)
+            .initial_indent(indent)
+            .subsequent_indent(&deeper);
+        out += &textwrap::fill(line.trim_start(), options);
+        out.push('\n');
+    }
+    out
 }
 
 fn line(loss: &Loss) -> String {

@@ -5,6 +5,7 @@ use crate::feed::{Feed, Lane};
 use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::{Account, Overall};
 use crate::markers::{MARKER_EVENT, Markers};
+use crate::scale::Scale;
 use crate::stream::PageDecoder;
 use crate::timeline::Timeline;
 use crate::{CpuStats, DecodeSummary, EVENTS, FtraceError, RawTask, SeenTask};
@@ -47,26 +48,6 @@ pub struct PageSheet {
     pub bytes: u64,
     /// Whether another tool than idlewave recorded them. Matters only for words.
     pub foreign: bool,
-}
-
-/// Turns counts of a clock into nanoseconds: `(counts * mult >> shift) + offset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
-    /// The multiplier.
-    pub mult: u32,
-    /// The shift in bits, below 64.
-    pub shift: u32,
-    /// Nanoseconds to add.
-    pub offset: u64,
-}
-
-impl Scale {
-    /// The time of a count.
-    #[inline]
-    pub fn ns(self, counts: u64) -> u64 {
-        let scaled = (u128::from(counts) * u128::from(self.mult)) >> self.shift;
-        (scaled as u64).wrapping_add(self.offset)
-    }
 }
 
 /// Where the sub-buffers of the CPUs are.

@@ -4,7 +4,7 @@ use crate::event::{Decoded, Decoder};
 use crate::format::HeaderPage;
 use crate::ledger::Account;
 use crate::page::{Missed, Page};
-use crate::pages::Scale;
+use crate::scale::Scale;
 use crate::timeline::{Sink, Timeline};
 
 /// How the sub-buffers of a capture are read.

@@ -1,7 +1,7 @@
 //! The options of a trace.dat that say something about the trace.
 
-use super::Told;
 use super::input::Input;
+use super::parts::Told;
 use crate::import::kernel::ImportError;
 use idlewave_ftrace::{CpuStats, Scale};
 use idlewave_units::{Cpu, Pid};

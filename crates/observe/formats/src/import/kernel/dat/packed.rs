@@ -1,6 +1,6 @@
 //! Compressed parts of a trace.dat 7.
 
-use super::Packing;
+use super::parts::Packing;
 use std::cell::Cell;
 use std::io::{self, Read};
 

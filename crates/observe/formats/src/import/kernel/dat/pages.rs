@@ -1,7 +1,7 @@
 //! The sub-buffers of a trace.dat.
 
 use super::packed::Chunks;
-use super::{Extent, Head, Packing};
+use super::parts::{Extent, Head, Packing};
 use idlewave_ftrace::PageSource;
 use idlewave_sys::files;
 use idlewave_units::Cpu;

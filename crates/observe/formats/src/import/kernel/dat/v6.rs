@@ -3,7 +3,7 @@
 use super::events::{Events, header_page, names, skip_sized};
 use super::input::Input;
 use super::options::{self, BUFFER, DONE};
-use super::{Buffer, Extent, Packing, Parts, Told};
+use super::parts::{Buffer, Extent, Packing, Parts, Told};
 use crate::import::kernel::ImportError;
 use idlewave_units::Cpu;
 use std::fs::File;

@@ -3,8 +3,9 @@
 use super::events::{Events, header_page, names};
 use super::input::Input;
 use super::options::{self, BUFFER, CMDLINES, DONE, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO};
+use super::packed;
+use super::parts::{Buffer, Packing, Parts, Told};
 use super::v6::{MOST_CPUS, checked};
-use super::{Buffer, Packing, Parts, Told, packed};
 use crate::import::kernel::ImportError;
 use idlewave_units::Cpu;
 use std::fs::File;

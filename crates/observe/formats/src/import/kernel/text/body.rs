@@ -66,8 +66,11 @@ fn vector(name: &[u8]) -> Option<Event<'static>> {
 /// What stands before and behind `key`.
 #[inline]
 fn split<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = memmem::find(text, key)?;
-    Some((&text[..at], &text[at + key.len()..]))
+    // Its last byte, mostly `=`, is rarer than its first.
+    let (last, _) = key.split_last()?;
+    let mut ends = memchr::memchr_iter(*last, text).map(|at| at + 1);
+    let end = ends.find(|end| text[..*end].ends_with(key))?;
+    Some((&text[..end - key.len()], &text[end..]))
 }
 
 #[inline]
