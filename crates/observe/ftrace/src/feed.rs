@@ -190,6 +190,7 @@ impl Feed {
         if let Some((first, last)) = timeline.span() {
             let (begin, end) = self.summary.span.unwrap_or((first, last));
             self.summary.span = Some((begin.min(first), end.max(last)));
+            self.summary.seen.insert(account.cpu);
         }
         self.summary.cpus += 1;
         self.accounts.push(account);

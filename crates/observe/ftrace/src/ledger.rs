@@ -9,7 +9,7 @@ use idlewave_units::Cpu;
 /// What went missing on one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
-    cpu: Cpu,
+    pub(crate) cpu: Cpu,
     stats: Option<CpuStats>,
     /// The capture has no sub-buffers of this CPU.
     pub(crate) absent: bool,

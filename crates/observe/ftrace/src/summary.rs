@@ -2,6 +2,7 @@
 
 use crate::MarkerLine;
 use idlewave_run::Ledger;
+use idlewave_units::CpuSet;
 
 /// What came out of a capture. The losses are the caller's to enter into the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +10,8 @@ use idlewave_run::Ledger;
 pub struct DecodeSummary {
     /// CPUs decoded.
     pub cpus: u32,
+    /// Those of them that have events.
+    pub seen: CpuSet,
     /// Sub-buffers read; 0 if the events did not come in such.
     pub pages: u64,
     /// Events read, those of unknown kind included.

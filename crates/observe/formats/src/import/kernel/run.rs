@@ -6,10 +6,9 @@ use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
 use crate::import::kernel::{ImportError, kinds, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
-use idlewave_run::tables::{Bursts, TaskKind};
-use idlewave_run::{HostSheet, Incomplete, RunError, RunReader, RunWriter};
-use idlewave_units::{Cpu, NodeId};
-use std::collections::BTreeSet;
+use idlewave_run::tables::TaskKind;
+use idlewave_run::{HostSheet, Incomplete, RunWriter};
+use idlewave_units::NodeId;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -107,9 +106,7 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
         "a kernel thread may count as a user program, or the reverse",
         "none needed unless one of them takes much time",
     );
-    out.save()?;
-    let cpus = cpus(ask.output)?;
-    sheet::complete(&mut out.manifest, &found.machine, &found.summary, &cpus);
+    sheet::complete(&mut out.manifest, &found.machine, &found.summary);
     // So that the manifest says which one it is, and the command gives the same run again.
     if !matches!(program.rule, Rule::Asked) {
         let name = program.name.clone();
@@ -189,15 +186,6 @@ fn of_text(
         },
         summary,
     })
-}
-
-/// The CPUs that have bursts.
-fn cpus(run: &Path) -> Result<Vec<Cpu>, RunError> {
-    let mut cpus = BTreeSet::new();
-    RunReader::open(run)?.for_each::<Bursts>(|b| {
-        cpus.insert(b.cpu);
-    })?;
-    Ok(cpus.into_iter().collect())
 }
 
 /// What became of the threads.

@@ -5,7 +5,7 @@ use idlewave_run::{
     ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
     SchemaVersion, TraceCost, TraceMode, TraceSheet, Unavailable,
 };
-use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
+use idlewave_units::{Nanos, NodeId};
 
 /// What is known of the machine of a trace.
 #[derive(Clone, Debug, Default)]
@@ -85,19 +85,12 @@ pub(crate) fn begun(command: &[String], started: &str) -> Manifest {
 }
 
 /// Completes the manifest when the tables are written.
-pub(crate) fn complete(
-    manifest: &mut Manifest,
-    machine: &Machine,
-    summary: &DecodeSummary,
-    cpus: &[Cpu],
-) {
+pub(crate) fn complete(manifest: &mut Manifest, machine: &Machine, summary: &DecodeSummary) {
     let (begin, end) = machine.span.or(summary.span).unwrap_or((0, 0));
     let wall = Nanos::from_nanos(end.saturating_sub(begin));
     let mut host = machine.host.clone();
     if host.online.is_empty() {
-        let mut online = CpuSet::new();
-        cpus.iter().for_each(|cpu| online.insert(*cpu));
-        (host.allowed, host.online) = (online.clone(), online);
+        (host.allowed, host.online) = (summary.seen.clone(), summary.seen.clone());
     }
     if host.name.is_empty() {
         host.name = "unknown host".to_owned();
