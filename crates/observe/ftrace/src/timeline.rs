@@ -134,9 +134,6 @@ impl Timeline {
         }
         let before = self.last_ns;
         self.last_ns = now;
-        if self.first_ns.is_none() {
-            self.first_ns = Some(now);
-        }
         let pid = witness.or(self.running.map(|r| r.pid));
         if self.wake.is_some() {
             self.settle_wake(event, sink);
@@ -229,7 +226,7 @@ impl Timeline {
         self.close_burst(end, EndReason::Unknown, false, sink);
     }
 
-    /// Times of the first and the last event; `None` without events.
+    /// Times of the first event that tells who ran and of the last event; `None` without such.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         self.first_ns.map(|first| (first, self.last_ns))
     }
@@ -246,6 +243,8 @@ impl Timeline {
     /// The event at `now` finds `pid` running, against what the trace said.
     #[cold]
     fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
+        // The first event comes here, for nobody was running before it.
+        self.first_ns.get_or_insert(now);
         if let Some(before) = self.running {
             self.misfits.holes += 1;
             self.misfits.unmatched_entries += self.open.len() as u64;

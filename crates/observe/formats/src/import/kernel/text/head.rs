@@ -50,17 +50,16 @@ impl<'a> Head<'a> {
                 time(spaces(&rest[flags..]))?
             }
         };
-        let (name, pid, process, perf) = thread(line[..open].trim_ascii_end())?;
-        let name = name.trim_ascii();
+        let thread = thread(line[..open].trim_ascii_end())?;
         let (event, body) = event(spaces(rest))?;
         Some(Self {
-            name,
-            pid,
-            process,
+            name: thread.name.trim_ascii(),
+            pid: thread.pid,
+            process: thread.process,
             cpu: Cpu::new(u32::try_from(cpu).ok()?),
             time_ns,
             digits,
-            perf,
+            perf: thread.perf,
             event,
             body,
         })
@@ -110,10 +109,18 @@ fn pid(text: &[u8]) -> Option<Pid> {
     }
 }
 
+/// Who ran, and whether perf says so.
+struct Thread<'a> {
+    name: &'a [u8],
+    pid: Option<Pid>,
+    process: Option<Pid>,
+    perf: bool,
+}
+
 /// Name and number of the thread before the CPU, its process, and whether perf wrote it: `NAME-PID`,
 /// `NAME-PID (PROCESS)`, `NAME PID` or `NAME PROCESS/PID`.
 #[inline]
-fn thread(text: &[u8]) -> Option<(&[u8], Option<Pid>, Option<Pid>, bool)> {
+fn thread(text: &[u8]) -> Option<Thread<'_>> {
     let (text, process) = match text.strip_suffix(b")") {
         Some(inside) => {
             let open = memchr::memrchr(b'(', inside)?;
@@ -124,21 +131,33 @@ fn thread(text: &[u8]) -> Option<(&[u8], Option<Pid>, Option<Pid>, bool)> {
     };
     let last = memchr::memrchr(b' ', text).map_or(0, |space| space + 1);
     let word = &text[last..];
-    let name = &text[..last];
+    let of_perf = |pid, process| {
+        Some(Thread {
+            name: &text[..last],
+            pid,
+            process,
+            perf: true,
+        })
+    };
     if let Some(pid) = pid(word) {
-        return Some((name, Some(pid), None, true));
+        return of_perf(Some(pid), None);
     }
     if let Some(slash) = memchr::memchr(b'/', word) {
         if let (Some(process), Some(thread)) = (pid(&word[..slash]), pid(&word[slash + 1..])) {
-            return Some((name, Some(thread), Some(process), true));
+            return of_perf(Some(thread), Some(process));
         }
     }
     // perf writes -1 where it does not know the thread.
     if matches!(word, b"-1" | b"-1/-1") && last > 0 {
-        return Some((name, None, None, true));
+        return of_perf(None, None);
     }
     let dash = memchr::memrchr(b'-', text)?;
-    Some((&text[..dash], Some(pid(&text[dash + 1..])?), process, false))
+    Some(Thread {
+        name: &text[..dash],
+        pid: Some(pid(&text[dash + 1..])?),
+        process,
+        perf: false,
+    })
 }
 
 /// The event's name without system and colon, and what follows. perf may print a period before it.
