@@ -48,7 +48,7 @@ fn a_trace_becomes_a_run_that_the_other_commands_take() {
         "program under study: solver, 2 threads, the user program with the most CPU time",
         "another one: --program NAME or PID; next in CPU time: collectd",
         "not in such a trace: ranks, MPI calls",
-        "times rounded down to a microsecond or more (83)",
+        "times rounded to a microsecond or more (83)",
         "idlewave explain site",
     ];
     let text: Vec<&str> = imported.stdout.split_whitespace().collect();

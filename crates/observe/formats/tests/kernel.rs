@@ -61,7 +61,7 @@ fn every_layout_of_text_gives_the_same_tables() {
         let found = lines(&run);
         assert_eq!(found, expected, "{layout:?}");
         assert_eq!(imported.summary.events, 12);
-        let rounded = "times rounded down to a microsecond or more".to_owned();
+        let rounded = "times rounded to a microsecond or more".to_owned();
         assert!(losses(&run).contains(&(rounded, 12)));
         assert_eq!(run.manifest().nodes[0].clock.quantum_counts, 1000);
     }

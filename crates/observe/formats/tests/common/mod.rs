@@ -358,7 +358,7 @@ impl Dat {
             match packed {
                 true => {
                     // Two chunks, as trace-cmd makes several.
-                    let (a, b) = cpu.split_at(PAGE.min(cpu.len()));
+                    let (a, b) = cpu.split_at(cpu.len() / 2);
                     let chunks: Vec<&[u8]> = [a, b].into_iter().filter(|c| !c.is_empty()).collect();
                     out.extend((chunks.len() as u32).to_le_bytes());
                     for chunk in chunks {

@@ -96,7 +96,7 @@ pub(crate) fn read(
     let mut losses = Ledger::default();
     let rounded = pass.digits < 9;
     losses.enter(
-        "times rounded down to a microsecond or more",
+        "times rounded to a microsecond or more",
         if rounded { pass.feed.events() } else { 0 },
         "what is shorter has no length or a whole microsecond",
         "import the binary trace, or print nanoseconds: perf script --ns, trace-cmd report -t",
