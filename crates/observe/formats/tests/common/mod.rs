@@ -357,8 +357,8 @@ impl Dat {
             let begin = out.len();
             match packed {
                 true => {
-                    // Two chunks, as trace-cmd makes several.
-                    let (a, b) = cpu.split_at(cpu.len() / 2);
+                    // Two chunks, as trace-cmd makes several; the first ends within the events.
+                    let (a, b) = cpu.split_at(100.min(cpu.len()));
                     let chunks: Vec<&[u8]> = [a, b].into_iter().filter(|c| !c.is_empty()).collect();
                     out.extend((chunks.len() as u32).to_le_bytes());
                     for chunk in chunks {
