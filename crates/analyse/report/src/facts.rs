@@ -253,7 +253,7 @@ pub(crate) fn scale_sentence(findings: &Findings) -> Option<String> {
 
 /// What a piece of advice saves, worded to follow "saves": "25.0 points (23.0 to 27.0) of 80.0 %
 /// predicted slow-down ...", or "x40.2 (x38.0 to x42.3) of x90.5 predicted slow-down ...".
-pub(crate) fn gain(gain: &Gain) -> String {
+pub(crate) fn gain(gain: &Gain, of_program: bool) -> String {
     let saved = &gain.saved;
     match gain.of {
         GainOf::PredictedSlowdown => {
@@ -284,6 +284,7 @@ pub(crate) fn gain(gain: &Gain) -> String {
             percent(saved.value),
             match gain.of {
                 GainOf::CpuTime => "the CPU's time",
+                _ if of_program => "the time of the program's threads",
                 _ => "the time of all ranks",
             },
             percent(saved.low),
@@ -292,9 +293,14 @@ pub(crate) fn gain(gain: &Gain) -> String {
     }
 }
 
+/// Whether the run is of a recorded program without MPI calls.
+fn has_no_ranks(findings: &Findings) -> bool {
+    findings.program.is_none() && findings.lockstep.is_empty() && findings.cpus.is_empty()
+}
+
 /// What a piece of advice saves, as a clause; `None` if it saves nothing by itself.
-pub(crate) fn saves(advice: &Advice) -> Option<String> {
-    let gain = gain(advice.gain.as_ref()?);
+pub(crate) fn saves(findings: &Findings, advice: &Advice) -> Option<String> {
+    let gain = gain(advice.gain.as_ref()?, has_no_ranks(findings));
     Some(match advice.inferred {
         false => format!("saves {gain}"),
         true => format!("cause only inferred; saves up to {gain}"),

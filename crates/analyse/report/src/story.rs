@@ -54,6 +54,11 @@ pub(crate) fn library_name(full: &str) -> String {
 /// The program's own part of the command line: what follows `--`.
 pub(crate) fn own_command(manifest: &Manifest) -> String {
     let all = &manifest.command;
+    if is_imported(manifest) {
+        let option = all.iter().position(|w| w == "--program");
+        let name = option.and_then(|at| all.get(at + 1));
+        return name.map(|n| plain(n)).unwrap_or_default();
+    }
     let own = all.iter().position(|w| w == "--").map_or(0, |i| i + 1);
     let words: Vec<String> = all
         .get(own..)
@@ -62,6 +67,11 @@ pub(crate) fn own_command(manifest: &Manifest) -> String {
         .map(|w| plain(w))
         .collect();
     words.join(" ")
+}
+
+/// Whether another tool recorded the run.
+pub(crate) fn is_imported(manifest: &Manifest) -> bool {
+    manifest.command.get(1).is_some_and(|word| word == "import")
 }
 
 /// "rank 2", with its node if there are several.

@@ -67,7 +67,7 @@ pub fn render_text(manifest: &Manifest, findings: &Findings, width: usize, color
     }
     machine::losses(&mut screen, manifest, findings);
     if measured {
-        machine::cost(&mut screen, findings);
+        machine::cost(&mut screen, manifest, findings);
     }
     screen.into_text()
 }

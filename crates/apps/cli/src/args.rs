@@ -4,6 +4,7 @@ use crate::explain::ExplainArgs;
 use crate::export::ExportArgs;
 use crate::fit::FitArgs;
 use crate::gang::GangArgs;
+use crate::import::ImportArgs;
 use crate::measure::MeasureArgs;
 use crate::place::PlaceArgs;
 use crate::record::{NodeRecordArgs, NodeRunArgs, NodeSendArgs, RecordArgs};
@@ -62,6 +63,8 @@ pub enum Command {
     Place(PlaceArgs),
     /// Run several parallel jobs in turns on the same nodes; detect hangs
     Gang(GangArgs),
+    /// Make a run from a kernel trace that trace-cmd, perf or tracefs recorded
+    Import(ImportArgs),
     /// Rebuild the analysis of a saved run
     Explain(ExplainArgs),
     /// Rebuild the HTML report of a saved run

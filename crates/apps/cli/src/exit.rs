@@ -104,7 +104,7 @@ pub fn report_failure(failure: &Failure) -> ExitCode {
 }
 
 /// The exit code and the next step for a failure to read or write a bundle.
-fn judge(error: &RunError) -> (Exit, &'static str) {
+pub fn judge(error: &RunError) -> (Exit, &'static str) {
     const COPY: &str = "copy the bundle again from where it was recorded, or record again";
     match error {
         RunError::Io { action, source, .. } => match (*action, source.kind()) {

@@ -8,6 +8,7 @@ mod export;
 mod files;
 mod fit;
 mod gang;
+mod import;
 mod json;
 mod measure;
 mod output;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Study(args) => study::run_study(args, stop),
         Command::Measure(args) => measure::run_measure(args, stop),
         Command::Fit(args) => fit::run_fit(&args, stop),
+        Command::Import(args) => import::run_import(&args, stop),
         Command::Explain(args) => explain::run_explain(&args, stop),
         Command::Export(args) => export::run_export(&args, stop),
         Command::Report(args) => report::run_report(&args, stop),

@@ -1,15 +1,15 @@
 //! Enters what a decoded capture lacks into the loss ledger.
 
+use crate::CpuStats;
 use crate::page::PageError;
 use crate::timeline::Misfits;
-use crate::{CpuStats, RawCapture};
 use idlewave_run::Ledger;
 use idlewave_units::Cpu;
 
 /// What went missing on one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
-    cpu: Cpu,
+    pub(crate) cpu: Cpu,
     stats: Option<CpuStats>,
     /// The capture has no sub-buffers of this CPU.
     pub(crate) absent: bool,
@@ -70,13 +70,26 @@ impl Account {
 const UNCERTAIN: &str = "bursts and interrupts around each gap are marked as not certain; the time inside belongs to nobody, unless a measuring thread saw itself run";
 const BIGGER: &str = "record with a larger trace buffer, or for a shorter time";
 
+/// What the losses of a whole trace depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overall<'a> {
+    /// CPUs that the trace is of.
+    pub(crate) cpus: usize,
+    /// Whether it is known when the recording ended.
+    pub(crate) end_known: bool,
+    /// Whether another tool recorded it.
+    pub(crate) foreign: bool,
+    /// Whether it has task switches.
+    pub(crate) switches: bool,
+    /// Events that lack a field that the timeline needs.
+    pub(crate) unusable: &'a [String],
+}
+
 /// Enters what is missing. `stopped`: decoding ended early.
 pub(crate) fn enter_losses(
     losses: &mut Ledger,
-    capture: &RawCapture,
+    overall: &Overall<'_>,
     accounts: &[Account],
-    absent: &[&'static str],
-    unusable: &[String],
     stopped: bool,
 ) {
     for account in accounts {
@@ -155,7 +168,7 @@ pub(crate) fn enter_losses(
     );
     losses.enter(
         "CPUs whose kernel trace was not decoded",
-        (capture.cpus.len() - accounts.len()) as u64,
+        overall.cpus.saturating_sub(accounts.len()) as u64,
         "nothing on these CPUs can be explained",
         "decoding was stopped: let it run to its end",
     );
@@ -167,11 +180,14 @@ pub(crate) fn enter_losses(
     );
     losses.enter(
         "end of the recording not known",
-        u64::from(capture.off_ns.is_none()),
+        u64::from(!overall.end_known),
         "what ran last on each CPU ends with that CPU's last event",
-        "the recorder was killed: record again if the end matters",
+        match overall.foreign {
+            false => "the recorder was killed: record again if the end matters",
+            true => "none needed: the format does not hold it",
+        },
     );
-    for name in unusable {
+    for name in overall.unusable {
         losses.enter(
             format!("kernel trace event {name} lacks fields that idlewave needs"),
             1,
@@ -181,8 +197,13 @@ pub(crate) fn enter_losses(
     }
     losses.enter(
         "task switches not recorded",
-        u64::from(absent.contains(&"sched_switch")),
+        u64::from(!overall.switches),
         "who had which CPU is not known",
-        "this kernel lacks the event sched:sched_switch: use a kernel with CONFIG_TRACING",
+        match overall.foreign {
+            false => {
+                "this kernel lacks the event sched:sched_switch: use a kernel with CONFIG_TRACING"
+            }
+            true => "record with the event sched:sched_switch",
+        },
     );
 }

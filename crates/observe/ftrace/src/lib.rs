@@ -3,19 +3,26 @@
 //!
 //! A recorder copies sub-buffers, format files and what it knows of the machine into the directory
 //! `raw/` of a bundle ([`RawCapture`] describes its layout); nothing is interpreted while the
-//! program under study runs. Afterwards the capture becomes the tables of the run.
+//! program under study runs. Afterwards the capture becomes the tables of the run. Sub-buffers in
+//! other containers go the same way ([`decode_pages`]), and readers of other formats feed their
+//! events to the same timelines ([`Feed`]).
 
 mod capture;
 mod decode;
 mod error;
 pub mod event;
 mod events;
+mod feed;
 pub mod format;
 mod ledger;
 mod markers;
 mod names;
 pub mod page;
+mod pages;
+mod scale;
 mod stream;
+mod summary;
+mod tables;
 #[doc(hidden)]
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -24,7 +31,12 @@ mod timeline;
 pub use capture::{
     CpuStats, RawCapture, RawTask, capture_path, format_path, header_page_path, pages_path,
 };
-pub use decode::{DecodeSummary, decode_capture};
+pub use decode::{decode_capture, decode_capture_with};
 pub use error::FtraceError;
 pub use events::EVENTS;
+pub use feed::Feed;
 pub use markers::{MARKER_EVENT, MarkerLine};
+pub use names::SeenTask;
+pub use pages::{MOST_PAGE_BYTES, PageSheet, PageSource, decode_pages};
+pub use scale::Scale;
+pub use summary::DecodeSummary;

@@ -99,6 +99,11 @@ impl SourceBook {
         number
     }
 
+    /// Number of sources.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
     /// The table `sources`.
     pub(crate) fn table(&self) -> &Sources {
         &self.table
@@ -110,8 +115,41 @@ impl SourceBook {
 struct Known {
     listed: Option<RawTask>,
     parent: Option<Pid>,
+    ran_ns: u64,
     /// The name seen last, with its time.
     comm: Option<(u64, Comm)>,
+}
+
+/// A thread of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenTask {
+    /// The thread.
+    pub pid: Pid,
+    /// Its process, if known.
+    pub process: Option<Pid>,
+    /// The thread that started it, if that was seen.
+    pub parent: Option<Pid>,
+    /// Its name; empty if not known.
+    pub name: String,
+    /// What it is, as far as it or its ancestors were listed.
+    pub kind: TaskKind,
+    /// Time for which it had a CPU, interrupts included, in nanoseconds.
+    pub ran_ns: u64,
+}
+
+/// The table `tasks`.
+pub(crate) fn table(node: NodeId, seen: &[SeenTask]) -> Tasks {
+    let mut table = Tasks::default();
+    for task in seen {
+        table.push(Task {
+            node,
+            pid: task.pid,
+            process: task.process,
+            name: task.name.clone(),
+            kind: task.kind,
+        });
+    }
+    table
 }
 
 /// Collects threads: those listed by the recorder and those seen in the trace.
@@ -132,7 +170,20 @@ impl TaskBook {
     /// Notes a thread, and its name if known.
     #[inline]
     pub(crate) fn see(&mut self, pid: Pid, comm: Option<Comm>, time_ns: u64) {
+        self.ran(pid, comm, time_ns, 0);
+    }
+
+    /// Names a thread that has no name yet: any later name counts more.
+    pub(crate) fn name(&mut self, pid: Pid, comm: Comm) {
         let known = self.known.entry(pid.get()).or_default();
+        known.comm.get_or_insert((0, comm));
+    }
+
+    /// Notes a thread that had a CPU for `ran_ns`.
+    #[inline]
+    pub(crate) fn ran(&mut self, pid: Pid, comm: Option<Comm>, time_ns: u64, ran_ns: u64) {
+        let known = self.known.entry(pid.get()).or_default();
+        known.ran_ns = known.ran_ns.saturating_add(ran_ns);
         if let Some(comm) = comm {
             if known.comm.is_none_or(|(then, _)| then <= time_ns) {
                 known.comm = Some((time_ns, comm));
@@ -146,30 +197,30 @@ impl TaskBook {
         self.known.entry(child.get()).or_default().parent = Some(parent);
     }
 
-    /// The table `tasks`, by thread number.
-    pub(crate) fn table(&self, node: NodeId) -> Tasks {
+    /// All threads, by number.
+    pub(crate) fn seen(&self) -> Vec<SeenTask> {
         let mut pids: Vec<u32> = self.known.keys().copied().collect();
         pids.sort_unstable();
-        let mut table = Tasks::default();
-        for pid in pids {
+        let seen = |pid: u32| {
             let known = &self.known[&pid];
             let listed = known.listed.as_ref();
-            let seen = known.comm.map(|(_, comm)| text(&comm));
-            let name = match (pid, seen, listed) {
+            let comm = known.comm.map(|(_, comm)| text(&comm));
+            let name = match (pid, comm, listed) {
                 (0, ..) => "idle".to_owned(),
                 (_, Some(name), _) => name,
                 (_, None, Some(task)) => task.name.clone(),
                 (_, None, None) => String::new(),
             };
-            table.push(Task {
-                node,
+            SeenTask {
                 pid: Pid::new(pid),
                 process: listed.and_then(|t| t.process),
+                parent: known.parent,
                 name,
                 kind: self.kind(pid),
-            });
-        }
-        table
+                ran_ns: known.ran_ns,
+            }
+        };
+        pids.into_iter().map(seen).collect()
     }
 
     /// Kind of a thread: as listed, else that of the nearest listed ancestor, except that what a
@@ -311,7 +362,7 @@ mod tests {
         // The later name counts, whichever CPU is decoded first.
         book.see(pid(10), comm("new"), 9);
         book.see(pid(10), comm("old"), 8);
-        let rows: Vec<_> = book.table(NodeId::new(0)).rows().collect();
+        let rows = book.seen();
         let rows: Vec<_> = rows
             .iter()
             .map(|t| (t.pid.get(), t.name.as_str(), t.kind))

@@ -4,6 +4,7 @@ use crate::event::{Decoded, Decoder};
 use crate::format::HeaderPage;
 use crate::ledger::Account;
 use crate::page::{Missed, Page};
+use crate::scale::Scale;
 use crate::timeline::{Sink, Timeline};
 
 /// How the sub-buffers of a capture are read.
@@ -13,6 +14,8 @@ pub(crate) struct PageDecoder {
     pub(crate) page_size: usize,
     pub(crate) header: HeaderPage,
     pub(crate) decoder: Decoder,
+    /// How the stamps become nanoseconds; `None` if they are.
+    pub(crate) scale: Option<Scale>,
 }
 
 impl PageDecoder {
@@ -52,10 +55,14 @@ impl PageDecoder {
                 }
             };
             events += 1;
+            let time_ns = match self.scale {
+                None => record.time_ns,
+                Some(scale) => scale.ns(record.time_ns),
+            };
             match self.decoder.decode::<LE>(record.payload) {
-                Decoded::Event(by, event) => timeline.event(record.time_ns, by, event, sink),
+                Decoded::Event(by, event) => timeline.event(time_ns, by, event, sink),
                 Decoded::Unknown => {
-                    if !sink.markers.take::<LE>(record.time_ns, record.payload) {
+                    if !sink.markers.take::<LE>(time_ns, record.payload) {
                         account.unknown += 1;
                     }
                 }

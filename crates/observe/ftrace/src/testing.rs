@@ -358,11 +358,12 @@ pub fn decode_pages<const LE: bool>(
     let cpu = Cpu::new(0);
     let mut sink = Sink::default();
     let mut account = Account::new(cpu, None);
-    let mut timeline = Timeline::new(NodeId::new(0), cpu, on_ns);
+    let mut timeline = Timeline::new(NodeId::new(0), cpu, Some(on_ns));
     let pages = PageDecoder {
         page_size,
         header: *header,
         decoder: decoder.clone(),
+        scale: None,
     };
     let decode = |page| pages.page::<LE>(page, &mut timeline, &mut account, &mut sink);
     let events = bytes.chunks(page_size).map(decode).sum();

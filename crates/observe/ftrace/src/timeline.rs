@@ -75,6 +75,7 @@ pub(crate) struct Timeline {
     cpu: Cpu,
     /// Start of the burst that the first event finds running; `None` after a loss.
     begin_ns: Option<u64>,
+    first_ns: Option<u64>,
     last_ns: u64,
     running: Option<Running>,
     open: Vec<Open>,
@@ -88,12 +89,13 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// A CPU whose recording began at `begin_ns`.
-    pub(crate) fn new(node: NodeId, cpu: Cpu, begin_ns: u64) -> Self {
+    /// A CPU whose recording began at `begin_ns`; without it, at the first event.
+    pub(crate) fn new(node: NodeId, cpu: Cpu, begin_ns: Option<u64>) -> Self {
         Self {
             node,
             cpu,
-            begin_ns: Some(begin_ns),
+            begin_ns,
+            first_ns: None,
             last_ns: 0,
             running: None,
             open: Vec::new(),
@@ -149,7 +151,8 @@ impl Timeline {
                 self.cut_entries = false;
                 self.woken = None;
                 let comm = prev_comm.or(self.running.and_then(|r| r.comm));
-                sink.tasks.see(prev, comm, now);
+                let begin = self.running.map_or(now, |r| r.begin_ns);
+                sink.tasks.ran(prev, comm, now, now - begin);
                 self.close_burst(now, reason(prev_state), true, sink);
                 self.running = Some(Running {
                     pid: next,
@@ -218,16 +221,21 @@ impl Timeline {
     pub(crate) fn end(&mut self, end_ns: Option<u64>, sink: &mut Sink) {
         self.abandon_open(self.last_ns, sink);
         self.push_wake(sink);
-        self.see_running(sink);
         let end = end_ns.unwrap_or(self.last_ns).max(self.last_ns);
+        self.see_running(end, sink);
         self.close_burst(end, EndReason::Unknown, false, sink);
+    }
+
+    /// Times of the first event that tells who ran and of the last event; `None` without such.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        self.first_ns.map(|first| (first, self.last_ns))
     }
 
     /// Closes everything open, at the last event.
     fn break_off(&mut self, sink: &mut Sink) {
         self.abandon_open(self.last_ns, sink);
         self.push_wake(sink);
-        self.see_running(sink);
+        self.see_running(self.last_ns, sink);
         self.close_burst(self.last_ns, EndReason::Unknown, false, sink);
         self.cut_entries = true;
     }
@@ -235,6 +243,8 @@ impl Timeline {
     /// The event at `now` finds `pid` running, against what the trace said.
     #[cold]
     fn find_running(&mut self, pid: Pid, now: u64, sink: &mut Sink) {
+        // The first event comes here, for nobody was running before it.
+        self.first_ns.get_or_insert(now);
         if let Some(before) = self.running {
             self.misfits.holes += 1;
             self.misfits.unmatched_entries += self.open.len() as u64;
@@ -254,9 +264,11 @@ impl Timeline {
     }
 
     /// Names the thread whose switch-out is missing.
-    fn see_running(&mut self, sink: &mut Sink) {
+    fn see_running(&mut self, end_ns: u64, sink: &mut Sink) {
         if let Some(running) = self.running {
-            sink.tasks.see(running.pid, running.comm, running.begin_ns);
+            let ran = end_ns.saturating_sub(running.begin_ns);
+            let begin = running.begin_ns;
+            sink.tasks.ran(running.pid, running.comm, begin, ran);
         }
     }
 

@@ -9,6 +9,11 @@ impl Utc {
         Self(chrono::Utc::now())
     }
 
+    /// A time that a file has.
+    pub fn of(time: std::time::SystemTime) -> Self {
+        Self(time.into())
+    }
+
     /// In RFC 3339.
     pub fn rfc3339(&self) -> String {
         self.0.format("%Y-%m-%dT%H:%M:%SZ").to_string()

@@ -119,21 +119,30 @@ impl Cause<'_> {
         format!("{late}cost all ranks {} together", source.lost)
     }
 
+    /// Whose CPUs are to be kept free.
+    fn victims(&self) -> &'static str {
+        match is_recorded(self.findings) && self.findings.program.is_none() {
+            true => "program",
+            false => "ranks",
+        }
+    }
+
     fn remedy(&self) -> Option<Remedy> {
         let name = &self.source().name;
+        let victims = self.victims();
         Some(match self.source().kind {
-            SourceKind::Task => Remedy::new(format!("keep `{name}` off the CPUs of the ranks")).by(
+            SourceKind::Task => Remedy::new(format!("keep `{name}` off the CPUs of the {victims}")).by(
                 format!(
                     "pgrep -x -- {} | xargs -r -n1 taskset -apc <other CPUs>",
                     shell_word(name)
                 ),
             ),
             SourceKind::KernelThread if name == "kworker" => {
-                Remedy::new("keep the work queues off the CPUs of the ranks")
+                Remedy::new(format!("keep the work queues off the CPUs of the {victims}"))
                     .by("echo <mask of other CPUs> > /sys/devices/virtual/workqueue/cpumask")
             }
             SourceKind::KernelThread => Remedy::new(format!(
-                "keep the kernel thread `{name}` away: boot with isolcpus= and rcu_nocbs=<CPUs of the ranks>"
+                "keep the kernel thread `{name}` away: boot with isolcpus= and rcu_nocbs=<CPUs of the {victims}>"
             )),
             SourceKind::Irq => Remedy::new(format!("move the interrupt `{name}` to another CPU"))
                 .by(format!(
@@ -145,7 +154,7 @@ impl Cause<'_> {
             ))
             .by("grep . /proc/softirqs"),
             SourceKind::TimerTick => {
-                Remedy::new("stop the timer tick: boot with nohz_full=<CPUs of the ranks>")
+                Remedy::new(format!("stop the timer tick: boot with nohz_full=<CPUs of the {victims}>"))
             }
             SourceKind::Hypervisor => self.gaps(),
             SourceKind::SlowLevel => self.slow_level(),

@@ -219,7 +219,7 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
     let trace = &findings.trace;
     let cost = &trace.cost;
     let mut body = "<h3>Cost of watching</h3>\n".to_owned();
-    let mode = escape(mode_name(trace.mode));
+    let mode = escape(mode_name(manifest, trace.mode));
     if trace.mode == TraceMode::Off {
         body.push_str(&absent("The kernel's view was switched off by the user."));
     } else {

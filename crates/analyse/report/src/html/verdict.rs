@@ -111,6 +111,9 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
     )];
     let Some(program) = &findings.program else {
         facts.push(match recorded.library {
+            None if story::is_imported(manifest) => {
+                "from an imported kernel trace: no ranks, no MPI calls".to_owned()
+            }
             None => "no MPI program: MPI_Init was never called".to_owned(),
             Some(library) => format!(
                 "{}, but no call of it was recorded",
@@ -340,7 +343,12 @@ fn scale_tile(findings: &Findings) -> String {
 pub(super) fn advice(findings: &Findings) -> String {
     let (saving, other): (Vec<&Advice>, Vec<&Advice>) =
         findings.advice.iter().partition(|a| a.saves());
-    let list = |pieces: Vec<&Advice>| pieces.into_iter().map(piece).collect::<String>();
+    let list = |pieces: Vec<&Advice>| {
+        pieces
+            .into_iter()
+            .map(|a| piece(findings, a))
+            .collect::<String>()
+    };
     let (saving, other) = (list(saving), list(other));
     let mut body = match saving.is_empty() {
         true => absent("Nothing is known to save time."),
@@ -354,8 +362,8 @@ pub(super) fn advice(findings: &Findings) -> String {
     section("advice", "What to do", &body)
 }
 
-fn piece(advice: &Advice) -> String {
-    let saves = facts::saves(advice)
+fn piece(findings: &Findings, advice: &Advice) -> String {
+    let saves = facts::saves(findings, advice)
         .map(|text| format!("<p class=\"gain\">{}</p>", prose(&capitalised(&text))));
     let command = advice
         .command

@@ -3,6 +3,7 @@
 use crate::facts;
 use crate::number::plain;
 use crate::screen::{Screen, Style};
+use crate::story;
 use idlewave_run::findings::{CpuNoise, Findings};
 use idlewave_run::{Contamination, Manifest, TraceMode};
 use idlewave_units::show::{self, count, count_f64, percent};
@@ -299,11 +300,17 @@ fn rest(screen: &mut Screen, entries: usize) {
 }
 
 /// What recording cost.
-pub(super) fn cost(screen: &mut Screen, findings: &Findings) {
+pub(super) fn cost(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
     let cost = &findings.trace.cost;
-    let mode = mode_name(findings.trace.mode);
+    let mode = mode_name(manifest, findings.trace.mode);
     let text = match (findings.trace.mode, cost.share()) {
         (TraceMode::Off, _) => "kernel trace: switched off".to_owned(),
+        (_, None) if story::is_imported(manifest) => format!(
+            "kernel trace: {mode}, {} {}, {} lost; what recording it cost is not known",
+            count(cost.events),
+            named(cost.events, "event"),
+            count(cost.lost),
+        ),
         (_, None) => format!("kernel trace: {mode}; its cost was not measured"),
         (_, Some(share)) => format!(
             "kernel trace: {mode}, {} {}, {} lost, cost {} of {} (reader {}, {} per event)",
@@ -320,8 +327,9 @@ pub(super) fn cost(screen: &mut Screen, findings: &Findings) {
 }
 
 /// How the kernel's view was recorded, in words.
-pub(crate) const fn mode_name(mode: TraceMode) -> &'static str {
+pub(crate) fn mode_name(manifest: &Manifest, mode: TraceMode) -> &'static str {
     match mode {
+        TraceMode::Tracefs if story::is_imported(manifest) => "imported",
         TraceMode::Tracefs => "own tracefs instance",
         TraceMode::PerfSwitch => "perf, own context switches only",
         TraceMode::Counters => "counters of /proc only",

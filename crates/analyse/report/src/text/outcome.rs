@@ -275,17 +275,17 @@ pub(super) fn advice(screen: &mut Screen, findings: &Findings) {
     if saving.is_empty() {
         screen.line(Style::Plain, "  nothing is known to save time");
     }
-    listed(screen, &saving, ADVICE_SHOWN);
+    listed(screen, findings, &saving, ADVICE_SHOWN);
     if !other.is_empty() {
         screen.line(Style::Heading, "TO SEE MORE");
-        listed(screen, &other, OTHER_SHOWN);
+        listed(screen, findings, &other, OTHER_SHOWN);
     }
 }
 
-fn listed(screen: &mut Screen, all: &[&Advice], shown: usize) {
+fn listed(screen: &mut Screen, findings: &Findings, all: &[&Advice], shown: usize) {
     for (i, advice) in all.iter().take(shown).enumerate() {
         let (action, reason) = (plain(&advice.action), plain(&advice.reason));
-        let text = match facts::saves(advice) {
+        let text = match facts::saves(findings, advice) {
             Some(saves) => format!("{action}: {saves}; {reason}"),
             None => format!("{action}: {reason}"),
         };

@@ -47,8 +47,15 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
             story::library_name(library)
         )),
         (None, None) => {
-            facts.push("no MPI program".to_owned());
-            facts.push(format!("recorded for {wall}"));
+            let imported = story::is_imported(manifest);
+            facts.push(match imported {
+                true => "from an imported kernel trace: no ranks, no MPI calls".to_owned(),
+                false => "no MPI program".to_owned(),
+            });
+            facts.push(match imported {
+                true => format!("traced for {wall}"),
+                false => format!("recorded for {wall}"),
+            });
         }
     }
     facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));

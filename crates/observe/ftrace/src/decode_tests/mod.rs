@@ -4,10 +4,11 @@ mod captures;
 mod golden;
 
 use super::*;
+use crate::DecodeSummary;
 use crate::testing::{Payload, pages, task, write_capture};
-use idlewave_run::RunReader;
-use idlewave_run::tables::Sources;
+use idlewave_run::tables::{Bursts, Interrupts, Migrations, Sources, Wakeups};
 use idlewave_run::testing::empty_manifest;
+use idlewave_run::{RunReader, Table};
 
 type Events = Vec<(u64, Payload)>;
 

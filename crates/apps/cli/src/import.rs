@@ -1,0 +1,159 @@
+//! `idlewave import`: makes a run from a kernel trace of another tool.
+
+use crate::exit::{Exit, Failure, judge};
+use crate::output::print;
+use crate::progress::Bars;
+use clap::Args;
+use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, Rule, import};
+use idlewave_run::Loss;
+use idlewave_session::{Progress, Stop, Utc};
+use idlewave_units::foreign::{one_line, shell_word};
+use idlewave_units::{Nanos, counted, show};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  idlewave import docs/examples/ftrace.txt -o site
+  idlewave import docs/examples/ftrace.txt -o daemon --program collectd
+
+Formats: trace.dat of trace-cmd, text of `trace-cmd report`, `perf script` and tracefs, the \
+    directory raw/ of a run. docs/import.md shows how to record each.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ImportArgs {
+    /// A kernel trace; its format is recognised by its content
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// New directory for the run
+    #[arg(short, long, value_name = "RUN")]
+    output: PathBuf,
+    /// The program under study, by name or process number; otherwise the user program that used
+    /// most CPU time
+    #[arg(long, value_name = "NAME|PID")]
+    program: Option<String>,
+}
+
+/// Runs the command.
+pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
+    let [file] = args.files.as_slice() else {
+        let what = "import several kernel traces into one run";
+        let next = "import each into a run of its own";
+        return Err(Failure::new(Exit::Usage, what).with_next(next));
+    };
+    let program = match &args.program {
+        Some(text) => text.parse().unwrap_or_default(),
+        None => Program::Busiest,
+    };
+    let bars = Bars::new(true);
+    bars.part("importing the trace");
+    let command: Vec<String> = std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    let imported = import(&Ask {
+        input: file,
+        output: &args.output,
+        command: &command,
+        started: &recorded(file),
+        program: &program,
+        stop: &stop.flag,
+        progress: &|share| bars.at(share),
+    });
+    bars.finish();
+    print(&wrapped(&text(&imported?, &args.output)))
+}
+
+/// When the file was written: the best that is known of when it was recorded.
+fn recorded(file: &Path) -> String {
+    let modified = std::fs::metadata(file).and_then(|m| m.modified());
+    modified.map_or_else(|_| Utc::now(), Utc::of).rfc3339()
+}
+
+fn text(imported: &Imported, run: &Path) -> String {
+    let Imported {
+        format,
+        summary,
+        program,
+        inferred,
+    } = imported;
+    let (begin, end) = summary.span.unwrap_or((0, 0));
+    let mut text = format!(
+        "{format}: {} on {} in {}, {} lost\n",
+        counted(summary.events, "event"),
+        counted(summary.cpus, "CPU"),
+        Nanos::from_nanos(end.saturating_sub(begin)),
+        show::count(summary.missed),
+    );
+    let name = one_line(&program.name);
+    let why = match program.rule {
+        Rule::Asked => "as asked".to_owned(),
+        Rule::Recorded => "as idlewave recorded it".to_owned(),
+        Rule::Busiest => format!(
+            "the user program with the most CPU time ({} of {})",
+            Nanos::from_nanos(program.ran_ns),
+            Nanos::from_nanos(program.users_ns)
+        ),
+    };
+    text += &format!(
+        "program under study: {name}, {}, {why}\n",
+        counted(program.threads, "thread")
+    );
+    if program.rule != Rule::Asked && !program.others.is_empty() {
+        let others: Vec<String> = program.others.iter().map(|o| one_line(o)).collect();
+        text += &format!(
+            "  another one: --program NAME or PID; next in CPU time: {}\n",
+            others.join(", ")
+        );
+    }
+    if *inferred > 0 {
+        text += &format!(
+            "kernel threads: told from user threads by name and parent ({})\n",
+            counted(*inferred, "thread")
+        );
+    }
+    text += "not in such a trace: ranks, MPI calls, regions, settings of the machine\n";
+    let lost: Vec<String> = summary.losses.entries().iter().map(line).collect();
+    if !lost.is_empty() {
+        text += &format!("lost or uncertain:\n{}", lost.concat());
+    }
+    let run = shell_word(&run.display().to_string());
+    text + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
+}
+
+/// No line is wider than a terminal, but for names without spaces.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let deeper = format!("{indent}  ");
+        let options = textwrap::Options::new(80)
+            .initial_indent(indent)
+            .subsequent_indent(&deeper);
+        out += &textwrap::fill(line.trim_start(), options);
+        out.push('\n');
+    }
+    out
+}
+
+fn line(loss: &Loss) -> String {
+    format!("  {} ({})\n", one_line(&loss.what), show::count(loss.count))
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        let exit = match &error {
+            ImportError::Io { .. } => Exit::Io,
+            ImportError::NoProgram { .. } => Exit::Usage,
+            ImportError::Run(run) => {
+                let (exit, next) = judge(run);
+                return Failure::new(exit, error.to_string()).with_next(next);
+            }
+            ImportError::Interrupted => {
+                let kept = "nothing was written".to_owned();
+                return idlewave_session::SessionError::Interrupted { kept }.into();
+            }
+            _ => Exit::Bundle,
+        };
+        Failure::new(exit, error.to_string()).with_next(error.next_step())
+    }
+}

@@ -1,0 +1,134 @@
+//! `idlewave import`: what it prints and refuses, and that its run goes through the other commands.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Ended, idlewave, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A solver on two CPUs with a tick every 4 ms; collectd has CPU 1 five times, for 300 to 380 us.
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/examples/ftrace.txt")
+}
+
+fn import(dir: &TempDir, file: &Path, options: &[&str]) -> Ended {
+    run(idlewave()
+        .arg("import")
+        .arg(file)
+        .args(options)
+        .current_dir(dir))
+}
+
+/// Asserts that no line is wider than the terminal.
+#[track_caller]
+fn fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[track_caller]
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn a_trace_becomes_a_run_that_the_other_commands_take() {
+    let dir = tempfile::tempdir().unwrap();
+    let imported = import(&dir, &example(), &["-o", "site"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "ftrace text: 83 events on 2 CPUs in 50.0 ms, 0 lost",
+        "program under study: solver, 2 threads, the user program with the most CPU time",
+        "another one: --program NAME or PID; next in CPU time: collectd",
+        "not in such a trace: ranks, MPI calls",
+        "times rounded to a microsecond or more (83)",
+        "idlewave explain site",
+    ];
+    let text: Vec<&str> = imported.stdout.split_whitespace().collect();
+    has(&text.join(" "), &parts);
+
+    let explained = run(idlewave().args(["explain", "site"]).current_dir(&dir));
+    explained.succeeded();
+    fits(&explained.stdout);
+    let parts = [
+        "PROGRAM solver",
+        "from an imported kernel trace: no ranks, no MPI calls, traced for 50.0 ms",
+        "collectd (task)  1.70 ms        5   340 us",
+        "timer tick        144 us       24  6.00 us  4.00 ms",
+        "SCHED (softirq)  40.0 us        8  5.00 us",
+        "off the CPUs of the program",
+        "kernel trace: imported, 83 events, 0 lost",
+    ];
+    has(&explained.stdout, &parts);
+    assert!(!explained.stdout.contains("of the ranks"));
+
+    for command in [&["report", "site"][..], &["fit", "site"]] {
+        run(idlewave().args(command).current_dir(&dir)).succeeded();
+    }
+    let page = fs::read_to_string(dir.path().join("site/report.html")).unwrap();
+    assert!(page.contains("from an imported kernel trace"));
+    let model = fs::read_to_string(dir.path().join("noise.toml")).unwrap();
+    assert!(model.contains("collectd"));
+}
+
+#[test]
+fn another_program_is_chosen_by_name_or_number() {
+    let dir = tempfile::tempdir().unwrap();
+    for (asked, run) in [("collectd", "by-name"), ("812", "by-number")] {
+        let imported = import(&dir, &example(), &["-o", run, "--program", asked]);
+        imported.succeeded();
+        has(
+            &imported.stdout,
+            &["program under study: collectd, 1 thread, as asked"],
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("text");
+    fs::write(&text, "hello\n").unwrap();
+    let perf = dir.path().join("perf.data");
+    fs::write(&perf, b"PERFILE2").unwrap();
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    let cases: [(&Path, &[&str], i32, &str); 5] = [
+        (&text, &["-o", "run"], 5, "docs/import.md"),
+        (&perf, &["-o", "run"], 5, "perf script --ns"),
+        (&dir.path().join("empty"), &["-o", "run"], 5, "raw/"),
+        (&dir.path().join("missing"), &["-o", "run"], 4, "may read"),
+        (
+            &example(),
+            &["-o", "run", "--program", "x"],
+            2,
+            "solver, collectd",
+        ),
+    ];
+    for (file, options, code, next) in cases {
+        let ended = import(&dir, file, options);
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        has(&ended.stderr, &["next step: ", next]);
+        assert!(!dir.path().join("run").exists());
+    }
+    fs::create_dir(dir.path().join("there")).unwrap();
+    fs::write(dir.path().join("there/file"), "mine").unwrap();
+    let ended = import(&dir, &example(), &["-o", "there"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("there/file")).unwrap(),
+        "mine"
+    );
+    let two = import(
+        &dir,
+        &example(),
+        &[example().to_str().unwrap(), "-o", "run"],
+    );
+    assert_eq!(two.code, Some(2), "{}", two.stderr);
+}

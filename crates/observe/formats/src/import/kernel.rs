@@ -1,0 +1,29 @@
+//! Kernel traces: files of trace-cmd, raw sub-buffers, and text.
+//!
+//! ```text
+//! detect     which format a file has, by its content
+//! dat        trace.dat 6 and 7: sub-buffers in a container
+//! raw        the directory raw/ of an idlewave run
+//! text       what tracefs, trace-cmd report and perf script print
+//! program    which threads are the program under study
+//! sheet      what the manifest says of the machine and its clock
+//! ```
+//! Containers of sub-buffers go through [`idlewave_ftrace::decode_pages`], text through
+//! [`idlewave_ftrace::Feed`]: the same timelines, the same tables.
+
+mod dat;
+mod detect;
+mod error;
+mod kinds;
+mod program;
+mod raw;
+mod run;
+mod sheet;
+mod text;
+
+pub use dat::read_head as read_dat_head;
+pub use detect::{Format, detect};
+pub use error::ImportError;
+pub use program::{Chosen, Program, Rule};
+pub use run::{Ask, Imported, import};
+pub use text::read_line as read_text_line;

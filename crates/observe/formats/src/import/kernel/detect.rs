@@ -1,0 +1,144 @@
+//! Which format a file has, by its content.
+
+use crate::import::kernel::{ImportError, text};
+use idlewave_ftrace::capture_path;
+use idlewave_sys::files;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Bytes looked at.
+const LOOK: u64 = 1 << 16;
+
+/// First bytes of a trace.dat.
+pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// A format that can be imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A file of trace-cmd.
+    Dat,
+    /// A directory of raw sub-buffers as idlewave records it.
+    Raw(PathBuf),
+    /// Text of tracefs, trace-cmd report or perf script.
+    Text,
+}
+
+/// Formats that are recognised but not read: first bytes, name, what to do instead.
+const OTHERS: &[(&[u8], &str, &str)] = &[
+    (
+        b"PERFILE2",
+        "it is a perf.data file, which only perf reads",
+        "write it as text with `perf script --ns -i FILE > FILE.txt` and import that",
+    ),
+    (
+        b"\x1f\x8b",
+        "it is compressed with gzip",
+        "unpack it with gunzip and import the result",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "it is compressed with Zstandard",
+        "unpack it with unzstd and import the result",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "it is compressed with xz",
+        "unpack it with unxz and import the result",
+    ),
+    (
+        b"\x7fELF",
+        "it is a program, not a trace",
+        "give the trace file",
+    ),
+];
+
+/// Finds out what `path` is.
+///
+/// # Errors
+/// It cannot be read, or has no known format.
+pub fn detect(path: &Path) -> Result<Format, ImportError> {
+    if path.is_dir() {
+        return directory(path);
+    }
+    let mut start = Vec::new();
+    let file = files::open(path).map_err(ImportError::io(path))?;
+    let read = file.take(LOOK).read_to_end(&mut start);
+    read.map_err(ImportError::io(path))?;
+    of_start(&start).map_err(|(reason, next)| ImportError::Format {
+        path: path.to_owned(),
+        reason,
+        next,
+    })
+}
+
+fn directory(path: &Path) -> Result<Format, ImportError> {
+    let inner = path.join("raw");
+    for candidate in [path, &inner] {
+        if capture_path(candidate).is_file() {
+            return Ok(Format::Raw(candidate.to_owned()));
+        }
+    }
+    let (reason, next) = match path.join("metadata").is_file() {
+        true => (
+            "it is a CTF trace, which is not read yet",
+            "record with trace-cmd or perf",
+        ),
+        false => (
+            "the directory holds no capture.json",
+            "give a trace file, or the directory raw/ of a run",
+        ),
+    };
+    Err(ImportError::Format {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+        next: next.to_owned(),
+    })
+}
+
+/// The format of a file that starts with these bytes; otherwise the reason and the next step.
+fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
+    if start.starts_with(DAT_MAGIC) {
+        return Ok(Format::Dat);
+    }
+    for (magic, reason, next) in OTHERS {
+        if start.starts_with(magic) {
+            return Err(((*reason).to_owned(), (*next).to_owned()));
+        }
+    }
+    if start.is_empty() {
+        let next = "record again: nothing was written to it".to_owned();
+        return Err(("it is empty".to_owned(), next));
+    }
+    if start.split(|b| *b == b'\n').any(text::is_event) {
+        return Ok(Format::Text);
+    }
+    let reason = match start.contains(&0) {
+        true => "it has no known format",
+        false => "none of its first lines is an event with a CPU and a time",
+    };
+    let next = "give a trace.dat, a directory raw/, or text of `trace-cmd report`, \
+                `perf script` or tracefs; docs/import.md shows each";
+    Err((reason.to_owned(), next.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_known_by_its_content() {
+        assert_eq!(of_start(b"\x17\x08\x44tracing6\0"), Ok(Format::Dat));
+        let line = b"# tracer: nop\n  sh-1 [001] d..2. 3458.296365: sched_switch: x\n";
+        assert_eq!(of_start(line), Ok(Format::Text));
+        let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
+        assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
+        assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));
+        assert!(refused(b"").0.contains("empty"));
+        assert!(
+            refused(b"hello\nworld\n")
+                .0
+                .contains("none of its first lines")
+        );
+        assert!(refused(b"\0\x01\x02").0.contains("no known format"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a kernel trace could not be imported.
+
+use idlewave_ftrace::FtraceError;
+use idlewave_run::RunError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a kernel trace could not be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A file could not be read.
+    #[error("read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file has no format that can be imported.
+    #[error("import {}: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Why not, in words.
+        reason: String,
+        /// What to do instead.
+        next: String,
+    },
+    /// The file is not what its own header says.
+    #[error("import {}: {reason} at byte {offset}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where, in bytes from the start of the file.
+        offset: u64,
+        /// What does not fit.
+        reason: String,
+    },
+    /// The trace lacks what a run needs.
+    #[error("import {}: {what}", path.display())]
+    Lacks {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        what: String,
+        /// How to record it.
+        next: String,
+    },
+    /// No thread of the trace belongs to the program that was asked for.
+    #[error("import: no thread of the trace belongs to {asked}")]
+    NoProgram {
+        /// The program, in words.
+        asked: String,
+        /// Programs that used most CPU time, the busiest first.
+        busiest: Vec<String>,
+    },
+    /// Sub-buffers could not be decoded.
+    #[error(transparent)]
+    Trace(#[from] FtraceError),
+    /// The run could not be written.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The user asked for an end.
+    #[error("import: interrupted")]
+    Interrupted,
+}
+
+impl ImportError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// The next step for the user, in a line.
+    pub fn next_step(&self) -> String {
+        match self {
+            Self::Io { .. } => "give a file that you may read".to_owned(),
+            Self::Format { next, .. } | Self::Lacks { next, .. } => next.clone(),
+            Self::Damaged { .. } => {
+                "copy the file again from where it was recorded: it may be cut short".to_owned()
+            }
+            Self::NoProgram { busiest, .. } if busiest.is_empty() => {
+                "leave --program out: the trace has no user programs".to_owned()
+            }
+            Self::NoProgram { busiest, .. } => {
+                format!("give one of these with --program: {}", busiest.join(", "))
+            }
+            Self::Trace(_) => "copy the trace again from where it was recorded".to_owned(),
+            Self::Run(_) => "choose a directory that you may write with -o".to_owned(),
+            Self::Interrupted => "import again".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Kinds of threads that no list gave: what is a kernel thread.
+
+use idlewave_ftrace::SeenTask;
+use idlewave_run::tables::TaskKind;
+use std::collections::BTreeMap;
+
+/// The thread that starts all other kernel threads (`kernel/kthread.c`).
+const KTHREADD: u32 = 2;
+
+/// Names that only kernel threads have, whole.
+const WHOLE: &[&str] = &[
+    "kthreadd",
+    "kauditd",
+    "kblockd",
+    "kcryptd",
+    "kdevtmpfs",
+    "khugepaged",
+    "khungtaskd",
+    "khvcd",
+    "kintegrityd",
+    "kmemleak",
+    "kprefillmgr",
+    "ksmd",
+    "kstrp",
+    "kthrotld",
+    "ktimers",
+    "oom_reaper",
+    "pool_workqueue_",
+    "rcu_bh",
+    "rcu_gp",
+    "rcu_par_gp",
+    "rcu_preempt",
+    "rcu_sched",
+    "watchdogd",
+    "writeback",
+];
+
+/// Beginnings of names that only kernel threads have.
+const BEGIN: &[&str] = &[
+    "backlog_napi/",
+    "btrfs-",
+    "cpuhp/",
+    "dm_bufio",
+    "ext4-rsv-conver",
+    "idle_inject/",
+    "irq/",
+    "irq_work/",
+    "jbd2/",
+    "kcompactd",
+    "kdamond.",
+    "khelper/",
+    "ksoftirqd/",
+    "kswapd",
+    "ktimers/",
+    "kworker/",
+    "md/",
+    "migration/",
+    "napi/",
+    "nvme-",
+    "posixcputmr/",
+    "rcu_exp_",
+    "rcu_tasks_",
+    "rcub/",
+    "rcuc/",
+    "rcuog/",
+    "rcuop/",
+    "rcuos/",
+    "scsi_eh_",
+    "scsi_tmf_",
+    "stopper/",
+    "watchdog/",
+    "xfs-",
+    "xfsaild/",
+];
+
+/// Whether only a kernel thread has this name.
+pub(crate) fn is_kernel_name(name: &str) -> bool {
+    WHOLE.contains(&name) || BEGIN.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Tells kernel threads from user threads by their names and parents, and returns how many threads
+/// that are not idle got their kind that way.
+pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
+    let parents: BTreeMap<u32, u32> = seen
+        .iter()
+        .filter_map(|t| Some((t.pid.get(), t.parent?.get())))
+        .collect();
+    let mut inferred = 0;
+    for task in seen.iter_mut().filter(|t| t.kind != TaskKind::Idle) {
+        let mut at = task.pid.get();
+        // A chain longer than this, or a cycle, is damage.
+        for _ in 0..64 {
+            match parents.get(&at) {
+                Some(&parent) => at = parent,
+                None => break,
+            }
+        }
+        task.kind = match at == KTHREADD || is_kernel_name(&task.name) {
+            true => TaskKind::Kernel,
+            false => TaskKind::User,
+        };
+        inferred += 1;
+    }
+    inferred
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_units::Pid;
+
+    fn task(pid: u32, parent: Option<u32>, name: &str) -> SeenTask {
+        SeenTask {
+            pid: Pid::new(pid),
+            process: None,
+            parent: parent.map(Pid::new),
+            name: name.to_owned(),
+            kind: if pid == 0 {
+                TaskKind::Idle
+            } else {
+                TaskKind::Unknown
+            },
+            ran_ns: 0,
+        }
+    }
+
+    #[test]
+    fn kernel_threads_are_known_by_name_or_by_their_ancestor() {
+        let mut seen = [
+            task(0, None, "idle"),
+            task(2, None, "kthreadd"),
+            task(17, None, "kworker/1:2-events"),
+            task(30, Some(2), "mystery"),
+            task(31, Some(30), "its child"),
+            task(40, None, "kworkerlike"),
+            task(41, Some(42), "a"),
+            task(42, Some(41), "b"),
+        ];
+        assert_eq!(infer(&mut seen), 7);
+        let kinds: Vec<_> = seen.iter().map(|t| t.kind).collect();
+        use TaskKind::{Idle, Kernel, User};
+        assert_eq!(
+            kinds,
+            [Idle, Kernel, Kernel, Kernel, Kernel, User, User, User]
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! The directory `raw/` of an idlewave run: decoded again, into a run of its own.
+
+use crate::import::kernel::ImportError;
+use crate::import::kernel::sheet::Machine;
+use idlewave_ftrace::{DecodeSummary, RawCapture, SeenTask, decode_capture_with};
+use idlewave_run::{RunReader, RunWriter};
+use idlewave_units::NodeId;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What is known of the machine: all that the run of the directory says, if it lies in one.
+pub(crate) fn machine(raw: &Path) -> Result<Machine, ImportError> {
+    let capture = RawCapture::load(raw)?;
+    let run = raw.parent().and_then(|run| RunReader::open(run).ok());
+    let node = run.as_ref().and_then(|run| run.manifest().nodes.first());
+    Ok(Machine {
+        host: node.map(|n| n.host.clone()).unwrap_or_default(),
+        clock: capture.clock,
+        resolution_ns: 1,
+        span: capture.off_ns.map(|off| (capture.on_ns, off)),
+    })
+}
+
+/// Decodes it.
+pub(crate) fn read(
+    raw: &Path,
+    out: &mut RunWriter,
+    stop: &AtomicBool,
+    progress: &dyn Fn(f64),
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<DecodeSummary, ImportError> {
+    let node = NodeId::new(0);
+    Ok(decode_capture_with(raw, node, out, stop, progress, settle)?)
+}

@@ -1,0 +1,213 @@
+//! From a kernel trace to a run.
+
+use crate::import::kernel::dat::{self, DatPages};
+use crate::import::kernel::detect::{Format, detect};
+use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
+use crate::import::kernel::sheet::{self, Machine};
+use crate::import::kernel::{ImportError, kinds, raw, text};
+use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
+use idlewave_run::tables::TaskKind;
+use idlewave_run::{HostSheet, Incomplete, RunWriter};
+use idlewave_units::NodeId;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What to import, and where to.
+pub struct Ask<'a> {
+    /// The file or directory.
+    pub input: &'a Path,
+    /// The run's directory, which must not exist or be empty.
+    pub output: &'a Path,
+    /// The command line, for the manifest.
+    pub command: &'a [String],
+    /// When the trace was recorded, as far as known, in RFC 3339; for display only.
+    pub started: &'a str,
+    /// The program under study.
+    pub program: &'a Program,
+    /// Becomes true when the user asks for an end.
+    pub stop: &'a AtomicBool,
+    /// Called with the share of the work that is done, 0..=1.
+    pub progress: &'a dyn Fn(f64),
+}
+
+/// What was imported.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The format, in words.
+    pub format: String,
+    /// What came out.
+    pub summary: DecodeSummary,
+    /// The program under study.
+    pub program: Chosen,
+    /// Threads whose kind was inferred from their names and parents.
+    pub inferred: u64,
+}
+
+/// Writes a run from a kernel trace. After an error the output directory is gone.
+///
+/// # Errors
+/// The trace cannot be read, has no known format or lacks what a run needs; the run cannot be
+/// written; `stop` became true.
+pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
+    let format = detect(ask.input)?;
+    let mut out = RunWriter::create(ask.output, sheet::begun(ask.command, ask.started))?;
+    let imported = fill(ask, &format, &mut out);
+    if imported.is_err() {
+        // Half a run would be taken for one that a killed recorder left. That it cannot be removed
+        // matters less than why the import failed.
+        let _ = fs::remove_dir_all(ask.output);
+    }
+    imported
+}
+
+/// What one of the readers found.
+struct Found {
+    format: String,
+    machine: Machine,
+    summary: DecodeSummary,
+}
+
+fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported, ImportError> {
+    let mut settled = Settled::default();
+    let foreign = !matches!(format, Format::Raw(_));
+    let settle = |seen: &mut [SeenTask]| settled.settle(seen, foreign, ask.program);
+    let found = match format {
+        Format::Dat => of_dat(ask, out, settle)?,
+        Format::Raw(raw) => Found {
+            format: "raw sub-buffers".to_owned(),
+            machine: raw::machine(raw)?,
+            summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
+        },
+        Format::Text => of_text(ask, out, settle)?,
+    };
+    if found.summary.stopped {
+        return Err(ImportError::Interrupted);
+    }
+    if found.summary.bursts == 0 {
+        return Err(ImportError::Lacks {
+            path: ask.input.to_owned(),
+            what: "it holds no task switches".to_owned(),
+            next: "record the event sched:sched_switch too".to_owned(),
+        });
+    }
+    let program = settled.chosen.ok_or_else(|| ImportError::NoProgram {
+        asked: match ask.program {
+            Program::Busiest => "a user program".to_owned(),
+            Program::Named(name) => format!("`{name}`"),
+            Program::Process(pid) => format!("process {pid}"),
+        },
+        busiest: settled.busiest,
+    })?;
+    out.manifest.losses.append(found.summary.losses.clone());
+    out.manifest.losses.enter(
+        "threads whose kind is inferred from their names and parents",
+        settled.inferred,
+        "a kernel thread may count as a user program, or the reverse",
+        "none needed unless one of them takes much time",
+    );
+    sheet::complete(&mut out.manifest, &found.machine, &found.summary);
+    // So that the manifest says which one it is, and the command gives the same run again.
+    if !matches!(program.rule, Rule::Asked) {
+        let name = program.name.clone();
+        out.manifest.command.extend(["--program".to_owned(), name]);
+    }
+    out.close(None::<Incomplete>)?;
+    Ok(Imported {
+        format: found.format,
+        summary: found.summary,
+        program,
+        inferred: settled.inferred,
+    })
+}
+
+fn of_dat(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let head = dat::read_head(ask.input)?;
+    let node = NodeId::new(0);
+    let mut pages = DatPages::new(ask.input, &head);
+    let mut summary = decode_pages(
+        &head.sheet,
+        &mut pages,
+        node,
+        out,
+        ask.stop,
+        ask.progress,
+        settle,
+    )?;
+    summary.losses.append(head.losses.clone());
+    summary.losses.enter(
+        "CPUs whose compressed data is cut short",
+        pages.cut(),
+        "the last events of these CPUs are missing",
+        "copy the file again from where it was recorded",
+    );
+    Ok(Found {
+        format: format!("trace.dat, version {}", head.version),
+        machine: Machine {
+            host: head
+                .uname
+                .as_deref()
+                .map(Machine::of_uname)
+                .unwrap_or_default(),
+            clock: head.clock.clone(),
+            resolution_ns: 1,
+            span: None,
+        },
+        summary,
+    })
+}
+
+fn of_text(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = text::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    let facts = read.facts;
+    Ok(Found {
+        format: read.tool.to_owned(),
+        machine: Machine {
+            host: HostSheet {
+                name: facts.host.unwrap_or_default(),
+                kernel: facts.kernel.unwrap_or_default(),
+                architecture: facts.architecture.unwrap_or_default(),
+                cpu_model: facts.cpu_model,
+                ..HostSheet::default()
+            },
+            clock: String::new(),
+            resolution_ns: 10_u64.pow(9 - read.digits.min(9)),
+            span: None,
+        },
+        summary,
+    })
+}
+
+/// What became of the threads.
+#[derive(Default)]
+struct Settled {
+    chosen: Option<Chosen>,
+    busiest: Vec<String>,
+    inferred: u64,
+}
+
+impl Settled {
+    fn settle(&mut self, seen: &mut [SeenTask], foreign: bool, program: &Program) {
+        if foreign {
+            self.inferred = kinds::infer(seen);
+        }
+        self.chosen = choose(seen, program);
+        if self.chosen.is_none() {
+            self.busiest = busiest(seen);
+        }
+        // A run without MPI calls has no ranks.
+        for task in seen.iter_mut().filter(|t| t.kind == TaskKind::Rank) {
+            task.kind = TaskKind::Program;
+        }
+    }
+}
