@@ -17,7 +17,7 @@ Examples:
   idlewave import docs/examples/ftrace.txt -o daemon --program collectd
 
 Formats: trace.dat of trace-cmd, text of `trace-cmd report`, `perf script` and tracefs, the \
-    directory raw/ of a run. docs/import.md shows how to record each.";
+    directory raw/ of a run, the report of AIX's trcrpt. docs/import.md shows how to record each.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

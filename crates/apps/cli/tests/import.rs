@@ -132,3 +132,23 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
     );
     assert_eq!(two.code, Some(2), "{}", two.stderr);
 }
+
+#[test]
+fn a_report_of_aix_becomes_a_run_that_names_the_daemon_and_its_own_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = example().with_file_name("trcrpt.txt");
+    let imported = import(&dir, &report, &["-o", "aix"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "report of AIX's trcrpt: ",
+        "on 4 CPUs",
+        "program under study: solver, 5 threads",
+        "whose form is known from IBM's documentation alone",
+    ];
+    let text: Vec<&str> = imported.stdout.split_whitespace().collect();
+    has(&text.join(" "), &parts);
+    let explained = run(idlewave().args(["explain", "aix"]).current_dir(&dir));
+    explained.succeeded();
+    has(&explained.stdout, &["syncd"]);
+}

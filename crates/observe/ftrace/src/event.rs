@@ -14,6 +14,8 @@ pub enum Handler {
     Softirq(u32),
     /// A vector that bypasses the interrupt handlers: index into [`VECTORS`].
     Vector(u8),
+    /// A page fault whose end is recorded too; [`Event::Fault`] is one without.
+    Trap,
 }
 
 /// Vectors with entry and exit events of their own: stem of the event, class, name of the source.

@@ -41,6 +41,7 @@ impl SourceBook {
                 .irqs
                 .get(&irq)
                 .and_then(|names| names.iter().find(|(n, _)| n == name).map(|(_, id)| *id)),
+            Handler::Trap => None,
         };
         match known {
             Some(number) => number,
@@ -57,6 +58,7 @@ impl SourceBook {
                 self.vectors[usize::from(v)] = Some(number);
                 number
             }
+            Handler::Trap => self.enter(SourceKind::PageFault, "page fault".to_owned()),
             Handler::Softirq(v) => match SOFTIRQS.get(v as usize) {
                 Some(label) => {
                     let number = self.enter(SourceKind::Softirq, (*label).to_owned());

@@ -4,6 +4,7 @@
 //! detect     which format a file has, by its content
 //! dat        trace.dat 6 and 7: sub-buffers in a container
 //! raw        the directory raw/ of an idlewave run
+//! aix        what trcrpt of AIX prints
 //! text       what tracefs, trace-cmd report and perf script print
 //! program    which threads are the program under study
 //! sheet      what the manifest says of the machine and its clock
@@ -11,6 +12,7 @@
 //! Containers of sub-buffers go through [`idlewave_ftrace::decode_pages`], text through
 //! [`idlewave_ftrace::Feed`]: the same timelines, the same tables.
 
+mod aix;
 mod dat;
 mod detect;
 mod error;
@@ -21,6 +23,7 @@ mod run;
 mod sheet;
 mod text;
 
+pub use aix::read_report_lines;
 pub use dat::read_head as read_dat_head;
 pub use detect::{Format, detect};
 pub use error::ImportError;

@@ -1,6 +1,6 @@
 //! Which format a file has, by its content.
 
-use crate::import::kernel::{ImportError, text};
+use crate::import::kernel::{ImportError, aix, text};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -21,6 +21,8 @@ pub enum Format {
     Raw(PathBuf),
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
+    /// The report of AIX's trcrpt.
+    Aix,
 }
 
 /// Formats that are recognised but not read: first bytes, name, what to do instead.
@@ -112,12 +114,15 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.split(|b| *b == b'\n').any(text::is_event) {
         return Ok(Format::Text);
     }
+    if start.split(|b| *b == b'\n').any(aix::is_header) {
+        return Ok(Format::Aix);
+    }
     let reason = match start.contains(&0) {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
     let next = "give a trace.dat, a directory raw/, or text of `trace-cmd report`, \
-                `perf script` or tracefs; docs/import.md shows each";
+                `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 
@@ -130,6 +135,8 @@ mod tests {
         assert_eq!(of_start(b"\x17\x08\x44tracing6\0"), Ok(Format::Dat));
         let line = b"# tracer: nop\n  sh-1 [001] d..2. 3458.296365: sched_switch: x\n";
         assert_eq!(of_start(line), Ok(Format::Text));
+        let report = b"Thu Oct 28 13:34:05 1999\n\nID  PID  ELAPSED_SEC  DELTA_MSEC  APPL\n";
+        assert_eq!(of_start(report), Ok(Format::Aix));
         let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
         assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
         assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));

@@ -104,6 +104,19 @@ pub(crate) fn infer(seen: &mut [SeenTask]) -> u64 {
     inferred
 }
 
+/// The same on a system whose kernel threads have no common ancestor.
+pub(crate) fn infer_by_name(seen: &mut [SeenTask], is_kernel: impl Fn(&str) -> bool) -> u64 {
+    let mut inferred = 0;
+    for task in seen.iter_mut().filter(|t| t.kind != TaskKind::Idle) {
+        task.kind = match is_kernel(&task.name) {
+            true => TaskKind::Kernel,
+            false => TaskKind::User,
+        };
+        inferred += 1;
+    }
+    inferred
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::detect::{Format, detect};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{ImportError, kinds, raw, text};
+use crate::import::kernel::{ImportError, aix, kinds, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
@@ -70,8 +70,7 @@ struct Found {
 
 fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported, ImportError> {
     let mut settled = Settled::default();
-    let foreign = !matches!(format, Format::Raw(_));
-    let settle = |seen: &mut [SeenTask]| settled.settle(seen, foreign, ask.program);
+    let settle = |seen: &mut [SeenTask]| settled.settle(seen, format, ask.program);
     let found = match format {
         Format::Dat => of_dat(ask, out, settle)?,
         Format::Raw(raw) => Found {
@@ -80,6 +79,7 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
             summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
         },
         Format::Text => of_text(ask, out, settle)?,
+        Format::Aix => of_aix(ask, out, settle)?,
     };
     if found.summary.stopped {
         return Err(ImportError::Interrupted);
@@ -188,6 +188,30 @@ fn of_text(
     })
 }
 
+fn of_aix(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = aix::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    Ok(Found {
+        format: "report of AIX's trcrpt".to_owned(),
+        machine: Machine {
+            host: HostSheet {
+                name: read.host.unwrap_or_default(),
+                kernel: read.system.unwrap_or("AIX".to_owned()),
+                ..HostSheet::default()
+            },
+            clock: String::new(),
+            resolution_ns: 10_u64.pow(9 - read.digits.min(9)),
+            span: None,
+        },
+        summary,
+    })
+}
+
 /// What became of the threads.
 #[derive(Default)]
 struct Settled {
@@ -197,10 +221,12 @@ struct Settled {
 }
 
 impl Settled {
-    fn settle(&mut self, seen: &mut [SeenTask], foreign: bool, program: &Program) {
-        if foreign {
-            self.inferred = kinds::infer(seen);
-        }
+    fn settle(&mut self, seen: &mut [SeenTask], format: &Format, program: &Program) {
+        self.inferred = match format {
+            Format::Raw(_) => 0,
+            Format::Dat | Format::Text => kinds::infer(seen),
+            Format::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
+        };
         self.chosen = choose(seen, program);
         if self.chosen.is_none() {
             self.busiest = busiest(seen);

@@ -133,11 +133,17 @@ pub(crate) fn complete(manifest: &mut Manifest, machine: &Machine, summary: &Dec
         begin_ns: begin,
         end_ns: end,
     }];
+    let advice = match machine.host.kernel.starts_with("AIX") {
+        true => "none: the report counts from the start of its trace",
+        false => {
+            "record with the clock mono: trace-cmd record -C mono, perf record -k CLOCK_MONOTONIC"
+        }
+    };
     manifest.losses.enter(
         "a trace clock that programs can read",
         u64::from(machine.clock != COMPARABLE),
         "the times cannot be compared with those of an application's trace",
-        "record with the clock mono: trace-cmd record -C mono, perf record -k CLOCK_MONOTONIC",
+        advice,
     );
 }
 

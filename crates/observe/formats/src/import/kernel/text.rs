@@ -20,11 +20,11 @@ use head::Head;
 use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
 use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{NodeId, Pid};
-use lines::Lines;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use lines::Lines;
 pub(crate) use notes::Facts;
 
 /// Lines between two looks at the stop flag.
