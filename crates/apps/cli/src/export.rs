@@ -11,7 +11,6 @@ use idlewave_formats::export::{Export, ExportError, Format, Job, Written};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_sys::terminal::Stream;
 use idlewave_units::Bytes;
-use idlewave_units::show::count;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -114,7 +113,7 @@ fn text(to: Format, export: &Export) -> String {
         let bytes = Bytes::new(file.bytes).exact_text();
         let records = file.records.map(|n| match n {
             1 => "1 record, ".to_owned(),
-            n => format!("{} records, ", count(n)),
+            n => format!("{n} records, "),
         });
         let records = records.unwrap_or_default();
         text.push_str(&format!("  {}: {records}{bytes}\n", file.path.display()));
@@ -127,11 +126,8 @@ fn text(to: Format, export: &Export) -> String {
     let width = Stream::Output.width();
     for loss in export.losses.entries() {
         let line = format!(
-            "{} {}: {}. To see them: {}.",
-            count(loss.count),
-            loss.what,
-            loss.consequence,
-            loss.advice
+            "{} {}: {} ({}).",
+            loss.count, loss.what, loss.consequence, loss.advice
         );
         let options = textwrap::Options::new(width)
             .initial_indent("  ")
