@@ -5,9 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+mod story;
 
-use common::{import_file, lines, losses};
+use story::{import_file, lines, losses};
 use idlewave_formats::import::kernel::{ImportError, Imported, Program, Rule};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Table, Tasks};

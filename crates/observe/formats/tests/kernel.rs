@@ -4,12 +4,12 @@
 
 mod story;
 
-use story::{Dat, Layout, import_file, lines, losses, story_lines, story_pages, story_text};
 use idlewave_formats::import::kernel::{ImportError, Program, Rule, read_dat_head};
 use idlewave_ftrace::testing::write_capture;
 use idlewave_run::{PhaseKind, RunState};
 use std::fs;
 use std::path::PathBuf;
+use story::{Dat, Layout, import_file, lines, losses, story_lines, story_pages, story_text};
 use tempfile::TempDir;
 
 fn file(bytes: &[u8]) -> (TempDir, PathBuf) {

@@ -5,6 +5,7 @@
 //! dat        trace.dat 6 and 7: sub-buffers in a container
 //! raw        the directory raw/ of an idlewave run
 //! aix        what trcrpt of AIX prints
+//! perfetto   Perfetto's protobuf
 //! text       what tracefs, trace-cmd report and perf script print
 //! program    which threads are the program under study
 //! sheet      what the manifest says of the machine and its clock
@@ -17,6 +18,7 @@ mod dat;
 mod detect;
 mod error;
 mod kinds;
+mod perfetto;
 mod program;
 mod raw;
 mod run;

@@ -1,6 +1,6 @@
 //! Which format a file has, by its content.
 
-use crate::import::kernel::{ImportError, aix, text};
+use crate::import::kernel::{ImportError, aix, perfetto, text};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -23,6 +23,8 @@ pub enum Format {
     Text,
     /// The report of AIX's trcrpt.
     Aix,
+    /// Perfetto's protobuf.
+    Perfetto,
 }
 
 /// Formats that are recognised but not read: first bytes, name, what to do instead.
@@ -117,12 +119,16 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.split(|b| *b == b'\n').any(aix::is_header) {
         return Ok(Format::Aix);
     }
+    // After the texts: its first byte is a newline.
+    if perfetto::is_trace(start) {
+        return Ok(Format::Perfetto);
+    }
     let reason = match start.contains(&0) {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a directory raw/, or text of `trace-cmd report`, \
-                `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a directory raw/, a Perfetto or Paraver trace, or text of \
+                `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 
@@ -137,6 +143,7 @@ mod tests {
         assert_eq!(of_start(line), Ok(Format::Text));
         let report = b"Thu Oct 28 13:34:05 1999\n\nID  PID  ELAPSED_SEC  DELTA_MSEC  APPL\n";
         assert_eq!(of_start(report), Ok(Format::Aix));
+        assert_eq!(of_start(b"\x0a\x04\x40\0\x50\x01"), Ok(Format::Perfetto));
         let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
         assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
         assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));

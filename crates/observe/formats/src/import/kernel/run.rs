@@ -4,7 +4,7 @@ use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::detect::{Format, detect};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{ImportError, aix, kinds, raw, text};
+use crate::import::kernel::{ImportError, aix, kinds, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
@@ -80,6 +80,7 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
         },
         Format::Text => of_text(ask, out, settle)?,
         Format::Aix => of_aix(ask, out, settle)?,
+        Format::Perfetto => of_perfetto(ask, out, settle)?,
     };
     if found.summary.stopped {
         return Err(ImportError::Interrupted);
@@ -212,6 +213,25 @@ fn of_aix(
     })
 }
 
+fn of_perfetto(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let (mut summary, losses) = perfetto::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    summary.losses.append(losses);
+    Ok(Found {
+        format: "Perfetto trace".to_owned(),
+        machine: Machine {
+            host: HostSheet::default(),
+            clock: String::new(),
+            resolution_ns: 1,
+            span: None,
+        },
+        summary,
+    })
+}
+
 /// What became of the threads.
 #[derive(Default)]
 struct Settled {
@@ -224,7 +244,7 @@ impl Settled {
     fn settle(&mut self, seen: &mut [SeenTask], format: &Format, program: &Program) {
         self.inferred = match format {
             Format::Raw(_) => 0,
-            Format::Dat | Format::Text => kinds::infer(seen),
+            Format::Dat | Format::Text | Format::Perfetto => kinds::infer(seen),
             Format::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);
