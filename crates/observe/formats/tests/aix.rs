@@ -317,3 +317,74 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
         let _ = import_file(&path, &Program::Busiest);
     });
 }
+
+/// A report of one CPU: microseconds, hooks and what they say.
+fn small(hooks: &[(u64, &str, &str)]) -> String {
+    let lines = hooks
+        .iter()
+        .map(|(us, hook, text)| format!("{hook} 0 0.{us:06} {text}\n"));
+    format!("ID CPU ELAPSED APPL\n{}", lines.collect::<String>())
+}
+
+const TO_7: &str = "dispatch: cmd=solver pid=6 tid=7 old_tid=517 old_priority=255";
+const TO_9: &str = "dispatch: cmd=syncd pid=8 tid=9 old_tid=7 old_priority=60";
+
+#[test]
+fn an_interrupt_inside_a_handler_ends_alone() {
+    let (_, found, lost) = read(&small(&[
+        (10, "106", TO_7),
+        (20, "100", "I/O INTERRUPT iar=1"),
+        (21, "102", "slih ssapin"),
+        (22, "100", "DECREMENTER INTERRUPT iar=2"),
+        (24, "200", "resume"),
+        (27, "103", "return from slih"),
+        (28, "200", "resume"),
+        (29, "103", "return from slih"),
+        (30, "106", TO_9),
+    ]));
+    for line in [
+        "I/O INTERRUPT 0 20000 28000 7 d0 true",
+        "ssapin 0 21000 27000 7 d1 true",
+        "timer tick 0 22000 24000 7 d2 true",
+        "burst 0 10000 30000 7 r5 true",
+    ] {
+        assert!(found.contains(&line.to_owned()), "{line} in {found:?}");
+    }
+    let count = |part: &str| lost.iter().find(|l| l.0.contains(part)).map(|l| l.1);
+    assert_eq!(count("whose start is not in the report"), Some(1));
+    assert_eq!(count("a reason that the report does not tell"), Some(1));
+}
+
+#[test]
+fn a_resume_ends_handlers_whose_return_is_missing() {
+    let (_, found, _) = read(&small(&[
+        (10, "106", TO_7),
+        (20, "100", "I/O INTERRUPT iar=1"),
+        (21, "102", "slih ssapin"),
+        (28, "200", "resume"),
+        (30, "106", TO_9),
+    ]));
+    assert!(
+        found.contains(&"ssapin 0 21000 28000 7 d1 true".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_thread_that_goes_on_after_all_did_not_go_to_sleep() {
+    let sleeps = (20, "462", "e_block_thread: tid=7");
+    let left = |hooks: &[(u64, &str, &str)]| {
+        let (_, found, _) = read(&small(hooks));
+        found
+            .into_iter()
+            .find(|l| l.starts_with("burst 0 10000"))
+            .unwrap()
+    };
+    let (begin, end) = ((10, "106", TO_7), (30, "106", TO_9));
+    assert_eq!(left(&[begin, sleeps, end]), "burst 0 10000 30000 7 r1 true");
+    let goes_on = (25, "104", "return from kread");
+    assert_eq!(
+        left(&[begin, sleeps, goes_on, end]),
+        "burst 0 10000 30000 7 r5 true"
+    );
+}
