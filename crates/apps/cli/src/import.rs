@@ -1,11 +1,12 @@
-//! `idlewave import`: makes a run from a kernel trace of another tool.
+//! `idlewave import`: makes a run from a trace of another tool.
 
 use crate::exit::{Exit, Failure, judge};
 use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
 use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, Rule, import};
-use idlewave_run::Loss;
+use idlewave_formats::import::paraver::{self, PrvError};
+use idlewave_run::{Ledger, Loss};
 use idlewave_session::{Progress, Stop, Utc};
 use idlewave_units::foreign::{one_line, shell_word};
 use idlewave_units::{Nanos, counted, show};
@@ -17,12 +18,13 @@ Examples:
   idlewave import docs/examples/ftrace.txt -o daemon --program collectd
 
 Formats: trace.dat of trace-cmd, text of `trace-cmd report`, `perf script` and tracefs, the \
-    directory raw/ of a run, the report of AIX's trcrpt. docs/import.md shows how to record each.";
+    directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; and Paraver's .prv, whose \
+    tasks become ranks. docs/import.md shows how to record each.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// A kernel trace; its format is recognised by its content
+    /// A trace; its format is recognised by its content
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// New directory for the run
@@ -37,7 +39,7 @@ pub struct ImportArgs {
 /// Runs the command.
 pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
     let [file] = args.files.as_slice() else {
-        let what = "import several kernel traces into one run";
+        let what = "import several traces into one run";
         let next = "import each into a run of its own";
         return Err(Failure::new(Exit::Usage, what).with_next(next));
     };
@@ -47,6 +49,17 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
     };
     let bars = Bars::new(true);
     bars.part("importing the trace");
+    if paraver::is_trace(file) {
+        let read = match args.program {
+            Some(_) => Err(
+                Failure::new(Exit::Usage, "use --program with a Paraver trace")
+                    .with_next("leave it out: the tasks of the trace are the ranks"),
+            ),
+            None => paraver::read(file, &args.output, &stop.flag).map_err(Failure::from),
+        };
+        bars.finish();
+        return print(&wrapped(&of_tasks(&read?, &args.output)));
+    }
     let command: Vec<String> = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
@@ -112,12 +125,23 @@ fn text(imported: &Imported, run: &Path) -> String {
         );
     }
     text += "not in such a trace: ranks, MPI calls, regions, settings of the machine\n";
-    let lost: Vec<String> = summary.losses.entries().iter().map(line).collect();
-    if !lost.is_empty() {
-        text += &format!("lost or uncertain:\n{}", lost.concat());
-    }
+    text + &ending(&summary.losses, run)
+}
+
+/// What is said of a trace whose tasks are ranks.
+fn of_tasks(losses: &Ledger, run: &Path) -> String {
+    let head = "Paraver trace: its first application is the program, its tasks are the ranks\n";
+    head.to_owned() + &ending(losses, run)
+}
+
+fn ending(losses: &Ledger, run: &Path) -> String {
+    let lost: String = losses.entries().iter().map(line).collect();
+    let lost = match lost.as_str() {
+        "" => lost,
+        lost => format!("lost or uncertain:\n{lost}"),
+    };
     let run = shell_word(&run.display().to_string());
-    text + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
+    lost + &format!("\nNEXT\n  idlewave explain {run}\n  idlewave report {run}\n")
 }
 
 /// No line is wider than a terminal, but for names without spaces.
@@ -155,5 +179,26 @@ impl From<ImportError> for Failure {
             _ => Exit::Bundle,
         };
         Failure::new(exit, error.to_string()).with_next(error.next_step())
+    }
+}
+
+impl From<PrvError> for Failure {
+    fn from(error: PrvError) -> Self {
+        let what = error.to_string();
+        match error {
+            PrvError::Run(run) => {
+                let (exit, next) = judge(&run);
+                Failure::new(exit, what).with_next(next)
+            }
+            PrvError::Interrupted => {
+                let kept = "nothing was written".to_owned();
+                idlewave_session::SessionError::Interrupted { kept }.into()
+            }
+            PrvError::Io { .. } => {
+                Failure::new(Exit::Io, what).with_next("give a file that you may read")
+            }
+            _ => Failure::new(Exit::Bundle, what)
+                .with_next("copy the file again from where it was written: it may be cut short"),
+        }
     }
 }

@@ -7,12 +7,12 @@
 
 mod story;
 
-use story::{import_file, lines, losses};
 use idlewave_formats::import::kernel::{ImportError, Imported, Program, Rule};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Table, Tasks};
 use std::fs;
 use std::path::Path;
+use story::{import_file, lines, losses};
 use tempfile::TempDir;
 
 /// Four tasks on four CPUs compute and meet in a barrier, twice. The first barrier takes 14 us from

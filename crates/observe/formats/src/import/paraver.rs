@@ -33,11 +33,24 @@ pub use error::PrvError;
 
 use header::Header;
 use idlewave_run::Ledger;
+use idlewave_sys::files;
 use lines::{Lines, Record};
 use names::Names;
 use run::Build;
+use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the file begins as a Paraver trace does. One that cannot be read does not.
+pub fn is_trace(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    let file = files::open(path);
+    file.is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == MAGIC)
+}
+
+/// First bytes of a trace.
+const MAGIC: [u8; 8] = *b"#Paraver";
 
 /// Reads the trace at `path` into a new run at `to`, a directory that does not exist or is empty.
 /// Names come from the files with the endings .pcf and .row beside it, if they are there. The
@@ -48,13 +61,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # Errors
 /// A file cannot be read or written, the first line is not that of a Paraver trace, or `stop` became
-/// true; then what was written of the run is in state `recording`.
+/// true. The directory is gone then.
 pub fn read(path: &Path, to: &Path, stop: &AtomicBool) -> Result<Ledger, PrvError> {
     let mut lines = Lines::open(path)?;
     let header = Header::read(&mut lines)?;
     let names = Names::beside(path)?;
     let by_events = names.has_cpu_of_task() || (!names.known() && lines.names_cpus());
-    let mut build = Build::begin(path, to, header, names, by_events)?;
+    let build = Build::begin(path, to, header, names, by_events)?;
+    let filled = fill(&mut lines, build, stop);
+    if filled.is_err() {
+        // Half a run would be taken for one that a killed recorder left. That it cannot be removed
+        // matters less than why the import failed.
+        let _ = fs::remove_dir_all(to);
+    }
+    filled
+}
+
+fn fill(lines: &mut Lines, mut build: Build, stop: &AtomicBool) -> Result<Ledger, PrvError> {
     let (mut record, mut count) = (Record::default(), 0_u64);
     loop {
         match lines.next(&mut record)? {
