@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::progress::Bars;
 use idlewave_run::RunReader;
-use idlewave_session::{Lock, SessionError, Stop, open_run};
+use idlewave_session::{Lock, SessionError, Stop, is_whole, open_run};
 use idlewave_sys::{file_limit, files};
 use idlewave_units::Bytes;
 use std::fs;
@@ -15,8 +15,12 @@ pub fn open_complete(path: &Path, stop: &Stop) -> Result<RunReader, Failure> {
     let bars = Bars::new(true);
     let open = || {
         idlewave_record::join_left(path, &stop.flag, &bars)?;
-        // Report a path that is no bundle as such, not as one that cannot be locked.
-        RunReader::open(path).map_err(SessionError::from)?;
+        // Before the lock: a path that is no bundle is said to be so, and a run that is whole may
+        // have many readers.
+        let run = RunReader::open(path).map_err(SessionError::from)?;
+        if is_whole(&run) {
+            return Ok(run);
+        }
         let _lock = Lock::take(path)?;
         Ok(open_run(path, &stop.flag, &bars)?)
     };

@@ -33,4 +33,4 @@ pub use program::{
 };
 pub use progress::{Progress, Quiet, Stop};
 pub use recording::{Current, ITERATION_BYTES, Recording};
-pub use salvage::open as open_run;
+pub use salvage::{is_whole, open as open_run};

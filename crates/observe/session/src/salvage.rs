@@ -12,6 +12,14 @@ use idlewave_units::NodeId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether a bundle can be read as it is: its writer ended it, and what the kernel recorded is
+/// decoded.
+pub fn is_whole(run: &RunReader) -> bool {
+    let decoded = run.manifest().tables.iter().any(|t| t.name == Bursts::NAME);
+    let has_raw = capture_path(&run.path().join("raw")).is_file();
+    run.manifest().state != RunState::Recording && (decoded || !has_raw)
+}
+
 /// Opens a bundle for analysis. The caller holds its lock, so state `recording` means that its
 /// writer is dead.
 pub fn open(
@@ -20,13 +28,12 @@ pub fn open(
     progress: &dyn Progress,
 ) -> Result<RunReader, SessionError> {
     let run = RunReader::open(path)?;
+    if is_whole(&run) {
+        return Ok(run);
+    }
     let raw = path.join("raw");
     let has_raw = capture_path(&raw).is_file();
     let killed = run.manifest().state == RunState::Recording;
-    let decoded = run.manifest().tables.iter().any(|t| t.name == Bursts::NAME);
-    if !killed && (decoded || !has_raw) {
-        return Ok(run);
-    }
     let mut out = run.into_writer();
     if killed {
         progress.part("gathering what a killed recording left");
