@@ -31,7 +31,12 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
         if let Some(model) = &host.cpu_model {
             line.push_str(&format!(", {}", plain(model)));
         }
-        line.push_str(&format!(", Linux {}", plain(&host.kernel)));
+        // Imported reports of AIX name their system themselves.
+        let system = match host.kernel.starts_with("AIX") {
+            true => "",
+            false => "Linux ",
+        };
+        line.push_str(&format!(", {system}{}", plain(&host.kernel)));
         screen.line(Style::Heading, &line);
         let mut settings = Vec::new();
         settings.extend(
