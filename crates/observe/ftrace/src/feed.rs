@@ -5,7 +5,7 @@
 //! order of time. Rows are then in the order in which they became complete: no table promises
 //! another one.
 
-use crate::event::Event;
+use crate::event::{Comm, Event};
 use crate::ledger::{Account, Overall, enter_losses};
 use crate::names::TaskBook;
 use crate::tables::Tables;
@@ -72,12 +72,56 @@ impl Feed {
         by: Option<Pid>,
         event: Event<'_>,
     ) -> Result<(), FtraceError> {
+        self.take(cpu, |timeline, sink| {
+            timeline.event(time_ns, by, event, sink)
+        })
+    }
+
+    /// A thread leaves a CPU, in a state as in [`Event::Switch`], and nothing tells who gets it. The
+    /// time until it is known again who has the CPU is nobody's; no event was lost.
+    ///
+    /// # Errors
+    /// A table cannot be written.
+    pub fn leaves(
+        &mut self,
+        cpu: Cpu,
+        time_ns: u64,
+        prev: Pid,
+        prev_state: Option<u64>,
+    ) -> Result<(), FtraceError> {
+        self.take(cpu, |timeline, sink| {
+            timeline.leaves(time_ns, prev, prev_state, sink);
+        })
+    }
+
+    /// A thread gets a CPU, and nothing tells who had it before.
+    ///
+    /// # Errors
+    /// A table cannot be written.
+    pub fn gets(
+        &mut self,
+        cpu: Cpu,
+        time_ns: u64,
+        next: Pid,
+        next_comm: Option<Comm>,
+    ) -> Result<(), FtraceError> {
+        self.take(cpu, |timeline, sink| {
+            timeline.gets(time_ns, next, next_comm, sink);
+        })
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        cpu: Cpu,
+        event: impl FnOnce(&mut Timeline, &mut Sink),
+    ) -> Result<(), FtraceError> {
         let index = cpu.get() as usize;
         if !matches!(self.lanes.get(index), Some(Some(_))) && !self.begin(cpu) {
             return Ok(());
         }
         if let Some(Some(lane)) = self.lanes.get_mut(index) {
-            lane.timeline.event(time_ns, by, event, &mut self.sink);
+            event(&mut lane.timeline, &mut self.sink);
         }
         self.summary.events += 1;
         if self.summary.events % BATCH == 0 {

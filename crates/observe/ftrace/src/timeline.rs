@@ -210,6 +210,49 @@ impl Timeline {
         }
     }
 
+    /// A thread leaves the CPU, and nothing tells who gets it.
+    pub(crate) fn leaves(
+        &mut self,
+        time_ns: u64,
+        prev: Pid,
+        prev_state: Option<u64>,
+        sink: &mut Sink,
+    ) {
+        let to_nobody = Event::Switch {
+            prev,
+            prev_comm: None,
+            prev_state,
+            next: Pid::IDLE,
+            next_comm: None,
+        };
+        self.event(time_ns, None, to_nobody, sink);
+        self.running = None;
+    }
+
+    /// A thread gets the CPU, and nothing tells who had it before.
+    pub(crate) fn gets(
+        &mut self,
+        time_ns: u64,
+        next: Pid,
+        next_comm: Option<Comm>,
+        sink: &mut Sink,
+    ) {
+        if self.running.is_some() {
+            self.misfits.holes += 1;
+            self.break_off(sink);
+        }
+        let now = time_ns.max(self.last_ns);
+        self.first_ns.get_or_insert(now);
+        self.last_ns = now;
+        self.begin_ns = None;
+        self.running = Some(Running {
+            pid: next,
+            comm: next_comm,
+            begin_ns: now,
+            certain: true,
+        });
+    }
+
     /// Breaks the timeline: events were lost after the last one.
     pub(crate) fn lose(&mut self, sink: &mut Sink) {
         self.break_off(sink);

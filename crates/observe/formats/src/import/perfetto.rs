@@ -11,7 +11,7 @@ mod bundle;
 mod event;
 mod record;
 
-pub use record::{NOT_RECORDED, Record, Summary};
+pub use record::{Record, Summary};
 
 use crate::export::perfetto::trace::packet;
 use crate::wire::{Fields, Value, WireError, varint};

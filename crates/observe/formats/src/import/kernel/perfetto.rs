@@ -2,18 +2,18 @@
 //! recorder. What programs wrote into the trace has no place in a run yet; it is counted.
 
 use crate::import::kernel::ImportError;
-use crate::import::perfetto::{NOT_RECORDED, PerfettoError, Record, Summary, read as read_packets};
-use idlewave_ftrace::event::Event;
+use crate::import::perfetto::{PerfettoError, Record, read as read_packets};
 use idlewave_ftrace::{DecodeSummary, Feed, FtraceError, SeenTask};
 use idlewave_run::{Ledger, RunWriter};
 use idlewave_sys::files;
 use idlewave_units::NodeId;
-use std::io::{BufReader, Read};
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events between two looks at the stop flag.
+/// Records between two looks at the stop flag.
 const LOOK: u64 = 1 << 14;
 
 /// Whether a file may start like this: a packet, field 1 of the trace, of some length.
@@ -32,83 +32,76 @@ pub(crate) fn read(
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<(DecodeSummary, Ledger), ImportError> {
     let file = files::open(path).map_err(ImportError::io(path))?;
-    let bytes = file.metadata().map_or(0, |m| m.len());
+    let size = file.metadata().map_err(ImportError::io(path))?.len();
+    let done = Cell::new(0);
     let mut input = Counted {
-        inner: BufReader::with_capacity(1 << 20, file),
-        read: 0,
+        input: BufReader::with_capacity(1 << 20, file),
+        done: &done,
     };
-    let mut pass = Pass {
-        feed: Feed::new(out, NodeId::new(0), &[])?,
-        stop,
-        stopped: false,
-        elsewhere: 0,
-        failed: None,
-    };
-    let summary = read_packets(&mut input, &mut |record| pass.take(record));
-    progress(input.read as f64 / bytes.max(input.read).max(1) as f64);
-    if let Some(error) = pass.failed {
-        return Err(error.into());
-    }
+    let mut feed = Feed::new(out, NodeId::new(0), &[])?;
+    let (mut records, mut elsewhere, mut stopped) = (0_u64, 0, false);
+    let mut failed = Ok(());
+    let summary = read_packets(&mut input, &mut |record| {
+        records += 1;
+        if records % LOOK == 0 {
+            progress(done.get() as f64 / size.max(1) as f64);
+            // The flag carries no data, so no ordering is needed.
+            stopped = stop.load(Ordering::Relaxed);
+        }
+        match take(&mut feed, record) {
+            Ok(taken) => elsewhere += u64::from(!taken),
+            Err(error) => failed = Err(error),
+        }
+        match stopped || failed.is_err() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    failed?;
     let mut losses = Ledger::default();
     summary
         .map_err(|error| refused(path, error))?
-        .enter_all(&mut losses, pass.elsewhere);
-    Ok((pass.feed.finish(out, pass.stopped, settle)?, losses))
+        .enter(&mut losses);
+    losses.enter(
+        "events of other machines in the Perfetto trace",
+        elsewhere,
+        "only those of the first machine are imported",
+        "export or record each machine into a trace of its own",
+    );
+    Ok((feed.finish(out, stopped, settle)?, losses))
 }
 
-struct Pass<'a> {
-    feed: Feed,
-    stop: &'a AtomicBool,
-    stopped: bool,
-    /// Events of other machines than the first.
-    elsewhere: u64,
-    failed: Option<FtraceError>,
-}
-
-impl Pass<'_> {
-    fn take(&mut self, record: Record<'_>) -> ControlFlow<()> {
-        match record {
-            Record::Event { machine, .. } | Record::Lost { machine, .. } if machine != 0 => {
-                self.elsewhere += 1;
-            }
-            Record::Lost { cpu, .. } => self.feed.lose(cpu, None),
-            // To and from what is not recorded: a hole, which the timeline finds by itself.
-            Record::Event {
-                event: Event::Switch { next, .. },
-                ..
-            } if next == NOT_RECORDED => {}
-            Record::Event {
-                cpu,
-                time_ns,
-                by,
-                event,
-                ..
-            } => {
-                if let Err(error) = self.feed.event(cpu, time_ns, by, event) {
-                    self.failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-                // The flag carries no data, so no ordering is needed.
-                if self.feed.events() % LOOK == 0 && self.stop.load(Ordering::Relaxed) {
-                    self.stopped = true;
-                    return ControlFlow::Break(());
-                }
-            }
-        }
-        ControlFlow::Continue(())
+/// Takes a record; false if it is of another machine than the first.
+fn take(feed: &mut Feed, record: Record<'_>) -> Result<bool, FtraceError> {
+    match record {
+        Record::Event {
+            machine: 0,
+            cpu,
+            time_ns,
+            by,
+            event,
+        } => feed.event(cpu, time_ns, by, event)?,
+        Record::Leaves {
+            machine: 0,
+            cpu,
+            time_ns,
+            prev,
+            prev_state,
+        } => feed.leaves(cpu, time_ns, prev, prev_state)?,
+        Record::Gets {
+            machine: 0,
+            cpu,
+            time_ns,
+            next,
+            next_comm,
+        } => feed.gets(cpu, time_ns, next, next_comm)?,
+        Record::Lost { machine: 0, cpu } => feed.lose(cpu, None),
+        Record::Event { .. }
+        | Record::Leaves { .. }
+        | Record::Gets { .. }
+        | Record::Lost { .. } => return Ok(false),
     }
-}
-
-impl Summary {
-    fn enter_all(&self, losses: &mut Ledger, elsewhere: u64) {
-        self.enter(losses);
-        losses.enter(
-            "events of other machines in the Perfetto trace",
-            elsewhere,
-            "only the first machine is imported",
-            "export or record each machine into a trace of its own",
-        );
-    }
+    Ok(true)
 }
 
 fn refused(path: &Path, error: PerfettoError) -> ImportError {
@@ -122,16 +115,16 @@ fn refused(path: &Path, error: PerfettoError) -> ImportError {
     }
 }
 
-/// Counts the bytes read.
-struct Counted<R> {
-    inner: R,
-    read: u64,
+/// Counts the bytes that are read.
+struct Counted<'a, R> {
+    input: R,
+    done: &'a Cell<u64>,
 }
 
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.read += count as u64;
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.done.set(self.done.get() + count as u64);
         Ok(count)
     }
 }

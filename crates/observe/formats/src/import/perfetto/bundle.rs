@@ -5,7 +5,7 @@
 //! read side by side.
 
 use super::event::{self, Timed, comm, pid_of, state};
-use super::record::{NOT_RECORDED, Record, Summary};
+use super::record::{Record, Summary};
 use crate::export::perfetto::ftrace;
 use crate::wire::{Fields, Value, WireError, packed};
 use idlewave_ftrace::event::{Comm, Event};
@@ -21,6 +21,10 @@ const CLOCK: u32 = 5;
 const MOST_CPUS: usize = 1 << 16;
 /// Most names of a bundle; more are damage.
 const MOST_NAMES: usize = 1 << 16;
+
+/// Stands for the thread of a CPU about which there is no record, as in our own exports: its number
+/// is larger than any that Linux gives.
+const NOT_RECORDED: Pid = Pid::new(ftrace::NOT_RECORDED);
 
 /// The thread that runs on each CPU of each machine: columns do not name the one that leaves.
 #[derive(Debug, Default)]
@@ -59,7 +63,7 @@ impl<'a> Bundles<'a> {
         if self.stopped {
             return;
         }
-        self.summary.events += u64::from(matches!(record, Record::Event { .. }));
+        self.summary.events += u64::from(!matches!(record, Record::Lost { .. }));
         self.stopped = (self.visit)(record).is_break();
     }
 
@@ -151,17 +155,42 @@ impl<'a> Bundles<'a> {
                 by = Some(*prev).filter(|pid| *pid != NOT_RECORDED);
             }
         }
-        self.give(Record::Event {
-            machine,
-            cpu,
-            time_ns,
-            by,
-            event,
+        self.give(match event {
+            Event::Switch { prev, next, .. } if (prev, next) == (NOT_RECORDED, NOT_RECORDED) => {
+                return;
+            }
+            Event::Switch {
+                prev,
+                prev_state,
+                next,
+                ..
+            } if next == NOT_RECORDED => Record::Leaves {
+                machine,
+                cpu,
+                time_ns,
+                prev,
+                prev_state,
+            },
+            Event::Switch {
+                prev,
+                next,
+                next_comm,
+                ..
+            } if prev == NOT_RECORDED => Record::Gets {
+                machine,
+                cpu,
+                time_ns,
+                next,
+                next_comm,
+            },
+            event => Record::Event {
+                machine,
+                cpu,
+                time_ns,
+                by,
+                event,
+            },
         });
-        // Who has the CPU from here on is not known.
-        if matches!(event, Event::Switch { next, .. } if next == NOT_RECORDED) {
-            self.give(Record::Lost { machine, cpu });
-        }
     }
 }
 

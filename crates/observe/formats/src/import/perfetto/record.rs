@@ -1,13 +1,8 @@
 //! What a trace gives.
 
-use crate::export::perfetto::ftrace;
-use idlewave_ftrace::event::Event;
+use idlewave_ftrace::event::{Comm, Event};
 use idlewave_run::Ledger;
 use idlewave_units::{Cpu, Pid};
-
-/// Stands for the thread of a CPU about which there is no record: its number is larger than any that
-/// Linux gives. A switch from it begins what is known of a CPU.
-pub const NOT_RECORDED: Pid = Pid::new(ftrace::NOT_RECORDED);
 
 /// What a trace holds about a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +19,32 @@ pub enum Record<'a> {
         by: Option<Pid>,
         /// The event.
         event: Event<'a>,
+    },
+    /// A thread leaves a CPU, and the trace does not say who gets it.
+    Leaves {
+        /// Number of the machine.
+        machine: u32,
+        /// The CPU.
+        cpu: Cpu,
+        /// Nanoseconds of the trace's clock.
+        time_ns: u64,
+        /// The thread.
+        prev: Pid,
+        /// Its state, as in [`Event::Switch`].
+        prev_state: Option<u64>,
+    },
+    /// A thread gets a CPU, and the trace does not say who had it.
+    Gets {
+        /// Number of the machine.
+        machine: u32,
+        /// The CPU.
+        cpu: Cpu,
+        /// Nanoseconds of the trace's clock.
+        time_ns: u64,
+        /// The thread.
+        next: Pid,
+        /// Its name, if recorded.
+        next_comm: Option<Comm>,
     },
     /// Events of this CPU are missing here.
     Lost {
@@ -47,7 +68,7 @@ pub struct Summary {
     pub other_events: u64,
     /// Slices, counters and other events of programs: packets without events of the kernel.
     pub other_packets: u64,
-    /// Bundles that say that events before them were lost.
+    /// Bundles that say that events before them were lost; each is a [`Record::Lost`] too.
     pub gaps: u64,
     /// Bundles whose times are of another clock than the trace's.
     pub other_clocks: u64,
@@ -56,7 +77,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Enters what was not read.
+    /// Enters what was not read. Whoever takes the records enters what was lost between them.
     pub fn enter(&self, losses: &mut Ledger) {
         losses.enter(
             "events of the kernel of other kinds in the Perfetto trace",
@@ -69,12 +90,6 @@ impl Summary {
             self.other_packets,
             "they are not used",
             "none needed",
-        );
-        losses.enter(
-            "gaps in the Perfetto trace",
-            self.gaps,
-            "bursts and interrupts around each gap are marked as not certain",
-            "record with larger buffers",
         );
         losses.enter(
             "bundles of the Perfetto trace with another clock",
