@@ -79,22 +79,30 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
 #[test]
 fn of_several_machines_the_first_is_imported_and_the_others_are_told() {
     let dir = tempfile::tempdir().unwrap();
-    let burst = |node| Burst {
+    let burst = |node, begin_ns| Burst {
         node: NodeId::new(node),
         cpu: Cpu::new(0),
         pid: Pid::new(1),
-        begin_ns: 10,
-        end_ns: 20,
+        begin_ns,
+        end_ns: begin_ns + 10,
         end_reason: EndReason::Sleeping,
         certain: true,
     };
-    let at = kernel_run(dir.path(), 2, vec![burst(0), burst(1)], Vec::new());
+    let at = kernel_run(
+        dir.path(),
+        2,
+        vec![burst(0, 10), burst(1, 10), burst(1, 30)],
+        Vec::new(),
+    );
     let (file, _) = export(&at, "trace", perfetto::write).unwrap();
     let to = dir.path().join("back");
     let imported = back(&file, &to).unwrap();
-    assert_eq!(rows::<Bursts>(&RunReader::open(&to).unwrap()), [burst(0)]);
+    assert_eq!(
+        rows::<Bursts>(&RunReader::open(&to).unwrap()),
+        [burst(0, 10)]
+    );
     let lost = entries(&imported.summary.losses);
-    let elsewhere = "events of other machines in the Perfetto trace x2".to_owned();
+    let elsewhere = "events of other machines in the Perfetto trace x4".to_owned();
     assert!(lost.contains(&elsewhere), "{lost:?}");
 }
 

@@ -1,11 +1,12 @@
 //! Properties of timelines: nested stretches of time come out as they went in.
 
-use super::reason;
-use crate::event::Decoder;
+use super::{Sink, Timeline, reason};
+use crate::event::{Decoder, Event};
 use crate::format::HeaderPage;
 use crate::testing::{CpuTables, Payload, decode_pages, formats, pages};
 use idlewave_run::Table;
 use idlewave_run::tables::EndReason;
+use idlewave_units::{Cpu, NodeId, Pid};
 use proptest::prelude::*;
 
 const PAGE: usize = 4096;
@@ -235,4 +236,26 @@ fn states_of_a_thread_that_leaves_its_cpu_are_told_apart() {
     for (state, expected) in states {
         assert_eq!(reason(state), expected, "{state:?}");
     }
+}
+
+#[test]
+fn a_thread_that_gets_a_cpu_which_another_never_left_shows_a_hole() {
+    let (mut timeline, mut sink) = (
+        Timeline::new(NodeId::new(0), Cpu::new(0), None),
+        Sink::default(),
+    );
+    for (time_ns, pid) in [(10, 1), (50, 2)] {
+        timeline.gets(time_ns, Pid::new(pid), None, &mut sink);
+    }
+    timeline.event(40, Some(Pid::new(2)), Event::Fault, &mut sink);
+    timeline.leaves(70, Pid::new(2), Some(1), &mut sink);
+    timeline.end(None, &mut sink);
+    let bursts = sink.rows.bursts.rows();
+    let bursts: Vec<_> = bursts
+        .map(|b| (b.pid.get(), b.begin_ns, b.end_ns, b.end_reason, b.certain))
+        .collect();
+    // Of the first thread nothing is known after it got the CPU.
+    assert_eq!(bursts, [(2, 50, 70, EndReason::Sleeping, true)]);
+    assert_eq!((timeline.misfits.holes, timeline.misfits.backwards), (1, 1));
+    assert_eq!(timeline.span(), Some((10, 70)));
 }

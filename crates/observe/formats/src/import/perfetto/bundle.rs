@@ -156,9 +156,6 @@ impl<'a> Bundles<'a> {
             }
         }
         self.give(match event {
-            Event::Switch { prev, next, .. } if (prev, next) == (NOT_RECORDED, NOT_RECORDED) => {
-                return;
-            }
             Event::Switch {
                 prev,
                 prev_state,
