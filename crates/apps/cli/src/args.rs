@@ -63,13 +63,13 @@ pub enum Command {
     Place(PlaceArgs),
     /// Run several parallel jobs in turns on the same nodes; detect hangs
     Gang(GangArgs),
-    /// Make a run from a kernel trace that trace-cmd, perf or tracefs recorded
+    /// Make a run from the trace of another tool: trace-cmd, perf, Perfetto, Paraver and others
     Import(ImportArgs),
-    /// Rebuild the analysis of a saved run
+    /// Rebuild the analysis of a saved run; list its processes, daemons and interrupts; compare runs
     Explain(ExplainArgs),
     /// Rebuild the HTML report of a saved run
     Report(ReportArgs),
-    /// Write a saved run for another tool: Paraver, CSV and others
+    /// Write a saved run for another tool: Paraver, Perfetto, KernelShark, CSV and others
     Export(ExportArgs),
     /// Become the program on a node
     #[command(hide = true)]

@@ -23,7 +23,7 @@ Examples:
 pub struct ExportArgs {
     /// The run, a directory made by `idlewave study` or `idlewave record`
     run: PathBuf,
-    /// Format
+    /// What to write
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     to: Format,
     /// New file, or directory for formats of several files [default: beside the run, with its name]

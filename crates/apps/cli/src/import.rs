@@ -25,8 +25,7 @@ Formats: trace.dat of trace-cmd, text of `trace-cmd report`, `perf script` and t
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
     /// A trace; its format is recognised by its content
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    file: PathBuf,
     /// New directory for the run
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
@@ -38,11 +37,7 @@ pub struct ImportArgs {
 
 /// Runs the command.
 pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
-    let [file] = args.files.as_slice() else {
-        let what = "import several traces into one run";
-        let next = "import each into a run of its own";
-        return Err(Failure::new(Exit::Usage, what).with_next(next));
-    };
+    let file = &args.file;
     let program = match &args.program {
         Some(text) => text.parse().unwrap_or_default(),
         None => Program::Busiest,
