@@ -10,6 +10,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::commands_of_page;
 use idlewave_mpi::testing::{installation, skip};
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,16 +54,6 @@ fn pages() -> Vec<PathBuf> {
     }
     pages[2..].sort();
     pages
-}
-
-/// Commands of the `console` blocks of a page.
-fn commands(page: &str) -> Vec<String> {
-    let blocks = page.split("```console\n").skip(1);
-    blocks
-        .flat_map(|b| b.split("```").next().unwrap_or_default().lines())
-        .filter_map(|line| line.strip_prefix("$ "))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Commands below "Examples:" of a help text.
@@ -196,7 +189,7 @@ fn every_documented_command_works() {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        groups.push((page.display().to_string(), commands(&text)));
+        groups.push((page.display().to_string(), commands_of_page(&text)));
     }
     for words in all_commands() {
         let words: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();

@@ -197,6 +197,16 @@ pub fn again(what: &str, bundle: &Path) -> Ended {
     run(idlewave().arg(what).arg(bundle))
 }
 
+/// Commands of the `console` blocks of a page.
+pub fn commands_of_page(page: &str) -> Vec<String> {
+    let blocks = page.split("```console\n").skip(1);
+    blocks
+        .flat_map(|b| b.split("```").next().unwrap_or_default().lines())
+        .filter_map(|line| line.strip_prefix("$ "))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Copies a directory with its contents.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
