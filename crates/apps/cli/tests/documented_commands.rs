@@ -31,8 +31,9 @@ const LAUNCHED: [&str; 4] = [
 ];
 /// The run on the pages that `study` records.
 const STUDIED: &str = "before";
-/// Replaces the documented duration.
-const DURATION: &str = "2s";
+/// Replace the documented duration: the shortest of a study, and one for all other commands.
+const STUDY: &str = "2s";
+const DURATION: &str = "300ms";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
@@ -109,10 +110,11 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
         .strip_prefix("idlewave ")
         .or_else(|| command.strip_prefix("cargo run --release -- "))?;
     let mut words: Vec<&str> = arguments.split_whitespace().collect();
-    // Next to other tests, ranks get few turns, and a calibration needs several of each length.
-    let duration = match words.starts_with(&["place", "calibrate"]) {
-        true => "4s",
-        false => DURATION,
+    let duration = match words.as_slice() {
+        ["study", ..] => STUDY,
+        // Next to other tests, ranks get few turns, and a calibration needs several of each length.
+        ["place", "calibrate", ..] => "4s",
+        _ => DURATION,
     };
     for (option, value) in [("--duration", duration), ("--cpus", allowed)] {
         if let Some(at) = words.iter().position(|w| *w == option) {
@@ -129,7 +131,7 @@ fn runnable(command: &str, allowed: &str) -> Option<String> {
         _ => None,
     };
     if let Some(at) = place.filter(|_| !words.contains(&"--duration")) {
-        words.splice(at..at, ["--duration", DURATION]);
+        words.splice(at..at, ["--duration", duration]);
     }
     if words[0] == "gang" {
         adapt_gang(&mut words);
