@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Ended, bundle, idlewave, run};
-use idlewave_formats::import::paraver;
+use idlewave_formats::import::{Ask, Program, import};
 use idlewave_mpi::testing::skip;
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Interrupts};
@@ -140,7 +140,16 @@ fn a_measured_run_read_back_from_its_trace_has_equal_matrices() {
     export(&dir, &["--to", "paraver", "-o", "before.prv"]).succeeded();
     let prv = dir.path().join("before.prv");
     let to = dir.path().join("again");
-    paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+    import(&Ask {
+        input: &prv,
+        output: &to,
+        command: &[],
+        started: "",
+        program: &Program::Busiest,
+        stop: &AtomicBool::new(false),
+        progress: &|_| (),
+    })
+    .unwrap();
     let (run, again) = (
         RunReader::open(bundle()).unwrap(),
         RunReader::open(&to).unwrap(),

@@ -4,7 +4,8 @@
 
 mod story;
 
-use idlewave_formats::import::kernel::{ImportError, Program, Rule, read_dat_head};
+use idlewave_formats::import::kernel::read_dat_head;
+use idlewave_formats::import::{ImportError, Program, Rule};
 use idlewave_ftrace::testing::write_capture;
 use idlewave_run::{PhaseKind, RunState};
 use std::fs;
@@ -44,7 +45,7 @@ fn every_container_of_sub_buffers_gives_the_tables_worked_out_by_hand() {
         let (_dir, path) = file(&dat.write(&story_pages()));
         let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
         assert_eq!(lines(&run), story_lines(), "{version} {packing}");
-        assert_eq!(imported.summary.events, 12);
+        assert_eq!(imported.events, 12);
         assert_eq!(imported.format, format!("trace.dat, version {version}"));
         let host = &run.manifest().nodes[0].host;
         assert_eq!((host.name.as_str(), host.kernel.as_str()), ("n17", "6.1.0"));
@@ -60,7 +61,7 @@ fn every_layout_of_text_gives_the_same_tables() {
         let expected = story_lines();
         let found = lines(&run);
         assert_eq!(found, expected, "{layout:?}");
-        assert_eq!(imported.summary.events, 12);
+        assert_eq!(imported.events, 12);
         let rounded = "times rounded to a microsecond or more".to_owned();
         assert!(losses(&run).contains(&(rounded, 12)));
         assert_eq!(run.manifest().nodes[0].clock.quantum_counts, 1000);
@@ -74,7 +75,7 @@ fn raw_sub_buffers_give_the_same_bursts_with_their_known_start_and_end() {
     fs::create_dir(&raw).unwrap();
     write_capture(&raw, (900_000, Some(2_500_000)), &story_pages(), Vec::new());
     let (imported, run) = import_file(&raw, &"solver".parse().unwrap()).unwrap();
-    assert_eq!(imported.program.rule, Rule::Asked);
+    assert_eq!(imported.chosen().unwrap().rule, Rule::Asked);
     let found = lines(&run);
     assert!(
         found.contains(&"burst 0 900000 1000000 0 r0 false".to_owned()),
@@ -94,12 +95,12 @@ fn raw_sub_buffers_give_the_same_bursts_with_their_known_start_and_end() {
 fn the_run_is_like_that_of_a_recorded_program_and_says_what_it_lacks() {
     let (_dir, path) = file(&Dat::default().write(&story_pages()));
     let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
-    assert_eq!(imported.program.name, "solver");
-    assert_eq!(imported.program.rule, Rule::Busiest);
+    assert_eq!(imported.chosen().unwrap().name, "solver");
+    assert_eq!(imported.chosen().unwrap().rule, Rule::Busiest);
     // 1.0 ms of CPU 0, 1.098 ms of CPU 1 less the daemon's 0.1 ms.
-    assert_eq!(imported.program.ran_ns, 1_998_000);
-    assert_eq!(imported.program.users_ns, 2_098_000);
-    assert_eq!(imported.program.others, ["my daemon"]);
+    assert_eq!(imported.chosen().unwrap().ran_ns, 1_998_000);
+    assert_eq!(imported.chosen().unwrap().users_ns, 2_098_000);
+    assert_eq!(imported.chosen().unwrap().others, ["my daemon"]);
     let manifest = run.manifest();
     assert_eq!(manifest.state, RunState::Complete);
     let phase = &manifest.phases[0];
@@ -172,7 +173,7 @@ fn what_a_tool_lost_is_a_gap() {
     let text = format!("{before}CPU:1 [LOST 245 EVENTS]\n{after}");
     let (_dir, path) = file(text.as_bytes());
     let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
-    assert_eq!(imported.summary.missed, 245);
+    assert_eq!(imported.missed, Some(245));
     let loss = ("kernel trace events lost on CPU 1".to_owned(), 245);
     assert!(losses(&run).contains(&loss));
     // The burst is cut at its last event before the gap.

@@ -7,7 +7,6 @@ mod common;
 
 use common::*;
 use idlewave_formats::export::Format;
-use idlewave_formats::import::paraver;
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, SourceKind};
@@ -292,7 +291,7 @@ fn reading_the_trace_gives_the_run_back() {
     let prv = dir.path().join("late.prv");
     export(&run, Format::Paraver, &prv);
     let to = dir.path().join("again");
-    let losses = paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+    let losses = back(&prv, &to).unwrap().losses;
     let again = RunReader::open(&to).unwrap();
     assert_eq!(matrix_of_run(&again), matrix_of_run(&run));
     let shift = |ns| ns + 1_000_000;
@@ -370,7 +369,7 @@ fn a_trace_of_extrae_becomes_a_run_that_says_what_it_lacks() {
         1:2:1:1:1:900:950:1\n1:1:1:9:1:0:1:1\nnonsense\n2:1:1:1:1:2500:1:1\n";
     fs::write(&prv, text).unwrap();
     let to = dir.path().join("run");
-    let losses = paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+    let losses = back(&prv, &to).unwrap().losses;
     let run = RunReader::open(&to).unwrap();
     let cells = matrix_of_run(&run);
     assert_eq!(
@@ -472,7 +471,7 @@ proptest! {
             prop_assert_eq!(matrix_of_trace(&found), total(&run));
         }
         let to = dir.path().join("again");
-        paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+        back(&prv, &to).unwrap();
         prop_assert_eq!(total(&RunReader::open(&to).unwrap()), total(&run));
     }
 
@@ -488,7 +487,7 @@ proptest! {
         let prv = dir.path().join("a.prv");
         fs::write(&prv, bytes).unwrap();
         let to = dir.path().join("run");
-        if paraver::read(&prv, &to, &AtomicBool::new(false)).is_ok() {
+        if back(&prv, &to).is_ok() {
             let run = RunReader::open(&to).unwrap();
             prop_assert!(run.read::<Bursts>().unwrap().rows().all(|b| b.begin_ns <= b.end_ns));
         }

@@ -5,7 +5,7 @@
 mod small_run;
 
 use idlewave_formats::export::perfetto;
-use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, import};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Cpu, NodeId, Pid};
@@ -71,8 +71,8 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
     // Nobody stands for what is not recorded, and nothing is called a loss that is none.
     let tasks: Vec<Pid> = rows::<Tasks>(&after).into_iter().map(|t| t.pid).collect();
     assert!(tasks.iter().all(|pid| pid.get() < 100), "{tasks:?}");
-    assert_eq!(imported.summary.missed, 0);
-    let lost = entries(&imported.summary.losses).join("\n");
+    assert_eq!(imported.missed, Some(0));
+    let lost = entries(&imported.losses).join("\n");
     assert!(!lost.contains("gap") && !lost.contains("missing"), "{lost}");
 }
 
@@ -101,7 +101,7 @@ fn of_several_machines_the_first_is_imported_and_the_others_are_told() {
         rows::<Bursts>(&RunReader::open(&to).unwrap()),
         [burst(0, 10)]
     );
-    let lost = entries(&imported.summary.losses);
+    let lost = entries(&imported.losses);
     let elsewhere = "events of other machines in the Perfetto trace x4".to_owned();
     assert!(lost.contains(&elsewhere), "{lost:?}");
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use idlewave_formats::export::{Export, Format, Job};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind};
@@ -115,6 +116,19 @@ pub fn export(run: &RunReader, format: Format, output: &Path) -> Export {
         progress: &|_| (),
     };
     format.write(&job).unwrap()
+}
+
+/// Imports `file` into a run at `to`.
+pub fn back(file: &Path, to: &Path) -> Result<Imported, ImportError> {
+    import(&Ask {
+        input: file,
+        output: to,
+        command: &[],
+        started: "",
+        program: &Program::Busiest,
+        stop: &AtomicBool::new(false),
+        progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
+    })
 }
 
 /// What the independent reader finds in a trace, which it must accept without a word.

@@ -1,7 +1,7 @@
 //! Traces written by hand, in every format.
 #![allow(dead_code)]
 
-use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, import};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_ftrace::EVENTS;
 use idlewave_ftrace::testing::{Payload, format_text, header_page_text, pages};
 use idlewave_run::RunReader;

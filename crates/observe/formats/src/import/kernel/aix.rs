@@ -14,7 +14,7 @@ mod hooks;
 mod lanes;
 mod threads;
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use crate::import::kernel::text::Lines;
 use columns::Columns;
 use facts::Facts;

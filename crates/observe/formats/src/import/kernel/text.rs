@@ -14,7 +14,7 @@ mod head;
 mod lines;
 mod notes;
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use body::Body;
 use head::Head;
 use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};

@@ -1,16 +1,17 @@
 //! The end of a trace: what is open, the tables of objects, and what was lost.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
+use crate::import::imported::{Imported, Subject};
 use crate::import::paraver::run::Build;
 use crate::prv;
 use idlewave_run::tables::*;
 use idlewave_run::{Ledger, PhaseKind, RankSheet, TraceMode, Unavailable};
-use idlewave_units::Rank;
+use idlewave_units::{Nanos, Rank};
 use std::collections::{BTreeMap, HashSet};
 
 impl Build {
     /// Ends the tables and the run.
-    pub(super) fn finish(mut self) -> Result<Ledger, PrvError> {
+    pub(super) fn finish(mut self, name: String, events: u64) -> Result<Imported, ImportError> {
         self.close_open()?;
         let losses = self.losses();
         let mut run = self.run;
@@ -66,6 +67,11 @@ impl Build {
                 });
             }
         }
+        let told = Subject::Told {
+            name,
+            ranks: ranks.len() as u64,
+            threads: ranks.values().map(|r| r.threads.len() as u64).sum(),
+        };
         run.manifest.ranks = ranks.into_values().collect();
         run.manifest.losses = losses.clone();
         let library = (self.called > 0).then(|| "unknown, from a Paraver trace".to_owned());
@@ -95,11 +101,19 @@ impl Build {
         run.write_table(&tasks)?;
         run.write_table(&self.sources)?;
         run.close(None)?;
-        Ok(losses)
+        Ok(Imported {
+            format: "Paraver trace".to_owned(),
+            events,
+            missed: None,
+            cpus: self.cpus.len() as u32,
+            span: Nanos::from_nanos(self.end),
+            program: told,
+            losses,
+        })
     }
 
     /// Ends with the trace what the trace leaves open.
-    pub(super) fn close_open(&mut self) -> Result<(), PrvError> {
+    pub(super) fn close_open(&mut self) -> Result<(), ImportError> {
         for at in 0..self.threads.len() {
             if let Some((cpu, since)) = self.threads[at].running.take() {
                 self.burst(at, cpu, since, self.end, EndReason::Unknown)?;

@@ -13,6 +13,12 @@ pub(super) fn named(label: &str) -> (String, Option<Pid>) {
     }
 }
 
+/// The program that the label of an application names.
+pub(super) fn application_name(label: &str) -> Option<&str> {
+    // Of an export without a name.
+    (!label.is_empty() && label != "program").then_some(label)
+}
+
 /// A label like `timer tick local_timer` as class and name.
 pub(super) fn source(label: &str) -> (SourceKind, String) {
     let kinds = SourceKind::ALL.iter().filter_map(|kind| {

@@ -1,6 +1,6 @@
 //! A run that is built from a trace, and its threads.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
 use crate::import::paraver::calls::Functions;
 use crate::import::paraver::dropped::Dropped;
 use crate::import::paraver::header::{Header, Task};
@@ -8,13 +8,12 @@ use crate::import::paraver::labels::{named, source};
 use crate::import::paraver::lines::Record;
 use crate::import::paraver::live::Live;
 use crate::import::paraver::names::Names;
-use crate::import::paraver::sheet::manifest;
+use crate::import::paraver::sheet::describe;
 use crate::prv;
 use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Source, Sources, Table, Transfers};
 use idlewave_run::{RunWriter, TableWriter};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
 /// Threads of a task are found by their number in the whole trace.
 type Object = (u32, u32, u32);
@@ -27,6 +26,7 @@ pub(super) struct Build {
     /// Bursts come from events, not from states.
     pub(super) by_events: bool,
     pub(super) end: u64,
+    /// Whether the first application is the program.
     pub(super) program: bool,
     /// Node and number of each CPU.
     pub(super) cpus: Vec<(NodeId, Cpu)>,
@@ -53,12 +53,11 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn begin(
-        path: &Path,
-        to: &Path,
         header: Header,
         names: Names,
         by_events: bool,
-    ) -> Result<Self, PrvError> {
+        mut run: RunWriter,
+    ) -> Result<Self, ImportError> {
         let mut cpus = Vec::new();
         for (node, &count) in header.cpus.iter().enumerate() {
             for cpu in 0..count {
@@ -79,7 +78,7 @@ impl Build {
             tasks.iter().map(of).collect()
         });
         let first = first.collect();
-        let run = RunWriter::create(to, manifest(path, &header, &names, &cpus))?;
+        describe(&mut run.manifest, &header, &names, &cpus);
         let mut sources = Sources::default();
         for (value, name) in names.values_of(prv::INTERRUPT) {
             let id = sources.len() as u32;
@@ -125,7 +124,7 @@ impl Build {
     }
 
     /// Takes a record.
-    pub(super) fn take(&mut self, record: &Record) -> Result<(), PrvError> {
+    pub(super) fn take(&mut self, record: &Record) -> Result<(), ImportError> {
         let &[cpu, appl, task, thread, time, ref rest @ ..] = record.fields.as_slice() else {
             return Ok(());
         };

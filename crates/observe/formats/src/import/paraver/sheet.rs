@@ -3,19 +3,18 @@
 use crate::import::paraver::header::Header;
 use crate::import::paraver::names::Names;
 use idlewave_run::{
-    ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
-    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+    ClockSheet, Contamination, HostSheet, Manifest, NodeSheet, Phase, PhaseKind, TraceCost,
+    TraceMode, TraceSheet,
 };
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
-use std::path::Path;
 
-/// The manifest while the trace is read.
-pub(super) fn manifest(
-    path: &Path,
+/// Enters what the first lines and the labels say.
+pub(super) fn describe(
+    manifest: &mut Manifest,
     header: &Header,
     names: &Names,
     cpus: &[(NodeId, Cpu)],
-) -> Manifest {
+) {
     let mut online = vec![CpuSet::default(); header.cpus.len()];
     for &(node, cpu) in cpus {
         online[node.index()].insert(cpu);
@@ -50,31 +49,17 @@ pub(super) fn manifest(
         contamination: Contamination::default(),
         alignment: None,
     };
-    Manifest {
-        schema: SchemaVersion::CURRENT,
-        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
-        state: RunState::Recording,
-        incomplete: None,
-        command: vec![
-            "idlewave".to_owned(),
-            "import".to_owned(),
-            path.display().to_string(),
-        ],
-        started: started(&header.date),
-        seed: 1,
-        simulated: None,
-        nodes: (0..header.cpus.len().max(1)).map(node).collect(),
-        phases: vec![Phase {
-            kind: PhaseKind::Recorded {
-                library: None,
-                exit_code: None,
-            },
-            begin_ns: 0,
-            end_ns: header.end_ns(),
-        }],
-        ranks: Vec::new(),
-        losses: Ledger::default(),
-        tables: Vec::new(),
+    manifest.nodes = (0..header.cpus.len().max(1)).map(node).collect();
+    manifest.phases = vec![Phase {
+        kind: PhaseKind::Recorded {
+            library: None,
+            exit_code: None,
+        },
+        begin_ns: 0,
+        end_ns: header.end_ns(),
+    }];
+    if !header.date.is_empty() {
+        manifest.started = started(&header.date);
     }
 }
 

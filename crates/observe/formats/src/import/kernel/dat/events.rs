@@ -1,7 +1,7 @@
 //! The descriptions of events in a trace.dat.
 
 use super::input::Input;
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_ftrace::format::EventFormat;
 use idlewave_ftrace::{EVENTS, MARKER_EVENT};
 use idlewave_units::Pid;

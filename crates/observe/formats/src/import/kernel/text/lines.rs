@@ -1,6 +1,6 @@
 //! Lines of a file, block by block.
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_sys::files;
 use std::fs::File;
 use std::io::{ErrorKind, Read};

@@ -1,11 +1,11 @@
-//! Why a kernel trace could not be imported.
+//! Why a trace could not be imported.
 
 use idlewave_ftrace::FtraceError;
 use idlewave_run::RunError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a kernel trace could not be imported.
+/// Why a trace could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -35,6 +35,16 @@ pub enum ImportError {
         /// Where, in bytes from the start of the file.
         offset: u64,
         /// What does not fit.
+        reason: String,
+    },
+    /// A line of a text is not what its format says.
+    #[error("import {}: line {line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
         reason: String,
     },
     /// The trace lacks what a run needs.
@@ -79,7 +89,7 @@ impl ImportError {
         match self {
             Self::Io { .. } => "give a file that you may read".to_owned(),
             Self::Format { next, .. } | Self::Lacks { next, .. } => next.clone(),
-            Self::Damaged { .. } => {
+            Self::Damaged { .. } | Self::Line { .. } => {
                 "copy the file again from where it was recorded: it may be cut short".to_owned()
             }
             Self::NoProgram { busiest, .. } if busiest.is_empty() => {
