@@ -81,12 +81,14 @@ fn text(imported: &Imported, run: &Path) -> String {
             name,
             ranks,
             threads,
-        } => format!(
-            "program under study: {}, {} with {}, as the trace says\n",
-            one_line(name),
-            counted(*ranks, "rank"),
-            counted(*threads, "thread"),
-        ),
+        } => {
+            let ranks = match ranks {
+                0 => "no ranks".to_owned(),
+                ranks => counted(*ranks, "rank"),
+            };
+            let (name, threads) = (one_line(name), counted(*threads, "thread"));
+            format!("program under study: {name}, {ranks}, {threads}, as the trace says\n")
+        }
     };
     head + &program + &ending(&imported.losses, run)
 }

@@ -134,6 +134,55 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
 }
 
 #[test]
+fn a_program_without_mpi_stays_one_on_its_way_through_paraver() {
+    let dir = tempfile::tempdir().unwrap();
+    import(&dir, &example(), &["-o", "site"]).succeeded();
+    let there = ["export", "site", "--to", "paraver"];
+    run(idlewave().args(there).current_dir(&dir)).succeeded();
+    let imported = import(&dir, &dir.path().join("site.prv"), &["-o", "again"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "Paraver trace: ",
+        " on 2 CPUs in 50.0 ms\n",
+        "program under study: solver, no ranks, 2 threads, as the trace says",
+    ];
+    has(&imported.stdout, &parts);
+    let explained = run(idlewave().args(["explain", "again"]).current_dir(&dir));
+    explained.succeeded();
+    let parts = [
+        "PROGRAM solver\n",
+        "from an imported Paraver trace: no ranks, no MPI calls, traced for 50.0 ms",
+        "collectd (task)  1.70 ms        5   340 us",
+        "trace: imported from Paraver; what recording it cost is not known",
+    ];
+    has(&explained.stdout, &parts);
+    // The name that the trace has may be asked for, as the manifest has it; another one may not.
+    let options = ["-o", "named", "--program", "solver"];
+    import(&dir, &dir.path().join("site.prv"), &options).succeeded();
+    let options = ["-o", "other", "--program", "collectd"];
+    let refused = import(&dir, &dir.path().join("site.prv"), &options);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    has(&refused.stderr, &["next step: ", "--program: solver"]);
+    assert!(!dir.path().join("other").exists());
+}
+
+#[test]
+fn what_names_no_program_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (asked, why) in [
+        ("", "a name or a process number is missing"),
+        ("0", "process 0 is the idle CPU, not a program"),
+        ("99999999999", "no process has such a large number"),
+    ] {
+        let refused = import(&dir, &example(), &["-o", "run", "--program", asked]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        has(&refused.stderr, &[why]);
+        assert!(!dir.path().join("run").exists());
+    }
+}
+
+#[test]
 fn a_report_of_aix_becomes_a_run_that_names_the_daemon_and_its_own_limits() {
     let dir = tempfile::tempdir().unwrap();
     let report = example().with_file_name("trcrpt.txt");

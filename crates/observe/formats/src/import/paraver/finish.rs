@@ -2,6 +2,7 @@
 
 use crate::import::error::ImportError;
 use crate::import::imported::{Imported, Subject};
+use crate::import::paraver::labels::First;
 use crate::import::paraver::run::Build;
 use crate::prv;
 use idlewave_run::tables::*;
@@ -13,7 +14,7 @@ impl Build {
     /// Ends the tables and the run.
     pub(super) fn finish(mut self, name: String, events: u64) -> Result<Imported, ImportError> {
         self.close_open()?;
-        let losses = self.losses();
+        let mut losses = self.losses();
         let mut run = self.run;
         let mut ranks: BTreeMap<Rank, RankSheet> = BTreeMap::new();
         let mut tasks = Tasks::default();
@@ -30,11 +31,7 @@ impl Build {
                 pid: thread.pid,
                 process: Some(thread.process),
                 name: thread.name.clone(),
-                kind: match thread.rank {
-                    Some(_) => TaskKind::Rank,
-                    None if thread.is_idle => TaskKind::Idle,
-                    None => TaskKind::Unknown,
-                },
+                kind: thread.kind,
             });
             if let Some(rank) = thread.rank {
                 let sheet = ranks.entry(rank).or_insert(RankSheet {
@@ -67,14 +64,25 @@ impl Build {
                 });
             }
         }
+        losses.enter(
+            "tasks taken for ranks, although none of them calls MPI",
+            match (self.application, self.called) {
+                (First::Tasks, 0) => ranks.len() as u64,
+                _ => 0,
+            },
+            "the processes of a program without MPI look like ranks",
+            "none needed",
+        );
+        let is_program = |kind: &&TaskKind| matches!(kind, TaskKind::Rank | TaskKind::Program);
         let told = Subject::Told {
             name,
             ranks: ranks.len() as u64,
-            threads: ranks.values().map(|r| r.threads.len() as u64).sum(),
+            threads: tasks.kind.iter().filter(is_program).count() as u64,
         };
         run.manifest.ranks = ranks.into_values().collect();
         run.manifest.losses = losses.clone();
-        let library = (self.called > 0).then(|| "unknown, from a Paraver trace".to_owned());
+        let library =
+            (self.called > 0).then(|| "an MPI library that the trace does not name".to_owned());
         if let Some(phase) = run.manifest.phases.first_mut() {
             phase.kind = PhaseKind::Recorded {
                 library,

@@ -1,5 +1,6 @@
 //! Labels of idlewave's own export, taken apart.
 
+use crate::prv;
 use idlewave_run::SourceKind;
 use idlewave_units::Pid;
 
@@ -13,10 +14,33 @@ pub(super) fn named(label: &str) -> (String, Option<Pid>) {
     }
 }
 
-/// The program that the label of an application names.
-pub(super) fn application_name(label: &str) -> Option<&str> {
-    // Of an export without a name.
-    (!label.is_empty() && label != "program").then_some(label)
+/// What the first application of a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// A program; idlewave's export says that its tasks are ranks.
+    Ranks,
+    /// A program without MPI, by idlewave's export.
+    Processes,
+    /// A program, of which nobody says whether its tasks are ranks.
+    Tasks,
+    /// What ran beside a program that is not in the trace.
+    Others,
+}
+
+/// What an application with this label is, and the name of the program.
+pub(super) fn application(label: &str) -> (First, Option<&str>) {
+    if let Some(name) = label.strip_prefix(prv::RANKS_OF) {
+        return (First::Ranks, Some(name));
+    }
+    if let Some(name) = label.strip_prefix(prv::PROCESSES_OF) {
+        return (First::Processes, Some(name));
+    }
+    match label {
+        // The second was the label of every program up to idlewave 0.1.
+        "" | "program" => (First::Tasks, None),
+        label if label.starts_with(prv::ELSE_ON) => (First::Others, None),
+        label => (First::Tasks, Some(label)),
+    }
 }
 
 /// A label like `timer tick local_timer` as class and name.

@@ -1,7 +1,7 @@
 //! Names of types, values and objects: .pcf and .row.
 
 use crate::import::error::ImportError;
-use crate::import::paraver::labels::{application_name, named};
+use crate::import::paraver::labels::{First, application, named};
 use crate::prv;
 use idlewave_sys::files;
 use std::collections::HashMap;
@@ -37,15 +37,19 @@ impl Names {
         Ok(names)
     }
 
+    /// What the first application is, and its name.
+    pub(super) fn first(&self) -> (First, Option<&str>) {
+        application(self.applications.first().map_or("", String::as_str))
+    }
+
     /// The name of the program: the label of the first application or of its first thread, otherwise
     /// the name of the trace.
     pub(super) fn program(&self, trace: &Path) -> String {
-        let application = self.applications.first().map(String::as_str);
-        let application = application.map(application_name);
+        let (_, application) = self.first();
         let thread = self.threads.first().map(|label| named(label));
         let thread = thread.and_then(|(name, pid)| pid.and(Some(name)));
         let stem = || trace.file_stem().map(|s| s.to_string_lossy().into_owned());
-        let label = application.flatten().map(str::to_owned).or(thread);
+        let label = application.map(str::to_owned).or(thread);
         label.or_else(stem).unwrap_or_default()
     }
 

@@ -31,7 +31,7 @@ pub(super) fn describe(
             ..HostSheet::default()
         },
         clock: ClockSheet {
-            counter: "Paraver trace".to_owned(),
+            counter: ClockSheet::PARAVER.to_owned(),
             counts_per_second: 1e9 / header.unit as f64,
             quantum_counts: 1,
             quantum_ns: header.unit as f64,
