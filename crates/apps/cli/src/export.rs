@@ -10,7 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use idlewave_formats::export::{Export, ExportError, Format, Job, Written};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_sys::terminal::Stream;
-use idlewave_units::Bytes;
+use idlewave_units::{counted, grouped};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -110,13 +110,10 @@ fn document(run: &Path, to: Format, export: &Export) -> Value {
 fn text(to: Format, export: &Export) -> String {
     let mut text = format!("EXPORT to {}\n", to.name());
     for file in &export.files {
-        let bytes = Bytes::new(file.bytes).exact_text();
-        let records = file.records.map(|n| match n {
-            1 => "1 record, ".to_owned(),
-            n => format!("{n} records, "),
-        });
+        let bytes = grouped(file.bytes);
+        let records = file.records.map(|n| counted(n, "record") + ", ");
         let records = records.unwrap_or_default();
-        text.push_str(&format!("  {}: {records}{bytes}\n", file.path.display()));
+        text.push_str(&format!("  {}: {records}{bytes} B\n", file.path.display()));
     }
     if export.losses.is_empty() {
         text.push_str("\nNothing was lost.\n");
@@ -127,7 +124,10 @@ fn text(to: Format, export: &Export) -> String {
     for loss in export.losses.entries() {
         let line = format!(
             "{} {}: {} ({}).",
-            loss.count, loss.what, loss.consequence, loss.advice
+            grouped(loss.count),
+            loss.what,
+            loss.consequence,
+            loss.advice
         );
         let options = textwrap::Options::new(width)
             .initial_indent("  ")

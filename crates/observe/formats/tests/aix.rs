@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod story;
 
 use idlewave_formats::import::{ImportError, Imported, Program, Rule};

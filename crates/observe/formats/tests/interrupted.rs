@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod small_run;
 
-use idlewave_formats::export::{ExportError, Job, chrome, perfetto};
-use idlewave_run::{Ledger, RunReader};
+use idlewave_formats::export::{ExportError, Format, Job};
+use idlewave_run::RunReader;
 use std::sync::atomic::AtomicBool;
 
 #[test]
@@ -15,9 +16,8 @@ fn an_export_that_is_ended_leaves_the_old_file_and_no_other() {
     let run = RunReader::open(&path).unwrap();
     let output = dir.path().join("trace");
     std::fs::write(&output, "old").unwrap();
-    type Write = fn(&Job<'_>) -> Result<Ledger, ExportError>;
-    for write in [perfetto::write as Write, chrome::write as Write] {
-        let ended = write(&Job {
+    for format in [Format::Perfetto, Format::Chrome, Format::Paraver] {
+        let ended = format.write(&Job {
             run: &run,
             output: &output,
             stop: &AtomicBool::new(true),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod story;
 
 use idlewave_formats::import::kernel::read_dat_head;

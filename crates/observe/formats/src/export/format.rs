@@ -101,9 +101,9 @@ impl Format {
     pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
         match self {
             Self::Paraver => paraver::write(job),
-            Self::Perfetto => Export::of_file(job.output, perfetto::write(job)?),
-            Self::Chrome => Export::of_file(job.output, chrome::write(job)?),
-            Self::TraceDat => Export::of_file(job.output, trace_dat::write(job)?),
+            Self::Perfetto => perfetto::write(job),
+            Self::Chrome => chrome::write(job),
+            Self::TraceDat => trace_dat::write(job),
             Self::Csv => csv::write(job),
             #[cfg(feature = "parquet")]
             Self::Parquet => crate::export::parquet::write(job),

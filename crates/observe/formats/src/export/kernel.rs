@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// Most rows of unordered tables in memory, unless one CPU alone has more.
 const MOST_ROWS: u64 = 4 << 20;
 
+/// What viewers do not tell from others.
+pub(crate) const INFERRED: &str = "bursts and interrupts whose start or end was inferred";
+
 /// A CPU of a node.
 pub(crate) type Place = (NodeId, Cpu);
 

@@ -1,30 +1,21 @@
 //! Traces written by hand, in every format.
 #![allow(dead_code)]
 
-use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
+use crate::common::import_of;
+use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_ftrace::EVENTS;
 use idlewave_ftrace::testing::{Payload, format_text, header_page_text, pages};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Interrupts, Migrations, Sources, Table, Tasks, Wakeups};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 pub const PAGE: usize = 4096;
 
 /// Imports `file` into a run beside it.
 pub fn import_file(file: &Path, program: &Program) -> Result<(Imported, RunReader), ImportError> {
     let output = PathBuf::from(format!("{}.run", file.display()));
-    let command = ["idlewave", "import"].map(str::to_owned);
-    let imported = import(&Ask {
-        input: file,
-        output: &output,
-        command: &command,
-        started: "",
-        program,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    })?;
+    let imported = import_of(file, &output, program)?;
     Ok((imported, RunReader::open(&output)?))
 }
 
