@@ -22,13 +22,10 @@ use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{NodeId, Pid};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) use lines::Lines;
 pub(crate) use notes::Facts;
-
-/// Lines between two looks at the stop flag.
-const LOOK: u64 = 1 << 14;
 
 /// Whether a line is an event with a CPU and a time.
 pub(crate) fn is_event(line: &[u8]) -> bool {
@@ -79,19 +76,7 @@ pub(crate) fn read(
         first_foreign: None,
         garbled: 0,
     };
-    let mut stopped = false;
-    while let Some(line) = lines.next()? {
-        pass.line(line)?;
-        if lines.number() % LOOK == 0 {
-            progress(lines.share());
-            // The flag carries no data, so no ordering is needed.
-            if stop.load(Ordering::Relaxed) {
-                stopped = true;
-                break;
-            }
-        }
-    }
-    progress(1.0);
+    let stopped = lines.each(stop, progress, |number, line| pass.line((number, line)))?;
     let (long, facts) = (lines.long(), pass.facts);
     let mut losses = Ledger::default();
     let rounded = pass.digits < 9;
