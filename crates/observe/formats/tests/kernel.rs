@@ -8,10 +8,10 @@ mod story;
 use idlewave_formats::import::kernel::read_dat_head;
 use idlewave_formats::import::{ImportError, Program, Rule};
 use idlewave_ftrace::testing::write_capture;
-use idlewave_run::{PhaseKind, RunState};
+use idlewave_run::{PhaseKind, RunReader, RunState};
 use std::fs;
 use std::path::PathBuf;
-use story::{Dat, Layout, import_file, lines, losses, story_lines, story_pages, story_text};
+use story::*;
 use tempfile::TempDir;
 
 fn file(bytes: &[u8]) -> (TempDir, PathBuf) {
@@ -51,6 +51,44 @@ fn every_container_of_sub_buffers_gives_the_tables_worked_out_by_hand() {
         let host = &run.manifest().nodes[0].host;
         assert_eq!((host.name.as_str(), host.kernel.as_str()), ("n17", "6.1.0"));
         assert_eq!(host.online.to_string(), "0-1");
+    }
+}
+
+#[test]
+fn a_finished_wake_up_stands_in_where_no_start_of_one_was_recorded() {
+    let stands_in = |run: &RunReader| {
+        let mut all = losses(run).into_iter();
+        let entry = all.find(|(what, _)| what == "wake-ups known from sched_wakeup only");
+        entry.map(|(_, count)| count)
+    };
+    let dat = |wakes| Dat::default().write(&story_pages_with(wakes));
+    let text = story_text(Layout::Tracefs);
+    let finished = text.replace("sched_waking", "sched_wakeup");
+    let both: String = text
+        .lines()
+        .flat_map(|line| {
+            [
+                line.replace("sched_waking", "sched_wakeup"),
+                line.to_owned(),
+            ]
+        })
+        .map(|line| line + "\n")
+        .collect();
+    let cases = [
+        (dat(Wakes::Finished), Some(1)),
+        (dat(Wakes::Both), None),
+        (finished.into_bytes(), Some(1)),
+        (both.into_bytes(), None),
+    ];
+    for (bytes, expected) in cases {
+        let (_dir, path) = file(&bytes);
+        let (_, run) = import_file(&path, &Program::Busiest).unwrap();
+        let wakes = |lines: Vec<String>| -> Vec<String> {
+            let wakes = lines.into_iter().filter(|line| line.starts_with("wake "));
+            wakes.collect()
+        };
+        assert_eq!(wakes(lines(&run)), wakes(story_lines()));
+        assert_eq!(stands_in(&run), expected);
     }
 }
 

@@ -44,6 +44,7 @@ fn of_event(event: Event<'_>) -> String {
             ..
         } => format!("{prev} -> {next} {} {prev_state:?}", name(next_comm)),
         Event::Wake { pid, cpu, .. } => format!("wake {pid} on {cpu}"),
+        Event::Woken { pid, cpu, new, .. } => format!("woken {pid} on {cpu}, new: {new}"),
         Event::Migrate { pid, from, to } => format!("move {pid} {from} -> {to}"),
         Event::Enter {
             handler: Handler::Irq(irq),

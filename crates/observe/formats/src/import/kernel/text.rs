@@ -70,8 +70,6 @@ pub(crate) fn read(
         last: None,
         digits: 9,
         perf: false,
-        waking: false,
-        wakeups: 0,
         foreign: 0,
         first_foreign: None,
         garbled: 0,
@@ -113,12 +111,6 @@ pub(crate) fn read(
         "the trace begins later than the recording",
         "record with a larger buffer, or read trace_pipe meanwhile",
     );
-    losses.enter(
-        "wake-ups known from sched_wakeup only",
-        pass.wakeups,
-        "their waker may be the interrupt that finished them",
-        "record sched_waking too",
-    );
     let processes = pass.processes;
     let named = |seen: &mut [SeenTask]| {
         for task in seen.iter_mut() {
@@ -150,9 +142,6 @@ struct Pass {
     last: Option<Pid>,
     digits: u32,
     perf: bool,
-    /// Whether `sched_waking` was seen: `sched_wakeup` then says nothing new.
-    waking: bool,
-    wakeups: u64,
     foreign: u64,
     first_foreign: Option<u64>,
     garbled: u64,
@@ -174,15 +163,8 @@ impl Pass {
             self.processes.insert(pid, process);
         }
         let event = match body::parse(head.event, head.body) {
-            Body::Event(event) => {
-                self.waking |= head.event == b"sched_waking";
-                event
-            }
-            Body::Wakeup(event) if !self.waking => {
-                self.wakeups += 1;
-                event
-            }
-            Body::Wakeup(_) | Body::Unknown => {
+            Body::Event(event) => event,
+            Body::Unknown => {
                 self.feed.unknown(head.cpu);
                 return Ok(());
             }

@@ -85,6 +85,34 @@ fn columns_are_read_beside_events_in_order_of_time() {
 }
 
 #[test]
+fn wake_ups_are_told_apart_by_their_event() {
+    let bundle = |packet: &mut Encoder| {
+        packet.message(packet::FTRACE_EVENTS, |bundle| {
+            bundle.uint(1, 3);
+            for (time, kind) in [(10, 20), (11, 17), (12, 114)] {
+                bundle.message(2, |event| {
+                    event.uint(1, time);
+                    event.uint(2, 8);
+                    event.message(kind, |wake| {
+                        wake.text(1, "crond");
+                        wake.uint(2, 9);
+                        wake.uint(5, 4);
+                    });
+                });
+            }
+        });
+    };
+    let (seen, summary) = lines(&trace(&[&bundle]));
+    let expected = [
+        "3 10 8 wake 9 on 4",
+        "3 11 8 woken 9 on 4, new: false",
+        "3 12 8 woken 9 on 4, new: true",
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(summary.unwrap().other_events, 0);
+}
+
+#[test]
 fn who_leaves_a_cpu_is_known_from_the_bundle_before_unless_events_were_lost() {
     let lost = |packet: &mut Encoder| {
         packet.message(packet::FTRACE_EVENTS, |bundle| {
