@@ -11,6 +11,7 @@ use idlewave_run::{Ledger, Loss};
 use idlewave_session::{Progress, Stop, Utc};
 use idlewave_units::foreign::{one_line, shell_word};
 use idlewave_units::{Nanos, counted, show};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -38,7 +39,7 @@ pub struct ImportArgs {
 
 /// Runs the command.
 pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
-    let file = &args.file;
+    let file = &followed(&args.file)?;
     let bars = Bars::new(true);
     bars.part("importing the trace");
     let command: Vec<String> = std::env::args_os()
@@ -57,9 +58,20 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
     print(&wrapped(&text(&imported?, &args.output)))
 }
 
+/// The file that a link leads to: whoever names it on the command line means that one.
+fn followed(file: &Path) -> Result<PathBuf, Failure> {
+    match fs::symlink_metadata(file) {
+        Ok(there) if there.is_symlink() => fs::canonicalize(file).map_err(|error| {
+            let what = format!("follow the link {}: {error}", file.display());
+            Failure::new(Exit::Io, what).with_next("check where it leads to")
+        }),
+        _ => Ok(file.to_owned()),
+    }
+}
+
 /// When the file was written: the best that is known of when it was recorded.
 fn recorded(file: &Path) -> String {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified());
+    let modified = fs::metadata(file).and_then(|m| m.modified());
     modified.map_or_else(|_| Utc::now(), Utc::of).rfc3339()
 }
 

@@ -4,19 +4,23 @@
 
 mod common;
 
-use common::{Ended, bundle, idlewave, run};
+use common::{Ended, bundle, idlewave, run, signal, wait};
 use idlewave_fit::Selfish;
 use idlewave_formats::import::{Ask, Program, import};
 use idlewave_mpi::testing::skip;
 use idlewave_run::tables::*;
 use idlewave_run::{Phase, PhaseKind, RunReader};
+use idlewave_sys::process::Signal;
 use idlewave_units::{Cpu, Nanos, Pid};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn export(dir: &TempDir, options: &[&str]) -> Ended {
@@ -143,6 +147,85 @@ fn what_is_no_format_or_no_run_is_refused() {
         .current_dir(&dir));
     none.failed(5);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn nothing_that_is_there_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    for there in ["a.prv", "a.pcf", "a.row", "a.cfgs"] {
+        let there = dir.path().join(there);
+        fs::write(&there, "mine").unwrap();
+        let [what, next] = export(&dir, &["--to", "paraver", "-o", "a.prv"]).failed(4);
+        assert!(what.contains("it already exists"), "{what}");
+        assert!(next.contains("another name with -o"), "{next}");
+        assert_eq!(fs::read_to_string(&there).unwrap(), "mine");
+        fs::remove_file(&there).unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    }
+    let [_, next] = export(&dir, &["--to", "paraver", "-o", "a.pcf"]).failed(2);
+    assert!(next.contains("-o a.pcf.prv"), "{next}");
+    // What is no file stays what it is.
+    for (there, leads_to) in [("full", "/dev/full"), ("link", "nowhere")] {
+        let link = dir.path().join(there);
+        symlink(leads_to, &link).unwrap();
+        let [_, next] = export(&dir, &["--to", "chrome", "-o", there]).failed(4);
+        assert!(next.contains("a new name with -o"), "{next}");
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new(leads_to));
+    }
+}
+
+/// A trace of many events, so that reading and writing it takes a while.
+fn large_trace(path: &Path) {
+    let mut text = String::from("# tracer: nop\n");
+    for second in 0..150 {
+        for ms in 0..1_000 {
+            let (from, to) = [("solver", "crond"), ("crond", "solver")][ms % 2];
+            let (prev, next) = [(7, 8), (8, 7)][ms % 2];
+            text += &format!(
+                "{from}-{prev} [000] d..2. {second}.{ms:03}000: sched_switch: prev_comm={from} \
+                 prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm={to} next_pid={next} \
+                 next_prio=120\n"
+            );
+        }
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// Starts a command, interrupts it once it has begun to write into `dir`, and asserts that it ends
+/// as it should and leaves what was there.
+fn interrupted(dir: &TempDir, arguments: &[&str]) {
+    let names = || {
+        let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name());
+        entries.collect::<BTreeSet<_>>()
+    };
+    let before = names();
+    let mut command = idlewave();
+    command.args(arguments).current_dir(dir);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while names() == before {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "{arguments:?} is too short"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, Signal::INT);
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(130), "{arguments:?}: {}", ended.stderr);
+    assert_eq!(names(), before, "{arguments:?}");
+}
+
+#[test]
+fn an_import_and_an_export_that_are_interrupted_leave_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    large_trace(&dir.path().join("large.txt"));
+    interrupted(&dir, &["import", "large.txt", "-o", "large"]);
+    let import = ["import", "large.txt", "-o", "large"];
+    run(idlewave().args(import).current_dir(&dir)).succeeded();
+    for to in ["paraver", "perfetto", "chrome", "csv"] {
+        interrupted(&dir, &["export", "large", "--to", to]);
+    }
 }
 
 /// Time and number of bursts by thread and CPU.

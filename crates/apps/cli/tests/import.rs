@@ -6,7 +6,9 @@ mod common;
 
 use common::{Ended, idlewave, run};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A solver on two CPUs with a tick every 4 ms; collectd has CPU 1 five times, for 300 to 380 us.
@@ -79,6 +81,14 @@ fn a_trace_becomes_a_run_that_the_other_commands_take() {
 }
 
 #[test]
+fn a_link_that_is_named_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("latest");
+    symlink(example().canonicalize().unwrap(), &link).unwrap();
+    import(&dir, &link, &["-o", "site"]).succeeded();
+}
+
+#[test]
 fn another_program_is_chosen_by_name_or_number() {
     let dir = tempfile::tempdir().unwrap();
     for (asked, run) in [("collectd", "by-name"), ("812", "by-number")] {
@@ -99,11 +109,33 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
     let perf = dir.path().join("perf.data");
     fs::write(&perf, b"PERFILE2").unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
-    let cases: [(&Path, &[&str], i32, &str); 5] = [
+    let pipe = dir.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let dangling = dir.path().join("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    let cut = dir.path().join("cut.prv");
+    fs::write(&cut, "#Paraver (01/02/2026 at 10:20):2000_ns:2(1,").unwrap();
+    import(&dir, &example(), &["-o", "site"]).succeeded();
+    let cases: [(&Path, &[&str], i32, &str); 9] = [
         (&text, &["-o", "run"], 5, "docs/import.md"),
         (&perf, &["-o", "run"], 5, "perf script --ns"),
         (&dir.path().join("empty"), &["-o", "run"], 5, "raw/"),
-        (&dir.path().join("missing"), &["-o", "run"], 4, "may read"),
+        (
+            &dir.path().join("missing"),
+            &["-o", "run"],
+            4,
+            "no such file",
+        ),
+        (&pipe, &["-o", "run"], 4, "save what a pipe"),
+        (&dangling, &["-o", "run"], 4, "check where it leads to"),
+        (&cut, &["-o", "run"], 5, "copy the file again"),
+        (
+            &dir.path().join("site"),
+            &["-o", "run"],
+            5,
+            "idlewave explain",
+        ),
         (
             &example(),
             &["-o", "run", "--program", "x"],
@@ -117,6 +149,13 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
         has(&ended.stderr, &["next step: ", next]);
         assert!(!dir.path().join("run").exists());
     }
+    let ended = import(&dir, &example(), &["-o", "text"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &["it already exists", "another name with -o"],
+    );
+    assert_eq!(fs::read_to_string(&text).unwrap(), "hello\n");
     fs::create_dir(dir.path().join("there")).unwrap();
     fs::write(dir.path().join("there/file"), "mine").unwrap();
     let ended = import(&dir, &example(), &["-o", "there"]);

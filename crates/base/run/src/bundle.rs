@@ -42,7 +42,12 @@ impl RunWriter {
         let made = match fs::create_dir(path) {
             Ok(()) => true,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                let mut entries = fs::read_dir(path).map_err(RunError::io("create", path))?;
+                let mut entries = match fs::read_dir(path) {
+                    Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+                        return Err(RunError::Exists(path.to_owned()));
+                    }
+                    entries => entries.map_err(RunError::io("create", path))?,
+                };
                 if entries.next().is_some() {
                     return Err(RunError::Exists(path.to_owned()));
                 }

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut written, mut read) = (Vec::new(), Vec::new());
     let mut records = 0;
     for time in 0..times {
-        let output = dir.path().join("trace.prv");
+        let output = dir.path().join(format!("trace{time}.prv"));
         let never = AtomicBool::new(false);
         let begin = cpu_seconds()?;
         let export = Format::Paraver.write(&Job {

@@ -93,15 +93,22 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
             return Ok(Format::Kernel(Recorder::Raw(candidate.to_owned())));
         }
     }
-    let (reason, next) = match path.join("metadata").is_file() {
-        true => (
+    let has = |name| path.join(name).is_file();
+    let (reason, next) = if has("metadata") {
+        (
             "it is a CTF trace, which is not read yet",
             "record with trace-cmd or perf",
-        ),
-        false => (
+        )
+    } else if has("run.json") {
+        (
+            "it is a run, but without a directory raw/ as a recording of the kernel has it",
+            "read the run as it is, with `idlewave explain` or `idlewave report`",
+        )
+    } else {
+        (
             "the directory holds no capture.json",
             "give a trace file, or the directory raw/ of a run",
-        ),
+        )
     };
     Err(ImportError::Format {
         path: path.to_owned(),

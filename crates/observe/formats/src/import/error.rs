@@ -2,6 +2,7 @@
 
 use idlewave_ftrace::FtraceError;
 use idlewave_run::RunError;
+use idlewave_sys::files::Kind;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +88,15 @@ impl ImportError {
     /// The next step for the user, in a line.
     pub fn next_step(&self) -> String {
         match self {
-            Self::Io { .. } => "give a file that you may read".to_owned(),
+            Self::Io { source, .. } => match source.kind() {
+                _ if source.get_ref().is_some_and(|cause| cause.is::<Kind>()) => {
+                    "give a regular file: save what a pipe or a device delivers into one first"
+                }
+                io::ErrorKind::NotFound => "check the path: there is no such file",
+                io::ErrorKind::PermissionDenied => "give a file that you may read",
+                _ => "copy the file again from where it was recorded",
+            }
+            .to_owned(),
             Self::Format { next, .. } | Self::Lacks { next, .. } => next.clone(),
             Self::Damaged { .. } | Self::Line { .. } => {
                 "copy the file again from where it was recorded: it may be cut short".to_owned()
