@@ -147,7 +147,10 @@ impl<'a, T: Table> Ordered<'a, T> {
 
     /// Reads the next window that has rows, if there is one.
     fn next_window(&mut self) -> Result<(), RunError> {
-        while let Some(window) = self.windows.next().filter(|_| self.order.is_empty()) {
+        while self.order.is_empty() {
+            let Some(window) = self.windows.next() else {
+                return Ok(());
+            };
             let Some(batches) = (self.open)()? else {
                 return Ok(());
             };

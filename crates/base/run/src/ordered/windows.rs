@@ -49,7 +49,7 @@ impl Windows {
         each(&mut |time| counts[windows.bucket(time)] += 1)?;
         let (mut begin, mut rows) = (0, 0);
         for (bucket, count) in counts.into_iter().enumerate() {
-            if rows > 0 && rows + count > most {
+            if rows > 0 && count > 0 && rows + count > most {
                 windows.left.push_back(begin..bucket);
                 (begin, rows) = (bucket, 0);
             }
@@ -97,12 +97,13 @@ mod tests {
         let read = || run.table::<Quanta>().map(Some);
         let windows = |most| {
             let windows = Windows::of(read, |q: &Quantum| q.begin_ns, most).unwrap();
-            windows.left.into_iter().collect::<Vec<_>>()
+            let ends = windows.left.into_iter().map(|w| (w.start, w.end));
+            ends.collect::<Vec<_>>()
         };
-        assert_eq!(windows(9), [0..BUCKETS]);
+        assert_eq!(windows(9), [(0, BUCKETS)]);
         // 0 and twice 7 share a bucket, which is more than two rows.
         let (half, last) = (BUCKETS / 2, BUCKETS - 1);
-        assert_eq!(windows(2), [0..half, half..BUCKETS]);
-        assert_eq!(windows(1), [0..half, half..last, last..BUCKETS]);
+        assert_eq!(windows(2), [(0, half), (half, BUCKETS)]);
+        assert_eq!(windows(1), [(0, half), (half, last), (last, BUCKETS)]);
     }
 }
