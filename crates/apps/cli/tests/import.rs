@@ -76,6 +76,9 @@ fn a_trace_becomes_a_run_that_the_other_commands_take() {
     }
     let page = fs::read_to_string(dir.path().join("site/report.html")).unwrap();
     assert!(page.contains("from an imported kernel trace"));
+    for wrong in ["none found", "one reading", ">0 ns<"] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
     let model = fs::read_to_string(dir.path().join("noise.toml")).unwrap();
     assert!(model.contains("collectd"));
 }
@@ -196,6 +199,24 @@ fn a_program_without_mpi_stays_one_on_its_way_through_paraver() {
         "trace: imported from Paraver; what recording it cost is not known",
     ];
     has(&explained.stdout, &parts);
+    run(idlewave().args(["report", "again"]).current_dir(&dir)).succeeded();
+    let page = fs::read_to_string(dir.path().join("again/report.html")).unwrap();
+    has(
+        &page,
+        &[
+            "from an imported Paraver trace",
+            "a Paraver trace holds none",
+        ],
+    );
+    // What nobody looked up or measured is not shown as none or as nothing.
+    for wrong in [
+        "none found",
+        "one reading",
+        "<dd>0 ns",
+        "Everything that was asked for",
+    ] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
     // The name that the trace has may be asked for, as the manifest has it; another one may not.
     let options = ["-o", "named", "--program", "solver"];
     import(&dir, &dir.path().join("site.prv"), &options).succeeded();

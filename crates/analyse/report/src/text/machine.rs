@@ -63,11 +63,15 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
             host.cgroup_quota
                 .map(|q| format!("CPU quota {} per {}", q.quota, q.period)),
         );
+        // The clock of another tool was not measured.
+        let error = match story::is_imported(manifest) {
+            true => String::new(),
+            false => format!(", error {}", node.clock.error),
+        };
         settings.push(format!(
-            "clock {} (quantum {}, error {})",
+            "clock {} (quantum {}{error})",
             plain(&node.clock.counter),
             show::time(node.clock.quantum_ns),
-            node.clock.error
         ));
         settings.extend(
             node.alignment

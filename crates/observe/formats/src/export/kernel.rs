@@ -3,6 +3,7 @@
 //! The tables of a recording are ordered by CPU and time and are read side by side, a batch of each
 //! at a time. Where a table is ordered otherwise (a simulated run, records of perf, migrations), some
 //! CPUs are taken at once, so that no more than [`MOST_ROWS`] of its rows are in memory.
+//! [`RunReader::in_order`] would not do: it gives the rows of all CPUs in one order of time.
 
 use crate::export::ExportError;
 use idlewave_run::tables::{

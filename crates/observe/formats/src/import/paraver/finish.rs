@@ -89,6 +89,9 @@ impl Build {
                 exit_code: None,
             };
         }
+        if let Some(first) = run.manifest.nodes.first_mut() {
+            first.trace.cost.events = events;
+        }
         if self.ran == 0 {
             for node in &mut run.manifest.nodes {
                 node.trace.mode = TraceMode::Off;

@@ -4,7 +4,7 @@ use crate::import::paraver::header::Header;
 use crate::import::paraver::names::Names;
 use idlewave_run::{
     ClockSheet, Contamination, HostSheet, Manifest, NodeSheet, Phase, PhaseKind, TraceCost,
-    TraceMode, TraceSheet,
+    TraceMode, TraceSheet, Unavailable,
 };
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 
@@ -28,6 +28,8 @@ pub(super) fn describe(
                 .cloned()
                 .unwrap_or_else(|| format!("node {at}")),
             online: online.get(at).cloned().unwrap_or_default(),
+            allowed: online.get(at).cloned().unwrap_or_default(),
+            kernel: "of unknown version".to_owned(),
             ..HostSheet::default()
         },
         clock: ClockSheet {
@@ -43,8 +45,16 @@ pub(super) fn describe(
         },
         trace: TraceSheet {
             mode: TraceMode::Tracefs,
-            unavailable: Vec::new(),
-            cost: TraceCost::default(),
+            unavailable: vec![Unavailable {
+                what: "wake-ups, kinds of threads and settings of the machine".to_owned(),
+                why: "a Paraver trace holds none".to_owned(),
+                allow: Some("idlewave record -- mpirun ./program".to_owned()),
+            }],
+            cost: TraceCost {
+                cpus: header.cpus.get(at).copied().unwrap_or(0),
+                wall: Nanos::from_nanos(header.end_ns()),
+                ..TraceCost::default()
+            },
         },
         contamination: Contamination::default(),
         alignment: None,
