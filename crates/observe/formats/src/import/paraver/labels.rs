@@ -36,7 +36,7 @@ pub(super) fn application(label: &str) -> (First, Option<&str>) {
         return (First::Processes, Some(name));
     }
     match label {
-        // The second was the label of every program up to idlewave 0.1.
+        // The second is the label of every program in earlier exports.
         "" | "program" => (First::Tasks, None),
         label if label.starts_with(prv::ELSE_ON) => (First::Others, None),
         label => (First::Tasks, Some(label)),
