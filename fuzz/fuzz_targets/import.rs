@@ -3,7 +3,8 @@
 //! The input is read as lines of text, as a report of AIX's trcrpt, and as a trace.dat up to its sub-buffers, which the target `page` reads.
 #![no_main]
 
-use idlewave_formats::import::kernel::{detect, read_dat_head, read_report_lines, read_text_line};
+use idlewave_formats::import::detect;
+use idlewave_formats::import::kernel::{read_dat_head, read_report_lines, read_text_line};
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 

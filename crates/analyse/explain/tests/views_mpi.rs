@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod made;
+
 use idlewave_explain::explain;
 use idlewave_explain::views::{Filter, Mpi, View, ViewKind, view};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Phase, PhaseKind, RankSheet, RunReader, RunWriter};
 use idlewave_units::{Bytes, Nanos, NodeId, Pid, Rank};
+use made::{START, plain_call};
 use std::sync::atomic::AtomicBool;
 
-const START: u64 = 1_000_000;
 const NAMES: [(&str, OperationClass); 6] = [
     ("MPI_Init", OperationClass::Life),
     ("MPI_Finalize", OperationClass::Life),
@@ -29,19 +31,7 @@ struct Made {
 impl Made {
     fn call(&mut self, rank: u32, name: &str, span: (u64, u64), set: impl FnOnce(&mut Call)) {
         let operation = NAMES.iter().position(|n| n.0 == name).unwrap() as u32;
-        let mut call = Call {
-            rank: Rank::new(rank),
-            thread: Pid::new(100 + rank),
-            operation,
-            begin_ns: START + span.0,
-            end_ns: START + span.1,
-            comm: None,
-            sequence: None,
-            root: None,
-            sent: None,
-            received: None,
-            request: None,
-        };
+        let mut call = plain_call(rank, operation, span);
         set(&mut call);
         self.calls.push(call);
     }

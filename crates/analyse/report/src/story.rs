@@ -4,7 +4,7 @@
 use crate::facts::source_name;
 use crate::number::plain;
 use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
-use idlewave_run::{Manifest, NodeSheet, PhaseKind, Priority, SourceKind, TraceMode};
+use idlewave_run::{ClockSheet, Manifest, NodeSheet, PhaseKind, Priority, SourceKind, TraceMode};
 use idlewave_units::show::percent;
 use idlewave_units::{Nanos, Rank, counted};
 use std::collections::BTreeMap;
@@ -72,6 +72,25 @@ pub(crate) fn own_command(manifest: &Manifest) -> String {
 /// Whether another tool recorded the run.
 pub(crate) fn is_imported(manifest: &Manifest) -> bool {
     manifest.command.get(1).is_some_and(|word| word == "import")
+}
+
+/// Whether the run was imported from a trace for Paraver.
+pub(crate) fn is_of_paraver(manifest: &Manifest) -> bool {
+    let mut nodes = manifest.nodes.iter();
+    is_imported(manifest) && nodes.any(|n| n.clock.counter == ClockSheet::PARAVER)
+}
+
+/// What an imported run without MPI calls is; `None` if idlewave recorded it.
+pub(crate) fn imported_fact(manifest: &Manifest) -> Option<String> {
+    let kind = match is_of_paraver(manifest) {
+        true => "Paraver",
+        false => "kernel",
+    };
+    let ranks = match manifest.ranks.len() {
+        0 => "no ranks".to_owned(),
+        ranks => counted(ranks, "rank"),
+    };
+    is_imported(manifest).then(|| format!("from an imported {kind} trace: {ranks}, no MPI calls"))
 }
 
 /// "rank 2", with its node if there are several.

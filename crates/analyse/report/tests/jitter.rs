@@ -93,7 +93,7 @@ fn the_summary_says_what_the_tail_costs_in_eighty_columns() {
     findings.jitter = vec![found()];
     let text = render_text(&empty_manifest(), &findings, 80, false);
     for said in [
-        "JITTER OF forces, 64 ranks, 1000 steps",
+        "JITTER OF forces, 64 ranks, 1,000 steps",
         "92.51 %",
         "a pure Gaussian would leave 99.53 %",
         "201 outliers",

@@ -283,6 +283,26 @@ fn the_daemon_of_the_study_is_one_line_of_eighty_columns() {
 }
 
 #[test]
+fn latency_after_wake_ups_and_after_preemptions_are_rows_with_the_same_columns() {
+    let views = views();
+    let latency = views.iter().find(|v| matches!(v, View::Latency(_)));
+    let text = shown(&empty_manifest(), latency.unwrap(), 80);
+    let heads: Vec<&str> = text.lines().filter(|l| l.contains("median")).collect();
+    assert_eq!(heads.len(), 3, "{text}");
+    for head in heads {
+        for column in ["ready after", "times", "median", "p99", "longest", "time"] {
+            let words = format!("{head} ");
+            assert_eq!(words.matches(&format!(" {column} ")).count(), 1, "{head}");
+        }
+    }
+    for (after, median) in [("a wake-up", "10.6 us"), ("a preemption", "4.00 ms")] {
+        let rows = text.lines().filter(|l| l.contains(after));
+        assert_eq!(rows.filter(|l| l.contains(median)).count(), 3, "{text}");
+    }
+    assert!(!text.contains("left out"), "{text}");
+}
+
+#[test]
 fn every_view_fits_every_width_and_says_what_it_leaves_out() {
     for view in views() {
         for width in [40, 60, 80, 100, 120] {

@@ -5,7 +5,8 @@ use crate::exit::Failure;
 use crate::json;
 use crate::output::{of_bundle, print_of_bundle, printed};
 use crate::progress::Bars;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use idlewave_explain::views::{Filter, Versus, View, ViewKind};
 use idlewave_pipeline::{
     Analysis, PipelineError, analyse, calls, explained, summary, versus, versus_text, view,
@@ -37,8 +38,8 @@ pub struct ExplainArgs {
     calls: bool,
     /// List everything of one kind, whether or not it delayed anybody, instead of the summary
     /// (docs/views.md)
-    #[arg(long, value_enum, value_name = "VIEW", conflicts_with = "calls")]
-    view: Option<Views>,
+    #[arg(long, value_parser = views(), value_name = "VIEW", conflicts_with = "calls")]
+    view: Option<ViewKind>,
     /// Compare with a second run: which sources appeared, grew, shrank, vanished
     #[arg(long, value_name = "RUN", conflicts_with_all = ["calls", "view"])]
     versus: Option<PathBuf>,
@@ -83,40 +84,10 @@ impl Filters {
     }
 }
 
-/// The views by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Views {
-    /// Every process and kernel thread: CPU time, bursts, waiting, how bursts ended
-    Processes,
-    /// The same by CPU: total time, average burst, number of bursts
-    Matrix,
-    /// How long threads were running, ready and blocked: histograms
-    States,
-    /// Threads that run again and again: period, run length, time ready, cost
-    Daemons,
-    /// Interrupts by name and CPU; frequency and skew of the clock interrupt
-    Interrupts,
-    /// How long threads waited for a CPU, by thread and CPU
-    Latency,
-    /// Who woke the threads that made steps late, and who woke those
-    Wakeups,
-    /// A recorded MPI program: calls by communicator, bytes between ranks, waits
-    Mpi,
-}
-
-impl Views {
-    fn kind(self) -> ViewKind {
-        match self {
-            Views::Processes => ViewKind::Processes,
-            Views::Matrix => ViewKind::Matrix,
-            Views::States => ViewKind::States,
-            Views::Daemons => ViewKind::Daemons,
-            Views::Interrupts => ViewKind::Interrupts,
-            Views::Latency => ViewKind::Latency,
-            Views::Wakeups => ViewKind::Wakeups,
-            Views::Mpi => ViewKind::Mpi,
-        }
-    }
+fn views() -> impl TypedValueParser<Value = ViewKind> {
+    let value = |kind: &ViewKind| PossibleValue::new(kind.name()).help(kind.about());
+    let names = PossibleValuesParser::new(ViewKind::ALL.iter().map(value));
+    names.try_map(|name| ViewKind::named(&name).ok_or("no view has this name"))
 }
 
 /// Runs the command.
@@ -180,13 +151,13 @@ fn saved(run: &Path, stop: &Stop, bars: &Bars) -> Result<Analysis, PipelineError
 
 fn print_view(
     args: &ExplainArgs,
-    kind: Views,
+    kind: ViewKind,
     analysis: &Analysis,
     stop: &Stop,
     bars: &Bars,
 ) -> Result<(), Failure> {
     let filter = args.filters.filter();
-    let found = view(analysis, kind.kind(), &filter, &stop.flag)?;
+    let found = view(analysis, kind, &filter, &stop.flag)?;
     bars.finish();
     if args.json {
         let header = analysis.run.manifest().header();

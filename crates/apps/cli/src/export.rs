@@ -10,8 +10,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use idlewave_formats::export::{Export, ExportError, Format, Job, Written};
 use idlewave_session::{Progress, SessionError, Stop};
 use idlewave_sys::terminal::Stream;
-use idlewave_units::Bytes;
+use idlewave_units::foreign::shell_word;
+use idlewave_units::{counted, grouped};
 use serde_json::{Value, json};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -46,7 +48,10 @@ pub fn run_export(args: &ExportArgs, stop: &Stop) -> Result<(), Failure> {
         Some(output) => output.clone(),
         None => args.to.place(&args.run),
     };
-    refuse_place(&output, "-o")?;
+    let places = args.to.places(&output);
+    for place in places.map_err(|error| not_exported(&args.run, error))? {
+        refuse_place(&place, "-o")?;
+    }
     let run = open_complete(&args.run, stop)?;
     let bars = Bars::new(!args.json);
     bars.part(&format!("exporting to {}", args.to.name()));
@@ -79,6 +84,19 @@ fn not_exported(path: &Path, error: ExportError) -> Failure {
         ExportError::Io { .. } => {
             Failure::new(Exit::Io, what).with_next("choose another place with -o")
         }
+        ExportError::Exists(place) => {
+            let is_usual =
+                fs::metadata(&place).is_ok_and(|there| there.is_file() || there.is_dir());
+            let next = match is_usual {
+                true => "choose another name with -o, or remove it",
+                false => "give a new name with -o: an export takes its place once it is complete",
+            };
+            Failure::new(Exit::Io, what).with_next(next)
+        }
+        ExportError::Name { instead, .. } => {
+            let instead = shell_word(&instead.display().to_string());
+            Failure::new(Exit::Usage, what).with_next(format!("give this name: -o {instead}"))
+        }
         ExportError::Lacks { .. } => {
             let next = "choose another format with --to, or record with a kernel trace";
             Failure::new(Exit::Bundle, what).with_next(next)
@@ -110,13 +128,10 @@ fn document(run: &Path, to: Format, export: &Export) -> Value {
 fn text(to: Format, export: &Export) -> String {
     let mut text = format!("EXPORT to {}\n", to.name());
     for file in &export.files {
-        let bytes = Bytes::new(file.bytes).exact_text();
-        let records = file.records.map(|n| match n {
-            1 => "1 record, ".to_owned(),
-            n => format!("{n} records, "),
-        });
+        let bytes = grouped(file.bytes);
+        let records = file.records.map(|n| counted(n, "record") + ", ");
         let records = records.unwrap_or_default();
-        text.push_str(&format!("  {}: {records}{bytes}\n", file.path.display()));
+        text.push_str(&format!("  {}: {records}{bytes} B\n", file.path.display()));
     }
     if export.losses.is_empty() {
         text.push_str("\nNothing was lost.\n");
@@ -127,7 +142,10 @@ fn text(to: Format, export: &Export) -> String {
     for loss in export.losses.entries() {
         let line = format!(
             "{} {}: {} ({}).",
-            loss.count, loss.what, loss.consequence, loss.advice
+            grouped(loss.count),
+            loss.what,
+            loss.consequence,
+            loss.advice
         );
         let options = textwrap::Options::new(width)
             .initial_indent("  ")

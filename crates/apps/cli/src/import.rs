@@ -4,12 +4,14 @@ use crate::exit::{Exit, Failure, judge};
 use crate::output::print;
 use crate::progress::Bars;
 use clap::Args;
-use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, Rule, import};
-use idlewave_formats::import::paraver::{self, PrvError};
+use idlewave_formats::import::{
+    Ask, Chosen, ImportError, Imported, Program, Rule, Subject, import,
+};
 use idlewave_run::{Ledger, Loss};
 use idlewave_session::{Progress, Stop, Utc};
 use idlewave_units::foreign::{one_line, shell_word};
 use idlewave_units::{Nanos, counted, show};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -32,29 +34,14 @@ pub struct ImportArgs {
     /// The program under study, by name or process number; otherwise the user program that used
     /// most CPU time
     #[arg(long, value_name = "NAME|PID")]
-    program: Option<String>,
+    program: Option<Program>,
 }
 
 /// Runs the command.
 pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
-    let file = &args.file;
-    let program = match &args.program {
-        Some(text) => text.parse().unwrap_or_default(),
-        None => Program::Busiest,
-    };
+    let file = &followed(&args.file)?;
     let bars = Bars::new(true);
     bars.part("importing the trace");
-    if paraver::is_trace(file) {
-        let read = match args.program {
-            Some(_) => Err(
-                Failure::new(Exit::Usage, "use --program with a Paraver trace")
-                    .with_next("leave it out: the tasks of the trace are the ranks"),
-            ),
-            None => paraver::read(file, &args.output, &stop.flag).map_err(Failure::from),
-        };
-        bars.finish();
-        return print(&wrapped(&of_tasks(&read?, &args.output)));
-    }
     let command: Vec<String> = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
@@ -63,7 +50,7 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
         output: &args.output,
         command: &command,
         started: &recorded(file),
-        program: &program,
+        program: &args.program.clone().unwrap_or_default(),
         stop: &stop.flag,
         progress: &|share| bars.at(share),
     });
@@ -71,27 +58,55 @@ pub fn run_import(args: &ImportArgs, stop: &Stop) -> Result<(), Failure> {
     print(&wrapped(&text(&imported?, &args.output)))
 }
 
+/// The file that a link leads to: whoever names it on the command line means that one.
+fn followed(file: &Path) -> Result<PathBuf, Failure> {
+    match fs::symlink_metadata(file) {
+        Ok(there) if there.is_symlink() => fs::canonicalize(file).map_err(|error| {
+            let what = format!("follow the link {}: {error}", file.display());
+            Failure::new(Exit::Io, what).with_next("check where it leads to")
+        }),
+        _ => Ok(file.to_owned()),
+    }
+}
+
 /// When the file was written: the best that is known of when it was recorded.
 fn recorded(file: &Path) -> String {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified());
+    let modified = fs::metadata(file).and_then(|m| m.modified());
     modified.map_or_else(|_| Utc::now(), Utc::of).rfc3339()
 }
 
 fn text(imported: &Imported, run: &Path) -> String {
-    let Imported {
-        format,
-        summary,
-        program,
-        inferred,
-    } = imported;
-    let (begin, end) = summary.span.unwrap_or((0, 0));
-    let mut text = format!(
-        "{format}: {} on {} in {}, {} lost\n",
-        counted(summary.events, "event"),
-        counted(summary.cpus, "CPU"),
-        Nanos::from_nanos(end.saturating_sub(begin)),
-        show::count(summary.missed),
+    let lost = match imported.missed {
+        Some(missed) => format!(", {} lost", show::count(missed)),
+        None => String::new(),
+    };
+    let head = format!(
+        "{}: {} on {} in {}{lost}\n",
+        imported.format,
+        counted(imported.events, "event"),
+        counted(imported.cpus, "CPU"),
+        imported.span,
     );
+    let program = match &imported.program {
+        Subject::Chosen { chosen, inferred } => of_kernel(chosen, *inferred),
+        Subject::Told {
+            name,
+            ranks,
+            threads,
+        } => {
+            let ranks = match ranks {
+                0 => "no ranks".to_owned(),
+                ranks => counted(*ranks, "rank"),
+            };
+            let (name, threads) = (one_line(name), counted(*threads, "thread"));
+            format!("program under study: {name}, {ranks}, {threads}, as the trace says\n")
+        }
+    };
+    head + &program + &ending(&imported.losses, run)
+}
+
+/// The program of a kernel trace, and what such a trace lacks.
+fn of_kernel(program: &Chosen, inferred: u64) -> String {
     let name = one_line(&program.name);
     let why = match program.rule {
         Rule::Asked => "as asked".to_owned(),
@@ -102,7 +117,7 @@ fn text(imported: &Imported, run: &Path) -> String {
             Nanos::from_nanos(program.users_ns)
         ),
     };
-    text += &format!(
+    let mut text = format!(
         "program under study: {name}, {}, {why}\n",
         counted(program.threads, "thread")
     );
@@ -113,20 +128,13 @@ fn text(imported: &Imported, run: &Path) -> String {
             others.join(", ")
         );
     }
-    if *inferred > 0 {
+    if inferred > 0 {
         text += &format!(
             "kernel threads: told from user threads by name and parent ({})\n",
-            counted(*inferred, "thread")
+            counted(inferred, "thread")
         );
     }
-    text += "not in such a trace: ranks, MPI calls, regions, settings of the machine\n";
-    text + &ending(&summary.losses, run)
-}
-
-/// What is said of a trace whose tasks are ranks.
-fn of_tasks(losses: &Ledger, run: &Path) -> String {
-    let head = "Paraver trace: its first application is the program, its tasks are the ranks\n";
-    head.to_owned() + &ending(losses, run)
+    text + "not in such a trace: ranks, MPI calls, regions, settings of the machine\n"
 }
 
 fn ending(losses: &Ledger, run: &Path) -> String {
@@ -174,26 +182,5 @@ impl From<ImportError> for Failure {
             _ => Exit::Bundle,
         };
         Failure::new(exit, error.to_string()).with_next(error.next_step())
-    }
-}
-
-impl From<PrvError> for Failure {
-    fn from(error: PrvError) -> Self {
-        let what = error.to_string();
-        match error {
-            PrvError::Run(run) => {
-                let (exit, next) = judge(&run);
-                Failure::new(exit, what).with_next(next)
-            }
-            PrvError::Interrupted => {
-                let kept = "nothing was written".to_owned();
-                idlewave_session::SessionError::Interrupted { kept }.into()
-            }
-            PrvError::Io { .. } => {
-                Failure::new(Exit::Io, what).with_next("give a file that you may read")
-            }
-            _ => Failure::new(Exit::Bundle, what)
-                .with_next("copy the file again from where it was written: it may be cut short"),
-        }
     }
 }

@@ -6,7 +6,9 @@ mod common;
 
 use common::{Ended, idlewave, run};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// A solver on two CPUs with a tick every 4 ms; collectd has CPU 1 five times, for 300 to 380 us.
@@ -74,8 +76,19 @@ fn a_trace_becomes_a_run_that_the_other_commands_take() {
     }
     let page = fs::read_to_string(dir.path().join("site/report.html")).unwrap();
     assert!(page.contains("from an imported kernel trace"));
+    for wrong in ["none found", "one reading", ">0 ns<"] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
     let model = fs::read_to_string(dir.path().join("noise.toml")).unwrap();
     assert!(model.contains("collectd"));
+}
+
+#[test]
+fn a_link_that_is_named_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("latest");
+    symlink(example().canonicalize().unwrap(), &link).unwrap();
+    import(&dir, &link, &["-o", "site"]).succeeded();
 }
 
 #[test]
@@ -99,11 +112,33 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
     let perf = dir.path().join("perf.data");
     fs::write(&perf, b"PERFILE2").unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
-    let cases: [(&Path, &[&str], i32, &str); 5] = [
+    let pipe = dir.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let dangling = dir.path().join("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    let cut = dir.path().join("cut.prv");
+    fs::write(&cut, "#Paraver (01/02/2026 at 10:20):2000_ns:2(1,").unwrap();
+    import(&dir, &example(), &["-o", "site"]).succeeded();
+    let cases: [(&Path, &[&str], i32, &str); 9] = [
         (&text, &["-o", "run"], 5, "docs/import.md"),
         (&perf, &["-o", "run"], 5, "perf script --ns"),
         (&dir.path().join("empty"), &["-o", "run"], 5, "raw/"),
-        (&dir.path().join("missing"), &["-o", "run"], 4, "may read"),
+        (
+            &dir.path().join("missing"),
+            &["-o", "run"],
+            4,
+            "no such file",
+        ),
+        (&pipe, &["-o", "run"], 4, "save what a pipe"),
+        (&dangling, &["-o", "run"], 4, "check where it leads to"),
+        (&cut, &["-o", "run"], 5, "copy the file again"),
+        (
+            &dir.path().join("site"),
+            &["-o", "run"],
+            5,
+            "idlewave explain",
+        ),
         (
             &example(),
             &["-o", "run", "--program", "x"],
@@ -117,6 +152,13 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
         has(&ended.stderr, &["next step: ", next]);
         assert!(!dir.path().join("run").exists());
     }
+    let ended = import(&dir, &example(), &["-o", "text"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    has(
+        &ended.stderr,
+        &["it already exists", "another name with -o"],
+    );
+    assert_eq!(fs::read_to_string(&text).unwrap(), "hello\n");
     fs::create_dir(dir.path().join("there")).unwrap();
     fs::write(dir.path().join("there/file"), "mine").unwrap();
     let ended = import(&dir, &example(), &["-o", "there"]);
@@ -131,6 +173,73 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
         &[example().to_str().unwrap(), "-o", "run"],
     );
     assert_eq!(two.code, Some(2), "{}", two.stderr);
+}
+
+#[test]
+fn a_program_without_mpi_stays_one_on_its_way_through_paraver() {
+    let dir = tempfile::tempdir().unwrap();
+    import(&dir, &example(), &["-o", "site"]).succeeded();
+    let there = ["export", "site", "--to", "paraver"];
+    run(idlewave().args(there).current_dir(&dir)).succeeded();
+    let imported = import(&dir, &dir.path().join("site.prv"), &["-o", "again"]);
+    imported.succeeded();
+    fits(&imported.stdout);
+    let parts = [
+        "Paraver trace: ",
+        " on 2 CPUs in 50.0 ms\n",
+        "program under study: solver, no ranks, 2 threads, as the trace says",
+    ];
+    has(&imported.stdout, &parts);
+    let explained = run(idlewave().args(["explain", "again"]).current_dir(&dir));
+    explained.succeeded();
+    let parts = [
+        "PROGRAM solver\n",
+        "from an imported Paraver trace: no ranks, no MPI calls, traced for 50.0 ms",
+        "collectd (task)  1.70 ms        5   340 us",
+        "trace: imported from Paraver; what recording it cost is not known",
+    ];
+    has(&explained.stdout, &parts);
+    run(idlewave().args(["report", "again"]).current_dir(&dir)).succeeded();
+    let page = fs::read_to_string(dir.path().join("again/report.html")).unwrap();
+    has(
+        &page,
+        &[
+            "from an imported Paraver trace",
+            "a Paraver trace holds none",
+        ],
+    );
+    // What nobody looked up or measured is not shown as none or as nothing.
+    for wrong in [
+        "none found",
+        "one reading",
+        "<dd>0 ns",
+        "Everything that was asked for",
+    ] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
+    // The name that the trace has may be asked for, as the manifest has it; another one may not.
+    let options = ["-o", "named", "--program", "solver"];
+    import(&dir, &dir.path().join("site.prv"), &options).succeeded();
+    let options = ["-o", "other", "--program", "collectd"];
+    let refused = import(&dir, &dir.path().join("site.prv"), &options);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    has(&refused.stderr, &["next step: ", "--program: solver"]);
+    assert!(!dir.path().join("other").exists());
+}
+
+#[test]
+fn what_names_no_program_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (asked, why) in [
+        ("", "a name or a process number is missing"),
+        ("0", "process 0 is the idle CPU, not a program"),
+        ("99999999999", "no process has such a large number"),
+    ] {
+        let refused = import(&dir, &example(), &["-o", "run", "--program", asked]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        has(&refused.stderr, &[why]);
+        assert!(!dir.path().join("run").exists());
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::batches::{BatchReader, file_name};
 use crate::findings::Findings;
-use crate::ordered::{MOST_STRETCHES, Ordered};
+use crate::ordered::{MOST_ROWS, MOST_STRETCHES, Ordered};
 use crate::{
     Incomplete, Manifest, RunError, RunState, SchemaVersion, Table, TableEntry, TableReader,
     TableWriter,
@@ -42,7 +42,12 @@ impl RunWriter {
         let made = match fs::create_dir(path) {
             Ok(()) => true,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                let mut entries = fs::read_dir(path).map_err(RunError::io("create", path))?;
+                let mut entries = match fs::read_dir(path) {
+                    Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+                        return Err(RunError::Exists(path.to_owned()));
+                    }
+                    entries => entries.map_err(RunError::io("create", path))?,
+                };
                 if entries.next().is_some() {
                     return Err(RunError::Exists(path.to_owned()));
                 }
@@ -259,19 +264,20 @@ impl RunReader {
     }
 
     /// The rows of a table in rising order of a time of theirs, with one batch per CPU and node in
-    /// memory. A run without the table has no rows.
-    pub fn in_order<T: Table>(&self, time: fn(&T::Row) -> u64) -> Result<Ordered<T>, RunError> {
-        self.in_order_of(time, MOST_STRETCHES)
+    /// memory, or about a million rows if the table is in no such order. A run without the table has
+    /// no rows.
+    pub fn in_order<T: Table>(&self, time: fn(&T::Row) -> u64) -> Result<Ordered<'_, T>, RunError> {
+        self.in_order_of(time, (MOST_STRETCHES, MOST_ROWS))
     }
 
     pub(crate) fn in_order_of<T: Table>(
         &self,
         time: fn(&T::Row) -> u64,
-        most: usize,
-    ) -> Result<Ordered<T>, RunError> {
+        most: (usize, u64),
+    ) -> Result<Ordered<'_, T>, RunError> {
         let verified = Cell::new(false);
         let entry = self.manifest.tables.iter().find(|t| t.name == T::NAME);
-        let open = || match entry.filter(|_| verified.get()) {
+        let open = move || match entry.filter(|_| verified.get()) {
             Some(entry) => {
                 BatchReader::open_again(self.path.join(&entry.file), entry.bytes).map(Some)
             }

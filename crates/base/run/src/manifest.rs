@@ -155,7 +155,8 @@ pub struct AlignmentPoint {
 /// The clock that stamped the measurements of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockSheet {
-    /// `tsc`, `cntvct` or `clock_gettime`.
+    /// `tsc`, `cntvct` or `clock_gettime`; of an imported kernel trace its trace clock, of a Paraver
+    /// trace [`ClockSheet::PARAVER`].
     pub counter: String,
     /// Counts per second, from calibration against CLOCK_MONOTONIC.
     pub counts_per_second: f64,
@@ -173,6 +174,11 @@ pub struct ClockSheet {
     pub invariant: Option<bool>,
     /// How the counter was turned into CLOCK_MONOTONIC, in words.
     pub method: String,
+}
+
+impl ClockSheet {
+    /// The `counter` of a run that was imported from a Paraver trace.
+    pub const PARAVER: &str = "Paraver trace";
 }
 
 /// One part of a run.

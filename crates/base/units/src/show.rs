@@ -3,6 +3,8 @@
 //! Summaries, tables, advice and page use these functions; `assets/page.js` of the report repeats
 //! them for the page's plots. A number that is not finite is a dash.
 
+use crate::grouped;
+
 /// A slow-down above this is shown as a factor: 1000 %, that is, eleven times as long.
 const MOST_PERCENT: f64 = 10.0;
 
@@ -139,10 +141,10 @@ pub fn change(share: f64) -> String {
     }
 }
 
-/// A count for display: `950`, `72330`, `123 k`, `1.05 M`.
+/// A count for display, in sentences and in tables: `950`, `72,330`, `123 k`, `1.05 M`.
 pub fn count(count: u64) -> String {
     match count {
-        0..100_000 => count.to_string(),
+        0..100_000 => grouped(count),
         _ => count_f64(count as f64),
     }
 }
@@ -150,8 +152,9 @@ pub fn count(count: u64) -> String {
 /// The same for a number that may be a rate.
 pub fn count_f64(value: f64) -> String {
     match value.abs() {
-        v if v < 9_999.5 && value.fract() == 0.0 => format!("{value:.0}"),
-        v if !v.is_finite() || v < 9_999.5 => digits(value),
+        v if !v.is_finite() || v < 999.5 && value.fract() != 0.0 => digits(value),
+        v if v < 9_999.5 && value < 0.0 => format!("-{}", grouped(v.round() as u64)),
+        v if v < 9_999.5 => grouped(v.round() as u64),
         _ => scaled(value / 1e3, ["k", "M", "G"]),
     }
 }
@@ -277,10 +280,13 @@ mod tests {
     #[test]
     fn counts_are_short() {
         assert_eq!(count(42), "42");
-        assert_eq!(count(99_999), "99999");
+        assert_eq!(count(99_999), "99,999");
         assert_eq!(count(1_234_567), "1.23 M");
         assert_eq!(count_f64(274.0), "274");
         assert_eq!(count_f64(0.5), "0.500");
+        assert_eq!(count_f64(1_234.4), "1,234");
+        assert_eq!(count_f64(-9_999.0), "-9,999");
+        assert_eq!(count_f64(9_999.5), "10.0 k");
     }
 
     proptest! {

@@ -2,7 +2,8 @@
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
-use idlewave_formats::import::kernel::{Ask, Program, import, read_text_line};
+use idlewave_formats::import::kernel::read_text_line;
+use idlewave_formats::import::{Ask, Program, import};
 use idlewave_ftrace::testing::{Payload, pages, write_capture};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

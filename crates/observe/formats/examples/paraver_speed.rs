@@ -5,7 +5,7 @@
 //! median over all times.
 
 use idlewave_formats::export::{Format, Job};
-use idlewave_formats::import::paraver;
+use idlewave_formats::import::{Ask, Program, import};
 use idlewave_run::tables::{Burst, Bursts, EndReason, Region, RegionKind, Regions};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RankSheet, RunReader, RunWriter};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut written, mut read) = (Vec::new(), Vec::new());
     let mut records = 0;
     for time in 0..times {
-        let output = dir.path().join("trace.prv");
+        let output = dir.path().join(format!("trace{time}.prv"));
         let never = AtomicBool::new(false);
         let begin = cpu_seconds()?;
         let export = Format::Paraver.write(&Job {
@@ -37,7 +37,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         written.push(cpu_seconds()? - begin);
         records = export.files.iter().filter_map(|f| f.records).sum::<u64>();
         let begin = cpu_seconds()?;
-        paraver::read(&output, &dir.path().join(format!("read{time}")), &never)?;
+        import(&Ask {
+            input: &output,
+            output: &dir.path().join(format!("read{time}")),
+            command: &[],
+            started: "",
+            program: &Program::Busiest,
+            stop: &never,
+            progress: &|_| (),
+        })?;
         read.push(cpu_seconds()? - begin);
     }
     for (what, mut took) in [("written", written), ("read", read)] {

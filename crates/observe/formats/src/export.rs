@@ -2,7 +2,7 @@
 //!
 //! [`Format`] names the formats and starts their exporters, one module each.
 
-pub mod chrome;
+mod chrome;
 mod csv;
 mod error;
 mod format;
@@ -13,10 +13,10 @@ mod out;
 mod paraver;
 #[cfg(feature = "parquet")]
 mod parquet;
-pub mod perfetto;
+pub(crate) mod perfetto;
 mod selfish;
 mod tables;
-pub mod trace_dat;
+mod trace_dat;
 mod view;
 mod written;
 

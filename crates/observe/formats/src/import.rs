@@ -1,8 +1,28 @@
 //! Foreign traces as runs.
 //!
-//! [`kernel`] reads traces of the kernel. The run that comes out is like one of
-//! `idlewave record -- COMMAND` of a program that does not use MPI.
+//! [`import`] recognises the format and writes the run. [`kernel`] has the readers of kernel traces,
+//! whose run is like one of `idlewave record -- COMMAND` of a program that does not use MPI;
+//! [`paraver`] reads traces whose tasks are ranks.
+//!
+//! ```text
+//! detect     which format a file has, by its content
+//! ask        what to import
+//! imported   what came of it
+//! entry      from the one to the other
+//! ```
 
+mod ask;
+mod detect;
+mod entry;
+mod error;
+mod imported;
 pub mod kernel;
-pub mod paraver;
+mod paraver;
 pub mod perfetto;
+
+pub use ask::Ask;
+pub use detect::{Format, Recorder, detect};
+pub use entry::import;
+pub use error::ImportError;
+pub use imported::{Imported, Subject};
+pub use kernel::{Chosen, Program, Rule};

@@ -42,6 +42,13 @@ pub(crate) const ROOT: u32 = 50_100_003;
 /// Communicator of the collective.
 pub(crate) const COMMUNICATOR: u32 = 50_100_004;
 
+/// Labels of applications: what follows is the name of the program, or of a node.
+pub(crate) const RANKS_OF: &str = "ranks of ";
+/// The same for a program without MPI.
+pub(crate) const PROCESSES_OF: &str = "processes of ";
+/// All other processes of a node.
+pub(crate) const ELSE_ON: &str = "everything else on ";
+
 /// Functions that Extrae has no number for get this and their row in `operations`.
 pub(crate) const FIRST_OWN_CALL: u64 = 1_000;
 

@@ -5,11 +5,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod story;
 
-use idlewave_formats::import::kernel::{ImportError, Imported, Program, Rule};
+use idlewave_formats::import::{ImportError, Imported, Program, Rule};
 use idlewave_run::RunReader;
-use idlewave_run::tables::{Table, Tasks};
+use idlewave_run::tables::{Bursts, Table, Tasks};
 use std::fs;
 use std::path::Path;
 use story::{import_file, lines, losses};
@@ -119,8 +120,8 @@ fn the_late_barrier_becomes_the_bursts_interrupts_and_wakeups_worked_out_by_hand
     let (imported, found, lost) = read(&report());
     assert_eq!(found, expected());
     assert_eq!(imported.format, "report of AIX's trcrpt");
-    assert_eq!((imported.summary.cpus, imported.summary.missed), (4, 0));
-    let program = &imported.program;
+    assert_eq!((imported.cpus, imported.missed), (4, Some(0)));
+    let program = imported.chosen().unwrap();
     assert_eq!(
         (program.name.as_str(), program.rule),
         ("solver", Rule::Busiest)
@@ -276,7 +277,7 @@ fn a_wraparound_is_a_gap_on_every_cpu() {
     let wrap = "006 -1             0   -1       -1                        0.000199000        0.000000   TRACEBUFFER WRAPAROUND 0001 17 missed entries";
     text.insert(at, wrap.to_owned());
     let (imported, found, lost) = read(&text.join("\n"));
-    assert_eq!(imported.summary.missed, 17);
+    assert_eq!(imported.missed, Some(17));
     assert!(lost.contains(&("kernel trace events lost on CPU 0".to_owned(), 17)));
     // What each CPU did before is known up to its last event, its dispatch: that has no length.
     for (cpu, begin) in [(0, 100_000), (1, 100_500), (2, 101_000), (3, 101_500)] {
@@ -292,7 +293,7 @@ fn truncated_reports_are_read_up_to_the_cut() {
     let header = report.find("ID  PROCESS").unwrap();
     for length in (0..report.len()).step_by(43) {
         match try_import(&report.as_bytes()[..length]) {
-            Ok((imported, ..)) => assert!(imported.summary.bursts > 0, "{length}"),
+            Ok((_, run, _)) => assert!(!run.read::<Bursts>().unwrap().is_empty(), "{length}"),
             Err(ImportError::Format { .. }) => assert!(length < header + 90, "{length}"),
             Err(ImportError::Lacks { .. } | ImportError::NoProgram { .. }) => {}
             Err(other) => panic!("{length}: {other}"),

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod small_run;
 
-use idlewave_formats::export::chrome;
+use common::entries;
+use idlewave_formats::export::Format;
 use serde_json::Value;
-use small_run::{entries, export, run};
+use small_run::{export, run};
 
 /// An event of the exported file as a line: names of process and thread, times as they are written.
 fn lines(text: &str) -> Vec<String> {
@@ -54,7 +56,7 @@ fn lines(text: &str) -> Vec<String> {
 #[test]
 fn an_interrupt_of_300_ns_stays_one_and_all_else_is_there() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, losses) = export(&run(dir.path()), "trace.json", chrome::write).unwrap();
+    let (file, losses) = export(&run(dir.path()), "trace.json", Format::Chrome).unwrap();
     let text = std::fs::read_to_string(file).unwrap();
     let expected = [
         "node node0 / CPU 0: 0.000 + 4.000 app",
@@ -97,7 +99,7 @@ fn an_interrupt_of_300_ns_stays_one_and_all_else_is_there() {
         entries(&losses),
         [
             "stretches in which a CPU was idle x1",
-            "bursts and interrupts that are not certain x2",
+            "bursts and interrupts whose start or end was inferred x2",
             "marked regions that were never left x1",
         ]
     );

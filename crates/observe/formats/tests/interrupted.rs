@@ -2,29 +2,55 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod small_run;
 
-use idlewave_formats::export::{ExportError, Job, chrome, perfetto};
-use idlewave_run::{Ledger, RunReader};
+use idlewave_formats::export::{ExportError, Format, Job};
+use idlewave_run::RunReader;
 use std::sync::atomic::AtomicBool;
 
 #[test]
-fn an_export_that_is_ended_leaves_the_old_file_and_no_other() {
+fn an_export_that_is_ended_leaves_nothing_and_what_is_there_is_not_touched() {
     let dir = tempfile::tempdir().unwrap();
     let path = small_run::run(dir.path());
     let run = RunReader::open(&path).unwrap();
-    let output = dir.path().join("trace");
-    std::fs::write(&output, "old").unwrap();
-    type Write = fn(&Job<'_>) -> Result<Ledger, ExportError>;
-    for write in [perfetto::write as Write, chrome::write as Write] {
-        let ended = write(&Job {
-            run: &run,
-            output: &output,
-            stop: &AtomicBool::new(true),
-            progress: &|_| (),
-        });
-        assert!(matches!(ended, Err(ExportError::Interrupted)));
-        assert_eq!(std::fs::read_to_string(&output).unwrap(), "old");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    for &format in Format::ALL {
+        let output = format.place(&dir.path().join("trace"));
+        let write = |stop: bool| {
+            format.write(&Job {
+                run: &run,
+                output: &output,
+                stop: &AtomicBool::new(stop),
+                progress: &|_| (),
+            })
+        };
+        // Without the pages as recorded there is nothing to end.
+        if format != Format::TraceDat {
+            let ended = write(true);
+            assert!(matches!(ended, Err(ExportError::Interrupted)), "{format:?}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        for place in format.places(&output).unwrap() {
+            std::fs::write(&place, "old").unwrap();
+            match write(false) {
+                Err(ExportError::Exists(there)) => assert_eq!(there, place),
+                other => panic!("{format:?}: {other:?}"),
+            }
+            assert_eq!(std::fs::read_to_string(&place).unwrap(), "old");
+            std::fs::remove_file(&place).unwrap();
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_trace_for_paraver_has_a_name_that_paraver_opens() {
+    for name in ["trace", "trace.pcf", "trace.prv.old"] {
+        match Format::Paraver.places(name.as_ref()) {
+            Err(ExportError::Name { instead, .. }) => {
+                assert_eq!(instead.to_str().unwrap(), format!("{name}.prv"));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

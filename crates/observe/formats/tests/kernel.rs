@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod story;
 
-use idlewave_formats::import::kernel::{ImportError, Program, Rule, read_dat_head};
+use idlewave_formats::import::kernel::read_dat_head;
+use idlewave_formats::import::{ImportError, Program, Rule};
 use idlewave_ftrace::testing::write_capture;
-use idlewave_run::{PhaseKind, RunState};
+use idlewave_run::{PhaseKind, RunReader, RunState};
 use std::fs;
 use std::path::PathBuf;
-use story::{Dat, Layout, import_file, lines, losses, story_lines, story_pages, story_text};
+use story::*;
 use tempfile::TempDir;
 
 fn file(bytes: &[u8]) -> (TempDir, PathBuf) {
@@ -44,11 +46,49 @@ fn every_container_of_sub_buffers_gives_the_tables_worked_out_by_hand() {
         let (_dir, path) = file(&dat.write(&story_pages()));
         let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
         assert_eq!(lines(&run), story_lines(), "{version} {packing}");
-        assert_eq!(imported.summary.events, 12);
+        assert_eq!(imported.events, 12);
         assert_eq!(imported.format, format!("trace.dat, version {version}"));
         let host = &run.manifest().nodes[0].host;
         assert_eq!((host.name.as_str(), host.kernel.as_str()), ("n17", "6.1.0"));
         assert_eq!(host.online.to_string(), "0-1");
+    }
+}
+
+#[test]
+fn a_finished_wake_up_stands_in_where_no_start_of_one_was_recorded() {
+    let stands_in = |run: &RunReader| {
+        let mut all = losses(run).into_iter();
+        let entry = all.find(|(what, _)| what == "wake-ups known from sched_wakeup only");
+        entry.map(|(_, count)| count)
+    };
+    let dat = |wakes| Dat::default().write(&story_pages_with(wakes));
+    let text = story_text(Layout::Tracefs);
+    let finished = text.replace("sched_waking", "sched_wakeup");
+    let both: String = text
+        .lines()
+        .flat_map(|line| {
+            [
+                line.replace("sched_waking", "sched_wakeup"),
+                line.to_owned(),
+            ]
+        })
+        .map(|line| line + "\n")
+        .collect();
+    let cases = [
+        (dat(Wakes::Finished), Some(1)),
+        (dat(Wakes::Both), None),
+        (finished.into_bytes(), Some(1)),
+        (both.into_bytes(), None),
+    ];
+    for (bytes, expected) in cases {
+        let (_dir, path) = file(&bytes);
+        let (_, run) = import_file(&path, &Program::Busiest).unwrap();
+        let wakes = |lines: Vec<String>| -> Vec<String> {
+            let wakes = lines.into_iter().filter(|line| line.starts_with("wake "));
+            wakes.collect()
+        };
+        assert_eq!(wakes(lines(&run)), wakes(story_lines()));
+        assert_eq!(stands_in(&run), expected);
     }
 }
 
@@ -60,7 +100,7 @@ fn every_layout_of_text_gives_the_same_tables() {
         let expected = story_lines();
         let found = lines(&run);
         assert_eq!(found, expected, "{layout:?}");
-        assert_eq!(imported.summary.events, 12);
+        assert_eq!(imported.events, 12);
         let rounded = "times rounded to a microsecond or more".to_owned();
         assert!(losses(&run).contains(&(rounded, 12)));
         assert_eq!(run.manifest().nodes[0].clock.quantum_counts, 1000);
@@ -74,7 +114,7 @@ fn raw_sub_buffers_give_the_same_bursts_with_their_known_start_and_end() {
     fs::create_dir(&raw).unwrap();
     write_capture(&raw, (900_000, Some(2_500_000)), &story_pages(), Vec::new());
     let (imported, run) = import_file(&raw, &"solver".parse().unwrap()).unwrap();
-    assert_eq!(imported.program.rule, Rule::Asked);
+    assert_eq!(imported.chosen().unwrap().rule, Rule::Asked);
     let found = lines(&run);
     assert!(
         found.contains(&"burst 0 900000 1000000 0 r0 false".to_owned()),
@@ -94,12 +134,12 @@ fn raw_sub_buffers_give_the_same_bursts_with_their_known_start_and_end() {
 fn the_run_is_like_that_of_a_recorded_program_and_says_what_it_lacks() {
     let (_dir, path) = file(&Dat::default().write(&story_pages()));
     let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
-    assert_eq!(imported.program.name, "solver");
-    assert_eq!(imported.program.rule, Rule::Busiest);
+    assert_eq!(imported.chosen().unwrap().name, "solver");
+    assert_eq!(imported.chosen().unwrap().rule, Rule::Busiest);
     // 1.0 ms of CPU 0, 1.098 ms of CPU 1 less the daemon's 0.1 ms.
-    assert_eq!(imported.program.ran_ns, 1_998_000);
-    assert_eq!(imported.program.users_ns, 2_098_000);
-    assert_eq!(imported.program.others, ["my daemon"]);
+    assert_eq!(imported.chosen().unwrap().ran_ns, 1_998_000);
+    assert_eq!(imported.chosen().unwrap().users_ns, 2_098_000);
+    assert_eq!(imported.chosen().unwrap().others, ["my daemon"]);
     let manifest = run.manifest();
     assert_eq!(manifest.state, RunState::Complete);
     let phase = &manifest.phases[0];
@@ -172,7 +212,7 @@ fn what_a_tool_lost_is_a_gap() {
     let text = format!("{before}CPU:1 [LOST 245 EVENTS]\n{after}");
     let (_dir, path) = file(text.as_bytes());
     let (imported, run) = import_file(&path, &Program::Busiest).unwrap();
-    assert_eq!(imported.summary.missed, 245);
+    assert_eq!(imported.missed, Some(245));
     let loss = ("kernel trace events lost on CPU 1".to_owned(), 245);
     assert!(losses(&run).contains(&loss));
     // The burst is cut at its last event before the gap.

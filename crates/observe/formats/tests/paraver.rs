@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use idlewave_formats::export::Format;
-use idlewave_formats::import::paraver;
+use idlewave_formats::import::{Imported, Subject};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, SourceKind};
@@ -292,7 +292,7 @@ fn reading_the_trace_gives_the_run_back() {
     let prv = dir.path().join("late.prv");
     export(&run, Format::Paraver, &prv);
     let to = dir.path().join("again");
-    let losses = paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+    let losses = back(&prv, &to).unwrap().losses;
     let again = RunReader::open(&to).unwrap();
     assert_eq!(matrix_of_run(&again), matrix_of_run(&run));
     let shift = |ns| ns + 1_000_000;
@@ -370,7 +370,7 @@ fn a_trace_of_extrae_becomes_a_run_that_says_what_it_lacks() {
         1:2:1:1:1:900:950:1\n1:1:1:9:1:0:1:1\nnonsense\n2:1:1:1:1:2500:1:1\n";
     fs::write(&prv, text).unwrap();
     let to = dir.path().join("run");
-    let losses = paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+    let losses = back(&prv, &to).unwrap().losses;
     let run = RunReader::open(&to).unwrap();
     let cells = matrix_of_run(&run);
     assert_eq!(
@@ -404,6 +404,65 @@ fn a_trace_of_extrae_becomes_a_run_that_says_what_it_lacks() {
     assert_eq!(lost("no table"), Some(1));
     assert_eq!(run.manifest().nodes.len(), 2);
     assert_eq!(run.manifest().started, "2026-02-01T10:20:00Z");
+}
+
+/// A program without MPI: its process of two threads, and a daemon beside it.
+#[test]
+fn a_program_without_mpi_comes_back_as_processes_not_as_ranks() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = write(&dir.path().join("run"), empty_manifest(), |run| {
+        let helper = Task {
+            process: Some(Pid::new(100)),
+            ..task(101, "helper", TaskKind::Program)
+        };
+        let tasks = [
+            task(7, "crond", TaskKind::User),
+            task(100, "solver", TaskKind::Program),
+            helper,
+        ];
+        run.write_table(&table::<Tasks>(tasks)).unwrap();
+        let bursts = [
+            burst(0, 100, 0, 50, EndReason::Preempted),
+            burst(0, 7, 50, 60, EndReason::Sleeping),
+            burst(0, 101, 60, 90, EndReason::Sleeping),
+        ];
+        run.write_table(&table::<Bursts>(bursts)).unwrap();
+    });
+    let prv = dir.path().join("solver.prv");
+    export(&run, Format::Paraver, &prv);
+    let imported = back(&prv, &dir.path().join("again")).unwrap();
+    let told = Subject::Told {
+        name: "solver".to_owned(),
+        ranks: 0,
+        threads: 2,
+    };
+    assert_eq!(imported.program, told);
+    let again = RunReader::open(&dir.path().join("again")).unwrap();
+    assert_eq!(again.manifest().ranks, []);
+    let mut tasks: Vec<Task> = again.read::<Tasks>().unwrap().rows().collect();
+    tasks.sort_by_key(|task| task.pid);
+    let kinds: Vec<_> = tasks.iter().map(|t| (t.pid.get(), t.kind)).collect();
+    let expected = [
+        (7, TaskKind::Unknown),
+        (100, TaskKind::Program),
+        (101, TaskKind::Program),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(tasks[2].process, Some(Pid::new(100)));
+    assert_eq!(tasks_taken_for_ranks(&imported), None);
+
+    // Without its names the trace does not say what its tasks are, and the ledger says that.
+    fs::remove_file(prv.with_extension("row")).unwrap();
+    let imported = back(&prv, &dir.path().join("nameless")).unwrap();
+    assert_eq!(tasks_taken_for_ranks(&imported), Some(1));
+    let nameless = RunReader::open(&dir.path().join("nameless")).unwrap();
+    assert_eq!(nameless.manifest().ranks.len(), 1);
+}
+
+fn tasks_taken_for_ranks(imported: &Imported) -> Option<u64> {
+    let mut all = imported.losses.entries().iter();
+    let entry = all.find(|loss| loss.what.starts_with("tasks taken for ranks"));
+    entry.map(|loss| loss.count)
 }
 
 #[test]
@@ -472,7 +531,7 @@ proptest! {
             prop_assert_eq!(matrix_of_trace(&found), total(&run));
         }
         let to = dir.path().join("again");
-        paraver::read(&prv, &to, &AtomicBool::new(false)).unwrap();
+        back(&prv, &to).unwrap();
         prop_assert_eq!(total(&RunReader::open(&to).unwrap()), total(&run));
     }
 
@@ -488,7 +547,7 @@ proptest! {
         let prv = dir.path().join("a.prv");
         fs::write(&prv, bytes).unwrap();
         let to = dir.path().join("run");
-        if paraver::read(&prv, &to, &AtomicBool::new(false)).is_ok() {
+        if back(&prv, &to).is_ok() {
             let run = RunReader::open(&to).unwrap();
             prop_assert!(run.read::<Bursts>().unwrap().rows().all(|b| b.begin_ns <= b.end_ns));
         }

@@ -3,16 +3,19 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+mod record_lines;
 mod small_run;
 
-use idlewave_formats::export::perfetto;
+use common::{entries, skip};
+use idlewave_formats::export::Format;
 use idlewave_formats::import;
 use idlewave_formats::import::perfetto::{Record, Summary};
-use idlewave_ftrace::event::{Event, Handler};
+use idlewave_ftrace::event::Event;
 use idlewave_run::tables::{Burst, EndReason, Interrupt};
 use idlewave_units::{Cpu, NodeId, Pid};
 use proptest::prelude::*;
-use small_run::{entries, export, kernel_run, run, skip};
+use small_run::{export, kernel_run, run};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -96,13 +99,13 @@ const EXPECTED: &[&str] = &[
 #[test]
 fn every_event_of_the_run_is_in_the_trace_to_the_nanosecond() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, losses) = export(&run(dir.path()), "trace", perfetto::write).unwrap();
+    let (file, losses) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let trace = std::fs::read(&file).unwrap();
     assert_eq!(dump::lines(&trace), EXPECTED);
     assert_eq!(
         entries(&losses),
         [
-            "bursts and interrupts that are not certain x2",
+            "bursts and interrupts whose start or end was inferred x2",
             "priorities of threads x8",
             "numbers of interrupts x1",
             "CPUs on which migrations were recorded x1",
@@ -120,7 +123,7 @@ fn perfettos_own_description_reads_the_same() {
         return skip("Perfetto's description is not there: tests/perfetto/install");
     }
     let dir = tempfile::tempdir().unwrap();
-    let (file, _) = export(&run(dir.path()), "trace", perfetto::write).unwrap();
+    let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/perfetto/dump.py");
     let output = Command::new(python).arg(script).arg(file).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -133,61 +136,19 @@ fn perfettos_own_description_reads_the_same() {
 fn read_back(trace: &[u8]) -> (Vec<String>, Summary) {
     let mut seen = Vec::new();
     let summary = import::perfetto::read(&mut &trace[..], &mut |record| {
-        seen.push(match record {
-            Record::Lost { cpu, .. } => format!("{cpu} lost"),
-            Record::Leaves {
-                cpu,
-                time_ns,
-                prev,
-                prev_state,
-                ..
-            } => format!("{cpu} {time_ns} {prev} leaves {prev_state:?}"),
-            Record::Gets {
-                cpu, time_ns, next, ..
-            } => format!("{cpu} {time_ns} {next} gets it"),
-            Record::Event {
-                cpu,
-                time_ns,
-                by,
-                event,
-                ..
-            } => {
-                let by = by.map_or("-".to_owned(), |pid| pid.to_string());
-                format!("{cpu} {time_ns} {by} {}", of_event(event))
-            }
-        });
+        seen.push(record_lines::line(record));
         ControlFlow::Continue(())
     });
     (seen, summary.unwrap())
 }
 
-fn of_event(event: Event<'_>) -> String {
-    match event {
-        Event::Switch {
-            prev,
-            prev_state,
-            next,
-            ..
-        } => format!("{prev} -> {next} {prev_state:?}"),
-        Event::Wake { pid, cpu, .. } => format!("wake {pid} on {cpu}"),
-        Event::Migrate { pid, from, to } => format!("move {pid} {from} -> {to}"),
-        Event::Enter {
-            handler: Handler::Irq(irq),
-            name,
-        } => format!("enter irq {irq} {}", String::from_utf8_lossy(name)),
-        Event::Enter { handler, .. } => format!("enter {handler:?}"),
-        Event::Leave { handler } => format!("leave {handler:?}"),
-        other => format!("{other:?}"),
-    }
-}
-
 #[test]
 fn the_kernels_events_read_back_as_they_were_written() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, _) = export(&run(dir.path()), "trace", perfetto::write).unwrap();
+    let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let (seen, summary) = read_back(&std::fs::read(file).unwrap());
     let expected = [
-        "0 1000 10 gets it",
+        "0 1000 10 app gets it",
         "0 2000 10 enter Vector(0)",
         "0 2300 10 leave Vector(0)",
         "0 3000 10 enter irq 1 virtio3-tx",
@@ -195,12 +156,12 @@ fn the_kernels_events_read_back_as_they_were_written() {
         "0 3400 10 leave Softirq(9)",
         "0 3900 10 leave Irq(1)",
         "0 4900 10 wake 20 on 0",
-        "0 5000 10 10 -> 20 Some(0)",
-        "0 6500 20 20 -> 10 Some(2)",
+        "0 5000 10 10 -> 20 cr\"ond Some(0)",
+        "0 6500 20 20 -> 10 app Some(2)",
         "0 9000 10 leaves None",
-        "1 1000 11 gets it",
+        "1 1000 11 app gets it",
         "1 4000 11 leaves Some(1)",
-        "1 4500 0 gets it",
+        "1 4500 0 swapper gets it",
         "1 4950 - move 20 1 -> 0",
         "1 9000 0 leaves None",
     ];
@@ -215,7 +176,7 @@ fn the_kernels_events_read_back_as_they_were_written() {
 #[test]
 fn a_trace_that_is_cut_or_damaged_is_read_or_refused_with_the_offset() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, _) = export(&run(dir.path()), "trace", perfetto::write).unwrap();
+    let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let trace = std::fs::read(file).unwrap();
     let read =
         |bytes: &[u8]| import::perfetto::read(&mut &bytes[..], &mut |_| ControlFlow::Continue(()));
@@ -269,7 +230,7 @@ fn the_nodes_of_a_run_are_machines() {
     let dir = tempfile::tempdir().unwrap();
     let bursts = (0..2).map(|node| burst(node, 0, 1, (10, 20), EndReason::Exited));
     let run = kernel_run(dir.path(), 2, bursts.collect(), Vec::new());
-    let (file, _) = export(&run, "trace", perfetto::write).unwrap();
+    let (file, _) = export(&run, "trace", Format::Perfetto).unwrap();
     let expected = [
         "system Linux  node0",
         "machine 1 system Linux  node1",
@@ -320,7 +281,7 @@ proptest! {
         }
         let dir = tempfile::tempdir().unwrap();
         let run = kernel_run(dir.path(), nodes, bursts.clone(), interrupts.clone());
-        let (file, _) = export(&run, "trace", perfetto::write).unwrap();
+        let (file, _) = export(&run, "trace", Format::Perfetto).unwrap();
         let trace = std::fs::read(file).unwrap();
         let (mut running, mut open) = (BTreeMap::new(), BTreeMap::new());
         let (mut bursts_back, mut interrupts_back) = (Vec::new(), Vec::new());

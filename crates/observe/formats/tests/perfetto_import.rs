@@ -2,28 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod small_run;
 
-use idlewave_formats::export::perfetto;
-use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, import};
+use common::{back, entries};
+use idlewave_formats::export::Format;
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{Cpu, NodeId, Pid};
-use small_run::{entries, export, kernel_run, run};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-fn back(file: &Path, to: &Path) -> Result<Imported, ImportError> {
-    import(&Ask {
-        input: file,
-        output: to,
-        command: &[],
-        started: "",
-        program: &Program::Busiest,
-        stop: &AtomicBool::new(false),
-        progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
-    })
-}
+use small_run::{export, kernel_run, run};
 
 fn rows<T: Table>(run: &RunReader) -> Vec<T::Row> {
     run.read::<T>().unwrap().rows().collect()
@@ -33,7 +20,7 @@ fn rows<T: Table>(run: &RunReader) -> Vec<T::Row> {
 fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
     let dir = tempfile::tempdir().unwrap();
     let at = run(dir.path());
-    let (file, _) = export(&at, "trace", perfetto::write).unwrap();
+    let (file, _) = export(&at, "trace", Format::Perfetto).unwrap();
     let to = dir.path().join("back");
     let imported = back(&file, &to).unwrap();
     let (before, after) = (RunReader::open(&at).unwrap(), RunReader::open(&to).unwrap());
@@ -71,8 +58,8 @@ fn what_the_kernel_recorded_comes_back_and_what_it_did_not_record_is_nobodys() {
     // Nobody stands for what is not recorded, and nothing is called a loss that is none.
     let tasks: Vec<Pid> = rows::<Tasks>(&after).into_iter().map(|t| t.pid).collect();
     assert!(tasks.iter().all(|pid| pid.get() < 100), "{tasks:?}");
-    assert_eq!(imported.summary.missed, 0);
-    let lost = entries(&imported.summary.losses).join("\n");
+    assert_eq!(imported.missed, Some(0));
+    let lost = entries(&imported.losses).join("\n");
     assert!(!lost.contains("gap") && !lost.contains("missing"), "{lost}");
 }
 
@@ -94,14 +81,14 @@ fn of_several_machines_the_first_is_imported_and_the_others_are_told() {
         vec![burst(0, 10), burst(1, 10), burst(1, 30)],
         Vec::new(),
     );
-    let (file, _) = export(&at, "trace", perfetto::write).unwrap();
+    let (file, _) = export(&at, "trace", Format::Perfetto).unwrap();
     let to = dir.path().join("back");
     let imported = back(&file, &to).unwrap();
     assert_eq!(
         rows::<Bursts>(&RunReader::open(&to).unwrap()),
         [burst(0, 10)]
     );
-    let lost = entries(&imported.summary.losses);
+    let lost = entries(&imported.losses);
     let elsewhere = "events of other machines in the Perfetto trace x4".to_owned();
     assert!(lost.contains(&elsewhere), "{lost:?}");
 }
@@ -109,7 +96,7 @@ fn of_several_machines_the_first_is_imported_and_the_others_are_told() {
 #[test]
 fn a_damaged_trace_is_refused_with_its_offset_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, _) = export(&run(dir.path()), "trace", perfetto::write).unwrap();
+    let (file, _) = export(&run(dir.path()), "trace", Format::Perfetto).unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
     let second = 2 + usize::from(bytes[1]);
     bytes[second] = 0x13;

@@ -5,7 +5,6 @@
 mod common;
 
 use common::*;
-use idlewave_fit::Selfish;
 use idlewave_formats::export::{ExportError, Format, Job};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
@@ -13,7 +12,7 @@ use idlewave_run::{DetourLoop, Phase, PhaseKind, RunReader, SourceKind};
 use idlewave_units::{Cpu, Nanos, Pid, Rank};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn detour(cpu: u32, begin_ns: u64, length: u64) -> Detour {
     Detour {
@@ -103,18 +102,21 @@ fn tables_become_csv_with_exact_numbers() {
 }
 
 #[test]
-fn measured_detours_are_read_back_by_the_fit() {
+fn measured_detours_keep_their_nanoseconds() {
     let dir = tempfile::tempdir().unwrap();
     let run = measured(&dir.path().join("run"));
     let to = dir.path().join("noise");
     let export = export(&run, Format::Selfish, &to);
-    let read =
-        |cpu: u32| Selfish::read(&fs::read(to.join(format!("cpu{cpu}.selfish"))).unwrap()).unwrap();
-    let first = read(0);
-    // The reader counts from the first detour; 300 ns stay 300 ns.
-    assert_eq!(first.events, [(0, 300), (6_000, 7_000)]);
-    assert_eq!(first.period_ns, Some(2_000_000));
-    assert_eq!(read(1).events, [(0, 20_000)]);
+    let lines = |cpu: u32| -> Vec<String> {
+        let text = fs::read_to_string(to.join(format!("cpu{cpu}.selfish"))).unwrap();
+        let period = "# Measurement period: 0.002000000 s\n";
+        assert!(text.contains(period), "{text}");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    // They count from the start of the loop.
+    assert_eq!(lines(0), ["2000\t300", "8000\t7000"]);
+    assert_eq!(lines(1), ["4000\t20000"]);
     let records: Vec<Option<u64>> = export.files.iter().map(|f| f.records).collect();
     assert_eq!(records, [Some(2), Some(1)]);
     let losses = export.losses.entries();
@@ -182,21 +184,25 @@ fn a_run_without_noise_is_refused() {
 }
 
 #[test]
-fn an_export_ends_when_it_is_asked_to_and_leaves_no_half_file() {
+fn an_export_that_is_ended_after_a_table_leaves_none_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    let run = measured(&dir.path().join("run"));
+    let run = write(&dir.path().join("run"), two_ranks(), |run| {
+        run.write_table(&table::<Tasks>([task(100, "app", TaskKind::Rank)]))
+            .unwrap();
+        let bursts = [burst(0, 100, 1, 2, EndReason::Sleeping)];
+        run.write_table(&table::<Bursts>(bursts)).unwrap();
+    });
     let to = dir.path().join("csv");
-    let job = Job {
+    let stop = AtomicBool::new(false);
+    let ended = Format::Csv.write(&Job {
         run: &run,
         output: &to,
-        stop: &AtomicBool::new(true),
-        progress: &|_| (),
-    };
-    assert!(matches!(
-        Format::Csv.write(&job),
-        Err(ExportError::Interrupted)
-    ));
-    assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
+        stop: &stop,
+        // The first table has been passed on.
+        progress: &|_| stop.store(true, Ordering::Relaxed),
+    });
+    assert!(matches!(ended, Err(ExportError::Interrupted)));
+    assert!(!to.exists());
 }
 
 #[test]

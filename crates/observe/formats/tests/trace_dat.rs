@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
 mod small_run;
 
-use idlewave_formats::export::{ExportError, trace_dat};
+use common::{entries, skip};
+use idlewave_formats::export::{ExportError, Format};
 use idlewave_ftrace::testing::{Payload, pages, task, write_capture};
 use idlewave_run::RunWriter;
 use idlewave_run::testing::empty_manifest;
-use small_run::{entries, export, skip};
+use small_run::export;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,7 +57,7 @@ fn trace_cmd_reports_every_event_with_its_time_and_thread() {
         return skip("there is no trace-cmd");
     }
     let dir = tempfile::tempdir().unwrap();
-    let (file, losses) = export(&run(dir.path(), 0), "trace.dat", trace_dat::write).unwrap();
+    let (file, losses) = export(&run(dir.path(), 0), "trace.dat", Format::TraceDat).unwrap();
     // -t: whole nanoseconds; -R: fields as they are, whatever plugins are there.
     let output = Command::new("trace-cmd")
         .args(["report", "-t", "-R", "-i"])
@@ -104,7 +106,7 @@ fn number<const N: usize>(file: &[u8], at: usize) -> u64 {
 #[test]
 fn the_sub_buffers_are_copied_to_the_places_that_the_options_name() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, _) = export(&run(dir.path(), 0), "trace.dat", trace_dat::write).unwrap();
+    let (file, _) = export(&run(dir.path(), 0), "trace.dat", Format::TraceDat).unwrap();
     let file = std::fs::read(file).unwrap();
     // Magic, version, little endian, 8 bytes a long, sub-buffers of 4096 bytes, not compressed.
     assert_eq!(
@@ -156,7 +158,7 @@ fn the_sub_buffers_are_copied_to_the_places_that_the_options_name() {
 #[test]
 fn a_sub_buffer_that_is_cut_short_is_left_out_and_entered() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, losses) = export(&run(dir.path(), 1), "trace.dat", trace_dat::write).unwrap();
+    let (file, losses) = export(&run(dir.path(), 1), "trace.dat", Format::TraceDat).unwrap();
     assert_eq!(
         entries(&losses),
         ["sub-buffers cut short x1", "symbols of the kernel x1"]
@@ -169,7 +171,7 @@ fn a_run_without_the_recorded_pages_is_refused_in_words_and_no_file_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path(), 0);
     std::fs::remove_dir_all(run.join("raw")).unwrap();
-    let error = export(&run, "trace.dat", trace_dat::write).unwrap_err();
+    let error = export(&run, "trace.dat", Format::TraceDat).unwrap_err();
     assert!(matches!(
         error,
         ExportError::Lacks {

@@ -2,6 +2,7 @@
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::page::{read_u16, read_u32, read_u64};
+use crate::wakes::KnownBy;
 use idlewave_run::SourceKind;
 use idlewave_units::{Cpu, Pid};
 
@@ -62,7 +63,7 @@ pub enum Event<'a> {
         /// Its name, if recorded.
         next_comm: Option<Comm>,
     },
-    /// A thread is made runnable by the thread that runs here.
+    /// The thread that runs here begins to wake another: `sched_waking`.
     Wake {
         /// The thread.
         pid: Pid,
@@ -70,6 +71,18 @@ pub enum Event<'a> {
         comm: Option<Comm>,
         /// The CPU it was last on, or the one that a new thread begins on.
         cpu: Cpu,
+    },
+    /// A thread has become runnable: `sched_wakeup`, which says something new only where a trace
+    /// lacks `sched_waking`, or `sched_wakeup_new`.
+    Woken {
+        /// The thread.
+        pid: Pid,
+        /// Its name, if recorded.
+        comm: Option<Comm>,
+        /// The CPU that it is to run on.
+        cpu: Cpu,
+        /// Whether it is a new thread, which nobody has woken before.
+        new: bool,
     },
     /// A thread is moved.
     Migrate {
@@ -221,6 +234,7 @@ enum Shape {
         pid: Int,
         cpu: Int,
         comm: Option<Text>,
+        by: KnownBy,
     },
     Migrate {
         pid: Int,
@@ -258,10 +272,15 @@ impl Shape {
                 prev_comm: text("prev_comm"),
                 next_comm: text("next_comm"),
             },
-            "sched_waking" | "sched_wakeup_new" => Shape::Wake {
+            name @ ("sched_waking" | "sched_wakeup_new" | "sched_wakeup") => Shape::Wake {
                 pid: int("pid")?,
                 cpu: int("target_cpu")?,
                 comm: text("comm"),
+                by: match name {
+                    "sched_waking" => KnownBy::Waking,
+                    "sched_wakeup_new" => KnownBy::New,
+                    _ => KnownBy::Wakeup,
+                },
             },
             "sched_migrate_task" => Shape::Migrate {
                 pid: int("pid")?,
@@ -311,11 +330,21 @@ impl Shape {
                 next: next.pid::<LE>(payload)?,
                 next_comm: next_comm.and_then(|t| t.comm::<LE>(payload)),
             },
-            Shape::Wake { pid, cpu, comm } => Event::Wake {
-                pid: pid.pid::<LE>(payload)?,
-                comm: comm.and_then(|t| t.comm::<LE>(payload)),
-                cpu: cpu.cpu::<LE>(payload)?,
-            },
+            Shape::Wake { pid, cpu, comm, by } => {
+                let pid = pid.pid::<LE>(payload)?;
+                let comm = comm.and_then(|t| t.comm::<LE>(payload));
+                let cpu = cpu.cpu::<LE>(payload)?;
+                let new = by == KnownBy::New;
+                match by {
+                    KnownBy::Waking => Event::Wake { pid, comm, cpu },
+                    _ => Event::Woken {
+                        pid,
+                        comm,
+                        cpu,
+                        new,
+                    },
+                }
+            }
             Shape::Migrate { pid, from, to } => Event::Migrate {
                 pid: pid.pid::<LE>(payload)?,
                 from: from.cpu::<LE>(payload)?,

@@ -249,12 +249,14 @@ impl Feed {
     ) -> Result<DecodeSummary, FtraceError> {
         let Self {
             node,
-            sink,
+            mut sink,
             mut tables,
             mut summary,
             accounts,
             ..
         } = self;
+        sink.wakes.end(&mut sink.rows.wakeups);
+        sink.wakes.enter(&mut summary.losses);
         tables.write(sink.rows, &mut summary)?;
         tables.finish(out)?;
         let mut seen = sink.tasks.seen();

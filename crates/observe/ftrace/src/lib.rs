@@ -27,13 +27,14 @@ mod tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod timeline;
+mod wakes;
 
 pub use capture::{
     CpuStats, RawCapture, RawTask, capture_path, format_path, header_page_path, pages_path,
 };
 pub use decode::{decode_capture, decode_capture_with};
 pub use error::FtraceError;
-pub use events::EVENTS;
+pub use events::{EVENTS, STANDS_IN};
 pub use feed::Feed;
 pub use markers::{MARKER_EVENT, MarkerLine};
 pub use names::SeenTask;

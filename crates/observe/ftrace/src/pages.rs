@@ -8,7 +8,7 @@ use crate::markers::{MARKER_EVENT, Markers};
 use crate::scale::Scale;
 use crate::stream::PageDecoder;
 use crate::timeline::Timeline;
-use crate::{CpuStats, DecodeSummary, EVENTS, FtraceError, RawTask, SeenTask};
+use crate::{CpuStats, DecodeSummary, EVENTS, FtraceError, RawTask, STANDS_IN, SeenTask};
 use idlewave_run::RunWriter;
 use idlewave_units::{Cpu, NodeId};
 use std::io::{self, Read};
@@ -85,7 +85,8 @@ pub fn decode_pages(
     progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<DecodeSummary, FtraceError> {
-    let used = |f: &&EventFormat| EVENTS.iter().any(|(_, event)| *event == f.name);
+    let read = EVENTS.iter().chain([&STANDS_IN]);
+    let used = |f: &&EventFormat| read.clone().any(|(_, event)| *event == f.name);
     let formats: Vec<EventFormat> = sheet.formats.iter().filter(used).cloned().collect();
     let marker = sheet.formats.iter().find(|f| f.name == MARKER_EVENT.1);
     let (decoder, unusable) = Decoder::new(&formats);

@@ -5,7 +5,7 @@ use crate::format::{EventFormat, HeaderPage};
 use crate::ledger::Account;
 use crate::stream::PageDecoder;
 use crate::timeline::{Sink, Timeline};
-use crate::{CpuStats, EVENTS, RawCapture, RawTask};
+use crate::{CpuStats, EVENTS, RawCapture, RawTask, STANDS_IN};
 use idlewave_run::tables::{Bursts, Interrupts, Migrations, Wakeups};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::fs;
@@ -22,9 +22,11 @@ pub fn header_page_text(page_size: u32) -> String {
     )
 }
 
-/// Number of an event in synthetic captures: its place in [`EVENTS`], counted from 100.
+/// Number of an event in synthetic captures: its place in [`EVENTS`], counted from 100, and behind
+/// them that of [`STANDS_IN`].
 pub fn event_id(event: &str) -> u16 {
-    let place = EVENTS.iter().position(|(_, e)| *e == event);
+    let mut all = EVENTS.iter().chain([&STANDS_IN]);
+    let place = all.position(|(_, e)| *e == event);
     100 + place.expect("tests name events of the list") as u16
 }
 
@@ -40,7 +42,7 @@ pub fn format_text(event: &str) -> String {
             ("pid_t next_pid", 56, 4, 1),
             ("int next_prio", 60, 4, 1),
         ],
-        "sched_waking" | "sched_wakeup_new" => &[
+        "sched_waking" | "sched_wakeup_new" | "sched_wakeup" => &[
             ("char comm[16]", 8, 16, 0),
             ("pid_t pid", 24, 4, 1),
             ("int prio", 28, 4, 1),
@@ -159,6 +161,11 @@ impl Payload {
             .u32(pid)
             .u32(120)
             .u32(cpu)
+    }
+    /// `sched_wakeup`, on the CPU of `by`.
+    pub fn wakeup(by: u32, pid: u32, name: &str, cpu: u32) -> Self {
+        let fields = Self::new("sched_wakeup", by).comm(name).u32(pid);
+        fields.u32(120).u32(cpu)
     }
     /// `sched_migrate_task`.
     pub fn migrate(mover: u32, pid: u32, from: u32, to: u32) -> Self {
@@ -368,6 +375,7 @@ pub fn decode_pages<const LE: bool>(
     let decode = |page| pages.page::<LE>(page, &mut timeline, &mut account, &mut sink);
     let events = bytes.chunks(page_size).map(decode).sum();
     timeline.end(off_ns, &mut sink);
+    sink.wakes.end(&mut sink.rows.wakeups);
     let m = timeline.misfits;
     CpuTables {
         events,

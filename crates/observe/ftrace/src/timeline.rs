@@ -9,6 +9,7 @@
 use crate::event::{Comm, Event, Handler};
 use crate::markers::Markers;
 use crate::names::{SourceBook, TaskBook};
+use crate::wakes::{KnownBy, Wakes};
 use idlewave_run::tables::{
     Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups,
 };
@@ -48,6 +49,7 @@ pub(crate) struct Misfits {
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub(crate) rows: Rows,
+    pub(crate) wakes: Wakes,
     pub(crate) sources: SourceBook,
     pub(crate) tasks: TaskBook,
     pub(crate) markers: Markers,
@@ -80,7 +82,7 @@ pub(crate) struct Timeline {
     running: Option<Running>,
     open: Vec<Open>,
     nest: Vec<Interrupt>,
-    wake: Option<Wakeup>,
+    wake: Option<(Wakeup, KnownBy)>,
     /// The last thread that this CPU woke to run on itself, since the last switch.
     woken: Option<Pid>,
     /// Whether an exit may belong to an entry before the trace, or before a hole.
@@ -172,16 +174,17 @@ impl Timeline {
                 cpu,
             } => {
                 sink.tasks.see(woken, comm, now);
-                if let Some(waker) = pid {
-                    self.wake = Some(Wakeup {
-                        node: self.node,
-                        time_ns: now,
-                        cpu: self.cpu,
-                        waker,
-                        pid: woken,
-                        target_cpu: cpu,
-                    });
-                }
+                self.wake = self.wakeup(now, pid, woken, cpu, KnownBy::Waking);
+            }
+            Event::Woken {
+                pid: woken,
+                comm,
+                cpu,
+                new,
+            } => {
+                sink.tasks.see(woken, comm, now);
+                let by = if new { KnownBy::New } else { KnownBy::Wakeup };
+                self.wake = self.wakeup(now, pid, woken, cpu, by);
             }
             Event::Migrate { pid, from, to } => sink.rows.migrations.push(Migration {
                 node: self.node,
@@ -433,9 +436,29 @@ impl Timeline {
         }
     }
 
+    /// A wake-up of a thread; `None` if nobody knows who ran here.
+    fn wakeup(
+        &self,
+        time_ns: u64,
+        waker: Option<Pid>,
+        woken: Pid,
+        target_cpu: Cpu,
+        by: KnownBy,
+    ) -> Option<(Wakeup, KnownBy)> {
+        let wakeup = Wakeup {
+            node: self.node,
+            time_ns,
+            cpu: self.cpu,
+            waker: waker?,
+            pid: woken,
+            target_cpu,
+        };
+        Some((wakeup, by))
+    }
+
     /// If a wake-up moves the thread to another CPU, its migration follows at once.
     fn settle_wake(&mut self, next: Event<'_>, sink: &mut Sink) {
-        if let (Some(wake), Event::Migrate { pid, to, .. }) = (&mut self.wake, next) {
+        if let (Some((wake, _)), Event::Migrate { pid, to, .. }) = (&mut self.wake, next) {
             if wake.pid == pid {
                 wake.target_cpu = to;
             }
@@ -444,11 +467,11 @@ impl Timeline {
     }
 
     fn push_wake(&mut self, sink: &mut Sink) {
-        if let Some(wake) = self.wake.take() {
+        if let Some((wake, by)) = self.wake.take() {
             if wake.target_cpu == self.cpu {
                 self.woken = Some(wake.pid);
             }
-            sink.rows.wakeups.push(wake);
+            sink.wakes.push(wake, by, &mut sink.rows.wakeups);
         }
     }
 }

@@ -37,6 +37,62 @@ pub enum ViewKind {
     Mpi,
 }
 
+impl ViewKind {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Processes,
+        Self::Matrix,
+        Self::States,
+        Self::Daemons,
+        Self::Interrupts,
+        Self::Latency,
+        Self::Wakeups,
+        Self::Mpi,
+    ];
+
+    /// The name on the command line and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Matrix => "matrix",
+            Self::States => "states",
+            Self::Daemons => "daemons",
+            Self::Interrupts => "interrupts",
+            Self::Latency => "latency",
+            Self::Wakeups => "wakeups",
+            Self::Mpi => "mpi",
+        }
+    }
+
+    /// What it shows, for help texts.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Processes => {
+                "Every process and kernel thread: CPU time, bursts, waiting, how bursts ended"
+            }
+            Self::Matrix => "The same by CPU: total time, average burst, number of bursts",
+            Self::States => "How long threads were running, ready and blocked: histograms",
+            Self::Daemons => {
+                "Threads that run again and again: period, run length, time ready, cost"
+            }
+            Self::Interrupts => {
+                "Interrupts by name and CPU; frequency and skew of the clock interrupt"
+            }
+            Self::Latency => "How long threads waited for a CPU, by thread and CPU",
+            Self::Wakeups => "Who woke the threads that made steps late, and who woke those",
+            Self::Mpi => {
+                "A recorded MPI program: calls by communicator, bytes between ranks, waits"
+            }
+        }
+    }
+
+    /// The view with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.name() == name)
+    }
+}
+
 /// A view.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "view", rename_all = "snake_case")]

@@ -46,6 +46,23 @@ pub const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 /// Start and end of a call.
 pub type Span = (u64, u64);
 
+/// A call of a rank's thread, number 100 and its rank, that says nothing else of itself.
+pub fn plain_call(rank: u32, operation: u32, span: Span) -> Call {
+    Call {
+        rank: Rank::new(rank),
+        thread: Pid::new(100 + rank),
+        operation,
+        begin_ns: START + span.0,
+        end_ns: START + span.1,
+        comm: None,
+        sequence: None,
+        root: None,
+        sent: None,
+        received: None,
+        request: None,
+    }
+}
+
 /// A program being made up.
 #[derive(Clone, Debug)]
 pub struct Made {
@@ -121,17 +138,8 @@ impl Made {
     fn add(&mut self, name: &str, rank: u32, span: Span, set: impl FnOnce(&mut Call)) {
         let operation = OPERATIONS.iter().position(|o| o.0 == name).unwrap();
         let mut call = Call {
-            rank: Rank::new(rank),
-            thread: Pid::new(100 + rank),
-            operation: operation as u32,
-            begin_ns: START + span.0,
-            end_ns: START + span.1,
             comm: Some(0),
-            sequence: None,
-            root: None,
-            sent: None,
-            received: None,
-            request: None,
+            ..plain_call(rank, operation as u32, span)
         };
         set(&mut call);
         self.end = self.end.max(call.end_ns);

@@ -2,9 +2,10 @@
 
 use super::markup::{absent, barred, caption, cell, escape, number, section, table};
 use crate::facts;
+use crate::story;
 use crate::text::mode_name;
 use idlewave_run::findings::Findings;
-use idlewave_run::{Manifest, NodeSheet, TraceMode};
+use idlewave_run::{ClockSheet, Manifest, NodeSheet, TraceMode};
 use idlewave_units::foreign::shell_line;
 use idlewave_units::show::{self, count, percent};
 use idlewave_units::{CpuSet, Nanos, named};
@@ -114,19 +115,29 @@ pub(super) fn hosts(manifest: &Manifest) -> String {
             ),
             _ => String::new(),
         };
-        host(node) + &not_traced
+        host(node, story::is_imported(manifest)) + &not_traced
     });
     let body: String = sheets.collect();
     section("machine", "Machine", &body)
 }
 
-fn host(node: &NodeSheet) -> String {
+/// The sheet of a node. What idlewave did not look up itself, since another tool recorded the run, is
+/// not known where it is missing.
+fn host(node: &NodeSheet, imported: bool) -> String {
     let h = &node.host;
-    let c = &node.clock;
+    let none = |word: &str| match imported {
+        true => known(None::<&str>),
+        false => word.to_owned(),
+    };
     let quota = h.cgroup_quota.map_or_else(
-        || "none".to_owned(),
-        |q| format!("{} per {}", q.quota, q.period),
+        || none("none"),
+        |q| escape(&format!("{} per {}", q.quota, q.period)),
     );
+    let processor = known(h.cpu_model.as_ref());
+    let processor = match h.architecture.as_str() {
+        "" => processor,
+        architecture => format!("{processor}, {}", escape(architecture)),
+    };
     let caches: Vec<String> = h
         .caches
         .iter()
@@ -134,14 +145,7 @@ fn host(node: &NodeSheet) -> String {
         .collect();
     let mut out = format!("<h3>{}</h3>\n", escape(&h.name));
     out.push_str(&sheet(&[
-        (
-            "Processor",
-            format!(
-                "{}, {}",
-                known(h.cpu_model.as_ref()),
-                escape(&h.architecture)
-            ),
-        ),
+        ("Processor", processor),
         ("CPUs online", cpus(Some(&h.online))),
         ("CPUs allowed", cpus(Some(&h.allowed))),
         (
@@ -162,7 +166,7 @@ fn host(node: &NodeSheet) -> String {
             "Hypervisor",
             h.hypervisor
                 .as_ref()
-                .map_or_else(|| "none found".to_owned(), |v| escape(v)),
+                .map_or_else(|| none("none found"), |v| escape(v)),
         ),
         (
             "Kernel",
@@ -183,7 +187,7 @@ fn host(node: &NodeSheet) -> String {
             "Transparent huge pages",
             known(h.transparent_huge_pages.as_ref()),
         ),
-        ("CPU quota", escape(&quota)),
+        ("CPU quota", quota),
         (
             "irqbalance",
             known(
@@ -192,17 +196,7 @@ fn host(node: &NodeSheet) -> String {
             ),
         ),
         ("Kernel's clock source", known(h.clock_source.as_ref())),
-        (
-            "Clock",
-            format!(
-                "{}, quantum {}, error {}, one reading {} <small>{}</small>",
-                escape(&c.counter),
-                show::time(c.quantum_ns),
-                c.error,
-                show::time(c.read_ns),
-                escape(&c.method)
-            ),
-        ),
+        ("Clock", clock(&node.clock, imported)),
     ]));
     if !h.unreadable.is_empty() {
         let list: Vec<String> = h.unreadable.iter().map(|u| escape(u)).collect();
@@ -212,6 +206,24 @@ fn host(node: &NodeSheet) -> String {
         ));
     }
     out
+}
+
+/// A clock. That of another tool was not measured.
+fn clock(clock: &ClockSheet, imported: bool) -> String {
+    let measured = match imported {
+        true => String::new(),
+        false => format!(
+            ", error {}, one reading {}",
+            clock.error,
+            show::time(clock.read_ns)
+        ),
+    };
+    format!(
+        "{}, quantum {}{measured} <small>{}</small>",
+        escape(&clock.counter),
+        show::time(clock.quantum_ns),
+        escape(&clock.method)
+    )
 }
 
 /// What was recorded, what was not, what was lost, and what recording cost.
@@ -226,6 +238,17 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
         let share = cost
             .share()
             .map_or_else(|| "not measured".to_owned(), |s| escape(&percent(s)));
+        let lost = match story::is_of_paraver(manifest) {
+            true => known(None::<&str>),
+            false => number("trace.cost.lost", cost.lost, &count(cost.lost)),
+        };
+        let reader = match story::is_imported(manifest) {
+            true => "not measured".to_owned(),
+            false => {
+                let path = "trace.cost.reader";
+                number(path, cost.reader.get(), &cost.reader.to_string())
+            }
+        };
         let event = cost.event_ns.map_or_else(
             || "not measured".to_owned(),
             |ns| number("trace.cost.event_ns", ns, &show::time(ns)),
@@ -237,18 +260,8 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
                 "Events",
                 number("trace.cost.events", cost.events, &count(cost.events)),
             ),
-            (
-                "Events lost",
-                number("trace.cost.lost", cost.lost, &count(cost.lost)),
-            ),
-            (
-                "Reader thread",
-                number(
-                    "trace.cost.reader",
-                    cost.reader.get(),
-                    &cost.reader.to_string(),
-                ),
-            ),
+            ("Events lost", lost),
+            ("Reader thread", reader),
             ("Writing one event", event),
             (
                 "Traced for",

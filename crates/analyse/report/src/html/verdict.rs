@@ -111,10 +111,8 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
     )];
     let Some(program) = &findings.program else {
         facts.push(match recorded.library {
-            None if story::is_imported(manifest) => {
-                "from an imported kernel trace: no ranks, no MPI calls".to_owned()
-            }
-            None => "no MPI program: MPI_Init was never called".to_owned(),
+            None => story::imported_fact(manifest)
+                .unwrap_or_else(|| "no MPI program: MPI_Init was never called".to_owned()),
             Some(library) => format!(
                 "{}, but no call of it was recorded",
                 escape(&story::library_name(library))

@@ -63,11 +63,15 @@ pub(super) fn host(screen: &mut Screen, manifest: &Manifest) {
             host.cgroup_quota
                 .map(|q| format!("CPU quota {} per {}", q.quota, q.period)),
         );
+        // The clock of another tool was not measured.
+        let error = match story::is_imported(manifest) {
+            true => String::new(),
+            false => format!(", error {}", node.clock.error),
+        };
         settings.push(format!(
-            "clock {} (quantum {}, error {})",
+            "clock {} (quantum {}{error})",
             plain(&node.clock.counter),
             show::time(node.clock.quantum_ns),
-            node.clock.error
         ));
         settings.extend(
             node.alignment
@@ -309,6 +313,9 @@ pub(super) fn cost(screen: &mut Screen, manifest: &Manifest, findings: &Findings
     let cost = &findings.trace.cost;
     let mode = mode_name(manifest, findings.trace.mode);
     let text = match (findings.trace.mode, cost.share()) {
+        _ if story::is_of_paraver(manifest) => {
+            "trace: imported from Paraver; what recording it cost is not known".to_owned()
+        }
         (TraceMode::Off, _) => "kernel trace: switched off".to_owned(),
         (_, None) if story::is_imported(manifest) => format!(
             "kernel trace: {mode}, {} {}, {} lost; what recording it cost is not known",

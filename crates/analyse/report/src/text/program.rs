@@ -47,15 +47,12 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
             story::library_name(library)
         )),
         (None, None) => {
-            let imported = story::is_imported(manifest);
-            facts.push(match imported {
-                true => "from an imported kernel trace: no ranks, no MPI calls".to_owned(),
-                false => "no MPI program".to_owned(),
-            });
-            facts.push(match imported {
-                true => format!("traced for {wall}"),
-                false => format!("recorded for {wall}"),
-            });
+            let (fact, how) = match story::imported_fact(manifest) {
+                Some(fact) => (fact, "traced"),
+                None => ("no MPI program".to_owned(), "recorded"),
+            };
+            facts.push(fact);
+            facts.push(format!("{how} for {wall}"));
         }
     }
     facts.extend(recorded.exit_code.map(|code| format!("exit code {code}")));

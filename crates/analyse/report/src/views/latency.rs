@@ -1,6 +1,6 @@
 //! Run-queue latency.
 
-use super::pieces::{self, DECADES, cell, dash, decades, longest, thread, time};
+use super::pieces::{self, DECADES, cell, decades, longest, thread, time};
 use crate::screen::{Screen, Style};
 use idlewave_explain::views::{Latency, LengthSummary, Ready};
 use idlewave_units::show::{self, count};
@@ -8,29 +8,17 @@ use idlewave_units::show::{self, count};
 /// Latency of all, by CPU and by thread.
 pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
     screen.line(Style::Heading, "RUN-QUEUE LATENCY: ready, but not on a CPU");
-    let line = |name: &str, lengths: &LengthSummary| {
-        vec![
-            name.to_owned(),
-            count(lengths.count),
-            time(lengths.median.as_ref()),
-            time(lengths.p99.as_ref()),
-            longest(lengths),
-            lengths.total.to_string(),
-        ]
-    };
-    let all = [
-        line("a wake-up", &found.all.woken),
-        line("a preemption", &found.all.preempted),
-    ];
     let header = ["ready after", "times", "median", "p99", "longest", "time"];
+    let all = kinds(&found.all);
+    let all = all.map(|(name, lengths)| cells(vec![name.to_owned()], lengths));
     screen.table(&header, &all);
     histogram(screen, &found.all);
-    let by_cpu = found.cpus.iter().map(|c| {
+    let by_cpu = found.cpus.iter().flat_map(|c| {
         let name = match several {
             true => format!("CPU {} node {}", c.cpu, c.node),
             false => format!("CPU {}", c.cpu),
         };
-        row(name, &c.ready)
+        rows(name, &c.ready)
     });
     section(
         screen,
@@ -39,13 +27,21 @@ pub(super) fn latency(screen: &mut Screen, found: &Latency, several: bool) {
         by_cpu.collect(),
     );
     let by_thread = found.threads.iter();
-    let by_thread = by_thread.map(|t| row(thread(&t.thread, several), &t.ready));
+    let by_thread = by_thread.flat_map(|t| rows(thread(&t.thread, several), &t.ready));
     section(
         screen,
         "BY THREAD, most time ready first",
         "thread",
         by_thread.collect(),
     );
+}
+
+/// What a thread may be ready after.
+fn kinds(ready: &Ready) -> [(&'static str, &LengthSummary); 2] {
+    [
+        ("a wake-up", &ready.woken),
+        ("a preemption", &ready.preempted),
+    ]
 }
 
 /// How often it took how long, one line per decade.
@@ -68,11 +64,8 @@ fn section(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>
     screen.line(Style::Heading, title);
     let header = [
         first,
-        "woken",
-        "median",
-        "p99",
-        "longest",
-        "preempted",
+        "ready after",
+        "times",
         "median",
         "p99",
         "longest",
@@ -81,18 +74,21 @@ fn section(screen: &mut Screen, title: &str, first: &str, rows: Vec<Vec<String>>
     pieces::table(screen, &header, &rows);
 }
 
-fn row(name: String, ready: &Ready) -> Vec<String> {
-    let mut cells = vec![name];
-    for lengths in [&ready.woken, &ready.preempted] {
-        cells.push(if lengths.count == 0 {
-            dash()
-        } else {
-            count(lengths.count)
-        });
-        cells.push(time(lengths.median.as_ref()));
-        cells.push(time(lengths.p99.as_ref()));
-        cells.push(longest(lengths));
-    }
-    cells.push((ready.woken.total + ready.preempted.total).to_string());
-    cells
+/// A row for wake-ups and one for preemptions, where there are any.
+fn rows(name: String, ready: &Ready) -> Vec<Vec<String>> {
+    let seen = kinds(ready).into_iter().filter(|(_, all)| all.count > 0);
+    seen.map(|(after, lengths)| cells(vec![name.clone(), after.to_owned()], lengths))
+        .collect()
+}
+
+/// Appends what is known of these lengths.
+fn cells(mut row: Vec<String>, lengths: &LengthSummary) -> Vec<String> {
+    row.extend([
+        count(lengths.count),
+        time(lengths.median.as_ref()),
+        time(lengths.p99.as_ref()),
+        longest(lengths),
+        lengths.total.to_string(),
+    ]);
+    row
 }

@@ -9,11 +9,11 @@
 //!
 //! Source: "Trace Event Format", Google, 2016.
 
-use crate::export::kernel::Stream;
+use crate::export::kernel::{INFERRED, Stream};
 use crate::export::names::Names;
 use crate::export::out::Output;
 use crate::export::view::{self, Canvas, Detail, Flow, Lanes, Slice, Track};
-use crate::export::{ExportError, Job};
+use crate::export::{Export, ExportError, Job};
 use idlewave_run::tables::{
     Bursts, Calls, Detours, EndReason, Interrupts, LateSteps, Marks, Messages, Migrations, Quanta,
     Regions, TaskKind, Waits, Wakeups,
@@ -26,7 +26,7 @@ use std::fmt::Write;
 ///
 /// # Errors
 /// The run cannot be read, the file cannot be written, or the user asked for an end.
-pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
+pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;
     let mut losses = Ledger::default();
@@ -51,9 +51,9 @@ pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
         "none needed: rows of the run are out of order",
     );
     canvas.out.write(b"\n]}\n")?;
-    canvas.out.finish(None)?;
+    let file = canvas.out.finish(Some(canvas.events))?;
     (job.progress)(1.0);
-    Ok(losses)
+    Ok(Export::one(file, losses))
 }
 
 /// The kernel's view as slices.
@@ -108,10 +108,10 @@ fn kernel(
         "export to Perfetto's own format",
     );
     losses.enter(
-        "bursts and interrupts that are not certain",
+        INFERRED,
         uncertain,
-        "they are shown like all others",
-        "compare with the column `certain` of the run's tables",
+        "they are shown like recorded ones",
+        "export to csv: column `certain`",
     );
     Ok(())
 }

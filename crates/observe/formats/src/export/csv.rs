@@ -4,51 +4,33 @@
 //! empty, a text without characters is `""`.
 
 use crate::export::out::{Output, number};
-use crate::export::tables::{Tables, each};
-use crate::export::{Export, ExportError, Job};
+use crate::export::tables::{self, TableFile};
+use crate::export::{Export, ExportError, Job, Written};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use idlewave_sys::files;
 use std::io::Write;
 use std::path::Path;
 
 /// Writes the tables into the directory that the job names.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
-    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
-    let mut to = Files {
-        directory: job.output,
-        open: None,
-        rows: 0,
-        export: Export::default(),
-    };
-    each(job, &mut to)?;
-    Ok(to.export)
+    tables::write(job, begin)
 }
 
-struct Files<'a> {
-    directory: &'a Path,
-    open: Option<Output>,
-    rows: u64,
-    export: Export,
+fn begin(directory: &Path, name: &str, schema: &Schema) -> Result<Box<dyn TableFile>, ExportError> {
+    let mut out = Output::begin(&directory.join(format!("{name}.csv")))?;
+    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    out.text.extend_from_slice(names.join(",").as_bytes());
+    out.text.push(b'\n');
+    Ok(Box::new(Csv(out)))
 }
 
-impl Tables for Files<'_> {
-    fn begin(&mut self, name: &str, schema: &Schema) -> Result<(), ExportError> {
-        let mut out = Output::begin(&self.directory.join(format!("{name}.csv")))?;
-        let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        out.text.extend_from_slice(names.join(",").as_bytes());
-        out.text.push(b'\n');
-        self.open = Some(out);
-        self.rows = 0;
-        Ok(())
-    }
+struct Csv(Output);
 
+impl TableFile for Csv {
     fn rows(&mut self, rows: &RecordBatch) -> Result<(), ExportError> {
-        let Some(out) = &mut self.open else {
-            return Ok(());
-        };
+        let out = &mut self.0;
         for row in 0..rows.num_rows() {
             for (at, column) in rows.columns().iter().enumerate() {
                 if at > 0 {
@@ -59,15 +41,11 @@ impl Tables for Files<'_> {
             out.text.push(b'\n');
             out.pass_on()?;
         }
-        self.rows += rows.num_rows() as u64;
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
-        if let Some(out) = self.open.take() {
-            self.export.files.push(out.finish(Some(self.rows))?);
-        }
-        Ok(())
+    fn finish(self: Box<Self>, rows: u64) -> Result<Written, ExportError> {
+        self.0.finish(Some(rows))
     }
 }
 

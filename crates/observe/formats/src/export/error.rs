@@ -19,6 +19,19 @@ pub enum ExportError {
         /// Why.
         source: io::Error,
     },
+    /// Something is in the place of a file or directory of the export.
+    #[error("write {}: it already exists", .0.display())]
+    Exists(PathBuf),
+    /// The tools that read the format refuse a file of this name.
+    #[error("write {}: {reason}", path.display())]
+    Name {
+        /// The name.
+        path: PathBuf,
+        /// Why, in words.
+        reason: &'static str,
+        /// A name that would do.
+        instead: PathBuf,
+    },
     /// The run lacks what the format is about.
     #[error("export to {format}: {reason}")]
     Lacks {

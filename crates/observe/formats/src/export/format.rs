@@ -1,6 +1,7 @@
 //! The formats that runs are exported to, by name.
 
 use crate::export::{Export, ExportError, Job, chrome, csv, paraver, perfetto, selfish, trace_dat};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A format of exports.
@@ -93,17 +94,33 @@ impl Format {
         run.with_file_name(name)
     }
 
-    /// Exports a run.
+    /// The files and directories that an export to `output` makes.
     ///
     /// # Errors
-    /// The run cannot be read, a file cannot be written, the run has nothing for this format, or
-    /// the user asked for an end.
+    /// The tools that read the format refuse a file of this name.
+    pub fn places(self, output: &Path) -> Result<Vec<PathBuf>, ExportError> {
+        match self {
+            Self::Paraver => paraver::places(output),
+            _ => Ok(vec![output.to_owned()]),
+        }
+    }
+
+    /// Exports a run. After an error nothing of the export is left.
+    ///
+    /// # Errors
+    /// The run cannot be read, a file cannot be written or is there already, the run has nothing
+    /// for this format, or the user asked for an end.
     pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
+        for place in self.places(job.output)? {
+            if fs::symlink_metadata(&place).is_ok() {
+                return Err(ExportError::Exists(place));
+            }
+        }
         match self {
             Self::Paraver => paraver::write(job),
-            Self::Perfetto => Export::of_file(job.output, perfetto::write(job)?),
-            Self::Chrome => Export::of_file(job.output, chrome::write(job)?),
-            Self::TraceDat => Export::of_file(job.output, trace_dat::write(job)?),
+            Self::Perfetto => perfetto::write(job),
+            Self::Chrome => chrome::write(job),
+            Self::TraceDat => trace_dat::write(job),
             Self::Csv => csv::write(job),
             #[cfg(feature = "parquet")]
             Self::Parquet => crate::export::parquet::write(job),

@@ -5,8 +5,7 @@ use idlewave_run::RunReader;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One export: each format has a function `write(&Job) -> Result<Ledger, ExportError>`, whose
-/// ledger names what the format cannot hold.
+/// One export: each format has a function `write(&Job) -> Result<Export, ExportError>`.
 pub struct Job<'a> {
     /// The run.
     pub run: &'a RunReader,

@@ -3,6 +3,7 @@
 //! The tables of a recording are ordered by CPU and time and are read side by side, a batch of each
 //! at a time. Where a table is ordered otherwise (a simulated run, records of perf, migrations), some
 //! CPUs are taken at once, so that no more than [`MOST_ROWS`] of its rows are in memory.
+//! [`RunReader::in_order`] would not do: it gives the rows of all CPUs in one order of time.
 
 use crate::export::ExportError;
 use idlewave_run::tables::{
@@ -14,6 +15,9 @@ use std::collections::BTreeMap;
 
 /// Most rows of unordered tables in memory, unless one CPU alone has more.
 const MOST_ROWS: u64 = 4 << 20;
+
+/// What viewers do not tell from others.
+pub(crate) const INFERRED: &str = "bursts and interrupts whose start or end was inferred";
 
 /// A CPU of a node.
 pub(crate) type Place = (NodeId, Cpu);

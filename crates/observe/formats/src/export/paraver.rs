@@ -26,10 +26,45 @@ use idlewave_run::tables::*;
 use record::{Record, header};
 use sorter::Sorter;
 use states::States;
+use std::fs;
+use std::path::{Path, PathBuf};
 use survey::Survey;
 
-/// Writes the trace to the file that the job names, and the other files beside it.
+/// What is written beside the trace: names of values, names of objects, views.
+const BESIDE: [&str; 3] = ["pcf", "row", "cfgs"];
+
+/// The trace and what is written beside it.
+pub(super) fn places(output: &Path) -> Result<Vec<PathBuf>, ExportError> {
+    if output.extension().is_none_or(|ending| ending != "prv") {
+        let mut instead = output.as_os_str().to_owned();
+        instead.push(".prv");
+        return Err(ExportError::Name {
+            path: output.to_owned(),
+            reason: "Paraver opens only files that end with .prv",
+            instead: instead.into(),
+        });
+    }
+    let beside = BESIDE.map(|ending| output.with_extension(ending));
+    Ok([&[output.to_owned()], &beside[..]].concat())
+}
+
+/// Writes the trace to the file that the job names, and the other files beside it. Nothing is there
+/// before, and nothing after an error.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
+    let written = write_all(job);
+    if written.is_err() {
+        // A trace without its names would pass for a whole export. That something cannot be removed
+        // matters less than why the export failed.
+        let _ = fs::remove_file(job.output);
+        let [pcf, row, views] = BESIDE.map(|ending| job.output.with_extension(ending));
+        let _ = fs::remove_file(pcf);
+        let _ = fs::remove_file(row);
+        let _ = fs::remove_dir_all(views);
+    }
+    written
+}
+
+fn write_all(job: &Job<'_>) -> Result<Export, ExportError> {
     let mut export = Export::default();
     let survey = Survey::of(job)?;
     (job.progress)(0.2);
@@ -61,9 +96,10 @@ pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
         out.pass_on()
     })?;
     export.files.push(out.finish(Some(written))?);
-    names.write(&job.output.with_extension("pcf"), &survey, &mut export)?;
-    labels::rows(&job.output.with_extension("row"), &survey, &mut export)?;
-    views::write(&job.output.with_extension("cfgs"), &survey, &mut export)?;
+    let [pcf, row, views] = BESIDE.map(|ending| job.output.with_extension(ending));
+    names.write(&pcf, &survey, &mut export)?;
+    labels::rows(&row, &survey, &mut export)?;
+    views::write(&views, &survey, &mut export)?;
     Ok(export)
 }
 

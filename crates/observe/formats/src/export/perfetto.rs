@@ -15,7 +15,7 @@ pub(crate) mod trace;
 mod tracks;
 
 use crate::export::names::Names;
-use crate::export::{ExportError, Job, view};
+use crate::export::{Export, ExportError, Job, view};
 use crate::wire::Encoder;
 use idlewave_run::tables::{Task, TaskKind};
 use idlewave_run::{Ledger, NodeSheet};
@@ -30,7 +30,7 @@ const NAMES_IN_PACKET: usize = 1000;
 ///
 /// # Errors
 /// The run cannot be read, the file cannot be written, or the user asked for an end.
-pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
+pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let findings = job.run.findings()?;
     let names = Names::of(job.run, findings.as_ref())?;
     let mut losses = Ledger::default();
@@ -42,9 +42,9 @@ pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
     let mut canvas = tracks::Tracks::new(job, &names, trace);
     kernel::write(job, &names, &mut canvas, &mut losses)?;
     view::walk(job, &names, findings.as_ref(), &mut canvas, &mut losses)?;
-    canvas.finish(&mut losses)?;
+    let file = canvas.finish(&mut losses)?;
     (job.progress)(1.0);
-    Ok(losses)
+    Ok(Export::one(file, losses))
 }
 
 /// The kernel of a node: states of threads are read by its version.

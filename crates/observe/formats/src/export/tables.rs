@@ -1,19 +1,22 @@
 //! Every table of a run, batch by batch, for formats that hold tables as they are.
 
-use crate::export::{ExportError, Job};
+use crate::export::out::in_directory;
+use crate::export::{Export, ExportError, Job, Written};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use idlewave_run::tables::*;
+use std::path::Path;
 
-/// What takes the tables of a run. It is not generic over them, so it is compiled once.
-pub(crate) trait Tables {
-    /// A table begins.
-    fn begin(&mut self, name: &str, schema: &Schema) -> Result<(), ExportError>;
+/// The file of a table.
+pub(crate) trait TableFile {
     /// Rows of it.
     fn rows(&mut self, rows: &RecordBatch) -> Result<(), ExportError>;
-    /// It ends.
-    fn end(&mut self) -> Result<(), ExportError>;
+    /// It ends, after so many rows.
+    fn finish(self: Box<Self>, rows: u64) -> Result<Written, ExportError>;
 }
+
+/// Begins the file of a table in a directory. It is not generic over tables, so it is compiled once.
+pub(crate) type Begin = fn(&Path, &str, &Schema) -> Result<Box<dyn TableFile>, ExportError>;
 
 macro_rules! every_table {
     ($($table:ident)+) => {
@@ -22,11 +25,12 @@ macro_rules! every_table {
         const NAMES: &[&str] = &[$( $table::NAME ),+];
 
         /// Passes on every table that the run has.
-        pub(crate) fn each(job: &Job<'_>, to: &mut dyn Tables) -> Result<(), ExportError> {
+        fn each(job: &Job<'_>, begin: Begin) -> Result<Export, ExportError> {
+            let mut export = Export::default();
             let all: u64 = job.run.manifest().tables.iter().map(|t| t.rows).sum();
             let mut done = 0;
-            $( one::<$table>(job, to, &mut done, all)?; )+
-            Ok(())
+            $( export.files.extend(one::<$table>(job, begin, &mut done, all)?); )+
+            Ok(export)
         }
     };
 }
@@ -36,25 +40,31 @@ every_table! {
     Transfers Communicators Operations Marks Messages Waits WaitParts LateSteps LateParts
 }
 
+/// Writes a directory with a file for every table of the run.
+pub(crate) fn write(job: &Job<'_>, begin: Begin) -> Result<Export, ExportError> {
+    in_directory(job, || each(job, begin))
+}
+
 fn one<T: Table>(
     job: &Job<'_>,
-    to: &mut dyn Tables,
+    begin: Begin,
     done: &mut u64,
     all: u64,
-) -> Result<(), ExportError> {
+) -> Result<Option<Written>, ExportError> {
     let Some(mut reader) = job.run.table_if_present::<T>()? else {
-        return Ok(());
+        return Ok(None);
     };
-    to.begin(T::NAME, &T::schema())?;
+    let before = *done;
+    let mut file = begin(job.output, T::NAME, &T::schema())?;
     let mut rows = T::default();
     while reader.next_into(&mut rows)? {
         job.go_on()?;
-        to.rows(&rows.to_batch())?;
+        file.rows(&rows.to_batch())?;
         *done += rows.len() as u64;
         (job.progress)(*done as f64 / all.max(1) as f64);
         rows.clear();
     }
-    to.end()
+    file.finish(*done - before).map(Some)
 }
 
 #[cfg(test)]

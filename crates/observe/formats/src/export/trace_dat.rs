@@ -10,7 +10,7 @@
 mod section;
 
 use crate::export::out::Output;
-use crate::export::{ExportError, Job};
+use crate::export::{Export, ExportError, Job};
 use idlewave_ftrace::{RawCapture, capture_path, header_page_path, pages_path};
 use idlewave_run::tables::{
     Calls, Detours, LateSteps, Marks, Quanta, Regions, Table, Tasks, Transfers,
@@ -60,7 +60,7 @@ mod option {
 /// # Errors
 /// [`ExportError::Lacks`] if the run has no such directory, or one that cannot be understood; the run
 /// cannot be read, the file cannot be written, or the user asked for an end.
-pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
+pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
     let raw = job.run.path().join("raw");
     if !capture_path(&raw).exists() {
         return Err(lacks(
@@ -75,10 +75,13 @@ pub fn write(job: &Job<'_>) -> Result<Ledger, ExportError> {
     let file = File::of(job, &raw, &capture, cpus)?;
     let mut out = Output::begin(job.output)?;
     file.write(job, &raw, &mut out)?;
-    out.finish(None)?;
+    // Sub-buffers are copied as they are; the run was decoded from the same ones.
+    let node = job.run.manifest().nodes.first();
+    let events = node.map(|node| node.trace.cost.events);
+    let file = out.finish(events.filter(|events| *events > 0))?;
     enter(job.run, &mut losses);
     (job.progress)(1.0);
-    Ok(losses)
+    Ok(Export::one(file, losses))
 }
 
 fn lacks(reason: String) -> ExportError {

@@ -1,9 +1,7 @@
 //! What an export wrote.
 
-use crate::export::ExportError;
 use idlewave_run::Ledger;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file that an export wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +10,7 @@ pub struct Written {
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Rows or records in it; `None` for a file that has none, or does not count them.
+    /// Rows, records or events in it; `None` for a file that has none.
     pub records: Option<u64>,
 }
 
@@ -26,19 +24,9 @@ pub struct Export {
 }
 
 impl Export {
-    /// The result of an exporter that wrote one file and did not count its records.
-    ///
-    /// # Errors
-    /// The file is not there.
-    pub fn of_file(path: &Path, losses: Ledger) -> Result<Self, ExportError> {
-        let there = fs::symlink_metadata(path).map_err(ExportError::io(path))?;
-        Ok(Self {
-            files: vec![Written {
-                path: path.to_owned(),
-                bytes: there.len(),
-                records: None,
-            }],
-            losses,
-        })
+    /// What an exporter wrote that writes one file.
+    pub(crate) fn one(file: Written, losses: Ledger) -> Self {
+        let files = vec![file];
+        Self { files, losses }
     }
 }

@@ -1,7 +1,6 @@
 //! Kernel traces: files of trace-cmd, raw sub-buffers, and text.
 //!
 //! ```text
-//! detect     which format a file has, by its content
 //! dat        trace.dat 6 and 7: sub-buffers in a container
 //! raw        the directory raw/ of an idlewave run
 //! aix        what trcrpt of AIX prints
@@ -13,22 +12,18 @@
 //! Containers of sub-buffers go through [`idlewave_ftrace::decode_pages`], text through
 //! [`idlewave_ftrace::Feed`]: the same timelines, the same tables.
 
-mod aix;
+pub(crate) mod aix;
 mod dat;
-mod detect;
-mod error;
 mod kinds;
-mod perfetto;
+pub(crate) mod perfetto;
 mod program;
 mod raw;
 mod run;
 mod sheet;
-mod text;
+pub(crate) mod text;
 
 pub use aix::read_report_lines;
 pub use dat::read_head as read_dat_head;
-pub use detect::{Format, detect};
-pub use error::ImportError;
-pub use program::{Chosen, Program, Rule};
-pub use run::{Ask, Imported, import};
+pub use program::{Chosen, NoProgramText, Program, Rule};
+pub(crate) use run::read;
 pub use text::read_line as read_text_line;

@@ -18,7 +18,6 @@
 
 mod calls;
 mod dropped;
-mod error;
 mod events;
 mod finish;
 mod header;
@@ -29,55 +28,40 @@ mod names;
 mod run;
 mod sheet;
 
-pub use error::PrvError;
-
+use crate::import::ask::Ask;
+use crate::import::error::ImportError;
+use crate::import::imported::Imported;
+use crate::import::kernel::Program;
 use header::Header;
-use idlewave_run::Ledger;
-use idlewave_sys::files;
+use idlewave_run::RunWriter;
 use lines::{Lines, Record};
 use names::Names;
 use run::Build;
-use std::fs;
-use std::io::Read;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether the file begins as a Paraver trace does. One that cannot be read does not.
-pub fn is_trace(path: &Path) -> bool {
-    let mut start = [0; MAGIC.len()];
-    let file = files::open(path);
-    file.is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == MAGIC)
-}
+use std::sync::atomic::Ordering;
 
 /// First bytes of a trace.
-const MAGIC: [u8; 8] = *b"#Paraver";
+pub(crate) const MAGIC: &[u8] = b"#Paraver";
 
-/// Reads the trace at `path` into a new run at `to`, a directory that does not exist or is empty.
-/// Names come from the files with the endings .pcf and .row beside it, if they are there. The
-/// ledger, which is also in the manifest of the run, says what the trace lacks and what of it has
-/// no place in a run.
+/// Records between two looks at the stop flag.
+const LOOK: u64 = 1 << 16;
+
+/// Fills a run from a trace and closes it. Names come from the files with the endings .pcf and .row
+/// beside the trace, if they are there. The ledger says what the trace lacks and what of it has no
+/// place in a run.
 ///
 /// Memory is bounded by the threads that occur, not by the length of the trace.
-///
-/// # Errors
-/// A file cannot be read or written, the first line is not that of a Paraver trace, or `stop` became
-/// true. The directory is gone then.
-pub fn read(path: &Path, to: &Path, stop: &AtomicBool) -> Result<Ledger, PrvError> {
-    let mut lines = Lines::open(path)?;
+pub(crate) fn read(ask: &Ask<'_>, run: RunWriter) -> Result<Imported, ImportError> {
+    let mut lines = Lines::open(ask.input)?;
     let header = Header::read(&mut lines)?;
-    let names = Names::beside(path)?;
+    let names = Names::beside(ask.input)?;
+    let name = program(ask, &names)?;
     let by_events = names.has_cpu_of_task() || (!names.known() && lines.names_cpus());
-    let build = Build::begin(path, to, header, names, by_events)?;
-    let filled = fill(&mut lines, build, stop);
-    if filled.is_err() {
-        // Half a run would be taken for one that a killed recorder left. That it cannot be removed
-        // matters less than why the import failed.
-        let _ = fs::remove_dir_all(to);
+    let mut build = Build::begin(header, names, by_events, run)?;
+    // So that the manifest says which one it is, and the command gives the same run again.
+    if *ask.program == Program::Busiest {
+        let option = ["--program".to_owned(), name.clone()];
+        build.run.manifest.command.extend(option);
     }
-    filled
-}
-
-fn fill(lines: &mut Lines, mut build: Build, stop: &AtomicBool) -> Result<Ledger, PrvError> {
     let (mut record, mut count) = (Record::default(), 0_u64);
     loop {
         match lines.next(&mut record)? {
@@ -86,10 +70,26 @@ fn fill(lines: &mut Lines, mut build: Build, stop: &AtomicBool) -> Result<Ledger
             Some(true) => build.take(&record)?,
         }
         count += 1;
-        // The flag carries no data, so no ordering is needed.
-        if count % 65_536 == 0 && stop.load(Ordering::Relaxed) {
-            return Err(PrvError::Interrupted);
+        if count % LOOK == 0 {
+            (ask.progress)(lines.share());
+            // The flag carries no data, so no ordering is needed.
+            if ask.stop.load(Ordering::Relaxed) {
+                return Err(ImportError::Interrupted);
+            }
         }
     }
-    build.finish()
+    build.finish(name, count)
+}
+
+/// The name of the program. The trace says which it is, so there is no other to ask for.
+fn program(ask: &Ask<'_>, names: &Names) -> Result<String, ImportError> {
+    let name = names.program(ask.input);
+    match ask.program {
+        Program::Busiest => Ok(name),
+        Program::Named(asked) if *asked == name => Ok(name),
+        asked => Err(ImportError::NoProgram {
+            asked: asked.to_string(),
+            busiest: vec![name],
+        }),
+    }
 }

@@ -2,10 +2,13 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use idlewave_formats::export::{Export, Format, Job};
+use idlewave_formats::export::{Export, ExportError, Format, Job};
+use idlewave_formats::import::{Ask, ImportError, Imported, Program, import};
 use idlewave_run::tables::*;
 use idlewave_run::testing::empty_manifest;
-use idlewave_run::{Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind};
+use idlewave_run::{
+    Ledger, Manifest, Phase, PhaseKind, RankSheet, RunReader, RunWriter, SourceKind,
+};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -107,14 +110,51 @@ pub fn write(path: &Path, manifest: Manifest, fill: impl FnOnce(&mut RunWriter))
     RunReader::open(path).unwrap()
 }
 
-pub fn export(run: &RunReader, format: Format, output: &Path) -> Export {
-    let job = Job {
+pub fn try_export(run: &RunReader, format: Format, output: &Path) -> Result<Export, ExportError> {
+    format.write(&Job {
         run,
         output,
         stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    };
-    format.write(&job).unwrap()
+        progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
+    })
+}
+
+pub fn export(run: &RunReader, format: Format, output: &Path) -> Export {
+    try_export(run, format, output).unwrap()
+}
+
+/// "What xCOUNT" of every entry.
+pub fn entries(losses: &Ledger) -> Vec<String> {
+    let entry = |loss: &idlewave_run::Loss| format!("{} x{}", loss.what, loss.count);
+    losses.entries().iter().map(entry).collect()
+}
+
+/// Prints why a check is skipped, or fails it if `IDLEWAVE_REQUIRE_ALL` is set.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
+        "IDLEWAVE_REQUIRE_ALL is set, but {why}"
+    );
+    println!("skipped: {why}");
+}
+
+/// Imports `file` into a run at `to`.
+pub fn back(file: &Path, to: &Path) -> Result<Imported, ImportError> {
+    import_of(file, to, &Program::Busiest)
+}
+
+/// The same of a program.
+pub fn import_of(file: &Path, to: &Path, program: &Program) -> Result<Imported, ImportError> {
+    let command = ["idlewave", "import"].map(str::to_owned);
+    import(&Ask {
+        input: file,
+        output: to,
+        command: &command,
+        started: "",
+        program,
+        stop: &AtomicBool::new(false),
+        progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
+    })
 }
 
 /// What the independent reader finds in a trace, which it must accept without a word.
@@ -124,9 +164,7 @@ pub fn checked(prv: &Path) -> Option<Value> {
     let output = match Command::new("python3").arg(script).arg(prv).output() {
         Ok(output) => output,
         Err(error) => {
-            println!("skipped: no python3: {error}");
-            let required = std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_some();
-            assert!(!required, "IDLEWAVE_REQUIRE_ALL is set");
+            skip(&format!("there is no python3: {error}"));
             return None;
         }
     };

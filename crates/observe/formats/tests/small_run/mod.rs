@@ -1,7 +1,8 @@
 //! A small run whose exports can be worked out by hand.
 #![allow(dead_code)]
 
-use idlewave_formats::export::{ExportError, Job};
+use crate::common::{self, NODE, source};
+use idlewave_formats::export::{ExportError, Format};
 use idlewave_run::findings::{
     ChargedFinding, Findings, LateFinding, LatePartFinding, SourceFinding,
 };
@@ -10,42 +11,22 @@ use idlewave_run::testing::empty_manifest;
 use idlewave_run::{Ledger, NoiseProfile, RankSheet, RunReader, RunWriter, SourceKind};
 use idlewave_units::{Bytes, Cpu, CpuSet, Nanos, NodeId, Pid, Rank};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-
-const NODE: NodeId = NodeId::new(0);
-
-fn task(pid: u32, process: Option<u32>, name: &str, kind: TaskKind) -> Task {
-    Task {
-        node: NODE,
-        pid: Pid::new(pid),
-        process: process.map(Pid::new),
-        name: name.to_owned(),
-        kind,
-    }
-}
 
 fn burst(cpu: u32, pid: u32, (begin_ns, end_ns): (u64, u64), end_reason: EndReason) -> Burst {
     Burst {
-        node: NODE,
-        cpu: Cpu::new(cpu),
-        pid: Pid::new(pid),
-        begin_ns,
-        end_ns,
-        end_reason,
         certain: end_reason != EndReason::Unknown,
+        ..common::burst(cpu, pid, begin_ns, end_ns, end_reason)
     }
 }
 
 fn interrupt(source: u32, (begin_ns, end_ns): (u64, u64), depth: u8) -> Interrupt {
-    Interrupt {
-        node: NODE,
-        cpu: Cpu::new(0),
-        source,
-        pid: Pid::new(10),
-        begin_ns,
-        end_ns,
-        depth,
-        certain: true,
+    common::interrupt(source, 0, 10, begin_ns, end_ns, depth)
+}
+
+fn task(pid: u32, process: Option<u32>, name: &str, kind: TaskKind) -> Task {
+    Task {
+        process: process.map(Pid::new),
+        ..common::task(pid, name, kind)
     }
 }
 
@@ -78,9 +59,7 @@ fn call(rank: u32, thread: u32, operation: u32, (begin_ns, end_ns): (u64, u64)) 
 }
 
 fn table<T: Table>(out: &mut RunWriter, rows: impl IntoIterator<Item = T::Row>) {
-    let mut table = T::default();
-    rows.into_iter().for_each(|row| table.push(row));
-    out.write_table(&table).unwrap();
+    out.write_table(&common::table::<T>(rows)).unwrap();
 }
 
 /// Two ranks on CPUs 0 and 1. crond takes CPU 0 for 1.5 us, so rank 0 comes late; an interrupt on
@@ -112,11 +91,6 @@ pub fn run(directory: &Path) -> PathBuf {
             task(40, None, "gone", TaskKind::Unknown),
         ],
     );
-    let source = |id, kind, name: &str| Source {
-        id,
-        kind,
-        name: name.to_owned(),
-    };
     table::<Sources>(
         &mut out,
         [
@@ -336,14 +310,7 @@ pub fn kernel_run(
         ..task(1, Some(1), "app", TaskKind::User)
     };
     table::<Tasks>(&mut out, (0..nodes).map(app));
-    table::<Sources>(
-        &mut out,
-        [Source {
-            id: 0,
-            kind: SourceKind::TimerTick,
-            name: "timer tick".to_owned(),
-        }],
-    );
+    table::<Sources>(&mut out, [source(0, SourceKind::TimerTick, "timer tick")]);
     table::<Bursts>(&mut out, bursts);
     table::<Interrupts>(&mut out, interrupts);
     out.close(None).unwrap();
@@ -351,34 +318,13 @@ pub fn kernel_run(
 }
 
 /// Exports a run to a file beside it.
-pub fn export(
-    run: &Path,
-    name: &str,
-    write: fn(&Job<'_>) -> Result<Ledger, ExportError>,
-) -> Result<(PathBuf, Ledger), ExportError> {
+pub fn export(run: &Path, name: &str, format: Format) -> Result<(PathBuf, Ledger), ExportError> {
     let output = run.with_file_name(name);
-    let run = RunReader::open(run).unwrap();
-    let stop = AtomicBool::new(false);
-    let losses = write(&Job {
-        run: &run,
-        output: &output,
-        stop: &stop,
-        progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
-    })?;
-    Ok((output, losses))
-}
-
-/// "What xCOUNT" of every entry.
-pub fn entries(losses: &Ledger) -> Vec<String> {
-    let entry = |loss: &idlewave_run::Loss| format!("{} x{}", loss.what, loss.count);
-    losses.entries().iter().map(entry).collect()
-}
-
-/// Prints why a check is skipped, or fails it if `IDLEWAVE_REQUIRE_ALL` is set.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("IDLEWAVE_REQUIRE_ALL").is_none(),
-        "IDLEWAVE_REQUIRE_ALL is set, but {why}"
+    let export = common::try_export(&RunReader::open(run).unwrap(), format, &output)?;
+    assert_eq!(export.files[0].path, output);
+    assert_eq!(
+        export.files[0].bytes,
+        std::fs::metadata(&output).unwrap().len()
     );
-    println!("skipped: {why}");
+    Ok((output, export.losses))
 }

@@ -1,30 +1,21 @@
 //! Traces written by hand, in every format.
 #![allow(dead_code)]
 
-use idlewave_formats::import::kernel::{Ask, ImportError, Imported, Program, import};
-use idlewave_ftrace::EVENTS;
+use crate::common::import_of;
+use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_ftrace::testing::{Payload, format_text, header_page_text, pages};
+use idlewave_ftrace::{EVENTS, STANDS_IN};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Interrupts, Migrations, Sources, Table, Tasks, Wakeups};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 pub const PAGE: usize = 4096;
 
 /// Imports `file` into a run beside it.
 pub fn import_file(file: &Path, program: &Program) -> Result<(Imported, RunReader), ImportError> {
     let output = PathBuf::from(format!("{}.run", file.display()));
-    let command = ["idlewave", "import"].map(str::to_owned);
-    let imported = import(&Ask {
-        input: file,
-        output: &output,
-        command: &command,
-        started: "",
-        program,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    })?;
+    let imported = import_of(file, &output, program)?;
     Ok((imported, RunReader::open(&output)?))
 }
 
@@ -137,20 +128,44 @@ fn bits(letters: &str) -> u64 {
     }
 }
 
+/// Which events of a wake-up are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wakes {
+    /// Its start.
+    Begun,
+    /// Its end.
+    Finished,
+    /// Both; the CPU that is stored first has no start of any, but the end of one.
+    Both,
+}
+
 /// The sub-buffers of both CPUs.
 pub fn story_pages() -> [Vec<u8>; 2] {
+    story_pages_with(Wakes::Begun)
+}
+
+/// The same with these events of wake-ups.
+pub fn story_pages_with(wakes: Wakes) -> [Vec<u8>; 2] {
     [0, 1].map(|cpu| {
         let of_cpu = story().into_iter().filter(|(_, c, _)| *c == cpu);
-        let events: Vec<(u64, Payload)> = of_cpu
+        let mut events: Vec<(u64, Payload)> = of_cpu
             .map(|(time, _, event)| {
                 let payload = match event {
                     Happens::Switch(prev, state, next) => Payload::switch(prev, bits(state), next),
-                    Happens::Wake(by, (pid, name), cpu) => Payload::waking(by, pid, name, cpu),
+                    Happens::Wake(by, (pid, name), cpu) => match wakes {
+                        Wakes::Finished => Payload::wakeup(by, pid, name, cpu),
+                        _ => Payload::waking(by, pid, name, cpu),
+                    },
                     Happens::Number(event, pid, n) => Payload::number(event, pid, n),
                 };
                 (time, payload)
             })
             .collect();
+        if wakes == Wakes::Both {
+            let (time, by, pid) = [(1_000_500, 70, 71), (1_601_000, 71, 9)][cpu as usize];
+            events.push((time, Payload::wakeup(by, pid, "woken", 1)));
+            events.sort_by_key(|(time, _)| *time);
+        }
         pages(PAGE, &events)
     })
 }
@@ -256,12 +271,13 @@ impl Dat {
     }
 
     fn event_formats() -> Vec<u8> {
+        let all = || EVENTS.iter().chain([&STANDS_IN]);
         let mut systems: Vec<&str> = EVENTS.iter().map(|e| e.0).collect();
         systems.dedup();
         let mut out = (systems.len() as u32).to_le_bytes().to_vec();
         for system in systems {
             out.extend([system.as_bytes(), b"\0"].concat());
-            let of: Vec<_> = EVENTS.iter().filter(|e| e.0 == system).collect();
+            let of: Vec<_> = all().filter(|e| e.0 == system).collect();
             out.extend((of.len() as u32).to_le_bytes());
             of.iter().for_each(|e| out.extend(sized(&format_text(e.1))));
         }

@@ -3,6 +3,7 @@
 use crate::export::paraver::objects::{Application, Node, Objects, Task, Thread};
 use crate::export::paraver::text::label;
 use crate::export::{ExportError, Job};
+use crate::prv;
 use idlewave_run::RankSheet;
 use idlewave_run::tables::{TaskKind, Tasks};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
@@ -121,19 +122,23 @@ impl Seen {
         }
         let place = |node: &NodeId| index.get(node).copied().unwrap_or(0);
         if !self.ranks.is_empty() {
-            objects.open("program");
+            objects.open(&format!("{}{}", prv::RANKS_OF, self.first_rank()));
             self.add_ranks(&mut objects, place);
         }
         let program: Vec<(NodeId, Pid)> = self.processes(|known| known.kind == TaskKind::Program);
         if self.ranks.is_empty() && !program.is_empty() {
-            objects.open("program");
+            let first = program
+                .first()
+                .map(|&(node, process)| self.plain(node, process));
+            let first = first.unwrap_or_default();
+            objects.open(&format!("{}{first}", prv::PROCESSES_OF));
             for (node, process) in program {
                 self.add_process(&mut objects, node, process, place(&node));
             }
         }
         let all = self.processes(|_| true);
         for (node, (name, cpus)) in &self.nodes {
-            objects.open(&format!("everything else on {name}"));
+            objects.open(&format!("{}{name}", prv::ELSE_ON));
             objects.task(place(node), "idle");
             for &cpu in cpus {
                 let object = objects.add(format!("idle CPU {cpu}"));
@@ -218,11 +223,25 @@ impl Seen {
         }
     }
 
-    fn name(&self, node: NodeId, pid: Pid) -> String {
-        let known = self.threads.get(&(node, pid)).and_then(Option::as_ref);
-        let name = known.map_or("unknown", |known| known.name.as_str());
-        format!("{} ({pid})", label(name))
+    /// The name of the program whose ranks are in the run: that of the first rank's process.
+    fn first_rank(&self) -> String {
+        let first = self.ranks.values().next();
+        let pid = first.and_then(|r| Some((r.node, r.process.or(r.threads.first().copied())?)));
+        pid.map_or_else(unknown, |(node, pid)| self.plain(node, pid))
     }
+
+    fn plain(&self, node: NodeId, pid: Pid) -> String {
+        let known = self.threads.get(&(node, pid)).and_then(Option::as_ref);
+        known.map_or_else(unknown, |known| label(&known.name))
+    }
+
+    fn name(&self, node: NodeId, pid: Pid) -> String {
+        format!("{} ({pid})", self.plain(node, pid))
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
 }
 
 const UNKNOWN: Known = Known {

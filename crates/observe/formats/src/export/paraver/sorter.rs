@@ -1,5 +1,8 @@
 //! Sorts any number of records by time in bounded memory: sorted runs go to unnamed files beside
 //! the output and are merged. Records of one time and kind stay in the order in which they came.
+//!
+//! The records come from several tables and most rows give two, for their begin and their end, so
+//! the order of a single table (`RunReader::in_order`) would not help.
 
 use crate::export::ExportError;
 use crate::export::paraver::record::Record;

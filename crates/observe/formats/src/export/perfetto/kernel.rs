@@ -2,7 +2,7 @@
 
 use super::ftrace::{self, Event, NOT_RECORDED, Thread, UNKNOWN_STATE};
 use super::tracks::Tracks;
-use crate::export::kernel::{Happened, Place, What, for_each};
+use crate::export::kernel::{Happened, INFERRED, Place, What, for_each};
 use crate::export::names::Names;
 use crate::export::view::{Canvas, Slice, Track};
 use crate::export::{ExportError, Job};
@@ -65,10 +65,10 @@ pub(super) fn write(
         ends,
     } = kernel.counts;
     losses.enter(
-        "bursts and interrupts that are not certain",
+        INFERRED,
         uncertain,
-        "they are shown like all others",
-        "compare with the column `certain` of the run's tables",
+        "they are shown like recorded ones",
+        "export to csv: column `certain`",
     );
     losses.enter(
         "priorities of threads",
@@ -203,7 +203,8 @@ impl<'a> Kernel<'a, '_> {
 
     fn flush(&mut self) -> Result<(), ExportError> {
         if let Some((node, cpu)) = self.place.filter(|_| self.events > 0) {
-            self.canvas.bundle(node, cpu, self.bundle.bytes())?;
+            let events = self.bundle.bytes();
+            self.canvas.bundle(node, cpu, events, self.events)?;
         }
         self.bundle.clear();
         self.events = 0;

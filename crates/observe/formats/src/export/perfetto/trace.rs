@@ -1,7 +1,7 @@
 //! The file: a sequence of packets.
 
-use crate::export::ExportError;
 use crate::export::out::Output;
+use crate::export::{ExportError, Written};
 use crate::wire::Encoder;
 use idlewave_units::NodeId;
 use std::path::Path;
@@ -25,6 +25,7 @@ pub(crate) mod packet {
 pub(super) struct Trace {
     out: Output,
     encoder: Encoder,
+    records: u64,
 }
 
 impl Trace {
@@ -33,16 +34,27 @@ impl Trace {
         Ok(Self {
             out: Output::begin(path)?,
             encoder: Encoder::default(),
+            records: 0,
         })
     }
 
     /// Ends it.
-    pub(super) fn finish(self) -> Result<(), ExportError> {
-        self.out.finish(None).map(|_| ())
+    pub(super) fn finish(self) -> Result<Written, ExportError> {
+        self.out.finish(Some(self.records))
     }
 
-    /// Appends a packet, written by `inside`.
+    /// Appends a packet that is one record, written by `inside`.
     pub(super) fn packet(&mut self, inside: impl FnOnce(&mut Encoder)) -> Result<(), ExportError> {
+        self.packet_of(1, inside)
+    }
+
+    /// Appends a packet of so many records.
+    pub(super) fn packet_of(
+        &mut self,
+        records: u64,
+        inside: impl FnOnce(&mut Encoder),
+    ) -> Result<(), ExportError> {
+        self.records += records;
         self.encoder.clear();
         self.encoder.message(packet::PACKET, inside);
         self.out.write(self.encoder.bytes())

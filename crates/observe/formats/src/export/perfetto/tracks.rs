@@ -4,7 +4,7 @@ use super::ftrace;
 use super::trace::{Trace, machine, packet};
 use crate::export::names::Names;
 use crate::export::view::{Canvas, Detail, Flow, Lane, Lanes, Slice};
-use crate::export::{ExportError, Job};
+use crate::export::{ExportError, Job, Written};
 use crate::wire::Encoder;
 use idlewave_run::Ledger;
 use idlewave_units::{Cpu, NodeId};
@@ -62,9 +62,10 @@ impl<'a> Tracks<'a> {
         node: NodeId,
         cpu: Cpu,
         events: &[u8],
+        count: u32,
     ) -> Result<(), ExportError> {
         self.progress(1000);
-        self.trace.packet(|packet| {
+        self.trace.packet_of(count.into(), |packet| {
             machine(packet, node);
             packet.message(packet::FTRACE_EVENTS, |bundle| {
                 bundle.uint(ftrace::CPU, cpu.get().into());
@@ -83,7 +84,7 @@ impl<'a> Tracks<'a> {
     }
 
     /// Enters what could not be drawn, and ends the file.
-    pub(super) fn finish(self, losses: &mut Ledger) -> Result<(), ExportError> {
+    pub(super) fn finish(self, losses: &mut Ledger) -> Result<Written, ExportError> {
         losses.enter(
             "slices that overlap others",
             self.lanes.overlapping,

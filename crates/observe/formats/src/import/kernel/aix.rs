@@ -14,7 +14,7 @@ mod hooks;
 mod lanes;
 mod threads;
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use crate::import::kernel::text::Lines;
 use columns::Columns;
 use facts::Facts;
@@ -23,13 +23,11 @@ use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{Cpu, NodeId};
 use lanes::{At, Lanes};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) use columns::is_header;
 pub(crate) use threads::is_kernel_name;
 
-/// Lines between two looks at the stop flag.
-const LOOK: u64 = 1 << 14;
 /// CPU numbers from here on are damage.
 const MOST_CPUS: u32 = 1 << 16;
 
@@ -85,27 +83,18 @@ pub(crate) fn read(
         unread: Tally::default(),
         foreign: Tally::default(),
     };
-    let mut stopped = false;
-    while let Some((number, line)) = lines.next()? {
-        if is_header(line) {
-            pass.columns = Some(Columns::parse(line).map_err(|lack| ImportError::Lacks {
-                path: path.to_owned(),
-                what: format!("line {number}: {lack}"),
-                next: MAKE.to_owned(),
-            })?);
-        } else {
-            pass.line(number, line)?;
+    let stopped = lines.each(stop, progress, |number, line| {
+        if !is_header(line) {
+            return pass.line(number, line);
         }
-        if lines.number() % LOOK == 0 {
-            progress(lines.share());
-            // The flag carries no data, so no ordering is needed.
-            if stop.load(Ordering::Relaxed) {
-                stopped = true;
-                break;
-            }
-        }
-    }
-    progress(1.0);
+        let columns = Columns::parse(line).map_err(|lack| ImportError::Lacks {
+            path: path.to_owned(),
+            what: format!("line {number}: {lack}"),
+            next: MAKE.to_owned(),
+        });
+        pass.columns = Some(columns?);
+        Ok(())
+    })?;
     if pass.lanes.switches == 0 && !stopped {
         let first = pass.unread.first.map(|f| format!(" ({f})"));
         return Err(ImportError::Lacks {

@@ -14,8 +14,8 @@ mod parts;
 mod v6;
 mod v7;
 
-use crate::import::kernel::ImportError;
-use crate::import::kernel::detect::DAT_MAGIC;
+use crate::import::detect::DAT_MAGIC;
+use crate::import::error::ImportError;
 use idlewave_ftrace::{PageSheet, RawTask};
 use idlewave_run::Ledger;
 use idlewave_sys::files;

@@ -1,7 +1,7 @@
 //! Perfetto's traces: the kernel's events in them become the same tables as those of any other
 //! recorder. What programs wrote into the trace has no place in a run yet; it is counted.
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use crate::import::perfetto::{PerfettoError, Record, read as read_packets};
 use idlewave_ftrace::{DecodeSummary, Feed, FtraceError, SeenTask};
 use idlewave_run::{Ledger, RunWriter};

@@ -21,15 +21,47 @@ pub enum Program {
     Process(Pid),
 }
 
+/// Why a text names no program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoProgramText {
+    /// There is no text.
+    #[error("a name or a process number is missing")]
+    Empty,
+    /// The number of the idle threads.
+    #[error("process 0 is the idle CPU, not a program")]
+    Idle,
+    /// No process has such a number.
+    #[error("no process has such a large number")]
+    TooLarge,
+}
+
 impl std::str::FromStr for Program {
-    type Err = std::convert::Infallible;
+    type Err = NoProgramText;
 
     /// A number is a process, anything else a name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text.parse::<u32>() {
-            Ok(number) => Self::Process(Pid::new(number)),
-            Err(_) => Self::Named(text.to_owned()),
-        })
+        if text.is_empty() {
+            return Err(NoProgramText::Empty);
+        }
+        if !text.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(Self::Named(text.to_owned()));
+        }
+        match text.parse() {
+            Ok(0) => Err(NoProgramText::Idle),
+            Ok(number) => Ok(Self::Process(Pid::new(number))),
+            Err(_) => Err(NoProgramText::TooLarge),
+        }
+    }
+}
+
+impl std::fmt::Display for Program {
+    /// As in "no thread belongs to `crond`".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Busiest => f.write_str("a user program"),
+            Self::Named(name) => write!(f, "`{name}`"),
+            Self::Process(pid) => write!(f, "process {pid}"),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The directory `raw/` of an idlewave run: decoded again, into a run of its own.
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use crate::import::kernel::sheet::Machine;
 use idlewave_ftrace::{DecodeSummary, RawCapture, SeenTask, decode_capture_with};
 use idlewave_run::{RunReader, RunWriter};

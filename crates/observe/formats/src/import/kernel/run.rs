@@ -1,65 +1,17 @@
 //! From a kernel trace to a run.
 
+use crate::import::ask::Ask;
+use crate::import::detect::Recorder;
+use crate::import::error::ImportError;
+use crate::import::imported::{Imported, Subject};
 use crate::import::kernel::dat::{self, DatPages};
-use crate::import::kernel::detect::{Format, detect};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{ImportError, aix, kinds, perfetto, raw, text};
+use crate::import::kernel::{aix, kinds, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
-use idlewave_units::NodeId;
-use std::fs;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-/// What to import, and where to.
-pub struct Ask<'a> {
-    /// The file or directory.
-    pub input: &'a Path,
-    /// The run's directory, which must not exist or be empty.
-    pub output: &'a Path,
-    /// The command line, for the manifest.
-    pub command: &'a [String],
-    /// When the trace was recorded, as far as known, in RFC 3339; for display only.
-    pub started: &'a str,
-    /// The program under study.
-    pub program: &'a Program,
-    /// Becomes true when the user asks for an end.
-    pub stop: &'a AtomicBool,
-    /// Called with the share of the work that is done, 0..=1.
-    pub progress: &'a dyn Fn(f64),
-}
-
-/// What was imported.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// The format, in words.
-    pub format: String,
-    /// What came out.
-    pub summary: DecodeSummary,
-    /// The program under study.
-    pub program: Chosen,
-    /// Threads whose kind was inferred from their names and parents.
-    pub inferred: u64,
-}
-
-/// Writes a run from a kernel trace. After an error the output directory is gone.
-///
-/// # Errors
-/// The trace cannot be read, has no known format or lacks what a run needs; the run cannot be
-/// written; `stop` became true.
-pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
-    let format = detect(ask.input)?;
-    let mut out = RunWriter::create(ask.output, sheet::begun(ask.command, ask.started))?;
-    let imported = fill(ask, &format, &mut out);
-    if imported.is_err() {
-        // Half a run would be taken for one that a killed recorder left. That it cannot be removed
-        // matters less than why the import failed.
-        let _ = fs::remove_dir_all(ask.output);
-    }
-    imported
-}
+use idlewave_units::{Nanos, NodeId};
 
 /// What one of the readers found.
 struct Found {
@@ -68,19 +20,25 @@ struct Found {
     summary: DecodeSummary,
 }
 
-fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported, ImportError> {
+/// Fills a run from a kernel trace and closes it.
+pub(crate) fn read(
+    ask: &Ask<'_>,
+    recorder: &Recorder,
+    mut run: RunWriter,
+) -> Result<Imported, ImportError> {
+    let out = &mut run;
     let mut settled = Settled::default();
-    let settle = |seen: &mut [SeenTask]| settled.settle(seen, format, ask.program);
-    let found = match format {
-        Format::Dat => of_dat(ask, out, settle)?,
-        Format::Raw(raw) => Found {
+    let settle = |seen: &mut [SeenTask]| settled.settle(seen, recorder, ask.program);
+    let found = match recorder {
+        Recorder::Dat => of_dat(ask, out, settle)?,
+        Recorder::Raw(raw) => Found {
             format: "raw sub-buffers".to_owned(),
             machine: raw::machine(raw)?,
             summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
         },
-        Format::Text => of_text(ask, out, settle)?,
-        Format::Aix => of_aix(ask, out, settle)?,
-        Format::Perfetto => of_perfetto(ask, out, settle)?,
+        Recorder::Text => of_text(ask, out, settle)?,
+        Recorder::Aix => of_aix(ask, out, settle)?,
+        Recorder::Perfetto => of_perfetto(ask, out, settle)?,
     };
     if found.summary.stopped {
         return Err(ImportError::Interrupted);
@@ -93,11 +51,7 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
         });
     }
     let program = settled.chosen.ok_or_else(|| ImportError::NoProgram {
-        asked: match ask.program {
-            Program::Busiest => "a user program".to_owned(),
-            Program::Named(name) => format!("`{name}`"),
-            Program::Process(pid) => format!("process {pid}"),
-        },
+        asked: ask.program.to_string(),
         busiest: settled.busiest,
     })?;
     out.manifest.losses.append(found.summary.losses.clone());
@@ -114,11 +68,19 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
         out.manifest.command.extend(["--program".to_owned(), name]);
     }
     out.close(None::<Incomplete>)?;
+    let summary = found.summary;
+    let (begin, end) = summary.span.unwrap_or((0, 0));
     Ok(Imported {
         format: found.format,
-        summary: found.summary,
-        program,
-        inferred: settled.inferred,
+        events: summary.events,
+        missed: Some(summary.missed),
+        cpus: summary.cpus,
+        span: Nanos::from_nanos(end.saturating_sub(begin)),
+        program: Subject::Chosen {
+            chosen: program,
+            inferred: settled.inferred,
+        },
+        losses: summary.losses,
     })
 }
 
@@ -241,11 +203,11 @@ struct Settled {
 }
 
 impl Settled {
-    fn settle(&mut self, seen: &mut [SeenTask], format: &Format, program: &Program) {
-        self.inferred = match format {
-            Format::Raw(_) => 0,
-            Format::Dat | Format::Text | Format::Perfetto => kinds::infer(seen),
-            Format::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
+    fn settle(&mut self, seen: &mut [SeenTask], recorder: &Recorder, program: &Program) {
+        self.inferred = match recorder {
+            Recorder::Raw(_) => 0,
+            Recorder::Dat | Recorder::Text | Recorder::Perfetto => kinds::infer(seen),
+            Recorder::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);
         if self.chosen.is_none() {

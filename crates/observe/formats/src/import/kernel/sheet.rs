@@ -2,8 +2,8 @@
 
 use idlewave_ftrace::DecodeSummary;
 use idlewave_run::{
-    ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
-    SchemaVersion, TraceCost, TraceMode, TraceSheet, Unavailable,
+    ClockSheet, Contamination, HostSheet, Manifest, NodeSheet, Phase, PhaseKind, TraceCost,
+    TraceMode, TraceSheet, Unavailable,
 };
 use idlewave_units::{Nanos, NodeId};
 
@@ -62,25 +62,6 @@ impl Machine {
             invariant: None,
             method,
         }
-    }
-}
-
-/// The manifest of a run whose import has begun.
-pub(crate) fn begun(command: &[String], started: &str) -> Manifest {
-    Manifest {
-        schema: SchemaVersion::CURRENT,
-        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
-        state: RunState::Recording,
-        incomplete: None,
-        command: command.to_vec(),
-        started: started.to_owned(),
-        seed: 1,
-        simulated: None,
-        nodes: Vec::new(),
-        phases: Vec::new(),
-        ranks: Vec::new(),
-        losses: Ledger::default(),
-        tables: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ mod head;
 mod lines;
 mod notes;
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use body::Body;
 use head::Head;
 use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
@@ -22,13 +22,10 @@ use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{NodeId, Pid};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) use lines::Lines;
 pub(crate) use notes::Facts;
-
-/// Lines between two looks at the stop flag.
-const LOOK: u64 = 1 << 14;
 
 /// Whether a line is an event with a CPU and a time.
 pub(crate) fn is_event(line: &[u8]) -> bool {
@@ -73,25 +70,11 @@ pub(crate) fn read(
         last: None,
         digits: 9,
         perf: false,
-        waking: false,
-        wakeups: 0,
         foreign: 0,
         first_foreign: None,
         garbled: 0,
     };
-    let mut stopped = false;
-    while let Some(line) = lines.next()? {
-        pass.line(line)?;
-        if lines.number() % LOOK == 0 {
-            progress(lines.share());
-            // The flag carries no data, so no ordering is needed.
-            if stop.load(Ordering::Relaxed) {
-                stopped = true;
-                break;
-            }
-        }
-    }
-    progress(1.0);
+    let stopped = lines.each(stop, progress, |number, line| pass.line((number, line)))?;
     let (long, facts) = (lines.long(), pass.facts);
     let mut losses = Ledger::default();
     let rounded = pass.digits < 9;
@@ -128,12 +111,6 @@ pub(crate) fn read(
         "the trace begins later than the recording",
         "record with a larger buffer, or read trace_pipe meanwhile",
     );
-    losses.enter(
-        "wake-ups known from sched_wakeup only",
-        pass.wakeups,
-        "their waker may be the interrupt that finished them",
-        "record sched_waking too",
-    );
     let processes = pass.processes;
     let named = |seen: &mut [SeenTask]| {
         for task in seen.iter_mut() {
@@ -165,9 +142,6 @@ struct Pass {
     last: Option<Pid>,
     digits: u32,
     perf: bool,
-    /// Whether `sched_waking` was seen: `sched_wakeup` then says nothing new.
-    waking: bool,
-    wakeups: u64,
     foreign: u64,
     first_foreign: Option<u64>,
     garbled: u64,
@@ -189,15 +163,8 @@ impl Pass {
             self.processes.insert(pid, process);
         }
         let event = match body::parse(head.event, head.body) {
-            Body::Event(event) => {
-                self.waking |= head.event == b"sched_waking";
-                event
-            }
-            Body::Wakeup(event) if !self.waking => {
-                self.wakeups += 1;
-                event
-            }
-            Body::Wakeup(_) | Body::Unknown => {
+            Body::Event(event) => event,
+            Body::Unknown => {
                 self.feed.unknown(head.cpu);
                 return Ok(());
             }

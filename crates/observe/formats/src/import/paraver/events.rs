@@ -1,6 +1,6 @@
 //! States, events and communications as rows.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
 use crate::import::paraver::calls::is_collective;
 use crate::import::paraver::live::{DEEPEST, OpenCall};
 use crate::import::paraver::run::Build;
@@ -22,7 +22,7 @@ impl Build {
         begin: u64,
         end: i64,
         state: i64,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         let end = match end {
             // Open.
             -1 => Some(self.end),
@@ -46,7 +46,7 @@ impl Build {
         begin: u64,
         end: u64,
         end_reason: EndReason,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         let Some(&(node, number)) = self.cpus.get((cpu as usize).wrapping_sub(1)) else {
             self.dropped.undeclared += 1;
             return Ok(());
@@ -71,7 +71,7 @@ impl Build {
         time: u64,
         kind: u32,
         value: u64,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         match kind {
             prv::CPU if self.by_events => {
                 let before = self.threads[at].running.take();
@@ -156,7 +156,7 @@ impl Build {
         time: u64,
         depth: u8,
         value: u64,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         let thread = &mut self.threads[at];
         let depth_index = usize::from(depth);
         if thread.interrupts.len() <= depth_index {
@@ -195,7 +195,7 @@ impl Build {
         time: u64,
         kind: u32,
         value: u64,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         let Some(rank) = self.threads[at].rank else {
             self.dropped.foreign += 1;
             return Ok(());
@@ -276,7 +276,7 @@ impl Build {
         value: u64,
         begin: u64,
         end: Option<u64>,
-    ) -> Result<(), PrvError> {
+    ) -> Result<(), ImportError> {
         let thread = &self.threads[at];
         let name = self.names.value(kind, value);
         self.marks.push(Mark {
@@ -290,7 +290,12 @@ impl Build {
         Ok(())
     }
 
-    pub(super) fn message(&mut self, from: usize, sent: u64, rest: &[i64]) -> Result<(), PrvError> {
+    pub(super) fn message(
+        &mut self,
+        from: usize,
+        sent: u64,
+        rest: &[i64],
+    ) -> Result<(), ImportError> {
         let &[left, cpu, appl, task, thread, posted, received, bytes, tag] = rest else {
             return Ok(());
         };

@@ -1,18 +1,20 @@
 //! The end of a trace: what is open, the tables of objects, and what was lost.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
+use crate::import::imported::{Imported, Subject};
+use crate::import::paraver::labels::First;
 use crate::import::paraver::run::Build;
 use crate::prv;
 use idlewave_run::tables::*;
 use idlewave_run::{Ledger, PhaseKind, RankSheet, TraceMode, Unavailable};
-use idlewave_units::Rank;
+use idlewave_units::{Nanos, Rank};
 use std::collections::{BTreeMap, HashSet};
 
 impl Build {
     /// Ends the tables and the run.
-    pub(super) fn finish(mut self) -> Result<Ledger, PrvError> {
+    pub(super) fn finish(mut self, name: String, events: u64) -> Result<Imported, ImportError> {
         self.close_open()?;
-        let losses = self.losses();
+        let mut losses = self.losses();
         let mut run = self.run;
         let mut ranks: BTreeMap<Rank, RankSheet> = BTreeMap::new();
         let mut tasks = Tasks::default();
@@ -29,11 +31,7 @@ impl Build {
                 pid: thread.pid,
                 process: Some(thread.process),
                 name: thread.name.clone(),
-                kind: match thread.rank {
-                    Some(_) => TaskKind::Rank,
-                    None if thread.is_idle => TaskKind::Idle,
-                    None => TaskKind::Unknown,
-                },
+                kind: thread.kind,
             });
             if let Some(rank) = thread.rank {
                 let sheet = ranks.entry(rank).or_insert(RankSheet {
@@ -66,14 +64,33 @@ impl Build {
                 });
             }
         }
+        losses.enter(
+            "tasks taken for ranks, although none of them calls MPI",
+            match (self.application, self.called) {
+                (First::Tasks, 0) => ranks.len() as u64,
+                _ => 0,
+            },
+            "the processes of a program without MPI look like ranks",
+            "none needed",
+        );
+        let is_program = |kind: &&TaskKind| matches!(kind, TaskKind::Rank | TaskKind::Program);
+        let told = Subject::Told {
+            name,
+            ranks: ranks.len() as u64,
+            threads: tasks.kind.iter().filter(is_program).count() as u64,
+        };
         run.manifest.ranks = ranks.into_values().collect();
         run.manifest.losses = losses.clone();
-        let library = (self.called > 0).then(|| "unknown, from a Paraver trace".to_owned());
+        let library =
+            (self.called > 0).then(|| "an MPI library that the trace does not name".to_owned());
         if let Some(phase) = run.manifest.phases.first_mut() {
             phase.kind = PhaseKind::Recorded {
                 library,
                 exit_code: None,
             };
+        }
+        if let Some(first) = run.manifest.nodes.first_mut() {
+            first.trace.cost.events = events;
         }
         if self.ran == 0 {
             for node in &mut run.manifest.nodes {
@@ -95,11 +112,19 @@ impl Build {
         run.write_table(&tasks)?;
         run.write_table(&self.sources)?;
         run.close(None)?;
-        Ok(losses)
+        Ok(Imported {
+            format: "Paraver trace".to_owned(),
+            events,
+            missed: None,
+            cpus: self.cpus.len() as u32,
+            span: Nanos::from_nanos(self.end),
+            program: told,
+            losses,
+        })
     }
 
     /// Ends with the trace what the trace leaves open.
-    pub(super) fn close_open(&mut self) -> Result<(), PrvError> {
+    pub(super) fn close_open(&mut self) -> Result<(), ImportError> {
         for at in 0..self.threads.len() {
             if let Some((cpu, since)) = self.threads[at].running.take() {
                 self.burst(at, cpu, since, self.end, EndReason::Unknown)?;

@@ -4,7 +4,7 @@
 //! NODES is 0, a number, or a number with the CPUs of each in parentheses, an application is a
 //! number with THREADS:NODE of each task in parentheses. Times without a unit are microseconds.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
 use crate::import::paraver::lines::Lines;
 
 /// A task: threads, and node from 1; 0 for unknown.
@@ -63,7 +63,7 @@ impl Text<'_> {
 }
 
 impl Header {
-    pub(super) fn read(lines: &mut Lines) -> Result<Self, PrvError> {
+    pub(super) fn read(lines: &mut Lines) -> Result<Self, ImportError> {
         let first = lines.line()?.unwrap_or_default();
         let Some(rest) = first.strip_prefix(b"#Paraver (") else {
             return Err(lines.wrong("a Paraver trace begins with `#Paraver (`"));

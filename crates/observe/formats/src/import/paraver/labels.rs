@@ -1,5 +1,6 @@
 //! Labels of idlewave's own export, taken apart.
 
+use crate::prv;
 use idlewave_run::SourceKind;
 use idlewave_units::Pid;
 
@@ -10,6 +11,35 @@ pub(super) fn named(label: &str) -> (String, Option<Pid>) {
     match found {
         Some((name, pid)) if pid > 0 => (name.to_owned(), Some(Pid::new(pid))),
         _ => (label.to_owned(), None),
+    }
+}
+
+/// What the first application of a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// A program; idlewave's export says that its tasks are ranks.
+    Ranks,
+    /// A program without MPI, by idlewave's export.
+    Processes,
+    /// A program, of which nobody says whether its tasks are ranks.
+    Tasks,
+    /// What ran beside a program that is not in the trace.
+    Others,
+}
+
+/// What an application with this label is, and the name of the program.
+pub(super) fn application(label: &str) -> (First, Option<&str>) {
+    if let Some(name) = label.strip_prefix(prv::RANKS_OF) {
+        return (First::Ranks, Some(name));
+    }
+    if let Some(name) = label.strip_prefix(prv::PROCESSES_OF) {
+        return (First::Processes, Some(name));
+    }
+    match label {
+        // The second is the label of every program in earlier exports.
+        "" | "program" => (First::Tasks, None),
+        label if label.starts_with(prv::ELSE_ON) => (First::Others, None),
+        label => (First::Tasks, Some(label)),
     }
 }
 

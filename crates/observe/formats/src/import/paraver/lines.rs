@@ -1,6 +1,6 @@
 //! Lines of a .prv, and the numbers of its records.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
 use crate::prv;
 use idlewave_sys::files;
 use std::fs::File;
@@ -27,16 +27,22 @@ pub(super) struct Lines {
     input: BufReader<File>,
     line: Vec<u8>,
     number: u64,
+    /// Bytes of the file, and of the lines so far.
+    size: u64,
+    done: u64,
 }
 
 impl Lines {
-    pub(super) fn open(path: &Path) -> Result<Self, PrvError> {
-        let file = files::open(path).map_err(PrvError::io(path))?;
+    pub(super) fn open(path: &Path) -> Result<Self, ImportError> {
+        let file = files::open(path).map_err(ImportError::io(path))?;
+        let size = file.metadata().map_err(ImportError::io(path))?.len();
         Ok(Self {
             path: path.to_owned(),
             input: BufReader::with_capacity(PIECE, file),
             line: Vec::new(),
             number: 0,
+            size,
+            done: 0,
         })
     }
 
@@ -45,9 +51,14 @@ impl Lines {
         self.number
     }
 
+    /// The share of the file that is read, 0..=1.
+    pub(super) fn share(&self) -> f64 {
+        (self.done as f64 / self.size.max(1) as f64).min(1.0)
+    }
+
     /// An error about the last line.
-    pub(super) fn wrong(&self, reason: impl Into<String>) -> PrvError {
-        PrvError::Header {
+    pub(super) fn wrong(&self, reason: impl Into<String>) -> ImportError {
+        ImportError::Line {
             path: self.path.clone(),
             line: self.number,
             reason: reason.into(),
@@ -55,14 +66,15 @@ impl Lines {
     }
 
     /// The next line without its end; `None` at the end of the file.
-    pub(super) fn line(&mut self) -> Result<Option<&[u8]>, PrvError> {
+    pub(super) fn line(&mut self) -> Result<Option<&[u8]>, ImportError> {
         self.line.clear();
         let mut input = (&mut self.input).take(LONGEST);
         let read = input.read_until(b'\n', &mut self.line);
-        if read.map_err(PrvError::io(&self.path))? == 0 {
+        if read.map_err(ImportError::io(&self.path))? == 0 {
             return Ok(None);
         }
         self.number += 1;
+        self.done += self.line.len() as u64;
         while let Some(b'\n' | b'\r') = self.line.last() {
             self.line.pop();
         }
@@ -71,7 +83,7 @@ impl Lines {
 
     /// Reads the next record; false if the line is none. Comments and records of kinds without
     /// meaning here are skipped.
-    pub(super) fn next(&mut self, record: &mut Record) -> Result<Option<bool>, PrvError> {
+    pub(super) fn next(&mut self, record: &mut Record) -> Result<Option<bool>, ImportError> {
         loop {
             let Some(line) = self.line()? else {
                 return Ok(None);

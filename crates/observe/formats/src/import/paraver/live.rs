@@ -1,6 +1,6 @@
 //! What a thread is in the middle of.
 
-use idlewave_run::tables::OperationClass;
+use idlewave_run::tables::{OperationClass, TaskKind};
 use idlewave_units::{NodeId, Pid, Rank};
 
 /// Marked regions that may be open at once in a thread.
@@ -13,6 +13,7 @@ pub(super) struct Live {
     pub process: Pid,
     pub name: String,
     pub rank: Option<Rank>,
+    pub kind: TaskKind,
     pub is_idle: bool,
     /// The CPU that it has, and since when.
     pub running: Option<(u32, u64)>,

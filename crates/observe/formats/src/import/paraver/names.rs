@@ -1,6 +1,7 @@
 //! Names of types, values and objects: .pcf and .row.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
+use crate::import::paraver::labels::{First, application, named};
 use crate::prv;
 use idlewave_sys::files;
 use std::collections::HashMap;
@@ -25,7 +26,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Reads the files beside a trace.
-    pub(super) fn beside(path: &Path) -> Result<Self, PrvError> {
+    pub(super) fn beside(path: &Path) -> Result<Self, ImportError> {
         let mut names = Self::default();
         if let Some(text) = text(&path.with_extension("pcf"))? {
             names.read_types(&text);
@@ -34,6 +35,22 @@ impl Names {
             names.read_labels(&text);
         }
         Ok(names)
+    }
+
+    /// What the first application is, and its name.
+    pub(super) fn first(&self) -> (First, Option<&str>) {
+        application(self.applications.first().map_or("", String::as_str))
+    }
+
+    /// The name of the program: the label of the first application or of its first thread, otherwise
+    /// the name of the trace.
+    pub(super) fn program(&self, trace: &Path) -> String {
+        let (_, application) = self.first();
+        let thread = self.threads.first().map(|label| named(label));
+        let thread = thread.and_then(|(name, pid)| pid.and(Some(name)));
+        let stem = || trace.file_stem().map(|s| s.to_string_lossy().into_owned());
+        let label = application.map(str::to_owned).or(thread);
+        label.or_else(stem).unwrap_or_default()
     }
 
     /// Whether there is a .pcf with types.
@@ -127,10 +144,10 @@ fn numbered(line: &str) -> Option<(u64, &str)> {
 }
 
 /// The text of a file, with other characters replaced; `None` if there is none.
-fn text(path: &Path) -> Result<Option<String>, PrvError> {
+fn text(path: &Path) -> Result<Option<String>, ImportError> {
     match files::read(path, LONGEST) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PrvError::io(path)(error)),
+        Err(error) => Err(ImportError::io(path)(error)),
     }
 }

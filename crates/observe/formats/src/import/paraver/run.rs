@@ -1,20 +1,21 @@
 //! A run that is built from a trace, and its threads.
 
-use crate::import::paraver::PrvError;
+use crate::import::error::ImportError;
 use crate::import::paraver::calls::Functions;
 use crate::import::paraver::dropped::Dropped;
 use crate::import::paraver::header::{Header, Task};
-use crate::import::paraver::labels::{named, source};
+use crate::import::paraver::labels::{First, named, source};
 use crate::import::paraver::lines::Record;
 use crate::import::paraver::live::Live;
 use crate::import::paraver::names::Names;
-use crate::import::paraver::sheet::manifest;
+use crate::import::paraver::sheet::describe;
 use crate::prv;
-use idlewave_run::tables::{Bursts, Calls, Interrupts, Marks, Source, Sources, Table, Transfers};
+use idlewave_run::tables::{
+    Bursts, Calls, Interrupts, Marks, Source, Sources, Table, TaskKind, Transfers,
+};
 use idlewave_run::{RunWriter, TableWriter};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
 /// Threads of a task are found by their number in the whole trace.
 type Object = (u32, u32, u32);
@@ -27,7 +28,8 @@ pub(super) struct Build {
     /// Bursts come from events, not from states.
     pub(super) by_events: bool,
     pub(super) end: u64,
-    pub(super) program: bool,
+    /// What the first application is.
+    pub(super) application: First,
     /// Node and number of each CPU.
     pub(super) cpus: Vec<(NodeId, Cpu)>,
     /// Index of the first thread of each task.
@@ -53,12 +55,11 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn begin(
-        path: &Path,
-        to: &Path,
         header: Header,
         names: Names,
         by_events: bool,
-    ) -> Result<Self, PrvError> {
+        mut run: RunWriter,
+    ) -> Result<Self, ImportError> {
         let mut cpus = Vec::new();
         for (node, &count) in header.cpus.iter().enumerate() {
             for cpu in 0..count {
@@ -79,7 +80,7 @@ impl Build {
             tasks.iter().map(of).collect()
         });
         let first = first.collect();
-        let run = RunWriter::create(to, manifest(path, &header, &names, &cpus))?;
+        describe(&mut run.manifest, &header, &names, &cpus);
         let mut sources = Sources::default();
         for (value, name) in names.values_of(prv::INTERRUPT) {
             let id = sources.len() as u32;
@@ -89,14 +90,13 @@ impl Build {
                 sources.push(Source { id, kind, name });
             }
         }
-        let label = names.applications.first().map_or("", String::as_str);
         Ok(Self {
             bursts: run.table()?,
             interrupts: run.table()?,
             calls: run.table()?,
             transfers: run.table()?,
             marks: run.table()?,
-            program: !label.starts_with("everything else on "),
+            application: names.first().0,
             end: header.end_ns(),
             first,
             run,
@@ -125,7 +125,7 @@ impl Build {
     }
 
     /// Takes a record.
-    pub(super) fn take(&mut self, record: &Record) -> Result<(), PrvError> {
+    pub(super) fn take(&mut self, record: &Record) -> Result<(), ImportError> {
         let &[cpu, appl, task, thread, time, ref rest @ ..] = record.fields.as_slice() else {
             return Ok(());
         };
@@ -209,13 +209,24 @@ impl Build {
                 self.threads[first].process
             }
         };
-        let rank = (self.program && appl == 1).then(|| Rank::new(task - 1));
+        let application = match appl {
+            1 => self.application,
+            _ => First::Others,
+        };
+        let ranked = matches!(application, First::Ranks | First::Tasks);
+        let rank = ranked.then(|| Rank::new(task - 1));
         self.threads.push(Live {
             node,
             pid,
             process,
             name,
             rank,
+            kind: match application {
+                _ if is_idle => TaskKind::Idle,
+                First::Ranks | First::Tasks => TaskKind::Rank,
+                First::Processes => TaskKind::Program,
+                First::Others => TaskKind::Unknown,
+            },
             is_idle,
             running: None,
             state: None,

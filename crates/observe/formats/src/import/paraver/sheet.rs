@@ -3,19 +3,18 @@
 use crate::import::paraver::header::Header;
 use crate::import::paraver::names::Names;
 use idlewave_run::{
-    ClockSheet, Contamination, HostSheet, Ledger, Manifest, NodeSheet, Phase, PhaseKind, RunState,
-    SchemaVersion, TraceCost, TraceMode, TraceSheet,
+    ClockSheet, Contamination, HostSheet, Manifest, NodeSheet, Phase, PhaseKind, TraceCost,
+    TraceMode, TraceSheet, Unavailable,
 };
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
-use std::path::Path;
 
-/// The manifest while the trace is read.
-pub(super) fn manifest(
-    path: &Path,
+/// Enters what the first lines and the labels say.
+pub(super) fn describe(
+    manifest: &mut Manifest,
     header: &Header,
     names: &Names,
     cpus: &[(NodeId, Cpu)],
-) -> Manifest {
+) {
     let mut online = vec![CpuSet::default(); header.cpus.len()];
     for &(node, cpu) in cpus {
         online[node.index()].insert(cpu);
@@ -29,10 +28,12 @@ pub(super) fn manifest(
                 .cloned()
                 .unwrap_or_else(|| format!("node {at}")),
             online: online.get(at).cloned().unwrap_or_default(),
+            allowed: online.get(at).cloned().unwrap_or_default(),
+            kernel: "of unknown version".to_owned(),
             ..HostSheet::default()
         },
         clock: ClockSheet {
-            counter: "Paraver trace".to_owned(),
+            counter: ClockSheet::PARAVER.to_owned(),
             counts_per_second: 1e9 / header.unit as f64,
             quantum_counts: 1,
             quantum_ns: header.unit as f64,
@@ -44,37 +45,31 @@ pub(super) fn manifest(
         },
         trace: TraceSheet {
             mode: TraceMode::Tracefs,
-            unavailable: Vec::new(),
-            cost: TraceCost::default(),
+            unavailable: vec![Unavailable {
+                what: "wake-ups, kinds of threads and settings of the machine".to_owned(),
+                why: "a Paraver trace holds none".to_owned(),
+                allow: Some("idlewave record -- mpirun ./program".to_owned()),
+            }],
+            cost: TraceCost {
+                cpus: header.cpus.get(at).copied().unwrap_or(0),
+                wall: Nanos::from_nanos(header.end_ns()),
+                ..TraceCost::default()
+            },
         },
         contamination: Contamination::default(),
         alignment: None,
     };
-    Manifest {
-        schema: SchemaVersion::CURRENT,
-        idlewave: env!("CARGO_PKG_VERSION").to_owned(),
-        state: RunState::Recording,
-        incomplete: None,
-        command: vec![
-            "idlewave".to_owned(),
-            "import".to_owned(),
-            path.display().to_string(),
-        ],
-        started: started(&header.date),
-        seed: 1,
-        simulated: None,
-        nodes: (0..header.cpus.len().max(1)).map(node).collect(),
-        phases: vec![Phase {
-            kind: PhaseKind::Recorded {
-                library: None,
-                exit_code: None,
-            },
-            begin_ns: 0,
-            end_ns: header.end_ns(),
-        }],
-        ranks: Vec::new(),
-        losses: Ledger::default(),
-        tables: Vec::new(),
+    manifest.nodes = (0..header.cpus.len().max(1)).map(node).collect();
+    manifest.phases = vec![Phase {
+        kind: PhaseKind::Recorded {
+            library: None,
+            exit_code: None,
+        },
+        begin_ns: 0,
+        end_ns: header.end_ns(),
+    }];
+    if !header.date.is_empty() {
+        manifest.started = started(&header.date);
     }
 }
 

@@ -8,6 +8,7 @@ use idlewave_units::{Cpu, Pid};
 /// Kinds of events that only recorders write.
 const IPI_ENTRY: u32 = 21;
 const IPI_EXIT: u32 = 22;
+const WAKEUP: u32 = 17;
 const WAKEUP_NEW: u32 = 114;
 const NEW_TASK: u32 = 235;
 const FORK: u32 = 239;
@@ -90,12 +91,21 @@ fn of_kind(kind: u32, bytes: &[u8], by: Option<Pid>) -> Result<Option<Event<'_>>
                 next_comm: of.comm(5),
             }
         }
-        ftrace::WAKING | WAKEUP_NEW => {
+        ftrace::WAKING => {
             let of = inside()?;
             Event::Wake {
                 pid: of.pid(2),
                 comm: of.comm(1),
                 cpu: of.cpu(5),
+            }
+        }
+        WAKEUP | WAKEUP_NEW => {
+            let of = inside()?;
+            Event::Woken {
+                pid: of.pid(2),
+                comm: of.comm(1),
+                cpu: of.cpu(5),
+                new: kind == WAKEUP_NEW,
             }
         }
         ftrace::MIGRATE => {

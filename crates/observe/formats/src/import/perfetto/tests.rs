@@ -3,8 +3,11 @@
 use super::*;
 use crate::wire::Encoder;
 use flate2::{Compression, write::ZlibEncoder};
-use idlewave_ftrace::event::{Comm, Event};
+use record_lines::line;
 use std::io::Write;
+
+#[path = "../../../tests/record_lines/mod.rs"]
+mod record_lines;
 
 /// Packs numbers into a field.
 fn column(out: &mut Encoder, field: u32, numbers: &[u64]) {
@@ -58,55 +61,10 @@ fn trace(packets: &[&dyn Fn(&mut Encoder)]) -> Vec<u8> {
     out.bytes().to_vec()
 }
 
-fn name(comm: Option<Comm>) -> String {
-    let name = String::from_utf8(comm.unwrap().to_vec()).unwrap();
-    name.trim_end_matches('\0').to_owned()
-}
-
 fn lines(trace: &[u8]) -> (Vec<String>, Result<Summary, PerfettoError>) {
     let mut seen = Vec::new();
     let summary = read(&mut &trace[..], &mut |record| {
-        seen.push(match record {
-            Record::Lost { cpu, .. } => format!("{cpu} lost"),
-            Record::Leaves {
-                cpu,
-                time_ns,
-                prev,
-                prev_state,
-                ..
-            } => format!("{cpu} {time_ns} {prev} leaves {prev_state:?}"),
-            Record::Gets {
-                cpu,
-                time_ns,
-                next,
-                next_comm,
-                ..
-            } => format!("{cpu} {time_ns} {next} {} gets it", name(next_comm)),
-            Record::Event {
-                cpu,
-                time_ns,
-                by,
-                event,
-                ..
-            } => {
-                let by = by.map_or("-".to_owned(), |pid| pid.to_string());
-                let what = match event {
-                    Event::Switch {
-                        prev,
-                        next,
-                        next_comm,
-                        prev_state,
-                        ..
-                    } => {
-                        format!("{prev} -> {next} {} {prev_state:?}", name(next_comm))
-                    }
-                    Event::Wake { pid, cpu, .. } => format!("wake {pid} on {cpu}"),
-                    Event::Enter { .. } => "enter".to_owned(),
-                    other => format!("{other:?}"),
-                };
-                format!("{cpu} {time_ns} {by} {what}")
-            }
-        });
+        seen.push(line(record));
         ControlFlow::Continue(())
     });
     (seen, summary)
@@ -118,12 +76,40 @@ fn columns_are_read_beside_events_in_order_of_time() {
     let expected = [
         "3 99 - wake 8 on 3",
         "3 100 8 crond gets it",
-        "3 150 8 enter",
+        "3 150 8 enter Vector(0)",
         "3 200 - wake 9 on 4",
         "3 200 8 8 -> 9 app None",
     ];
     assert_eq!(seen, expected);
     assert_eq!(summary.unwrap().events, 5);
+}
+
+#[test]
+fn wake_ups_are_told_apart_by_their_event() {
+    let bundle = |packet: &mut Encoder| {
+        packet.message(packet::FTRACE_EVENTS, |bundle| {
+            bundle.uint(1, 3);
+            for (time, kind) in [(10, 20), (11, 17), (12, 114)] {
+                bundle.message(2, |event| {
+                    event.uint(1, time);
+                    event.uint(2, 8);
+                    event.message(kind, |wake| {
+                        wake.text(1, "crond");
+                        wake.uint(2, 9);
+                        wake.uint(5, 4);
+                    });
+                });
+            }
+        });
+    };
+    let (seen, summary) = lines(&trace(&[&bundle]));
+    let expected = [
+        "3 10 8 wake 9 on 4",
+        "3 11 8 woken 9 on 4, new: false",
+        "3 12 8 woken 9 on 4, new: true",
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(summary.unwrap().other_events, 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::hooks::{First, Hook, Named, program};
 use super::threads::Threads;
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_ftrace::Feed;
 use idlewave_ftrace::event::{Event, Handler};
 use idlewave_units::{Cpu, Pid};

@@ -1,9 +1,9 @@
 //! The descriptions of events in a trace.dat.
 
 use super::input::Input;
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_ftrace::format::EventFormat;
-use idlewave_ftrace::{EVENTS, MARKER_EVENT};
+use idlewave_ftrace::{EVENTS, MARKER_EVENT, STANDS_IN};
 use idlewave_units::Pid;
 use std::io::{Read, Seek};
 
@@ -38,7 +38,7 @@ impl Events {
             let name = text.lines().find_map(|l| l.trim().strip_prefix("name:"));
             let name = name.unwrap_or("").trim();
             let used = |&(s, e): &(&str, &str)| s == system && e == name;
-            if EVENTS.iter().chain([&MARKER_EVENT]).any(used) {
+            if EVENTS.iter().chain([&STANDS_IN, &MARKER_EVENT]).any(used) {
                 self.formats.push(EventFormat::parse(input.path(), &text)?);
             }
         }

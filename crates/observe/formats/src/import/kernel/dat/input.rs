@@ -1,6 +1,6 @@
 //! Reads numbers and texts, with every length checked before anything is allocated for it.
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use super::input::Input;
 use super::parts::Told;
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_ftrace::{CpuStats, Scale};
 use idlewave_units::{Cpu, Pid};
 use std::io::Cursor;

@@ -4,7 +4,7 @@ use super::events::{Events, header_page, names, skip_sized};
 use super::input::Input;
 use super::options::{self, BUFFER, DONE};
 use super::parts::{Buffer, Extent, Packing, Parts, Told};
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_units::Cpu;
 use std::fs::File;
 

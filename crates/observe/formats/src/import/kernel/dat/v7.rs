@@ -6,7 +6,7 @@ use super::options::{self, BUFFER, CMDLINES, DONE, EVENT_FORMATS, FTRACE_EVENTS,
 use super::packed;
 use super::parts::{Buffer, Packing, Parts, Told};
 use super::v6::{MOST_CPUS, checked};
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_units::Cpu;
 use std::fs::File;
 use std::io::Cursor;

@@ -10,8 +10,6 @@ use memchr::memmem;
 pub(crate) enum Body<'a> {
     /// One that the timeline uses.
     Event(Event<'a>),
-    /// A finished wake-up, which tells something new only where its start was not recorded.
-    Wakeup(Event<'a>),
     /// One of another kind.
     Unknown,
     /// One whose fields cannot be read.
@@ -22,13 +20,9 @@ pub(crate) enum Body<'a> {
 pub(crate) fn parse<'a>(name: &'a [u8], body: &'a [u8]) -> Body<'a> {
     let event = match name {
         b"sched_switch" => switch(body),
-        b"sched_waking" | b"sched_wakeup_new" => wake(body),
-        b"sched_wakeup" => {
-            return match wake(body) {
-                Some(event) => Body::Wakeup(event),
-                None => Body::Garbled,
-            };
-        }
+        b"sched_waking" => wake(body).map(|(pid, comm, cpu)| Event::Wake { pid, comm, cpu }),
+        b"sched_wakeup" => woken(body, false),
+        b"sched_wakeup_new" => woken(body, true),
         b"sched_migrate_task" => migrate(body),
         b"sched_process_fork" => fork(body),
         b"irq_handler_entry" => irq_entry(body),
@@ -150,19 +144,27 @@ fn state(letters: &[u8]) -> Option<u64> {
     (!letters.is_empty()).then_some(bits)
 }
 
-fn wake(body: &[u8]) -> Option<Event<'static>> {
+fn woken(body: &[u8], new: bool) -> Option<Event<'static>> {
+    let (pid, comm, cpu) = wake(body)?;
+    Some(Event::Woken {
+        pid,
+        comm,
+        cpu,
+        new,
+    })
+}
+
+/// The thread that is woken, its name, and its CPU.
+fn wake(body: &[u8]) -> Option<(Pid, Option<Comm>, Cpu)> {
     let Some(body) = body.strip_prefix(b"comm=") else {
         let (before, after) = split(body, b" CPU:")?;
         let (comm, pid, _) = plain(before)?;
         let cpu = Cpu::new(u32::try_from(number(after)?.0).ok()?);
-        return Some(Event::Wake { pid, comm, cpu });
+        return Some((pid, comm, cpu));
     };
     let (name, rest) = split(body, b" pid=")?;
-    Some(Event::Wake {
-        pid: pid(rest)?,
-        comm: comm(name),
-        cpu: Cpu::new(value(rest, b"target_cpu=")?),
-    })
+    let cpu = Cpu::new(value(rest, b"target_cpu=")?);
+    Some((pid(rest)?, comm(name), cpu))
 }
 
 fn migrate(body: &[u8]) -> Option<Event<'static>> {
@@ -257,7 +259,14 @@ mod tests {
         };
         let own = "comm=rcu_preempt pid=15 prio=120 target_cpu=001";
         assert_eq!(body("sched_waking", own), Body::Event(wake));
-        assert_eq!(body("sched_wakeup", own), Body::Wakeup(wake));
+        let woken = |new| Event::Woken {
+            pid: Pid::new(15),
+            comm: named("rcu_preempt"),
+            cpu: Cpu::new(1),
+            new,
+        };
+        assert_eq!(body("sched_wakeup", own), Body::Event(woken(false)));
+        assert_eq!(body("sched_wakeup_new", own), Body::Event(woken(true)));
         let plugin = "rcu_preempt:15 [120] CPU:001";
         assert_eq!(body("sched_waking", plugin), Body::Event(wake));
         let migrate = Event::Migrate {

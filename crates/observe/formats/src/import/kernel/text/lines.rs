@@ -1,15 +1,19 @@
 //! Lines of a file, block by block.
 
-use crate::import::kernel::ImportError;
+use crate::import::error::ImportError;
 use idlewave_sys::files;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;
 /// A longer line is damage.
 const LONGEST: usize = 1 << 16;
+
+/// Lines between two looks at the stop flag.
+const LOOK: u64 = 1 << 14;
 
 /// Lines of a file, without their ends.
 pub(crate) struct Lines {
@@ -43,11 +47,6 @@ impl Lines {
         })
     }
 
-    /// Number of the last line, from 1.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Lines left out because of their length.
     pub(crate) fn long(&self) -> u64 {
         self.long
@@ -58,8 +57,29 @@ impl Lines {
         self.done as f64 / self.total.max(self.done).max(1) as f64
     }
 
+    /// Passes on every line with its number, from 1; true if `stop` ended that early.
+    pub(crate) fn each(
+        &mut self,
+        stop: &AtomicBool,
+        progress: &dyn Fn(f64),
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), ImportError>,
+    ) -> Result<bool, ImportError> {
+        while let Some((number, line)) = self.next()? {
+            take(number, line)?;
+            if number % LOOK == 0 {
+                progress(self.share());
+                // The flag carries no data, so no ordering is needed.
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(true);
+                }
+            }
+        }
+        progress(1.0);
+        Ok(false)
+    }
+
     /// The next line with its number.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>, ImportError> {
+    fn next(&mut self) -> Result<Option<(u64, &[u8])>, ImportError> {
         let mut skipping = false;
         loop {
             let there = &self.buffer[self.begin..self.end];

@@ -1,11 +1,12 @@
-//! Why a kernel trace could not be imported.
+//! Why a trace could not be imported.
 
 use idlewave_ftrace::FtraceError;
 use idlewave_run::RunError;
+use idlewave_sys::files::Kind;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a kernel trace could not be imported.
+/// Why a trace could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -35,6 +36,16 @@ pub enum ImportError {
         /// Where, in bytes from the start of the file.
         offset: u64,
         /// What does not fit.
+        reason: String,
+    },
+    /// A line of a text is not what its format says.
+    #[error("import {}: line {line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
         reason: String,
     },
     /// The trace lacks what a run needs.
@@ -77,9 +88,17 @@ impl ImportError {
     /// The next step for the user, in a line.
     pub fn next_step(&self) -> String {
         match self {
-            Self::Io { .. } => "give a file that you may read".to_owned(),
+            Self::Io { source, .. } => match source.kind() {
+                _ if source.get_ref().is_some_and(|cause| cause.is::<Kind>()) => {
+                    "give a regular file: save what a pipe or a device delivers into one first"
+                }
+                io::ErrorKind::NotFound => "check the path: there is no such file",
+                io::ErrorKind::PermissionDenied => "give a file that you may read",
+                _ => "copy the file again from where it was recorded",
+            }
+            .to_owned(),
             Self::Format { next, .. } | Self::Lacks { next, .. } => next.clone(),
-            Self::Damaged { .. } => {
+            Self::Damaged { .. } | Self::Line { .. } => {
                 "copy the file again from where it was recorded: it may be cut short".to_owned()
             }
             Self::NoProgram { busiest, .. } if busiest.is_empty() => {

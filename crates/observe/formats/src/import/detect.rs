@@ -1,6 +1,8 @@
 //! Which format a file has, by its content.
 
-use crate::import::kernel::{ImportError, aix, perfetto, text};
+use crate::import::error::ImportError;
+use crate::import::kernel::{aix, perfetto, text};
+use crate::import::paraver;
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -15,6 +17,15 @@ pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// A format that can be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// A trace of the kernel.
+    Kernel(Recorder),
+    /// Paraver's .prv.
+    Paraver,
+}
+
+/// A format of kernel traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorder {
     /// A file of trace-cmd.
     Dat,
     /// A directory of raw sub-buffers as idlewave records it.
@@ -79,18 +90,25 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
     let inner = path.join("raw");
     for candidate in [path, &inner] {
         if capture_path(candidate).is_file() {
-            return Ok(Format::Raw(candidate.to_owned()));
+            return Ok(Format::Kernel(Recorder::Raw(candidate.to_owned())));
         }
     }
-    let (reason, next) = match path.join("metadata").is_file() {
-        true => (
+    let has = |name| path.join(name).is_file();
+    let (reason, next) = if has("metadata") {
+        (
             "it is a CTF trace, which is not read yet",
             "record with trace-cmd or perf",
-        ),
-        false => (
+        )
+    } else if has("run.json") {
+        (
+            "it is a run, but without a directory raw/ as a recording of the kernel has it",
+            "read the run as it is, with `idlewave explain` or `idlewave report`",
+        )
+    } else {
+        (
             "the directory holds no capture.json",
             "give a trace file, or the directory raw/ of a run",
-        ),
+        )
     };
     Err(ImportError::Format {
         path: path.to_owned(),
@@ -102,7 +120,10 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
 /// The format of a file that starts with these bytes; otherwise the reason and the next step.
 fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.starts_with(DAT_MAGIC) {
-        return Ok(Format::Dat);
+        return Ok(Format::Kernel(Recorder::Dat));
+    }
+    if start.starts_with(paraver::MAGIC) {
+        return Ok(Format::Paraver);
     }
     for (magic, reason, next) in OTHERS {
         if start.starts_with(magic) {
@@ -114,14 +135,14 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         return Err(("it is empty".to_owned(), next));
     }
     if start.split(|b| *b == b'\n').any(text::is_event) {
-        return Ok(Format::Text);
+        return Ok(Format::Kernel(Recorder::Text));
     }
     if start.split(|b| *b == b'\n').any(aix::is_header) {
-        return Ok(Format::Aix);
+        return Ok(Format::Kernel(Recorder::Aix));
     }
     // After the texts: its first byte is a newline.
     if perfetto::is_trace(start) {
-        return Ok(Format::Perfetto);
+        return Ok(Format::Kernel(Recorder::Perfetto));
     }
     let reason = match start.contains(&0) {
         true => "it has no known format",
@@ -138,12 +159,19 @@ mod tests {
 
     #[test]
     fn a_format_is_known_by_its_content() {
-        assert_eq!(of_start(b"\x17\x08\x44tracing6\0"), Ok(Format::Dat));
+        assert_eq!(
+            of_start(b"\x17\x08\x44tracing6\0"),
+            Ok(Format::Kernel(Recorder::Dat))
+        );
         let line = b"# tracer: nop\n  sh-1 [001] d..2. 3458.296365: sched_switch: x\n";
-        assert_eq!(of_start(line), Ok(Format::Text));
+        assert_eq!(of_start(line), Ok(Format::Kernel(Recorder::Text)));
         let report = b"Thu Oct 28 13:34:05 1999\n\nID  PID  ELAPSED_SEC  DELTA_MSEC  APPL\n";
-        assert_eq!(of_start(report), Ok(Format::Aix));
-        assert_eq!(of_start(b"\x0a\x04\x40\0\x50\x01"), Ok(Format::Perfetto));
+        assert_eq!(of_start(report), Ok(Format::Kernel(Recorder::Aix)));
+        assert_eq!(
+            of_start(b"\x0a\x04\x40\0\x50\x01"),
+            Ok(Format::Kernel(Recorder::Perfetto))
+        );
+        assert_eq!(of_start(b"#Paraver (01/02/2026 at"), Ok(Format::Paraver));
         let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
         assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
         assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));

@@ -1,0 +1,24 @@
+//! What to import.
+
+use crate::import::kernel::Program;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What to import, and where to.
+pub struct Ask<'a> {
+    /// The file or directory.
+    pub input: &'a Path,
+    /// The run's directory, which must not exist or be empty.
+    pub output: &'a Path,
+    /// The command line, for the manifest.
+    pub command: &'a [String],
+    /// When the trace was recorded, as far as known, in RFC 3339; for display only. A date in the
+    /// trace itself goes before it.
+    pub started: &'a str,
+    /// The program under study.
+    pub program: &'a Program,
+    /// Becomes true when the user asks for an end.
+    pub stop: &'a AtomicBool,
+    /// Called with the share of the work that is done, 0..=1.
+    pub progress: &'a dyn Fn(f64),
+}

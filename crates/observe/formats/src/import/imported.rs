@@ -1,0 +1,55 @@
+//! What was imported.
+
+use crate::import::kernel::Chosen;
+use idlewave_run::Ledger;
+use idlewave_units::Nanos;
+
+/// What was imported.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The format, in words.
+    pub format: String,
+    /// Events or records read.
+    pub events: u64,
+    /// Events that the recorder lost, by its own count; `None` if the format has no place for that.
+    pub missed: Option<u64>,
+    /// CPUs of the trace.
+    pub cpus: u32,
+    /// From the first event to the last.
+    pub span: Nanos,
+    /// The program under study.
+    pub program: Subject,
+    /// What is missing or uncertain; the manifest of the run has it too.
+    pub losses: Ledger,
+}
+
+/// The program under study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Threads chosen from all that the trace has.
+    Chosen {
+        /// Which and why.
+        chosen: Chosen,
+        /// Threads of the trace whose kind was inferred from their names and parents.
+        inferred: u64,
+    },
+    /// What the trace itself says.
+    Told {
+        /// Its name.
+        name: String,
+        /// Its ranks; 0 if it has none.
+        ranks: u64,
+        /// Its threads.
+        threads: u64,
+    },
+}
+
+impl Imported {
+    /// How the program was chosen; `None` if the trace says which it is.
+    pub fn chosen(&self) -> Option<&Chosen> {
+        match &self.program {
+            Subject::Chosen { chosen, .. } => Some(chosen),
+            Subject::Told { .. } => None,
+        }
+    }
+}
