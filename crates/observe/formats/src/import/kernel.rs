@@ -1,8 +1,9 @@
-//! Kernel traces: files of trace-cmd, raw sub-buffers, and text.
+//! Kernel traces: files of trace-cmd and perf, raw sub-buffers, and text.
 //!
 //! ```text
 //! detect     which format a file has, by its content
 //! dat        trace.dat 6 and 7: sub-buffers in a container
+//! perf       perf.data, as a file and as a pipe
 //! raw        the directory raw/ of an idlewave run
 //! aix        what trcrpt of AIX prints
 //! perfetto   Perfetto's protobuf
@@ -17,7 +18,10 @@ mod aix;
 mod dat;
 mod detect;
 mod error;
+mod events;
+mod input;
 mod kinds;
+mod perf;
 mod perfetto;
 mod program;
 mod raw;

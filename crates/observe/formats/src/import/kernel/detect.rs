@@ -1,6 +1,6 @@
 //! Which format a file has, by its content.
 
-use crate::import::kernel::{ImportError, aix, perfetto, text};
+use crate::import::kernel::{ImportError, aix, perf, perfetto, text};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -19,6 +19,8 @@ pub enum Format {
     Dat,
     /// A directory of raw sub-buffers as idlewave records it.
     Raw(PathBuf),
+    /// What perf record writes.
+    PerfData,
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
     /// The report of AIX's trcrpt.
@@ -30,8 +32,8 @@ pub enum Format {
 /// Formats that are recognised but not read: first bytes, name, what to do instead.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (
-        b"PERFILE2",
-        "it is a perf.data file, which only perf reads",
+        b"PERFFILE",
+        "it is a perf.data of before Linux 3.4",
         "write it as text with `perf script --ns -i FILE > FILE.txt` and import that",
     ),
     (
@@ -82,15 +84,21 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
             return Ok(Format::Raw(candidate.to_owned()));
         }
     }
-    let (reason, next) = match path.join("metadata").is_file() {
-        true => (
+    let (reason, next) = if path.join("metadata").is_file() {
+        (
             "it is a CTF trace, which is not read yet",
             "record with trace-cmd or perf",
-        ),
-        false => (
+        )
+    } else if path.join("data.0").is_file() {
+        (
+            "it is a directory of perf record --threads, which is not read",
+            "write it as text with `perf script --ns -i DIRECTORY > FILE.txt` and import that",
+        )
+    } else {
+        (
             "the directory holds no capture.json",
             "give a trace file, or the directory raw/ of a run",
-        ),
+        )
     };
     Err(ImportError::Format {
         path: path.to_owned(),
@@ -103,6 +111,9 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
 fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.starts_with(DAT_MAGIC) {
         return Ok(Format::Dat);
+    }
+    if perf::is_perf_data(start) {
+        return Ok(Format::PerfData);
     }
     for (magic, reason, next) in OTHERS {
         if start.starts_with(magic) {
@@ -127,7 +138,7 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a directory raw/, a Perfetto or Paraver trace, or text of \
+    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, or text of \
                 `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
@@ -139,13 +150,15 @@ mod tests {
     #[test]
     fn a_format_is_known_by_its_content() {
         assert_eq!(of_start(b"\x17\x08\x44tracing6\0"), Ok(Format::Dat));
+        assert_eq!(of_start(b"PERFILE2"), Ok(Format::PerfData));
+        assert_eq!(of_start(b"2ELIFREP"), Ok(Format::PerfData));
         let line = b"# tracer: nop\n  sh-1 [001] d..2. 3458.296365: sched_switch: x\n";
         assert_eq!(of_start(line), Ok(Format::Text));
         let report = b"Thu Oct 28 13:34:05 1999\n\nID  PID  ELAPSED_SEC  DELTA_MSEC  APPL\n";
         assert_eq!(of_start(report), Ok(Format::Aix));
         assert_eq!(of_start(b"\x0a\x04\x40\0\x50\x01"), Ok(Format::Perfetto));
         let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
-        assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
+        assert!(refused(b"PERFFILE....").1.contains("perf script --ns"));
         assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));
         assert!(refused(b"").0.contains("empty"));
         assert!(

@@ -4,7 +4,7 @@ use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::detect::{Format, detect};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{ImportError, aix, kinds, perfetto, raw, text};
+use crate::import::kernel::{ImportError, aix, kinds, perf, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
@@ -78,6 +78,7 @@ fn fill(ask: &Ask<'_>, format: &Format, out: &mut RunWriter) -> Result<Imported,
             machine: raw::machine(raw)?,
             summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
         },
+        Format::PerfData => of_perf_data(ask, out, settle)?,
         Format::Text => of_text(ask, out, settle)?,
         Format::Aix => of_aix(ask, out, settle)?,
         Format::Perfetto => of_perfetto(ask, out, settle)?,
@@ -158,6 +159,23 @@ fn of_dat(
             resolution_ns: 1,
             span: None,
         },
+        summary,
+    })
+}
+
+fn of_perf_data(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = perf::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    let through = if read.pipe { ", through a pipe" } else { "" };
+    let by = read.version.map(|version| format!(" of perf {version}"));
+    Ok(Found {
+        format: format!("perf.data{}{through}", by.unwrap_or_default()),
+        machine: read.machine,
         summary,
     })
 }
@@ -244,7 +262,7 @@ impl Settled {
     fn settle(&mut self, seen: &mut [SeenTask], format: &Format, program: &Program) {
         self.inferred = match format {
             Format::Raw(_) => 0,
-            Format::Dat | Format::Text | Format::Perfetto => kinds::infer(seen),
+            Format::Dat | Format::PerfData | Format::Text | Format::Perfetto => kinds::infer(seen),
             Format::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);
