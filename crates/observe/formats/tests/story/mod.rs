@@ -137,20 +137,24 @@ fn bits(letters: &str) -> u64 {
     }
 }
 
+/// The story as the kernel records it: time, CPU, payload.
+pub fn story_payloads() -> Vec<(u64, u32, Payload)> {
+    let payload = |event| match event {
+        Happens::Switch(prev, state, next) => Payload::switch(prev, bits(state), next),
+        Happens::Wake(by, (pid, name), cpu) => Payload::waking(by, pid, name, cpu),
+        Happens::Number(event, pid, n) => Payload::number(event, pid, n),
+    };
+    let events = story().into_iter();
+    events
+        .map(|(time, cpu, event)| (time, cpu, payload(event)))
+        .collect()
+}
+
 /// The sub-buffers of both CPUs.
 pub fn story_pages() -> [Vec<u8>; 2] {
     [0, 1].map(|cpu| {
-        let of_cpu = story().into_iter().filter(|(_, c, _)| *c == cpu);
-        let events: Vec<(u64, Payload)> = of_cpu
-            .map(|(time, _, event)| {
-                let payload = match event {
-                    Happens::Switch(prev, state, next) => Payload::switch(prev, bits(state), next),
-                    Happens::Wake(by, (pid, name), cpu) => Payload::waking(by, pid, name, cpu),
-                    Happens::Number(event, pid, n) => Payload::number(event, pid, n),
-                };
-                (time, payload)
-            })
-            .collect();
+        let of_cpu = story_payloads().into_iter().filter(|(_, c, _)| *c == cpu);
+        let events: Vec<_> = of_cpu.map(|(time, _, payload)| (time, payload)).collect();
         pages(PAGE, &events)
     })
 }

@@ -42,6 +42,10 @@ struct Frame {
     filling: usize,
 }
 
+fn damaged(error: &dyn std::fmt::Display) -> String {
+    format!("its Zstandard frame cannot be unpacked: {error}")
+}
+
 impl Default for Unpacker {
     fn default() -> Self {
         Self {
@@ -85,7 +89,7 @@ impl Unpacker {
         };
         let strategy = BlockDecodingStrategy::UptoBlocks(1);
         let decoded = self.decoder.decode_blocks(block, strategy);
-        decoded.map_err(|e| e.to_string())?;
+        decoded.map_err(|e| damaged(&e))?;
         self.done += block.len();
         let came = self.collect(out)?;
         // At its end a frame gives the window too.
@@ -128,7 +132,7 @@ impl Unpacker {
                 self.frame = Some(Frame { filling, ..frame });
                 Ok(true)
             }
-            (Err(error), _) if length >= FRAME_HEAD => Err(error.to_string()),
+            (Err(error), _) if length >= FRAME_HEAD => Err(damaged(&error)),
             _ => Ok(false),
         }
     }
@@ -145,7 +149,7 @@ impl Unpacker {
         }
         let beyond = self.decoder.can_collect();
         let drained = self.decoder.collect_to_writer(io::sink());
-        drained.map_err(|e| e.to_string())?;
+        drained.map_err(|e| damaged(&e))?;
         Ok(filled - beyond)
     }
 
@@ -155,14 +159,14 @@ impl Unpacker {
         let block = [head[0], head[1], head[2], 0];
         let strategy = BlockDecodingStrategy::UptoBlocks(1);
         let decoded = self.decoder.decode_blocks(&block[..], strategy);
-        decoded.map(|_| ()).map_err(|e| e.to_string())
+        decoded.map(|_| ()).map_err(|e| damaged(&e))
     }
 
     /// Appends what comes out, without the filling; how many bytes came with it.
     fn collect(&mut self, out: &mut Vec<u8>) -> Result<usize, String> {
         let begin = out.len();
         let came = self.decoder.collect_to_writer(&mut *out);
-        let came = came.map_err(|e| e.to_string())?;
+        let came = came.map_err(|e| damaged(&e))?;
         if let Some(frame) = &mut self.frame {
             let filling = frame.filling.min(came);
             frame.filling -= filling;
