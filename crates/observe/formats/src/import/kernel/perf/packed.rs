@@ -175,3 +175,69 @@ impl Unpacker {
         Ok(came)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A frame of blocks as they are, with a window of 1 KiB: head, blocks, checksum if it ends.
+    fn frame(blocks: &[&[u8]], ends: bool) -> Vec<u8> {
+        let mut out = b"\x28\xb5\x2f\xfd\x04\0".to_vec();
+        for (n, block) in blocks.iter().enumerate() {
+            let last = u32::from(ends && n + 1 == blocks.len());
+            out.extend(&((block.len() as u32) << 3 | last).to_le_bytes()[..3]);
+            out.extend(*block);
+        }
+        if ends {
+            // Not compared.
+            out.extend([0; CHECKSUM]);
+        }
+        out
+    }
+
+    /// What comes out of a frame in pieces of some size, and how many bytes were counted by piece.
+    fn unpack(frame: &[u8], size: usize) -> (Vec<u8>, Vec<u64>) {
+        let mut unpacker = Unpacker::default();
+        let (mut out, mut counted) = (Vec::new(), Vec::new());
+        for piece in frame.chunks(size) {
+            unpacker.feed(piece);
+            while unpacker.step(&mut out).unwrap() {}
+            counted.push(unpacker.unpacked());
+        }
+        assert_eq!(unpacker.end(&mut out), Ok(0));
+        (out, counted)
+    }
+
+    #[test]
+    fn what_is_unpacked_is_known_before_it_comes_out() {
+        let blocks: Vec<Vec<u8>> = (0..9_u8)
+            .map(|n| vec![n; usize::from(n) * 100 + 1])
+            .collect();
+        let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+        for ends in [false, true] {
+            let packed = frame(&blocks, ends);
+            for size in [1, 7, 300, packed.len()] {
+                let (out, counted) = unpack(&packed, size);
+                assert_eq!(out, blocks.concat(), "{size} {ends}");
+                assert_eq!(counted.last(), Some(&(out.len() as u64)));
+                // The first two blocks have 1 and 101 bytes.
+                if size == 1 {
+                    assert_eq!(counted[9..][..105], [[1; 104].as_slice(), &[102]].concat());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_cut_short_is_told() {
+        let mut unpacker = Unpacker::default();
+        let packed = frame(&[b"abc", b"defg"], false);
+        unpacker.feed(&packed[..packed.len() - 1]);
+        let mut out = Vec::new();
+        while unpacker.step(&mut out).unwrap() {}
+        assert_eq!(unpacker.unpacked(), 3);
+        assert_eq!(unpacker.end(&mut out), Ok(BLOCK_HEAD + 3));
+        assert_eq!(out, b"abc");
+    }
+}

@@ -9,6 +9,9 @@ use std::collections::HashMap;
 /// Thread numbers from here on are damage (`PID_MAX_LIMIT`).
 const MOST: u32 = 1 << 22;
 
+/// Threads that are noted once only.
+const RECENT: usize = 32;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Person {
     name: Option<Box<[u8]>>,
@@ -20,8 +23,9 @@ struct Person {
 #[derive(Debug, Default)]
 pub(crate) struct People {
     known: HashMap<u32, Person>,
-    /// The thread and process noted last.
-    last: Option<(Pid, Pid)>,
+    /// Threads and processes noted lately, by the last digits of the thread: most events are of the
+    /// same few threads.
+    recent: [Option<(Pid, Pid)>; RECENT],
 }
 
 impl People {
@@ -39,10 +43,10 @@ impl People {
     /// A thread belongs to this process.
     #[inline]
     pub(crate) fn member(&mut self, pid: Pid, process: Pid) {
-        if self.last == Some((pid, process)) {
+        let recent = &mut self.recent[pid.get() as usize % RECENT];
+        if recent.replace((pid, process)) == Some((pid, process)) {
             return;
         }
-        self.last = Some((pid, process));
         if let Some(person) = self.person(pid) {
             person.process = Some(process);
         }

@@ -134,3 +134,104 @@ impl Rounds {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    type Seen = Vec<(u64, u32, Vec<u8>)>;
+
+    /// Notes what comes out.
+    fn note(seen: &mut Seen) -> impl FnMut(&Entry, &[u8]) -> Result<(), ImportError> {
+        |entry, payload| {
+            seen.push((entry.time_ns, entry.cpu.get(), payload.to_vec()));
+            Ok(())
+        }
+    }
+
+    fn event(rounds: &mut Rounds, (time, cpu, payload): &(u64, u32, Vec<u8>)) {
+        rounds.event((*time, Cpu::new(*cpu)), None, payload);
+    }
+
+    proptest! {
+        /// perf empties one buffer after the other, at times that rise, and then begins anew.
+        #[test]
+        fn events_come_out_in_order_and_few_are_held_back(
+            gaps in proptest::collection::vec((0..4_u32, 0..5_u64), 0..200),
+            stops in proptest::collection::vec(0..9_u64, 0..40),
+        ) {
+            let mut time = 0;
+            let mut all: Seen = Vec::new();
+            for (n, (cpu, gap)) in gaps.into_iter().enumerate() {
+                time += gap;
+                all.push((time, cpu, vec![n as u8; n % 5]));
+            }
+            let mut waiting = all.clone();
+            let (mut rounds, mut seen, mut now) = (Rounds::default(), Vec::new(), 0);
+            let mut take = |rounds: &mut Rounds, cpu: u32, until: u64| {
+                let there = |e: &(u64, u32, Vec<u8>)| e.1 == cpu && e.0 <= until;
+                waiting.iter().filter(|e| there(e)).for_each(|e| event(rounds, e));
+                waiting.retain(|e| !there(e));
+            };
+            for stops in stops.chunks_exact(4) {
+                let latest = rounds.latest;
+                for (cpu, stop) in stops.iter().enumerate() {
+                    now += stop;
+                    take(&mut rounds, cpu as u32, now);
+                }
+                rounds.finish(note(&mut seen)).unwrap();
+                prop_assert!(rounds.entries.iter().all(|e| e.time_ns > latest));
+            }
+            (0..4).for_each(|cpu| take(&mut rounds, cpu, u64::MAX));
+            rounds.end(note(&mut seen)).unwrap();
+            prop_assert!(seen.is_sorted_by_key(|e| e.0));
+            seen.sort();
+            all.sort();
+            prop_assert_eq!(seen, all);
+        }
+    }
+
+    #[test]
+    fn too_much_is_halved_by_time_and_losses_stay_before_their_event() {
+        let mut rounds = Rounds::default();
+        for time in [5, 3, 9, 1, 7] {
+            rounds.lost(time, Cpu::new(0), 1);
+            event(&mut rounds, &(time, 0, vec![time as u8]));
+        }
+        assert!(!rounds.full());
+        let mut seen = Vec::new();
+        rounds.halve(note(&mut seen)).unwrap();
+        let found: Vec<_> = seen.iter().map(|(time, _, p)| (*time, p.len())).collect();
+        assert_eq!(found, [(1, 0), (1, 1), (3, 0), (3, 1), (5, 0), (5, 1)]);
+        seen.clear();
+        rounds.end(note(&mut seen)).unwrap();
+        let found: Vec<_> = seen.iter().map(|(time, _, p)| (*time, p.clone())).collect();
+        assert_eq!(
+            found,
+            [(7, vec![]), (7, vec![7]), (9, vec![]), (9, vec![9])]
+        );
+    }
+
+    #[test]
+    fn what_is_held_back_is_bounded() {
+        let mut rounds = Rounds::default();
+        let (mut taken, mut seen) = (0_u64, 0);
+        let payload = vec![0; 1 << 16];
+        while taken < 6000 {
+            rounds.event((taken, Cpu::new(0)), None, &payload);
+            taken += 1;
+            if rounds.full() {
+                rounds
+                    .halve(|_, _| {
+                        seen += 1;
+                        Ok(())
+                    })
+                    .unwrap();
+            }
+            assert!(rounds.bytes.len() <= MOST + payload.len());
+        }
+        assert!(seen > 2000);
+    }
+}
