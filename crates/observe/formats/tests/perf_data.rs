@@ -208,20 +208,21 @@ fn the_other_byte_order_gives_the_same_tables() {
 
 #[test]
 fn the_story_is_the_same_in_a_file_in_a_pipe_and_compressed() {
-    for (pipe, packed) in [
-        (false, None),
-        (true, None),
-        (false, Some(7)),
-        (false, Some(5000)),
-        (true, Some(100)),
+    for (pipe, packed, sized) in [
+        (false, None, false),
+        (true, None, false),
+        (false, Some(7), false),
+        (false, Some(5000), true),
+        (true, Some(100), true),
     ] {
         let file = PerfFile {
             pipe,
             packed,
+            sized,
             ..PerfFile::default()
         };
         let (imported, run) = import(&story_perf(file)).unwrap();
-        assert_eq!(lines(&run), story_lines(), "{pipe} {packed:?}");
+        assert_eq!(lines(&run), story_lines(), "{pipe} {packed:?} {sized}");
         assert_eq!(imported.summary.events, 12);
         let host = &run.manifest().nodes[0].host;
         assert_eq!((host.name.as_str(), host.kernel.as_str()), ("n17", "6.1.0"));
@@ -403,6 +404,8 @@ fn what_perf_noted_of_threads_completes_what_the_events_say() {
         (70, 70),
         &Payload::waking(70, 200, "strange", 0),
     );
+    // Of this one only the list of names that tracefs keeps knows more.
+    file.sample(1_041_500, 0, (6, 6), &Payload::number("softirq_exit", 6, 1));
     // In a PID namespace, where perf has other numbers than the payload.
     file.sample(
         1_042_000,
@@ -421,6 +424,7 @@ fn what_perf_noted_of_threads_completes_what_the_events_say() {
         (of(200).kind, of(200).name.as_str()),
         (TaskKind::Kernel, "strange")
     );
+    assert_eq!(of(6).name, "saved name");
     assert!(!tasks.contains_key(&Pid::new(5)));
     assert!(
         !losses(&run)
@@ -434,6 +438,48 @@ fn what_perf_noted_of_threads_completes_what_the_events_say() {
             .iter()
             .any(|(what, _)| what.contains("other programs"))
     );
+}
+
+#[test]
+fn hardware_traces_are_passed_over_and_pauses_are_told() {
+    for size in [0, 24, 3 << 20] {
+        let mut file = PerfFile::default();
+        turns(&mut file, 0..2);
+        file.record(71, &[&(size as u64).to_le_bytes()[..], &[0; 32]].concat());
+        file.records.resize(file.records.len() + size, 0x55);
+        turns(&mut file, 2..4);
+        let throttle = [7_u64, 10, 0].map(u64::to_le_bytes).concat();
+        file.other(5, &throttle, 1_035_000, 0);
+        let (imported, run) = import(&file.write()).unwrap();
+        assert_eq!(imported.summary.events, 4);
+        let paused = "times at which the kernel paused a tracepoint because it was too frequent";
+        let inferred = "threads whose kind is inferred from their names and parents";
+        let ended = "end of the recording not known";
+        let expected = [(ended, 1), (paused, 1), (inferred, 2)];
+        assert_eq!(losses(&run), expected.map(|(what, n)| (what.to_owned(), n)));
+    }
+}
+
+#[test]
+fn tracepoints_before_their_descriptions_are_counted() {
+    let mut file = PerfFile {
+        pipe: true,
+        undescribed: true,
+        ..PerfFile::default()
+    };
+    turns(&mut file, 0..4);
+    file.round();
+    file.round();
+    let mut described = PerfFile {
+        pipe: true,
+        ..PerfFile::default()
+    };
+    turns(&mut described, 4..7);
+    let whole = [file.write(), described.write()[16..].to_vec()].concat();
+    let (imported, run) = import(&whole).unwrap();
+    assert_eq!(imported.summary.events, 3);
+    let what = "tracepoints before their descriptions in the perf.data".to_owned();
+    assert!(losses(&run).contains(&(what, 4)));
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub struct PerfFile {
     pub clock: Option<u32>,
     /// Bytes of a compressed record, if they are compressed.
     pub packed: Option<usize>,
+    /// Whether compressed records tell the size of their data, as those of newer perf do.
+    pub sized: bool,
     /// Whether the descriptions of events are left out.
     pub undescribed: bool,
     /// Records of the round that has not ended.
@@ -78,6 +80,7 @@ impl Default for PerfFile {
             read_format: 0,
             clock: Some(1),
             packed: None,
+            sized: false,
             undescribed: false,
             records: Vec::new(),
             rounds: Vec::new(),
@@ -216,7 +219,7 @@ impl PerfFile {
             of.iter().for_each(|e| out.extend(sized(&format_text(e.1))));
         }
         out.extend([0; 8]);
-        out.extend(sized("5 a name\n"));
+        out.extend(sized("6 saved name\n"));
         out
     }
 
@@ -267,9 +270,15 @@ impl PerfFile {
                         frame.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
                         frame.extend(block);
                     }
-                    frame
-                        .chunks(size)
-                        .for_each(|piece| out.extend(record(81, piece)));
+                    for piece in frame.chunks(size) {
+                        let mut body = words(&[piece.len() as u64]);
+                        body.extend(piece);
+                        body.resize(body.len().next_multiple_of(8), 0xff);
+                        out.extend(match self.sized {
+                            true => record(83, &body),
+                            false => record(81, piece),
+                        });
+                    }
                 }
             }
             if n < self.rounds.len() {
