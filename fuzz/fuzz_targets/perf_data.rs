@@ -52,8 +52,9 @@ fn start(little: bool) -> Vec<u8> {
     // A tracepoint, and the numbers 1 and 2 of its events.
     let flags = if little { 1 << 18 } else { 1 << (63 - 18) };
     let mut attr = [number(2, 4), number(64, 4)].concat();
-    [0, 0, SAMPLE_TYPE, 0, flags, 0, 0].map(|word| attr.extend(number(word, 8)));
-    [1, 2].map(|id| attr.extend(number(id, 8)));
+    for word in [0, 0, SAMPLE_TYPE, 0, flags, 0, 0, 1, 2] {
+        attr.extend(number(word, 8));
+    }
     out.extend([head(64, 8 + attr.len()), attr].concat());
     let mut tracing = tracing();
     out.extend([head(66, 12), number(tracing.len() as u64, 4)].concat());
@@ -73,7 +74,9 @@ fn tracing() -> Vec<u8> {
     out.extend(b"sched\0");
     let events = ["sched_switch", "sched_waking", "sched_process_fork"];
     out.extend((events.len() as u32).to_le_bytes());
-    events.map(|event| out.extend(sized(&format_text(event))));
+    for event in events {
+        out.extend(sized(&format_text(event)));
+    }
     out.extend([0; 16]);
     out
 }

@@ -54,6 +54,9 @@ pub const USUAL: u64 = IP | TID | TIME | CPU | PERIOD | RAW | IDENTIFIER;
 pub const ALL_COUNTS: u64 = 0b1_0111;
 pub const GROUP: u64 = 1 << 3;
 
+/// Size of a record of lost samples, with what perf usually has at its end.
+pub const SIZE_OF_LOST_SAMPLES: usize = 8 + 8 + 32;
+
 /// A perf.data of a little-endian machine with two CPUs, written by hand.
 pub struct PerfFile {
     pub pipe: bool,

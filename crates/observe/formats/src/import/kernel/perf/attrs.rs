@@ -246,3 +246,60 @@ impl Attributes {
         self.layouts.iter().filter(|layout| layout.tracepoint)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// An attribute of a tracepoint with the clock 1, of either byte order.
+    fn attr(little: bool, sample: u64, flags: u64) -> Vec<u8> {
+        let number = |value: u64, size: usize| match little {
+            true => value.to_le_bytes()[..size].to_vec(),
+            false => value.to_be_bytes()[8 - size..].to_vec(),
+        };
+        let flags = if little { flags } else { flags.reverse_bits() };
+        let mut out = [number(2, 4), number(96, 4)].concat();
+        for word in [0, 0, sample, 0, flags, 0, 0, 0, 0, 0] {
+            out.extend(number(word, 8));
+        }
+        out.extend([number(0, 4), number(1, 4)].concat());
+        out
+    }
+
+    #[test]
+    fn an_attribute_says_the_same_in_either_byte_order() {
+        let sample = holds::TID | holds::TIME | holds::CPU | holds::RAW | holds::IDENTIFIER;
+        for flags in [0, 1 << SAMPLE_ID_ALL, 1 << USE_CLOCKID, u64::MAX] {
+            let found = Layout::of::<true>(&attr(true, sample, flags)).unwrap();
+            let swapped = Layout::of::<false>(&attr(false, sample, flags)).unwrap();
+            assert_eq!(found, swapped);
+            assert_eq!(found.clock, (flags >> USE_CLOCKID & 1 == 1).then_some(1));
+            let there = flags >> SAMPLE_ID_ALL & 1 == 1;
+            assert_eq!(found.id_to_end, there.then_some(8));
+            assert_eq!(found.cpu_to_end, there.then_some(16));
+        }
+        assert_eq!(Layout::of::<true>(&[0; 47]), None);
+    }
+
+    #[test]
+    fn the_number_of_an_event_tells_its_layout_only_if_all_have_it_at_one_place() {
+        let with = |sample| attr(true, sample | holds::TIME | holds::CPU, 0);
+        let id = |n: u64| n.to_le_bytes();
+        let mut same = Attributes::default();
+        assert!(same.read::<true>(&with(0), &[]) && same.read::<true>(&with(0), &[]));
+        assert!(same.of_sample::<true>(&[]).is_some());
+        let mut told = Attributes::default();
+        assert!(told.read::<true>(&with(holds::IDENTIFIER), &id(3)));
+        assert!(told.read::<true>(&with(holds::IDENTIFIER | holds::RAW), &id(4)));
+        let raw = |a: &Attributes, n| a.of_sample::<true>(&id(n)).map(|layout| layout.raw);
+        assert_eq!(
+            [3, 4, 5].map(|n| raw(&told, n)),
+            [Some(false), Some(true), None]
+        );
+        // Once more with a number elsewhere: then none is found.
+        assert!(told.read::<true>(&with(holds::ID), &id(5)));
+        assert!(told.read::<true>(&with(holds::IDENTIFIER), &id(6)));
+        assert_eq!([3, 4, 5, 6].map(|n| raw(&told, n)), [None; 4]);
+    }
+}
