@@ -238,6 +238,20 @@ fn the_story_is_the_same_in_a_file_in_a_pipe_and_compressed() {
 }
 
 #[test]
+fn cpus_are_online_if_all_are_and_otherwise_those_with_events() {
+    for (cpus, online) in [([4, 4], "0-3"), ([4, 3], "0-1")] {
+        let file = PerfFile {
+            cpus,
+            ..PerfFile::default()
+        };
+        let (_, run) = import(&story_perf(file)).unwrap();
+        let host = &run.manifest().nodes[0].host;
+        assert_eq!(host.online.to_string(), online);
+        assert_eq!(host.topology.len(), 4);
+    }
+}
+
+#[test]
 fn samples_are_read_whatever_else_was_recorded_of_them() {
     use perf_file::{ADDR, ALL_COUNTS, CALLCHAIN, GROUP, ID, IDENTIFIER, READ, STREAM_ID, USUAL};
     let without = USUAL & !IDENTIFIER;
@@ -277,7 +291,7 @@ fn the_clock_is_the_one_that_was_asked_for() {
             ..PerfFile::default()
         };
         let (_, run) = import(&story_perf(file)).unwrap();
-        // The feature says 0, the clock of the time of day, where no clock was asked for.
+        // The feature names that of the time of day, which counts only where none was asked for.
         let expected = if clock.is_none() { "realtime" } else { name };
         assert_eq!(run.manifest().nodes[0].clock.counter, expected);
         let loss = losses(&run)
@@ -562,6 +576,10 @@ fn what_cannot_be_used_is_refused_with_the_next_step() {
         ..PerfFile::default()
     };
     turns(&mut file, 0..4);
+    // Behind a hardware trace, which is passed over.
+    let trace = [&(3_u64 << 20).to_le_bytes()[..], &[0; 32]].concat();
+    file.record(71, &trace);
+    file.records.resize(file.records.len() + (3 << 20), 0x55);
     let whole = [file.write(), vec![9, 0, 0, 0, 0, 0, 7, 0]].concat();
     let error = refused(&whole).to_string();
     assert!(

@@ -63,6 +63,8 @@ pub struct PerfFile {
     pub sample_type: u64,
     pub read_format: u64,
     pub clock: Option<u32>,
+    /// CPUs that the machine may have, and that are online.
+    pub cpus: [u32; 2],
     /// Bytes of a compressed record, if they are compressed.
     pub packed: Option<usize>,
     /// Whether compressed records tell the size of their data, as those of newer perf do.
@@ -82,6 +84,7 @@ impl Default for PerfFile {
             sample_type: USUAL,
             read_format: 0,
             clock: Some(1),
+            cpus: [4, 4],
             packed: None,
             sized: false,
             undescribed: false,
@@ -228,17 +231,14 @@ impl PerfFile {
 
     /// Header features but the descriptions: number and data.
     fn features(&self) -> Vec<(u32, Vec<u8>)> {
-        let clock = self.clock.unwrap_or(0);
         vec![
             (3, sized32(b"n17\0\0\0\0\0")),
             (4, sized32(b"6.1.0\0\0\0")),
-            (7, [4_u32, 4].map(u32::to_le_bytes).concat()),
+            (7, self.cpus.map(u32::to_le_bytes).concat()),
             (10, words(&[1 << 20])),
             (13, self.topology()),
-            (
-                29,
-                [&[1, 0, 0, 0], &clock.to_le_bytes()[..], &[0; 16]].concat(),
-            ),
+            // The clock of the time of day.
+            (29, [&[1, 0, 0, 0], &[0; 20][..]].concat()),
         ]
     }
 
