@@ -110,7 +110,7 @@ fn what_cannot_be_imported_is_refused_with_the_next_step_and_leaves_nothing() {
     let text = dir.path().join("text");
     fs::write(&text, "hello\n").unwrap();
     let perf = dir.path().join("perf.data");
-    fs::write(&perf, b"PERFILE2").unwrap();
+    fs::write(&perf, b"PERFFILE").unwrap();
     fs::create_dir(dir.path().join("empty")).unwrap();
     let pipe = dir.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();

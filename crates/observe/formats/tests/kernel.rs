@@ -239,7 +239,7 @@ fn other_lines_and_unreadable_events_are_counted_and_named() {
 #[test]
 fn files_that_are_no_trace_are_refused_with_a_next_step() {
     let next = |bytes: &[u8]| refused(bytes).next_step();
-    assert!(next(b"PERFILE2\0\0").contains("perf script --ns"));
+    assert!(next(b"PERFILE2\0\0").contains("copy the file again"));
     assert!(next(b"some text\n").contains("docs/import.md"));
     assert!(next(b"").contains("record again"));
     let version = b"\x17\x08\x44tracing9\0\0\x08\0\x10\0\0";

@@ -148,10 +148,19 @@ impl Feed {
 
     /// An event of a CPU that the timeline has no use for.
     pub fn unknown(&mut self, cpu: Cpu) {
+        self.unused(cpu, |account| account.unknown += 1);
+    }
+
+    /// An event of a CPU that is shorter than its format.
+    pub fn short(&mut self, cpu: Cpu) {
+        self.unused(cpu, |account| account.short += 1);
+    }
+
+    fn unused(&mut self, cpu: Cpu, count: impl FnOnce(&mut Account)) {
         if self.begin(cpu) {
             self.summary.events += 1;
             if let Some(Some(lane)) = self.lanes.get_mut(cpu.get() as usize) {
-                lane.account.unknown += 1;
+                count(&mut lane.account);
             }
         }
     }

@@ -258,8 +258,9 @@ fn absolute(before: u64, stamp: u64) -> u64 {
     }
 }
 
+/// The 16-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
 #[inline]
-pub(crate) fn read_u16<const LE: bool>(bytes: &[u8], at: usize) -> Option<u16> {
+pub fn read_u16<const LE: bool>(bytes: &[u8], at: usize) -> Option<u16> {
     let word = bytes.get(at..)?.first_chunk::<2>()?;
     Some(if LE {
         u16::from_le_bytes(*word)
@@ -268,8 +269,9 @@ pub(crate) fn read_u16<const LE: bool>(bytes: &[u8], at: usize) -> Option<u16> {
     })
 }
 
+/// The 32-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
 #[inline]
-pub(crate) fn read_u32<const LE: bool>(bytes: &[u8], at: usize) -> Option<u32> {
+pub fn read_u32<const LE: bool>(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;
     Some(if LE {
         u32::from_le_bytes(*word)
@@ -278,8 +280,9 @@ pub(crate) fn read_u32<const LE: bool>(bytes: &[u8], at: usize) -> Option<u32> {
     })
 }
 
+/// The 64-bit number at an offset, of a little-endian machine or not; `None` beyond the end.
 #[inline]
-pub(crate) fn read_u64<const LE: bool>(bytes: &[u8], at: usize) -> Option<u64> {
+pub fn read_u64<const LE: bool>(bytes: &[u8], at: usize) -> Option<u64> {
     let word = bytes.get(at..)?.first_chunk::<8>()?;
     Some(if LE {
         u64::from_le_bytes(*word)

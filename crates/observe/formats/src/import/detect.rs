@@ -1,7 +1,7 @@
 //! Which format a file has, by its content.
 
 use crate::import::error::ImportError;
-use crate::import::kernel::{aix, perfetto, text};
+use crate::import::kernel::{aix, perf, perfetto, text};
 use crate::import::paraver;
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
@@ -30,6 +30,8 @@ pub enum Recorder {
     Dat,
     /// A directory of raw sub-buffers as idlewave records it.
     Raw(PathBuf),
+    /// What perf record writes.
+    PerfData,
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
     /// The report of AIX's trcrpt.
@@ -41,8 +43,8 @@ pub enum Recorder {
 /// Formats that are recognised but not read: first bytes, name, what to do instead.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (
-        b"PERFILE2",
-        "it is a perf.data file, which only perf reads",
+        b"PERFFILE",
+        "it is a perf.data of before Linux 3.4",
         "write it as text with `perf script --ns -i FILE > FILE.txt` and import that",
     ),
     (
@@ -99,6 +101,11 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
             "it is a CTF trace, which is not read yet",
             "record with trace-cmd or perf",
         )
+    } else if has("data.0") {
+        (
+            "it is a directory of perf record --threads, which is not read",
+            "write it as text with `perf script --ns -i DIRECTORY > FILE.txt` and import that",
+        )
     } else if has("run.json") {
         (
             "it is a run, but without a directory raw/ as a recording of the kernel has it",
@@ -125,6 +132,9 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
     if start.starts_with(paraver::MAGIC) {
         return Ok(Format::Paraver);
     }
+    if perf::is_perf_data(start) {
+        return Ok(Format::Kernel(Recorder::PerfData));
+    }
     for (magic, reason, next) in OTHERS {
         if start.starts_with(magic) {
             return Err(((*reason).to_owned(), (*next).to_owned()));
@@ -148,7 +158,7 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a directory raw/, a Perfetto or Paraver trace, or text of \
+    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, or text of \
                 `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
@@ -163,6 +173,9 @@ mod tests {
             of_start(b"\x17\x08\x44tracing6\0"),
             Ok(Format::Kernel(Recorder::Dat))
         );
+        for magic in [b"PERFILE2", b"2ELIFREP"] {
+            assert_eq!(of_start(magic), Ok(Format::Kernel(Recorder::PerfData)));
+        }
         let line = b"# tracer: nop\n  sh-1 [001] d..2. 3458.296365: sched_switch: x\n";
         assert_eq!(of_start(line), Ok(Format::Kernel(Recorder::Text)));
         let report = b"Thu Oct 28 13:34:05 1999\n\nID  PID  ELAPSED_SEC  DELTA_MSEC  APPL\n";
@@ -173,7 +186,7 @@ mod tests {
         );
         assert_eq!(of_start(b"#Paraver (01/02/2026 at"), Ok(Format::Paraver));
         let refused = |bytes: &[u8]| of_start(bytes).unwrap_err();
-        assert!(refused(b"PERFILE2....").1.contains("perf script --ns"));
+        assert!(refused(b"PERFFILE....").1.contains("perf script --ns"));
         assert!(refused(b"\x1f\x8b\x08").0.contains("gzip"));
         assert!(refused(b"").0.contains("empty"));
         assert!(

@@ -1,7 +1,8 @@
-//! Kernel traces: files of trace-cmd, raw sub-buffers, and text.
+//! Kernel traces: files of trace-cmd and perf, raw sub-buffers, and text.
 //!
 //! ```text
 //! dat        trace.dat 6 and 7: sub-buffers in a container
+//! perf       perf.data, as a file and as a pipe
 //! raw        the directory raw/ of an idlewave run
 //! aix        what trcrpt of AIX prints
 //! perfetto   Perfetto's protobuf
@@ -14,7 +15,10 @@
 
 pub(crate) mod aix;
 mod dat;
+mod events;
+mod input;
 mod kinds;
+pub(crate) mod perf;
 pub(crate) mod perfetto;
 mod program;
 mod raw;

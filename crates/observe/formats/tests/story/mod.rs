@@ -139,6 +139,26 @@ pub enum Wakes {
     Both,
 }
 
+/// The story as the kernel records it: time, CPU, payload.
+pub fn story_payloads() -> Vec<(u64, u32, Payload)> {
+    story_payloads_with(Wakes::Begun)
+}
+
+fn story_payloads_with(wakes: Wakes) -> Vec<(u64, u32, Payload)> {
+    let payload = |event| match event {
+        Happens::Switch(prev, state, next) => Payload::switch(prev, bits(state), next),
+        Happens::Wake(by, (pid, name), cpu) => match wakes {
+            Wakes::Finished => Payload::wakeup(by, pid, name, cpu),
+            _ => Payload::waking(by, pid, name, cpu),
+        },
+        Happens::Number(event, pid, n) => Payload::number(event, pid, n),
+    };
+    let events = story().into_iter();
+    events
+        .map(|(time, cpu, event)| (time, cpu, payload(event)))
+        .collect()
+}
+
 /// The sub-buffers of both CPUs.
 pub fn story_pages() -> [Vec<u8>; 2] {
     story_pages_with(Wakes::Begun)
@@ -147,20 +167,9 @@ pub fn story_pages() -> [Vec<u8>; 2] {
 /// The same with these events of wake-ups.
 pub fn story_pages_with(wakes: Wakes) -> [Vec<u8>; 2] {
     [0, 1].map(|cpu| {
-        let of_cpu = story().into_iter().filter(|(_, c, _)| *c == cpu);
-        let mut events: Vec<(u64, Payload)> = of_cpu
-            .map(|(time, _, event)| {
-                let payload = match event {
-                    Happens::Switch(prev, state, next) => Payload::switch(prev, bits(state), next),
-                    Happens::Wake(by, (pid, name), cpu) => match wakes {
-                        Wakes::Finished => Payload::wakeup(by, pid, name, cpu),
-                        _ => Payload::waking(by, pid, name, cpu),
-                    },
-                    Happens::Number(event, pid, n) => Payload::number(event, pid, n),
-                };
-                (time, payload)
-            })
-            .collect();
+        let of_cpu = story_payloads_with(wakes).into_iter();
+        let of_cpu = of_cpu.filter(|(_, c, _)| *c == cpu);
+        let mut events: Vec<_> = of_cpu.map(|(time, _, payload)| (time, payload)).collect();
         if wakes == Wakes::Both {
             let (time, by, pid) = [(1_000_500, 70, 71), (1_601_000, 71, 9)][cpu as usize];
             events.push((time, Payload::wakeup(by, pid, "woken", 1)));

@@ -5,8 +5,6 @@
 //! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5); a sub-buffer size stands between clock and
 //! number of CPUs in the option BUFFER of version 7, which the page leaves out.
 
-mod events;
-mod input;
 mod options;
 mod packed;
 mod pages;
@@ -16,11 +14,11 @@ mod v7;
 
 use crate::import::detect::DAT_MAGIC;
 use crate::import::error::ImportError;
+use crate::import::kernel::input::Input;
 use idlewave_ftrace::{PageSheet, RawTask};
 use idlewave_run::Ledger;
 use idlewave_sys::files;
 use idlewave_units::Pid;
-use input::Input;
 use parts::{Packing, Parts};
 use std::fs::File;
 use std::path::Path;

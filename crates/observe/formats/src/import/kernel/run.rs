@@ -7,7 +7,7 @@ use crate::import::imported::{Imported, Subject};
 use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{aix, kinds, perfetto, raw, text};
+use crate::import::kernel::{aix, kinds, perf, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
@@ -36,6 +36,7 @@ pub(crate) fn read(
             machine: raw::machine(raw)?,
             summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
         },
+        Recorder::PerfData => of_perf_data(ask, out, settle)?,
         Recorder::Text => of_text(ask, out, settle)?,
         Recorder::Aix => of_aix(ask, out, settle)?,
         Recorder::Perfetto => of_perfetto(ask, out, settle)?,
@@ -124,6 +125,23 @@ fn of_dat(
     })
 }
 
+fn of_perf_data(
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = perf::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    let through = if read.pipe { ", through a pipe" } else { "" };
+    let by = read.version.map(|version| format!(" of perf {version}"));
+    Ok(Found {
+        format: format!("perf.data{}{through}", by.unwrap_or_default()),
+        machine: read.machine,
+        summary,
+    })
+}
+
 fn of_text(
     ask: &Ask<'_>,
     out: &mut RunWriter,
@@ -206,7 +224,9 @@ impl Settled {
     fn settle(&mut self, seen: &mut [SeenTask], recorder: &Recorder, program: &Program) {
         self.inferred = match recorder {
             Recorder::Raw(_) => 0,
-            Recorder::Dat | Recorder::Text | Recorder::Perfetto => kinds::infer(seen),
+            Recorder::Dat | Recorder::PerfData | Recorder::Text | Recorder::Perfetto => {
+                kinds::infer(seen)
+            }
             Recorder::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);

@@ -1,8 +1,8 @@
 //! The options of a trace.dat that say something about the trace.
 
-use super::input::Input;
 use super::parts::Told;
 use crate::import::error::ImportError;
+use crate::import::kernel::input::Input;
 use idlewave_ftrace::{CpuStats, Scale};
 use idlewave_units::{Cpu, Pid};
 use std::io::Cursor;

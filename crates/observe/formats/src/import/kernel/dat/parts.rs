@@ -1,6 +1,6 @@
 //! The parts of a trace.dat, whatever its version.
 
-use super::events::Events;
+use crate::import::kernel::events::Events;
 use idlewave_ftrace::{CpuStats, PageSheet, Scale};
 use idlewave_run::Ledger;
 use idlewave_units::{Cpu, Pid};

@@ -1,10 +1,10 @@
 //! Version 6: one part after the other.
 
-use super::events::{Events, header_page, names, skip_sized};
-use super::input::Input;
 use super::options::{self, BUFFER, DONE};
 use super::parts::{Buffer, Extent, Packing, Parts, Told};
 use crate::import::error::ImportError;
+use crate::import::kernel::events::{Events, header_page, names, skip_sized};
+use crate::import::kernel::input::Input;
 use idlewave_units::Cpu;
 use std::fs::File;
 

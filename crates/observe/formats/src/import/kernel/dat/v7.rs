@@ -1,12 +1,12 @@
 //! Version 7: sections, found by options.
 
-use super::events::{Events, header_page, names};
-use super::input::Input;
 use super::options::{self, BUFFER, CMDLINES, DONE, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO};
 use super::packed;
 use super::parts::{Buffer, Packing, Parts, Told};
 use super::v6::{MOST_CPUS, checked};
 use crate::import::error::ImportError;
+use crate::import::kernel::events::{Events, header_page, names};
+use crate::import::kernel::input::Input;
 use idlewave_units::Cpu;
 use std::fs::File;
 use std::io::Cursor;

@@ -147,8 +147,8 @@ fn thread(text: &[u8]) -> Option<Thread<'_>> {
             return of_perf(Some(thread), Some(process));
         }
     }
-    // perf writes -1 where it does not know the thread.
-    if matches!(word, b"-1" | b"-1/-1") && last > 0 {
+    // perf writes -1 for a thread that has ended, with its process if it is asked for that too.
+    if (word == b"-1" || word.ends_with(b"/-1")) && last > 0 {
         return of_perf(None, None);
     }
     let dash = memchr::memrchr(b'-', text)?;
@@ -275,10 +275,15 @@ mod tests {
                 x.clone()
             )
         );
-        assert_eq!(
-            head("             :-1    -1 [001]  3458.296365: sched:sched_switch: x=1"),
-            (None, None, 1, us, 6, true, switch, x)
-        );
+        for ended in ["   -1", "31493/-1", "-1/-1"] {
+            assert_eq!(
+                head(&format!(
+                    "             :-1 {ended} [001]  3458.296365: sched:sched_switch: x=1"
+                )),
+                (None, None, 1, us, 6, true, switch.clone(), x.clone()),
+                "{ended}"
+            );
+        }
     }
 
     #[test]

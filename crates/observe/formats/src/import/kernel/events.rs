@@ -1,7 +1,7 @@
-//! The descriptions of events in a trace.dat.
+//! The descriptions of events in a trace.dat, and in what perf.data has of one.
 
-use super::input::Input;
 use crate::import::error::ImportError;
+use crate::import::kernel::input::Input;
 use idlewave_ftrace::format::EventFormat;
 use idlewave_ftrace::{EVENTS, MARKER_EVENT, STANDS_IN};
 use idlewave_units::Pid;
