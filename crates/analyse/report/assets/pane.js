@@ -3,7 +3,8 @@
    it, and what is under the cursor, the caller says. Times are offsets in ns.
    `what`: { canvas, tools (element with [data-zoom] buttons), left (margin), least (span in ns),
    whole() -> [from, to], zero() -> time of the axis' 0, layOut() -> height, draw(g, pane, height),
-   over(g, pane, height) on top of everything, describe(x, y, t) -> tip, report(view), focus() -> [from, to] } */
+   over(g, pane, height) on top of everything, describe(x, y, t) -> tip, report(view), focus() -> [from, to];
+   click(x, y, t) and select(from, to), with Shift, if it has them } */
 idlewave.pane = (what) => {
   const { color } = idlewave, { canvas } = what, AXIS = 26;
   let view = { from: 0, to: 1 }, area = { left: what.left, width: 1 };
@@ -111,7 +112,7 @@ idlewave.pane = (what) => {
   }, { passive: false });
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX, from: view.from, to: view.to };
+    drag = { x: event.clientX, from: view.from, to: view.to, begin: event.shiftKey && what.select ? at(event.offsetX) : null, moved: false };
     canvas.setPointerCapture(event.pointerId);
     idlewave.tip("");
   });
@@ -120,25 +121,36 @@ idlewave.pane = (what) => {
       const { offsetX: px, offsetY: py } = event;
       return idlewave.tip(px < area.left ? "" : what.describe(px, py, at(px)), event.clientX, event.clientY);
     }
+    if (!drag.moved && Math.abs(drag.x - event.clientX) < 3) return undefined;
+    drag.moved = true;
+    if (drag.begin !== null) {
+      const [first, last] = what.whole(), now = Math.max(first, Math.min(last, at(event.offsetX)));
+      return what.select(Math.min(drag.begin, now), Math.max(drag.begin, now));
+    }
     const by = (drag.x - event.clientX) / area.width * (drag.to - drag.from);
-    show(drag.from + by, drag.to + by);
+    return show(drag.from + by, drag.to + by);
   });
-  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { drag = null; });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (event) => {
+    const clicked = drag && !drag.moved && end === "pointerup" && event.offsetX >= area.left;
+    drag = null;
+    if (clicked && what.click) what.click(event.offsetX, event.offsetY, at(event.offsetX));
+  });
   canvas.addEventListener("pointerleave", () => idlewave.tip(""));
   canvas.addEventListener("keydown", (event) => {
     const by = (view.to - view.from) / 8;
     const act = {
       ArrowLeft: () => show(view.from - by, view.to - by), ArrowRight: () => show(view.from + by, view.to + by),
+      a: () => show(view.from - by, view.to - by), d: () => show(view.from + by, view.to + by), w: () => zoom(.7, middle()), s: () => zoom(1 / .7, middle()),
       "+": () => zoom(.7, middle()), "=": () => zoom(.7, middle()), "-": () => zoom(1 / .7, middle()), 0: whole, Home: whole,
     }[event.key];
-    if (act && !event.ctrlKey && !event.metaKey) { event.preventDefault(); act(); }
+    if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); act(); }
   });
   what.tools.querySelectorAll("[data-zoom]").forEach((button) => {
     const act = { in: () => zoom(.6, middle()), out: () => zoom(1 / .6, middle()), all: whole, step: () => show(...what.focus()) };
     button.addEventListener("click", act[button.dataset.zoom]);
   });
   return {
-    AXIS, x, at, edge, box, hatched, clipped, marked, draw, show, whole,
+    AXIS, x, at, edge, box, hatched, clipped, marked, draw, show, whole, zoomAt: zoom,
     view: () => view, area: () => area, perPixel: () => (view.to - view.from) / area.width,
   };
 };

@@ -5,6 +5,7 @@
 //! deflated, what it draws from tables (timeline windows, map of the slowest rank).
 
 mod calibration;
+mod explorer;
 mod gang;
 mod jitter;
 mod lanes;
@@ -34,6 +35,7 @@ mod windows;
 mod windows_of_waits;
 
 pub use calibration::calibration_page;
+pub use explorer::Files;
 pub use gang::gang_page;
 pub use placement::placement_page;
 pub use simulation::simulation_page;
@@ -49,17 +51,22 @@ use std::io::Write;
 
 /// The page may load nothing outside itself.
 const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'";
+/// Added to the policy of a page with files beside it.
+const BESIDE: &str = "'self' file:";
 
 const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 13] = [
+const SCRIPT: [&str; 16] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
     include_str!("../assets/pane.js"),
     include_str!("../assets/timeline.js"),
+    include_str!("../assets/tree.js"),
+    include_str!("../assets/explorer.js"),
+    include_str!("../assets/explorer_find.js"),
     include_str!("../assets/lanes.js"),
     include_str!("../assets/waves.js"),
     include_str!("../assets/matrix.js"),
@@ -78,18 +85,37 @@ struct Drawn {
     slowest: Vec<slowest::Slowest>,
     spacetime: Vec<spacetime::Map>,
     lanes: Option<lanes::Lanes>,
+    explorer: Option<explorer::Explorer>,
 }
 
-/// Renders the page of a run. The same run and findings give the same bytes.
+/// Renders the page of a run as one file. The same run and findings give the same bytes. A large run
+/// is in it without its single events: see [`render_page`].
+///
+/// # Errors
+/// As [`render_page`].
+pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
+    render_page(run, findings, None)
+}
+
+/// Renders the page of a run. If the run is large, its events go into `files` beside the page, which
+/// loads those that it shows.
 ///
 /// Tables are read batch by batch. The number of late steps in the findings (at most 100) and the
 /// number of CPUs bound the size of the page; the length of the run does not.
-pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
+///
+/// # Errors
+/// A table cannot be read, or a file not be written.
+pub fn render_page(
+    run: &RunReader,
+    findings: &Findings,
+    files: Option<Files<'_>>,
+) -> Result<String, ReportError> {
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
         slowest: slowest::collect(run, findings)?,
         spacetime: spacetime::collect(run, findings)?,
         lanes: lanes::lanes(run, findings)?,
+        explorer: explorer::explore(run, findings, files)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
     let data = deflated(&drawn).map_err(|e| encode(&e))?;
@@ -113,14 +139,33 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
             .first()
             .map_or("a run", |n| n.host.name.as_str()),
     };
-    Ok(document(title, &body, &exact, &data, &SCRIPT))
+    let folder = drawn.explorer.as_ref().and_then(|e| e.folder());
+    let policy = match folder {
+        Some(_) => format!("{POLICY} {BESIDE}"),
+        None => POLICY.to_owned(),
+    };
+    Ok(document_under(
+        &policy, title, &body, &exact, &data, &SCRIPT,
+    ))
 }
 
 /// Assembles a page: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
 fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -> String {
+    document_under(POLICY, title, body, exact, data, script)
+}
+
+/// The same under another policy for what it may load.
+fn document_under(
+    policy: &str,
+    title: &str,
+    body: &str,
+    exact: &str,
+    data: &str,
+    script: &[&str],
+) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>idlewave: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}\
@@ -161,6 +206,9 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     add("sources", "Sources", sources::section(findings, recorded));
     if study {
         add("late", "Late steps", steps::section(findings));
+    }
+    if let Some(whole) = &drawn.explorer {
+        add("explorer", "Whole run", explorer::section(whole));
     }
     if !drawn.spacetime.is_empty() {
         let html = spacetime::section(&drawn.spacetime, findings);

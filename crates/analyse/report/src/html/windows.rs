@@ -4,7 +4,8 @@
 //! pieces, so the page stays small for any length of the run.
 
 use super::pieces::{
-    Gathered, Index, Piece, Pieces, SourceName, TaskName, Thread, offset, source_names, task_names,
+    Gathered, Index, Piece, Pieces, SourceName, TaskName, Thread, cpu_name, offset, source_names,
+    task_names,
 };
 use idlewave_run::findings::{Findings, LateFinding};
 use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
@@ -231,13 +232,6 @@ fn name(
         pieces.map(|p| p.what).collect()
     };
     let manifest = run.manifest();
-    let cpu_name = |(node, cpu): (NodeId, Cpu)| {
-        let host = manifest.nodes.iter().find(|n| n.node == node);
-        match host.filter(|_| manifest.nodes.len() > 1) {
-            Some(n) => format!("{} CPU {cpu}", n.host.name),
-            None => format!("CPU {cpu}"),
-        }
-    };
     let (bursts, interrupts) = (shown(|f| &f.bursts), shown(|f| &f.interrupts));
     // By node and thread, whatever ran first.
     let mut threads: Vec<(Thread, u32)> = numbers.into_iter().collect();
@@ -257,7 +251,11 @@ fn name(
             interrupts: f.interrupts.columns(f.begin, Some(&ids)),
             regions: f.regions.columns(f.begin, None),
             detours: f.detours.columns(f.begin, None),
-            cpus: f.cpus.into_keys().map(cpu_name).collect(),
+            cpus: f
+                .cpus
+                .into_keys()
+                .map(|place| cpu_name(manifest, place))
+                .collect(),
             late_cpu: f.late_cpu,
             ranks: f.ranks.into_keys().collect(),
         })
