@@ -49,36 +49,45 @@ idlewave.exploring = async (data) => {
   const columns = (index, found) => {
     const { left, width } = pane.area(), W = Math.ceil(width), made = [];
     for (let c = 0; c < CLASSES; c++) made.push({ time: new Float64Array(W), count: new Float64Array(W), greatest: new Float64Array(W), any: false });
-    const put = (cls, from, to, sum) => {
-      const a = pane.x(from) - left, b = Math.max(a, pane.x(to) - left), c = made[cls];
+    const put = (c, from, to, sum, events, greatest) => {
+      const a = pane.x(from) - left, b = Math.max(a, pane.x(to) - left);
       const first = Math.max(0, Math.floor(a)), last = Math.min(W - 1, Math.max(Math.floor(a), Math.ceil(b) - 1));
       if (last < 0 || first >= W) return;
       c.any = true;
+      if (first === last) {
+        // Most are narrower than a pixel.
+        const share = b > a ? (Math.min(b, first + 1) - Math.max(a, first)) / (b - a) : 1;
+        c.time[first] += sum * share;
+        c.count[first] += events * share;
+        if (greatest > c.greatest[first]) c.greatest[first] = greatest;
+        return;
+      }
       for (let px = first; px <= last; px++) {
-        const share = b > a ? (Math.min(b, px + 1) - Math.max(a, px)) / (b - a) : 1;
-        c.time[px] += sum.time * Math.max(0, share);
-        c.greatest[px] = Math.max(c.greatest[px], sum.greatest);
-        c.count[px] += sum.count * Math.max(0, share);
+        const share = Math.max(0, (Math.min(b, px + 1) - Math.max(a, px)) / (b - a));
+        c.time[px] += sum * share;
+        c.count[px] += events * share;
+        if (greatest > c.greatest[px]) c.greatest[px] = greatest;
       }
     };
     for (const piece of pieces) {
       if (piece.node.leaf) continue;
       const bin = tree.size(piece.place.level);
       for (let c = 0; c < CLASSES; c++) {
-        for (const s of piece.node.lines[index * CLASSES + c]) {
-          const from = piece.place.begin + s.bin * bin;
-          if (from + bin > piece.from && from < piece.to) put(c, from, from + bin, s);
+        const line = piece.node.lines[index * CLASSES + c];
+        for (let i = 0; i < line.n; i++) {
+          const from = piece.place.begin + line.bin[i] * bin;
+          if (from + bin > piece.from && from < piece.to) put(made[c], from, from + bin, line.time[i], line.count[i], line.greatest[i]);
         }
       }
     }
     const isSource = rows[index].kind === "source";
     for (const part of found) {
-      const g = part.group;
+      const { group: g, what } = part, isLate = g.more.length === 3;
       for (let i = part.a; i < part.b; i++) {
-        if (!isOf(part, i)) continue;
-        const from = Math.max(g.from[i], part.from), to = Math.min(g.to[i], part.to), begins = g.from[i] >= part.from;
-        const nested = ((g.tag[i] >> 1) & 3) > 0 && !isSource;
-        put(isSource ? 0 : names[g.tag[i] >> 3].class, from, to, { time: nested ? 0 : to - from, count: begins ? 1 : 0, greatest: g.more.length === 3 ? g.more[0][i] : g.to[i] - g.from[i] });
+        const tag = g.tag[i], own = tag >> 3;
+        if (what !== null && own !== what) continue;
+        const from = Math.max(g.from[i], part.from), to = Math.min(g.to[i], part.to), nested = (tag & 6) > 0 && !isSource;
+        put(made[isSource ? 0 : names[own].class], from, to, nested ? 0 : to - from, g.from[i] >= part.from ? 1 : 0, isLate ? g.more[0][i] : g.to[i] - g.from[i]);
       }
     }
     return made;
@@ -114,7 +123,7 @@ idlewave.exploring = async (data) => {
     bars(g, row, made[OWN], fill("cpu", OWN), (px) => tall(made[OWN].time[px] / per, h * .66));
     return bars(g, row, made[INTERRUPT], fill("cpu", INTERRUPT), (px) => tall(made[INTERRUPT].time[px] / per, h * .34), true);
   };
-  const label = (g, row, text, from, to, tone) => {
+  const label = (g, row, text, from, to, tone, at = .68) => {
     const { left, width } = pane.area(), a = Math.max(left, pane.x(from)), b = Math.min(left + width, pane.x(to));
     if (b - a < 46 || row.height < 20) return;
     g.save();
@@ -122,7 +131,7 @@ idlewave.exploring = async (data) => {
     g.textAlign = "left";
     g.font = "11px system-ui, sans-serif";
     g.fillStyle = color(tone);
-    g.fillText(text, a + 5, row.y + row.height * .68);
+    g.fillText(text, a + 5, row.y + row.height * at);
     g.restore();
   };
   const drawEvents = (g, row, found) => {
@@ -138,7 +147,7 @@ idlewave.exploring = async (data) => {
         if (row.kind === "late") {
           const tallness = lateTall(group.more[0][i], h);
           pane.box(g, from, to, row.y + h - tallness, tallness, paint);
-          label(g, row, "rank " + group.more[1][i] + ", " + time(group.more[0][i]) + " late", from, to, "card");
+          label(g, row, "rank " + group.more[1][i] + ", " + time(group.more[0][i]) + " late", from, to, tallness > h * .7 ? "card" : "ink", tallness > h * .7 ? .68 : .4);
         } else if (lane && row.kind === "cpu") {
           const deep = Math.min(2, (group.tag[i] >> 1) & 3) * 2;
           pane.box(g, from, to, row.y + deep, strip - deep, paint, solid);
@@ -154,7 +163,7 @@ idlewave.exploring = async (data) => {
 
   const draw = (g, total) => {
     const start = performance.now(), { from, to } = pane.view(), { left, width } = pane.area();
-    const covered = tree.cover(from, to, pane.perPixel() * 1.5);
+    const covered = tree.cover(from, to, pane.perPixel() * 2.5);
     pieces = covered.pieces;
     picture = new Map();
     let boxes = MOST_BOXES;
@@ -308,20 +317,23 @@ idlewave.exploring = async (data) => {
     history.pushState(null, "", address());
     return settled;
   };
-  const apply = (scroll) => {
+  const apply = (first) => {
     const asked = new URLSearchParams(location.hash.slice(1)), stretch = (name) => {
       const [, a, b] = (asked.get(name) || "").match(/^(\d{1,16})\.\.(\d{1,16})$/) || [];
       return a !== undefined && Number(a) < Number(b) ? { from: Number(a), to: Number(b) } : null;
     };
     const view = stretch("run"), find = asked.get("find");
-    if (!view && find === null) return false;
+    if (!view && find === null) {
+      // Back at the page as it was opened.
+      if (location.hash === "" && !first) pane.whole();
+      return;
+    }
     applying = true;
     if (find !== null) byId("find").value = find;
     select(stretch("select"), false);
     if (view) pane.show(view.from, view.to);
     applying = false;
-    if (scroll) byId("explorer").scrollIntoView();
-    return true;
+    byId("explorer").scrollIntoView();
   };
 
   let afterSelect = () => {};
@@ -352,6 +364,5 @@ idlewave.exploring = async (data) => {
   pane.whole();
   applying = false;
   apply(true);
-  addEventListener("hashchange", () => apply(true));
-  addEventListener("popstate", () => apply(false));
+  addEventListener("hashchange", () => apply(false));
 };

@@ -19,12 +19,15 @@ idlewave.pane = (what) => {
     const scale = tick >= 1e9 ? [1e9, "s"] : tick >= 1e6 ? [1e6, "ms"] : tick >= 1e3 ? [1e3, "us"] : [1, "ns"];
     g.textAlign = "center";
     g.lineWidth = 1;
-    for (let t = Math.ceil((view.from - zero) / tick) * tick; t <= view.to - zero; t += tick) {
+    // Far from 0 only the first label has all digits; the others count from it.
+    const start = Math.ceil((view.from - zero) / tick) * tick, far = Math.abs(start) / scale[0] >= 1e4;
+    for (let t = start; t <= view.to - zero; t += tick) {
       const px = Math.round(x(t + zero)) + .5;
       g.strokeStyle = color("faint");
       g.beginPath(); g.moveTo(px, AXIS - 5); g.lineTo(px, total); g.stroke();
       g.fillStyle = color("soft");
-      const text = Number((t / scale[0]).toFixed(3)) + " " + scale[1];
+      const digits = Math.min(9, Math.max(0, Math.round(9 - Math.log10(tick))));
+      const text = far && t === start ? (t / 1e9).toFixed(digits) + " s" : (far ? "+" : "") + Number(((far ? t - start : t) / scale[0]).toFixed(3)) + " " + scale[1];
       if (px > area.left + 18 && px < area.left + area.width - 18) g.fillText(text, px, 10);
     }
   };
@@ -212,9 +215,9 @@ idlewave.chooser = (name, chosen) => {
       r.classList.toggle("chosen", is);
       r.querySelector("button").setAttribute("aria-pressed", is);
     });
-    chosen(index);
+    chosen(index, Boolean(button));
     if (button) button.focus({ preventScroll: true });
   };
-  rows.forEach((row) => row.addEventListener("click", () => choose(Number(row.dataset[name]), row.querySelector("button"))));
+  rows.forEach((row) => row.addEventListener("click", (event) => { if (!event.target.closest("a")) choose(Number(row.dataset[name]), row.querySelector("button")); }));
   return choose;
 };

@@ -27,55 +27,65 @@ idlewave.tree = (data) => {
   const state = { missing: false, loads: 0 };
   const EMPTY = { leaf: true, groups: [], leftOut: 0 };
 
-  /** Numbers of a node, in order. */
+  /** Numbers of a node, in order; `column` reads several into an array. */
   const reader = (bytes) => {
     let at = 0;
     const unsigned = () => {
-      let value = 0, scale = 1, byte;
+      let byte = bytes[at++];
+      if (byte < 128) return byte;
+      let value = byte & 127, scale = 128;
       do { byte = bytes[at++]; value += (byte & 127) * scale; scale *= 128; } while (byte > 127);
       return value;
     };
     const signed = () => { const v = unsigned(); return v % 2 ? -(v + 1) / 2 : v / 2; };
-    return { unsigned, signed };
+    const column = (n, next) => { const list = new Float64Array(n); for (let i = 0; i < n; i++) list[i] = next(); return list; };
+    return { unsigned, signed, column };
   };
-  const total = (unsigned) => ({ count: unsigned(), time: unsigned(), greatest: unsigned() });
-  const decode = (bytes, begin) => {
-    const { unsigned, signed } = reader(bytes);
-    if (unsigned() === 0) {
-      const parts = [];
-      for (let p = 0; p < PARTS; p++) {
-        const sums = new Map();
-        for (let n = unsigned(), what = 0; n > 0; n--) { what += unsigned(); sums.set(what, total(unsigned)); }
-        parts.push(sums);
+  const withParts = ({ unsigned }) => {
+    const parts = [], all = [];
+    for (let p = 0; p < PARTS; p++) {
+      const sums = new Map();
+      for (let n = unsigned(), what = 0; n > 0; n--) {
+        what += unsigned();
+        sums.set(what, { count: unsigned(), time: unsigned(), greatest: unsigned() });
       }
-      const all = [];
-      for (let l = 0; l < lines; l++) {
-        const line = [];
-        for (let n = unsigned(), bin = 0; n > 0; n--) { bin += unsigned(); line.push({ bin, ...total(unsigned) }); }
-        all.push(line);
-      }
-      return { leaf: false, parts, lines: all };
+      parts.push(sums);
     }
+    for (let l = 0; l < lines; l++) {
+      const n = unsigned(), line = { n, bin: new Uint16Array(n), count: new Float64Array(n), time: new Float64Array(n), greatest: new Float64Array(n) };
+      for (let i = 0, bin = 0; i < n; i++) {
+        line.bin[i] = bin += unsigned();
+        line.count[i] = unsigned();
+        line.time[i] = unsigned();
+        line.greatest[i] = unsigned();
+      }
+      all.push(line);
+    }
+    return { leaf: false, parts, lines: all };
+  };
+  const leaf = ({ unsigned, signed, column }, begin) => {
     const leftOut = unsigned(), groups = [];
     for (let g = unsigned(); g > 0; g--) {
       const row = unsigned(), lane = unsigned(), mores = unsigned(), n = unsigned();
-      const from = new Float64Array(n), to = new Float64Array(n), until = new Float64Array(n), tag = new Uint32Array(n), more = [];
-      for (let i = 0; i < n; i++) from[i] = signed();
+      const from = column(n, signed), to = new Float64Array(n), until = new Float64Array(n), more = [];
       let last = begin, latest = -Infinity;
       for (let i = 0; i < n; i++) {
         from[i] += last;
         last = to[i] = from[i] + unsigned();
-        latest = until[i] = Math.max(latest, last);
+        until[i] = latest = Math.max(latest, last);
       }
-      for (let i = 0; i < n; i++) tag[i] = unsigned();
+      const tag = column(n, unsigned);
       for (let m = 0; m < mores; m++) {
-        const column = new Float64Array(n);
-        for (let i = 0, value = 0; i < n; i++) column[i] = value += signed();
-        more.push(column);
+        let value = 0;
+        more.push(column(n, () => value += signed()));
       }
       groups.push({ row, lane, n, from, to, until, tag, more });
     }
     return { leaf: true, groups, leftOut };
+  };
+  const decode = (bytes, begin) => {
+    const numbers = reader(bytes);
+    return numbers.unsigned() === 0 ? withParts(numbers) : leaf(numbers, begin);
   };
 
   /** Loads a file; resolves when its script has run. */
@@ -189,7 +199,7 @@ idlewave.tree = (data) => {
       if (place.end <= from || place.begin >= to) return;
       if (whole && from <= place.begin && place.end <= to) { whole.forEach((s, what) => add(what, s.count, s.time, s.greatest)); return; }
       const node = await read(place.number);
-      if (!node.leaf) { for (let p = 0; p < PARTS; p++) await visit(place.parts[p], node.parts[p]); return; }
+      if (!node.leaf) { await Promise.all(place.parts.map((part, p) => visit(part, node.parts[p]))); return; }
       for (const g of node.groups) {
         const [a, b] = range(g, Math.max(from, place.begin), Math.min(to, place.end));
         for (let i = a; i < b; i++) {

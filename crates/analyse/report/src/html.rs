@@ -16,6 +16,7 @@ mod machine;
 mod markup;
 mod matrix;
 mod noise;
+mod opening;
 mod pieces;
 mod placement;
 mod placement_chart;
@@ -28,6 +29,7 @@ mod slowest;
 mod sources;
 mod spacetime;
 mod steps;
+mod stories;
 mod study;
 mod verdict;
 mod waits;
@@ -193,21 +195,30 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     // What a recording does not measure is not missing from it.
     let recorded = story::recorded(manifest).is_some();
     let study = !recorded || !findings.lockstep.is_empty();
+    if !findings.lockstep.is_empty() || findings.program.is_some() {
+        add("noise-is", "", opening::opening());
+    }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
     let simulated = manifest.simulated.as_ref();
+    let whole = drawn.explorer.as_ref();
     if simulated.is_none() {
         add("advice", "What to do", verdict::advice(findings));
     }
     if let Some(program) = &findings.program {
         add("ranks", "Ranks", ranks::time(manifest, program));
-        let html = waits::section(manifest, findings, program, drawn.lanes.is_some());
+        let html = waits::section(manifest, findings, program, drawn);
         add("waits", "Waits", html);
     }
-    add("sources", "Sources", sources::section(findings, recorded));
+    add(
+        "sources",
+        "Sources",
+        sources::section(findings, recorded, whole),
+    );
     if study {
-        add("late", "Late steps", steps::section(findings));
+        let html = steps::section(findings, drawn.timeline.windows(), whole);
+        add("late", "Late steps", html);
     }
-    if let Some(whole) = &drawn.explorer {
+    if let Some(whole) = whole {
         add("explorer", "Whole run", explorer::section(whole));
     }
     if !drawn.spacetime.is_empty() {

@@ -19,18 +19,23 @@ pub(super) use section::section;
 use crate::ReportError;
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
+use idlewave_units::Nanos;
 use packed::Packs;
 use pyramid::{Builder, Shape, Total};
 use scene::{Name, Row, Scene};
 use serde::Serialize;
 
+/// Shown before and after something that a link leads to, at least.
+const LEAST_AROUND: u64 = 1_000;
 /// Runs of at most so many events are in the page as a whole: at 3 to 5 bytes each.
 const INSIDE: u64 = 40_000;
 
 /// What the page itself holds. Times are nanoseconds after `base`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Explorer {
-    /// CLOCK_MONOTONIC at time 0, as text: it may exceed 2^53.
+    /// CLOCK_MONOTONIC at time 0; as text, since it may exceed 2^53.
+    #[serde(skip)]
+    zero: u64,
     base: String,
     span: u64,
     /// Bins of a node, how long one of the deepest level is, and the deepest level.
@@ -63,6 +68,40 @@ impl Explorer {
     pub(super) fn folder(&self) -> Option<&str> {
         self.folder.as_deref()
     }
+
+    /// A moment of CLOCK_MONOTONIC, as the page counts it.
+    pub(super) fn after(&self, time_ns: u64) -> Nanos {
+        Nanos::from_nanos(time_ns.saturating_sub(self.zero))
+    }
+
+    /// A link to a stretch, with as much before and after it.
+    pub(super) fn moment(&self, begin_ns: u64, end_ns: u64) -> String {
+        let (begin, end) = (self.after(begin_ns).get(), self.after(end_ns).get());
+        let around = end.saturating_sub(begin).max(LEAST_AROUND);
+        let from = begin.saturating_sub(around);
+        let to = end.saturating_add(around).min(self.span.max(from + 1));
+        format!("#run={from}..{to}")
+    }
+
+    /// A link to a stretch, with this in the search box.
+    pub(super) fn strike(&self, begin_ns: u64, end_ns: u64, name: &str) -> String {
+        format!(
+            "{}&amp;find={}",
+            self.moment(begin_ns, end_ns),
+            in_link(name)
+        )
+    }
+}
+
+/// A name as a part of an address; letters and digits stay.
+fn in_link(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut out, byte| {
+        match byte.is_ascii_alphanumeric() {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
 }
 
 /// Builds the tree: in the page if the run is small, otherwise with all but its root in `files`.
@@ -107,6 +146,7 @@ fn explore_within(
     let events = merged::merged(run, findings, &scene)?;
     let (built, totals) = Builder::new(&scene, shape, density, events, packs).build()?;
     Ok(Some(Explorer {
+        zero: scene.base,
         base: scene.base.to_string(),
         span: scene.span,
         bins: shape.bins,

@@ -8,7 +8,7 @@ use super::pieces::{
     task_names,
 };
 use idlewave_run::findings::{Findings, LateFinding};
-use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
+use idlewave_run::tables::{Bursts, Detours, Interrupts, RegionKind, Regions};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
@@ -43,6 +43,28 @@ pub(super) struct Window {
     /// What the step is charged with, and where: rank by row, and index of the source in the
     /// findings.
     charged: Pieces,
+}
+
+impl Window {
+    /// How long each rank communicated in an iteration, waiting included.
+    pub(super) fn communicated(&self, iteration: u64) -> Vec<(u32, u64)> {
+        let compute = u32::from(RegionKind::Compute.code());
+        let mut times: BTreeMap<u32, u64> = BTreeMap::new();
+        let regions = &self.regions;
+        for (i, &row) in regions.row.iter().enumerate() {
+            if regions.what[i] != compute && regions.more[i] == iteration {
+                *times.entry(self.ranks[row as usize]).or_default() += regions.len[i];
+            }
+        }
+        times.into_iter().collect()
+    }
+}
+
+impl Windows {
+    /// The windows, in the order of the late steps.
+    pub(super) fn windows(&self) -> &[Window] {
+        &self.windows
+    }
 }
 
 /// All windows, in the order of `latest`, with the names they refer to.

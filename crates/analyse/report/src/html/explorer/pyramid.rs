@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Parts of a node.
 pub(super) const PARTS: u64 = 4;
 /// A node with at most so many events is a leaf: a browser draws them in a few milliseconds.
-pub(super) const LEAF: u64 = 24_576;
+pub(super) const LEAF: u64 = 12_288;
 /// Most levels below the root: a million leaves.
 const DEEPEST: u32 = 10;
 /// Events kept in one leaf at most, which only events at the same moment can reach; the shortest are
