@@ -14,13 +14,13 @@ idlewave.exploring = async (data) => {
     return color(["rank", "task", "own", "interrupt"][cls]);
   };
   const layOut = () => {
-    const height = rows.length > 24 ? 15 : 22;
+    const height = rows.length > 64 ? 9 : rows.length > 24 ? 15 : 22;
     let y = pane.AXIS, last = null;
     layout = rows.map((row) => {
       if (last && row.kind !== last) y += 9;
       last = row.kind;
       const place = { ...row, y, height };
-      y += height + 2;
+      y += height + (height < 12 ? 1 : 2);
       return place;
     });
     return y + 4;
@@ -169,7 +169,7 @@ idlewave.exploring = async (data) => {
     let boxes = MOST_BOXES;
     layout.forEach((row, index) => {
       g.fillStyle = color("soft");
-      g.font = "12px system-ui, sans-serif";
+      g.font = (row.height < 12 ? "9px" : "12px") + " system-ui, sans-serif";
       g.textAlign = "right";
       g.fillText(shortened(g, row.label, left - 12), left - 8, row.y + row.height / 2);
       g.fillStyle = color("faint");
@@ -320,7 +320,7 @@ idlewave.exploring = async (data) => {
   const apply = (first) => {
     const asked = new URLSearchParams(location.hash.slice(1)), stretch = (name) => {
       const [, a, b] = (asked.get(name) || "").match(/^(\d{1,16})\.\.(\d{1,16})$/) || [];
-      return a !== undefined && Number(a) < Number(b) ? { from: Number(a), to: Number(b) } : null;
+      return a !== undefined && Number(a) < Math.min(Number(b), data.span) ? { from: Number(a), to: Math.min(Number(b), data.span) } : null;
     };
     const view = stretch("run"), find = asked.get("find");
     if (!view && find === null) {

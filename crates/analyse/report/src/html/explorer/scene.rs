@@ -372,6 +372,24 @@ impl Scene {
         if seen.has_late {
             row(RowKind::Late, "late steps".to_owned(), None);
         }
+        let is_listed = |what: u32| {
+            let name = &self.names[what as usize];
+            let mut sources = findings.sources.iter();
+            sources.any(|s| s.name == name.name && s.kind.label() == name.kind)
+        };
+        let mut taken: Vec<(bool, u64, u32)> = seen
+            .taken
+            .iter()
+            .filter(|(what, _)| self.names[**what as usize].class != RANK)
+            .map(|(&what, &time)| (is_listed(what), time, what))
+            .collect();
+        taken
+            .sort_unstable_by_key(|&(listed, time, what)| (!listed, std::cmp::Reverse(time), what));
+        for &(_, _, what) in taken.iter().take(MOST_SOURCES) {
+            let label = self.names[what as usize].name.clone();
+            self.sources
+                .insert(what, row(RowKind::Source, label, Some(what)));
+        }
         let program = findings.program.iter().flat_map(|p| &p.latest);
         let late = findings.latest.iter().map(|l| l.last_rank);
         let named: Vec<u32> = late
@@ -394,24 +412,6 @@ impl Scene {
                 .insert(rank, row(RowKind::Rank, format!("rank {rank}"), None));
         }
         self.hidden = (seen.cpus.len() - cpus.len(), seen.ranks.len() - ranks.len());
-        let is_listed = |what: u32| {
-            let name = &self.names[what as usize];
-            let mut sources = findings.sources.iter();
-            sources.any(|s| s.name == name.name && s.kind.label() == name.kind)
-        };
-        let mut taken: Vec<(bool, u64, u32)> = seen
-            .taken
-            .iter()
-            .filter(|(what, _)| self.names[**what as usize].class != RANK)
-            .map(|(&what, &time)| (is_listed(what), time, what))
-            .collect();
-        taken
-            .sort_unstable_by_key(|&(listed, time, what)| (!listed, std::cmp::Reverse(time), what));
-        for &(_, _, what) in taken.iter().take(MOST_SOURCES) {
-            let label = self.names[what as usize].name.clone();
-            self.sources
-                .insert(what, row(RowKind::Source, label, Some(what)));
-        }
     }
 
     /// The name of late steps, the last one.

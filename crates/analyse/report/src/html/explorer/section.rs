@@ -47,7 +47,7 @@ const FIGURE: &str = "<div class=\"figure\" id=\"explorer-figure\">\
 <button type=\"button\" data-zoom=\"out\" aria-label=\"Zoom out\">&minus;</button>\
 <button type=\"button\" data-zoom=\"all\">Whole run</button>\
 <button type=\"button\" id=\"select-view\">Sum up what is shown</button></div>\
-<canvas id=\"explorer-canvas\" class=\"pane\" tabindex=\"0\" role=\"img\" aria-label=\"Timeline of the whole run: late steps, CPUs, ranks and sources\" aria-describedby=\"explorer-range pinned\"></canvas>\
+<canvas id=\"explorer-canvas\" class=\"pane\" tabindex=\"0\" role=\"img\" aria-label=\"Timeline of the whole run: late steps, sources, CPUs and ranks\" aria-describedby=\"explorer-range pinned\"></canvas>\
 <p class=\"legend\" id=\"explorer-legend\"></p>\
 <p class=\"note\" id=\"pinned\" role=\"status\">Click an event for its exact times.</p></div>\n\
 <div id=\"selection\" aria-live=\"polite\"></div>\n";
