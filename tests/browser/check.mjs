@@ -1,8 +1,9 @@
 // Opens a report page in headless Chromium and checks what it shows and does.
 // Usage: node check.mjs REPORT.html FINDINGS.json [SCREENSHOT.png]
 // Exit status: 0 all passed, 1 a check failed, 2 wrong usage or no browser.
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import { findOnPath } from "./browser.mjs";
@@ -58,6 +59,7 @@ async function run() {
   await legends(page);
   await themes(page);
   await widths(page);
+  if (!findings.points && !findings.rows && await page.evaluate(() => Boolean(idlewave.explorer.data?.folder))) await withoutFolder(context);
   check("the console is free of errors", errors.length === 0, errors.join("; "));
   check("nothing was requested but the files beside the page", requests.length === 0, requests.join("; "));
 }
@@ -283,6 +285,30 @@ async function summed(page, settled) {
   check("the table follows the selection", shown.length > 0 && shown.every(([what, time]) => exact.some(([w, t]) => w === what && t === time)));
   await page.locator("#selection button").first().click();
   check("clearing it removes the table", (await page.locator("#selection table").count()) === 0);
+}
+
+/** A page that was copied without the folder beside it. */
+async function withoutFolder(context) {
+  const directory = mkdtempSync(join(tmpdir(), "idlewave-page-"));
+  try {
+    const alone = join(directory, "report.html");
+    copyFileSync(report, alone);
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(alone).href);
+    await page.waitForSelector("html[data-ready]", { state: "attached" });
+    const blank = await page.$eval("#explorer-canvas", (c) => c.toDataURL());
+    await page.evaluate(() => { const { pane, data } = idlewave.explorer; pane.show(data.span * .3, data.span * .31); });
+    await page.waitForSelector("#pinned.alarm");
+    check("without its folder, a page says what is missing", /_files is not beside this page/.test(await page.textContent("#pinned")));
+    check("and shows the run in bins", (await page.$eval("#explorer-canvas", (c) => c.toDataURL())) !== blank);
+    await page.fill("#find", "late > 1 us");
+    await page.locator("#find").press("Enter");
+    await page.waitForFunction(() => /not beside this page/.test(document.getElementById("found").textContent));
+    check("a search says that moments cannot be found", true);
+    await page.close();
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 }
 
 /** Links of tables to their moments, and the way back. */

@@ -104,8 +104,8 @@ idlewave.tree = (data) => {
   idlewave.explorer.put = (key, list) => { if (key === data.key) list.forEach(([number, text]) => texts.set(number, text)); };
 
   const isEmpty = (number) => !inside.has(number) && data.packs[number] === null;
-  /** Whether nothing but bins above it can be known of a node: its file is nowhere. */
-  const isLost = (number) => isEmpty(number) && !data.folder && data.events > 0 && places.length > 1 && !inside.has(1);
+  /** Whether only bins of the root can be known of a node: it is in no file. */
+  const isLost = (number) => isEmpty(number) && !data.is_whole;
   const keep = (number, node) => {
     nodes.delete(number);
     nodes.set(number, node);

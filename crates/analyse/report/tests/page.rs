@@ -374,7 +374,7 @@ fn rows_link_to_their_moments_and_hostile_names_stay_in_their_link() {
     }
     let link = between(&page.html, "class=\"go\" href=\"", "\"");
     assert!(
-        link.ends_with("&amp;find=a%22b%3Cc%3E%26find%3Dx%23%25%2B%E2%80%AE"),
+        link.ends_with("&amp;find=a%22b%3Cc%3E%26find%3Dx%23%25%2B%5Cu202e"),
         "{link}"
     );
 }

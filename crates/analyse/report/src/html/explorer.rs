@@ -20,6 +20,7 @@ use crate::ReportError;
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
 use idlewave_units::Nanos;
+use idlewave_units::foreign::one_line;
 use packed::Packs;
 use pyramid::{Builder, Shape, Total};
 use scene::{Name, Row, Scene};
@@ -57,6 +58,8 @@ pub(super) struct Explorer {
     packs: Vec<Option<u32>>,
     /// Nodes that are in the page.
     inside: Vec<(u32, String)>,
+    /// Whether all nodes are inside or in files.
+    is_whole: bool,
     /// What all files of this run are marked with.
     key: String,
     /// Where the files are, relative to the page; empty if there are none.
@@ -88,7 +91,7 @@ impl Explorer {
         format!(
             "{}&amp;find={}",
             self.moment(begin_ns, end_ns),
-            in_link(name)
+            in_link(&one_line(name))
         )
     }
 }
@@ -142,6 +145,7 @@ fn explore_within(
         .as_ref()
         .filter(|_| !is_small)
         .map(|f| f.folder.to_owned());
+    let is_whole = is_small || files.is_some();
     let packs = Packs::new(&key, is_small, files);
     let events = merged::merged(run, findings, &scene)?;
     let (built, totals) = Builder::new(&scene, shape, density, events, packs).build()?;
@@ -159,6 +163,7 @@ fn explore_within(
         tree: built.tree,
         packs: built.packs,
         inside: built.inside,
+        is_whole,
         key,
         folder,
         rows: scene.rows,

@@ -173,7 +173,11 @@ pub(super) fn node(summary: &Summary, parts: &[BTreeMap<u32, Total>], bins: u64)
             total(&mut out, sum);
         }
     }
-    for line in summary.bins.chunks(bins as usize) {
+    for (line, used) in summary.bins.chunks(bins as usize).zip(&summary.used) {
+        if !used {
+            out.push(0);
+            continue;
+        }
         let there = |(_, bin): &(usize, &Total)| **bin != Total::default();
         unsigned(
             &mut out,

@@ -96,6 +96,8 @@ impl Total {
 pub(super) struct Summary {
     /// Index: (row * CLASSES + class) * bins + bin.
     pub bins: Vec<Total>,
+    /// Whether any bin of a row and class has content.
+    pub used: Vec<bool>,
     pub totals: BTreeMap<u32, Total>,
 }
 
@@ -103,6 +105,7 @@ impl Summary {
     fn new(shape: Shape, rows: usize) -> Self {
         Self {
             bins: vec![Total::default(); rows * CLASSES * shape.bins as usize],
+            used: vec![false; rows * CLASSES],
             totals: BTreeMap::new(),
         }
     }
@@ -111,14 +114,14 @@ impl Summary {
     fn fold(&mut self, part: &Summary, number: u64, bins: u64) {
         let bins = bins as usize;
         let first = number as usize * bins / PARTS as usize;
-        let lines = self.bins.chunks_mut(bins).zip(part.bins.chunks(bins));
-        for (line, other) in lines {
-            for (i, bin) in other
-                .iter()
-                .enumerate()
-                .filter(|(_, b)| **b != Total::default())
-            {
-                line[first + i / PARTS as usize].add(bin);
+        for line in (0..part.used.len()).filter(|&line| part.used[line]) {
+            self.used[line] = true;
+            let at = line * bins;
+            for i in 0..bins {
+                let bin = &part.bins[at + i];
+                if *bin != Total::default() {
+                    self.bins[at + first + i / PARTS as usize].add(bin);
+                }
             }
         }
         for (&what, total) in &part.totals {
@@ -270,7 +273,9 @@ impl<'a, 'f> Builder<'a, 'f> {
     ) {
         let width = self.shape.bin(place.level);
         let (from, to) = (event.begin.max(place.begin), event.end.min(place.end));
-        let line = (row as usize * CLASSES + class as usize) * self.shape.bins as usize;
+        let line = row as usize * CLASSES + class as usize;
+        summary.used[line] = true;
+        let line = line * self.shape.bins as usize;
         let first = (from - place.begin) / width;
         if event.begin >= place.begin {
             summary.bins[line + first as usize].add(&Total {

@@ -8,6 +8,7 @@ use idlewave_run::tables::{
     Operations, Region, RegionKind, Regions, Sources, Tasks, Wait, Waits,
 };
 use idlewave_run::{RunError, RunReader, SourceKind};
+use idlewave_units::foreign::one_line;
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -308,7 +309,7 @@ impl Scene {
                 name: if is_rank {
                     "thread of a rank".to_owned()
                 } else {
-                    catalog.name(id).to_owned()
+                    one_line(catalog.name(id))
                 },
                 kind: if is_rank {
                     "rank of this run"
@@ -326,7 +327,7 @@ impl Scene {
         };
         self.names = catalog.ids().map(of_source).collect();
         let of_rank = |name: &str, kind, class| Name {
-            name: name.to_owned(),
+            name: one_line(name),
             kind,
             class,
             of: RowKind::Rank,
@@ -375,7 +376,7 @@ impl Scene {
         let is_listed = |what: u32| {
             let name = &self.names[what as usize];
             let mut sources = findings.sources.iter();
-            sources.any(|s| s.name == name.name && s.kind.label() == name.kind)
+            sources.any(|s| one_line(&s.name) == name.name && s.kind.label() == name.kind)
         };
         let mut taken: Vec<(bool, u64, u32)> = seen
             .taken
@@ -402,7 +403,7 @@ impl Scene {
         };
         let cpus = chosen(&seen.cpus, named.iter().filter_map(place), MOST_ROWS);
         for &(node, cpu) in &cpus {
-            let label = cpu_name(manifest, (node, cpu));
+            let label = one_line(&cpu_name(manifest, (node, cpu)));
             self.cpus
                 .insert((node, cpu), row(RowKind::Cpu, label, None));
         }
