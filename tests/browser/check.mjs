@@ -59,7 +59,7 @@ async function run() {
   await legends(page);
   await themes(page);
   await widths(page);
-  if (!findings.points && !findings.rows && await page.evaluate(() => Boolean(idlewave.explorer.data?.folder))) await withoutFolder(context);
+  if (!findings.points && !findings.rows && await page.evaluate(() => Boolean(idlewave.explorer.data?.has_files))) await withoutFolder(context);
   check("the console is free of errors", errors.length === 0, errors.join("; "));
   check("nothing was requested but the files beside the page", requests.length === 0, requests.join("; "));
 }

@@ -187,19 +187,26 @@ idlewave.exploring = async (data) => {
     canvas.dataset.ms = (performance.now() - start).toFixed(2);
     want(covered.wanted);
   };
+  /** Reads what the next steps of zooming into the middle need, while nothing else is to be done. */
+  let ahead = 0;
+  const readAhead = () => {
+    const { from, to } = pane.view(), quarter = (to - from) / 4;
+    tree.cover(from + quarter, to - quarter, pane.perPixel() * 1.2).wanted.slice(0, 8).forEach((number) => tree.read(number).catch(() => {}));
+  };
   /** Reads what is missing and draws again. */
   const want = (numbers) => {
     canvas.dataset.wanted = numbers.length;
     const mine = ++drawnAt;
-    if (!numbers.length) return;
+    clearTimeout(ahead);
+    if (!numbers.length) { ahead = setTimeout(readAhead, 20); return; }
     settled = Promise.allSettled(numbers.map(tree.read)).then((all) => {
       if (all.some((r) => r.status === "rejected")) missing();
       else if (mine === drawnAt) pane.draw();
     });
   };
   const missing = () => {
-    byId("pinned").textContent = data.folder
-      ? "The folder " + data.folder + " is not beside this page, or belongs to another run: single events cannot be shown. Copy it here, or write the page again: idlewave report RUN"
+    byId("pinned").textContent = data.has_files
+      ? "The folder " + tree.state.folder + " is not beside this page, or belongs to another run: single events cannot be shown. Copy it here, or write the page again: idlewave report RUN"
       : "This page has no single events of the run: it was written without a folder beside it. Write it to a file: idlewave report RUN -o FILE";
     byId("pinned").classList.add("alarm");
   };
@@ -345,6 +352,7 @@ idlewave.exploring = async (data) => {
   };
 
   await tree.read(0);
+  if (byId("folder")) byId("folder").replaceChildren(idlewave.element("code", tree.state.folder));
   pane = idlewave.pane({
     canvas, tools: byId("explorer-figure"), least: 100, layOut, draw, over, describe, report, click,
     get left() { return Math.min(128, Math.round(canvas.clientWidth * .28)); },

@@ -5,7 +5,7 @@
    src/html/explorer/packed.rs describes their bytes. Times are offsets in ns. */
 idlewave.explorer = { put: () => {} };
 idlewave.tree = (data) => {
-  const CLASSES = 4, PARTS = 4, KEPT = 48, { bins, depth } = data, lines = data.rows.length * CLASSES;
+  const CLASSES = 4, PARTS = 4, KEPT = 64, { bins, depth } = data, lines = data.rows.length * CLASSES;
   const size = (level) => data.unit * PARTS ** (depth - level);
 
   /** Places of all nodes, from the preorder: a node with parts is followed by these. */
@@ -24,7 +24,14 @@ idlewave.tree = (data) => {
     place(0, 0);
   }
   const inside = new Map(data.inside), texts = new Map(), nodes = new Map(), files = new Map(), reading = new Map();
-  const state = { missing: false, loads: 0 };
+  /** The folder beside this page: its name, less the ending, and _files. */
+  const folder = () => {
+    try {
+      const name = decodeURIComponent(location.pathname.split("/").pop());
+      return (name.replace(/(.)\.[^.]*$/, "$1") || "report") + "_files";
+    } catch { return "report_files"; }
+  };
+  const state = { missing: false, loads: 0, folder: folder() };
   const EMPTY = { leaf: true, groups: [], leftOut: 0 };
 
   /** Numbers of a node, in order; `column` reads several into an array. */
@@ -93,7 +100,7 @@ idlewave.tree = (data) => {
     if (!files.has(file)) {
       files.set(file, new Promise((done, fail) => {
         const script = document.createElement("script");
-        script.src = encodeURIComponent(data.folder) + "/" + data.key + "-" + String(file).padStart(5, "0") + ".js";
+        script.src = encodeURIComponent(state.folder) + "/" + data.key + "-" + String(file).padStart(5, "0") + ".js";
         script.onload = () => { script.remove(); state.loads++; done(); };
         script.onerror = () => { script.remove(); state.missing = true; fail(new Error("missing " + script.src)); };
         document.head.append(script);

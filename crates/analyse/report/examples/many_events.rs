@@ -6,7 +6,7 @@
 //! daemon take their CPUs. Only the computations are simulated: the analysis is that of any run.
 
 use idlewave_explain::{Explanation, explain};
-use idlewave_report::{Files, render_page};
+use idlewave_report::render_page;
 use idlewave_run::tables::{
     Burst, Bursts, EndReason, Interrupt, Interrupts, Region, RegionKind, Regions, Source, Sources,
     Task, TaskKind, Tasks,
@@ -295,14 +295,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = path.join("report_files");
     std::fs::create_dir_all(&folder)?;
     let (mut count, mut bytes) = (0, 0);
-    let files = Files {
-        folder: "report_files",
-        put: &mut |name, text| {
-            (count, bytes) = (count + 1, bytes + text.len());
-            std::fs::write(folder.join(name), text)
-        },
+    let mut put = |name: &str, text: &[u8]| {
+        (count, bytes) = (count + 1, bytes + text.len());
+        std::fs::write(folder.join(name), text)
     };
-    let page = render_page(&run, &findings, Some(files))?;
+    let page = render_page(&run, &findings, None, Some(&mut put))?;
     std::fs::write(path.join("report.html"), &page)?;
     took("page and files");
     let rows: u64 = run.manifest().tables.iter().map(|t| t.rows).sum();

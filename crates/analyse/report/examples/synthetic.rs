@@ -8,7 +8,7 @@
 use idlewave_report::testing::{
     Synthetic, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet, study_sheet,
 };
-use idlewave_report::{Files, placement_page, render_page, simulation_page, study_page};
+use idlewave_report::{placement_page, render_page, simulation_page, study_page};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -43,14 +43,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         ranks => study(&path, ranks.parse()?)?,
     };
     let folder = path.join("report_files");
-    let files = Files {
-        folder: "report_files",
-        put: &mut |name, bytes| {
-            std::fs::create_dir_all(&folder)?;
-            std::fs::write(folder.join(name), bytes)
-        },
+    let mut put = |name: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(name), bytes)
     };
-    let page = render_page(&run, &findings, Some(files))?;
+    let page = render_page(&run, &findings, None, Some(&mut put))?;
     std::fs::write(path.join("report.html"), page)?;
     print!(
         "{}",

@@ -37,7 +37,7 @@ mod windows;
 mod windows_of_waits;
 
 pub use calibration::calibration_page;
-pub use explorer::Files;
+pub use explorer::PutFile;
 pub use gang::gang_page;
 pub use placement::placement_page;
 pub use simulation::simulation_page;
@@ -48,6 +48,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::DeflateEncoder};
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
+use idlewave_run::tables::LateSteps;
 use serde::Serialize;
 use std::io::Write;
 
@@ -96,11 +97,11 @@ struct Drawn {
 /// # Errors
 /// As [`render_page`].
 pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
-    render_page(run, findings, None)
+    render_page(run, findings, None, None)
 }
 
 /// Renders the page of a run. If the run is large, its events go into `files` beside the page, which
-/// loads those that it shows.
+/// loads those that it shows. `unwritten`: the late steps, if the run has no table of them.
 ///
 /// Tables are read batch by batch. The number of late steps in the findings (at most 100) and the
 /// number of CPUs bound the size of the page; the length of the run does not.
@@ -110,14 +111,15 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
 pub fn render_page(
     run: &RunReader,
     findings: &Findings,
-    files: Option<Files<'_>>,
+    unwritten: Option<&LateSteps>,
+    files: Option<PutFile<'_>>,
 ) -> Result<String, ReportError> {
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
         slowest: slowest::collect(run, findings)?,
         spacetime: spacetime::collect(run, findings)?,
         lanes: lanes::lanes(run, findings)?,
-        explorer: explorer::explore(run, findings, files)?,
+        explorer: explorer::explore(run, findings, unwritten, files)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
     let data = deflated(&drawn).map_err(|e| encode(&e))?;
@@ -141,10 +143,10 @@ pub fn render_page(
             .first()
             .map_or("a run", |n| n.host.name.as_str()),
     };
-    let folder = drawn.explorer.as_ref().and_then(|e| e.folder());
-    let policy = match folder {
-        Some(_) => format!("{POLICY} {BESIDE}"),
-        None => POLICY.to_owned(),
+    let has_files = drawn.explorer.as_ref().is_some_and(|e| e.has_files());
+    let policy = match has_files {
+        true => format!("{POLICY} {BESIDE}"),
+        false => POLICY.to_owned(),
     };
     Ok(document_under(
         &policy, title, &body, &exact, &data, &SCRIPT,
@@ -206,7 +208,7 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     }
     if let Some(program) = &findings.program {
         add("ranks", "Ranks", ranks::time(manifest, program));
-        let html = waits::section(manifest, findings, program, drawn);
+        let html = waits::section(manifest, findings, program, drawn.lanes.is_some(), whole);
         add("waits", "Waits", html);
     }
     add(

@@ -27,8 +27,8 @@ pub use error::ReportError;
 
 pub use gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 pub use html::{
-    Files, calibration_page, gang_page, placement_page, render_html, render_page, simulation_page,
-    study_page,
+    PutFile, calibration_page, gang_page, placement_page, render_html, render_page,
+    simulation_page, study_page,
 };
 pub use placement::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,

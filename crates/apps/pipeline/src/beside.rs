@@ -18,18 +18,13 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// For a page at this path.
+    /// For a page at this path. The script of the page makes the same name of its own.
     pub(crate) fn of(page: &Path) -> Self {
+        let stem = page.file_stem().and_then(OsStr::to_str);
         Self {
-            folder: page.with_file_name(Self::name(page)),
+            folder: page.with_file_name(format!("{}_files", stem.unwrap_or("report"))),
             written: Vec::new(),
         }
-    }
-
-    /// The folder's own name.
-    pub(crate) fn name(page: &Path) -> String {
-        let stem = page.file_stem().and_then(OsStr::to_str);
-        format!("{}_files", stem.unwrap_or("report"))
     }
 
     /// Writes one file; the first one creates the folder.

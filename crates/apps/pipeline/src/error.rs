@@ -58,7 +58,6 @@ impl From<ReportError> for PipelineError {
     fn from(error: ReportError) -> Self {
         match error {
             ReportError::Run(error) => error.into(),
-            ReportError::File { name, source } => SessionError::io("write", name)(source).into(),
             other => PipelineError::Report(other),
         }
     }

@@ -3,7 +3,7 @@
 use crate::analyse::{Analysis, explained};
 use crate::beside::Beside;
 use crate::{Effort, PipelineError};
-use idlewave_report::{Files, render_calls, render_html, render_page, render_text};
+use idlewave_report::{ReportError, render_calls, render_page, render_text};
 use idlewave_session::{Progress, SessionError};
 use idlewave_sys::files;
 use std::fs::{self, OpenOptions};
@@ -43,7 +43,12 @@ pub fn render(
         true => write_page(&analysis, target, replace)?,
         // A pipe or a device has no place beside it.
         false => {
-            let page = render_html(&analysis.run, &analysis.findings)?;
+            let page = render_page(
+                &analysis.run,
+                &analysis.findings,
+                analysis.unwritten.as_ref(),
+                None,
+            )?;
             replace(target, page.as_bytes()).map_err(SessionError::io("write", target))?;
         }
     }
@@ -68,16 +73,22 @@ fn write_page(
     replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
 ) -> Result<(), PipelineError> {
     let mut beside = Beside::of(target);
-    let files = Files {
-        folder: &Beside::name(target),
-        put: &mut |name, bytes| beside.put(name, bytes),
-    };
-    let written = render_page(&analysis.run, &analysis.findings, Some(files))
-        .map_err(PipelineError::from)
-        .and_then(|page| {
-            let written = replace(target, page.as_bytes());
-            Ok(written.map_err(SessionError::io("write", target))?)
-        });
+    let mut put = |name: &str, bytes: &[u8]| beside.put(name, bytes);
+    let written = render_page(
+        &analysis.run,
+        &analysis.findings,
+        analysis.unwritten.as_ref(),
+        Some(&mut put),
+    )
+    .map_err(|error| match error {
+        // Its files are a part of the page.
+        ReportError::File { source, .. } => SessionError::io("write", target)(source).into(),
+        other => PipelineError::from(other),
+    })
+    .and_then(|page| {
+        let written = replace(target, page.as_bytes());
+        Ok(written.map_err(SessionError::io("write", target))?)
+    });
     match written {
         Ok(()) => beside.keep(),
         Err(_) => beside.discard(),

@@ -12,19 +12,22 @@ mod packed;
 mod pyramid;
 mod scene;
 mod section;
+mod sums;
 
-pub use packed::Files;
+pub use packed::PutFile;
 pub(super) use section::section;
 
 use crate::ReportError;
 use idlewave_run::RunReader;
-use idlewave_run::findings::Findings;
+use idlewave_run::findings::{Findings, LateFinding};
+use idlewave_run::tables::{LateStep, LateSteps, Table};
 use idlewave_units::Nanos;
 use idlewave_units::foreign::one_line;
 use packed::Packs;
-use pyramid::{Builder, Shape, Total};
+use pyramid::Builder;
 use scene::{Name, Row, Scene};
 use serde::Serialize;
+use sums::{Shape, Total};
 
 /// Shown before and after something that a link leads to, at least.
 const LEAST_AROUND: u64 = 1_000;
@@ -62,14 +65,14 @@ pub(super) struct Explorer {
     is_whole: bool,
     /// What all files of this run are marked with.
     key: String,
-    /// Where the files are, relative to the page; empty if there are none.
-    folder: Option<String>,
+    /// Whether there are files beside the page.
+    has_files: bool,
 }
 
 impl Explorer {
-    /// The folder of files beside the page; `None` if there are none.
-    pub(super) fn folder(&self) -> Option<&str> {
-        self.folder.as_deref()
+    /// Whether there are files beside the page.
+    pub(super) fn has_files(&self) -> bool {
+        self.has_files
     }
 
     /// A moment of CLOCK_MONOTONIC, as the page counts it.
@@ -108,17 +111,51 @@ fn in_link(name: &str) -> String {
 }
 
 /// Builds the tree: in the page if the run is small, otherwise with all but its root in `files`.
-/// Without `files` a large run has its root only. `None` if nothing was recorded.
+/// Without `files` a large run has its root only. `unwritten`: the late steps, if the run lacks their table.
+/// `None` if nothing was recorded.
 pub(super) fn explore(
     run: &RunReader,
     findings: &Findings,
-    files: Option<Files<'_>>,
+    unwritten: Option<&LateSteps>,
+    files: Option<PutFile<'_>>,
 ) -> Result<Option<Explorer>, ReportError> {
     let limits = Limits {
         inside: INSIDE,
         leaf: pyramid::LEAF,
     };
-    explore_within(run, findings, files, limits)
+    explore_within(run, findings, unwritten, files, limits)
+}
+
+/// Late steps that are in no table: those of an analysis that could not be written, or the listed ones of
+/// findings without tables.
+fn late_steps(
+    run: &RunReader,
+    findings: &Findings,
+    unwritten: Option<&LateSteps>,
+) -> Vec<LateStep> {
+    let has_table = run
+        .manifest()
+        .tables
+        .iter()
+        .any(|t| t.name == LateSteps::NAME);
+    let mut steps: Vec<LateStep> = match unwritten {
+        _ if has_table => Vec::new(),
+        Some(table) => table.rows().collect(),
+        None => findings.latest.iter().map(listed).collect(),
+    };
+    steps.sort_by_key(|l| (l.begin_ns, l.phase, l.iteration));
+    steps
+}
+
+fn listed(late: &LateFinding) -> LateStep {
+    LateStep {
+        phase: late.phase,
+        iteration: late.iteration,
+        rank: late.last_rank,
+        begin_ns: late.begin_ns,
+        end_ns: late.end_ns,
+        lateness: late.lateness,
+    }
 }
 
 /// How many events are in a page as a whole, and in a leaf.
@@ -131,23 +168,25 @@ struct Limits {
 fn explore_within(
     run: &RunReader,
     findings: &Findings,
-    files: Option<Files<'_>>,
+    unwritten: Option<&LateSteps>,
+    files: Option<PutFile<'_>>,
     limits: Limits,
 ) -> Result<Option<Explorer>, ReportError> {
-    let (scene, density) = Scene::survey(run, findings)?;
+    let late = late_steps(run, findings, unwritten);
+    let (scene, density) = Scene::survey(run, findings, &late)?;
     if scene.events == 0 {
         return Ok(None);
     }
     let shape = Shape::of(scene.span, scene.events, scene.rows.len(), limits.leaf);
-    let key = packed::key(run.manifest());
+    let key = packed::key(
+        run.manifest(),
+        &serde_json::to_vec(findings).map_err(|e| ReportError::Encode(e.to_string()))?,
+    );
     let is_small = scene.events <= limits.inside;
-    let folder = files
-        .as_ref()
-        .filter(|_| !is_small)
-        .map(|f| f.folder.to_owned());
+    let has_files = files.is_some() && !is_small;
     let is_whole = is_small || files.is_some();
     let packs = Packs::new(&key, is_small, files);
-    let events = merged::merged(run, findings, &scene)?;
+    let events = merged::merged(run, late, &scene)?;
     let (built, totals) = Builder::new(&scene, shape, density, events, packs).build()?;
     Ok(Some(Explorer {
         zero: scene.base,
@@ -165,7 +204,7 @@ fn explore_within(
         inside: built.inside,
         is_whole,
         key,
-        folder,
+        has_files,
         rows: scene.rows,
         names: scene.names,
     }))

@@ -78,9 +78,12 @@ fn blame(findings: &Findings, late: &LateFinding) -> String {
         };
         let since = late.charged.iter().filter(|c| c.source == part.source);
         let since = since.max_by_key(|c| c.end_ns.saturating_sub(c.begin_ns));
+        // Where most of it is in one piece, it has a moment.
+        let since =
+            since.filter(|c| 10 * c.end_ns.saturating_sub(c.begin_ns) >= 9 * part.time.get());
         let since = since.map_or_else(String::new, |c| {
             let after = Nanos::from_nanos(c.begin_ns.saturating_sub(late.begin_ns));
-            format!(", {after} into the step")
+            format!(", from {after} into the step on")
         });
         text.push_str(&match (n, is_named) {
             (0, true) => format!("For {amount} of the delay it {}{since}", did(source)),

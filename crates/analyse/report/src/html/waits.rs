@@ -1,6 +1,5 @@
 //! For a recorded program: the longest waits with the timeline of the ranks, and the idle waves.
 
-use super::Drawn;
 use super::explorer::Explorer;
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use super::ranks;
@@ -14,7 +13,8 @@ pub(super) fn section(
     manifest: &Manifest,
     findings: &Findings,
     program: &ProgramFindings,
-    drawn: &Drawn,
+    lanes: bool,
+    explorer: Option<&Explorer>,
 ) -> String {
     let mut body = ranks::waits(program);
     let events = story::events(program);
@@ -24,15 +24,9 @@ pub(super) fn section(
              what it computes, and at Time in MPI for slow messages.",
         ));
     } else {
-        body.push_str(&list(
-            manifest,
-            findings,
-            program,
-            &events,
-            drawn.explorer.as_ref(),
-        ));
+        body.push_str(&list(manifest, findings, program, &events, explorer));
     }
-    if drawn.lanes.is_some() {
+    if lanes {
         body.push_str(TIMELINE);
     } else {
         body.push_str(&absent("No rank is known, so there is no time line."));

@@ -1,8 +1,9 @@
 //! The events of all tables in order of their start, a few batches of rows in memory.
 
-use super::scene::{Event, Scene, late_listed};
-use idlewave_run::findings::Findings;
-use idlewave_run::tables::{Bursts, Calls, Detours, Interrupts, LateSteps, Regions, Table, Waits};
+use super::scene::{Event, Scene};
+use idlewave_run::tables::{
+    Bursts, Calls, Detours, Interrupts, LateStep, LateSteps, Regions, Table, Waits,
+};
 use idlewave_run::{Ordered, RunError, RunReader};
 
 /// Rows of one table.
@@ -45,10 +46,10 @@ pub(super) struct Merged<'a> {
     next: Option<Event>,
 }
 
-/// Opens all tables that hold events.
+/// Opens all tables that hold events. `untabled`: late steps that are in none, in order.
 pub(super) fn merged<'a>(
     run: &RunReader,
-    findings: &Findings,
+    untabled: Vec<LateStep>,
     scene: &'a Scene,
 ) -> Result<Merged<'a>, RunError> {
     fn table<'a, T: Table + 'a>(
@@ -60,7 +61,7 @@ pub(super) fn merged<'a>(
         let event = Box::new(event);
         Ok(Box::new(OfTable { rows, event }))
     }
-    let late = late_listed(run, findings).into_iter().rev();
+    let late = untabled.into_iter().rev();
     let late = late.filter_map(|l| Some((l.begin_ns, scene.late_step(l)?)));
     let mut merged = Merged {
         tables: vec![

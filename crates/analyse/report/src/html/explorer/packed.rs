@@ -13,8 +13,8 @@
 //! A tag is the name times 8, plus twice the depth of an interrupt (at most 3), plus 1 if start or end
 //! is inferred.
 
-use super::pyramid::{PARTS, Summary, Total};
 use super::scene::Event;
+use super::sums::{PARTS, Summary, Total};
 use crate::ReportError;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::DeflateEncoder};
@@ -24,16 +24,20 @@ use std::io::{self, Write};
 
 /// Version of what is written here.
 const FORMAT: u32 = 1;
+/// Tables that the analysis writes.
+const ANALYSED: [&str; 5] = [
+    "late_steps",
+    "late_parts",
+    "messages",
+    "waits",
+    "wait_parts",
+];
 /// A file is closed when it is longer.
 const FILE: usize = 192 << 10;
 
-/// Where files beside the page go.
-pub struct Files<'a> {
-    /// Their folder, relative to the page: one name.
-    pub folder: &'a str,
-    /// Writes one file of this name.
-    pub put: &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
-}
+/// Writes one file of a name into the folder beside the page, which has the page's name, less its ending,
+/// and `_files`.
+pub type PutFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
 /// What the page has to know of the nodes.
 #[derive(Debug, Default)]
@@ -48,7 +52,7 @@ pub(super) struct Packs<'a> {
     key: String,
     /// Everything goes into the page.
     is_inside: bool,
-    files: Option<Files<'a>>,
+    files: Option<PutFile<'a>>,
     built: Built,
     file: String,
     written: u32,
@@ -56,7 +60,7 @@ pub(super) struct Packs<'a> {
 
 impl<'a> Packs<'a> {
     /// Without files, and if not everything goes into the page, only the root is kept.
-    pub(super) fn new(key: &str, is_inside: bool, files: Option<Files<'a>>) -> Self {
+    pub(super) fn new(key: &str, is_inside: bool, files: Option<PutFile<'a>>) -> Self {
         Self {
             key: key.to_owned(),
             is_inside,
@@ -101,10 +105,9 @@ impl<'a> Packs<'a> {
         let name = file_name(&self.key, self.written);
         self.written += 1;
         match &mut self.files {
-            Some(files) => {
-                let put = (files.put)(&name, text.as_bytes());
-                let name = format!("{}/{name}", files.folder);
-                put.map_err(|source| ReportError::File { name, source })
+            Some(put) => {
+                let written = put(&name, text.as_bytes());
+                written.map_err(|source| ReportError::File { name, source })
             }
             None => Ok(()),
         }
@@ -123,12 +126,18 @@ fn file_name(key: &str, number: u32) -> String {
     format!("{key}-{number:05}.js")
 }
 
-/// What tells the files of one run from those of another: a checksum over those of its tables.
-pub(super) fn key(manifest: &Manifest) -> String {
+/// What tells the files of one run from those of another: a checksum over those of its tables, and over
+/// what was found in them.
+pub(super) fn key(manifest: &Manifest, findings: &[u8]) -> String {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&FORMAT.to_le_bytes());
-    sum.update(manifest.idlewave.as_bytes());
-    for table in &manifest.tables {
+    sum.update(findings);
+    // Those of the analysis are missing where the run could not be written.
+    let recorded = manifest
+        .tables
+        .iter()
+        .filter(|t| !ANALYSED.contains(&t.name.as_str()));
+    for table in recorded {
         sum.update(table.name.as_bytes());
         sum.update(&table.rows.to_le_bytes());
         sum.update(&table.crc32.to_le_bytes());

@@ -224,8 +224,8 @@ impl Survey {
         })
     }
 
-    fn late(&mut self, run: &RunReader, findings: &Findings) -> Result<(), RunError> {
-        for late in late_listed(run, findings) {
+    fn late(&mut self, run: &RunReader, untabled: &[LateStep]) -> Result<(), RunError> {
+        for late in untabled {
             self.see(late.begin_ns, late.end_ns);
             self.has_late = true;
         }
@@ -234,24 +234,6 @@ impl Survey {
             self.has_late = true;
         })
     }
-}
-
-/// The late steps of the findings, for a run that has no table of them.
-pub(super) fn late_listed(run: &RunReader, findings: &Findings) -> Vec<LateStep> {
-    let there = run.manifest().tables.iter().any(|t| t.name == "late_steps");
-    let listed = findings.latest.iter().filter(|_| !there);
-    let mut steps: Vec<LateStep> = listed
-        .map(|l| LateStep {
-            phase: l.phase,
-            iteration: l.iteration,
-            rank: l.last_rank,
-            begin_ns: l.begin_ns,
-            end_ns: l.end_ns,
-            lateness: l.lateness,
-        })
-        .collect();
-    steps.sort_by_key(|l| (l.begin_ns, l.phase, l.iteration));
-    steps
 }
 
 /// At most `most` of `all`: `first` if they are in it, then some at even distances.
@@ -268,16 +250,17 @@ fn chosen<T: Ord + Copy>(all: &BTreeSet<T>, first: impl Iterator<Item = T>, most
 }
 
 impl Scene {
-    /// Reads the tables once, in any order.
+    /// Reads the tables once, in any order. `untabled`: late steps that are in none.
     pub(super) fn survey(
         run: &RunReader,
         findings: &Findings,
+        untabled: &[LateStep],
     ) -> Result<(Self, Density), RunError> {
         let mut catalog = Catalog::new(&run.read::<Tasks>()?, &run.read::<Sources>()?);
         let mut seen = Survey::default();
         seen.kernel(run, &mut catalog)?;
         seen.of_ranks(run)?;
-        seen.late(run, findings)?;
+        seen.late(run, untabled)?;
         let base = seen.first.unwrap_or(0);
         let density = std::mem::take(&mut seen.density);
         let mut scene = Scene {

@@ -1,12 +1,12 @@
 //! The section of the page that holds the explorer.
 
+use super::super::markup::{caption, section as in_section};
 use super::Explorer;
-use crate::html::markup::{caption, escape, section as in_section};
 use idlewave_units::show::time;
 use idlewave_units::{counted, grouped};
 
 /// The search box, the timeline of the whole run, and the table of a selected stretch.
-pub(in crate::html) fn section(explorer: &Explorer) -> String {
+pub(in super::super) fn section(explorer: &Explorer) -> String {
     let intro = format!(
         "{} events over {}. Zoom in until you see each of them; everything in this page that has a moment links here.",
         grouped(explorer.events),
@@ -25,12 +25,13 @@ pub(in crate::html) fn section(explorer: &Explorer) -> String {
             hidden.join(" and ")
         )),
     };
-    let folder = explorer.folder.as_ref().map_or_else(String::new, |folder| {
-        caption(&format!(
-            "Zoomed in, the timeline reads files from the folder <code>{}</code> beside this page. Copy both.",
-            escape(folder)
-        ))
-    });
+    let folder = match explorer.has_files() {
+        true => caption(
+            "Zoomed in, the timeline reads files from a folder beside this page: <span id=\"folder\">its name, less the \
+             ending, and <code>_files</code></span>. Copy or rename both.",
+        ),
+        false => String::new(),
+    };
     let body = caption(&intro) + SEARCH + FIGURE + HOW + &hidden + &folder;
     in_section("explorer", "The whole run", &body)
 }

@@ -12,9 +12,9 @@ use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunWriter, SourceKind};
 use idlewave_units::{Cpu, Nanos, NodeId, Pid, Rank};
 use proptest::prelude::*;
-use pyramid::PARTS;
 use scene::{CLASSES, RowKind};
 use std::collections::{BTreeMap, HashMap};
+use sums::PARTS;
 
 const BASE: u64 = 1 << 54;
 
@@ -341,8 +341,8 @@ fn check(run: &RunReader, findings: &Findings, leaf: u64) {
         inside: u64::MAX,
         leaf,
     };
-    let explorer = explore_within(run, findings, None, limits).unwrap();
-    let (scene, _) = Scene::survey(run, findings).unwrap();
+    let explorer = explore_within(run, findings, None, None, limits).unwrap();
+    let (scene, _) = Scene::survey(run, findings, &[]).unwrap();
     let events = events(run, &scene);
     let Some(explorer) = explorer else {
         assert_eq!(events.len(), 0);
@@ -416,7 +416,13 @@ fn times_at_the_end_of_the_clock_are_cut_and_nothing_overflows() {
         &[],
     );
     for leaf in [1, 10] {
-        let explorer = explore_within(&run, &bare_findings(), None, Limits { inside: 10, leaf });
+        let explorer = explore_within(
+            &run,
+            &bare_findings(),
+            None,
+            None,
+            Limits { inside: 10, leaf },
+        );
         assert_eq!(explorer.unwrap().unwrap().span, (1 << 53) - 1);
     }
 }
@@ -439,15 +445,11 @@ fn a_large_run_goes_into_files_and_only_its_root_into_the_page() {
             .count();
         Ok(())
     };
-    let files = Files {
-        folder: "x_files",
-        put: &mut put,
-    };
     let limits = Limits {
         inside: 100,
         leaf: 500,
     };
-    let explorer = explore_within(&run, &findings, Some(files), limits)
+    let explorer = explore_within(&run, &findings, None, Some(&mut put), limits)
         .unwrap()
         .unwrap();
     assert_eq!(
@@ -463,12 +465,12 @@ fn a_large_run_goes_into_files_and_only_its_root_into_the_page() {
             .all(|n| n.starts_with(&explorer.key) && n.ends_with(".js"))
     );
     // Without a place for files it is the same tree, of which the page has the root.
-    let alone = explore_within(&run, &findings, None, limits)
+    let alone = explore_within(&run, &findings, None, None, limits)
         .unwrap()
         .unwrap();
     assert_eq!(alone.tree, explorer.tree);
     assert_eq!(alone.inside, explorer.inside);
-    assert_eq!(alone.folder(), None);
+    assert!(explorer.has_files() && !alone.has_files());
 }
 
 #[test]
@@ -480,14 +482,11 @@ fn a_file_that_cannot_be_written_is_an_error_with_its_name() {
     };
     let (run, findings) = what.write(&dir.path().join("run")).unwrap();
     let mut put = |_: &str, _: &[u8]| Err(std::io::Error::other("no room"));
-    let files = Files {
-        folder: "x_files",
-        put: &mut put,
-    };
     let error = explore_within(
         &run,
         &findings,
-        Some(files),
+        None,
+        Some(&mut put),
         Limits {
             inside: 1,
             leaf: 50,
@@ -495,7 +494,7 @@ fn a_file_that_cannot_be_written_is_an_error_with_its_name() {
     );
     let said = error.unwrap_err().to_string();
     assert!(
-        said.contains("x_files/") && said.contains("no room"),
+        said.contains("-00000.js") && said.contains("no room"),
         "{said}"
     );
 }
