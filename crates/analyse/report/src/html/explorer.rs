@@ -15,7 +15,6 @@ mod section;
 mod sums;
 
 pub use packed::PutFile;
-pub(super) use section::section;
 
 use crate::ReportError;
 use idlewave_run::RunReader;
@@ -67,6 +66,16 @@ pub(super) struct Explorer {
     key: String,
     /// Whether there are files beside the page.
     has_files: bool,
+}
+
+/// The section of the page that holds it.
+pub(super) fn section(explorer: &Explorer) -> String {
+    section::section(
+        explorer.events,
+        explorer.span,
+        explorer.hidden,
+        explorer.has_files,
+    )
 }
 
 impl Explorer {

@@ -1,38 +1,39 @@
 //! The section of the page that holds the explorer.
 
 use super::super::markup::{caption, section as in_section};
-use super::Explorer;
 use idlewave_units::show::time;
 use idlewave_units::{counted, grouped};
 
 /// The search box, the timeline of the whole run, and the table of a selected stretch.
-pub(in super::super) fn section(explorer: &Explorer) -> String {
+///
+/// `hidden`: CPUs and ranks without a row.
+pub(super) fn section(events: u64, span: u64, hidden: (usize, usize), has_files: bool) -> String {
     let intro = format!(
         "{} events over {}. Zoom in until you see each of them; everything in this page that has a moment links here.",
-        grouped(explorer.events),
-        time(explorer.span as f64),
+        grouped(events),
+        time(span as f64),
     );
-    let mut hidden = Vec::new();
-    for (number, what) in [(explorer.hidden.0, "CPU"), (explorer.hidden.1, "rank")] {
+    let mut missing = Vec::new();
+    for (number, what) in [(hidden.0, "CPU"), (hidden.1, "rank")] {
         if number > 0 {
-            hidden.push(counted(number as u64, what));
+            missing.push(counted(number as u64, what));
         }
     }
-    let hidden = match hidden.is_empty() {
+    let missing = match missing.is_empty() {
         true => String::new(),
         false => caption(&format!(
-            "{} have no row here: those that delays began on come first, then some at even distances.",
-            hidden.join(" and ")
+            "Without a row here: {}. Those that delays began on come first, then some at even distances.",
+            missing.join(" and ")
         )),
     };
-    let folder = match explorer.has_files() {
+    let folder = match has_files {
         true => caption(
             "Zoomed in, the timeline reads files from a folder beside this page: <span id=\"folder\">its name, less the \
              ending, and <code>_files</code></span>. Copy or rename both.",
         ),
         false => String::new(),
     };
-    let body = caption(&intro) + SEARCH + FIGURE + HOW + &hidden + &folder;
+    let body = caption(&intro) + SEARCH + FIGURE + HOW + &missing + &folder;
     in_section("explorer", "The whole run", &body)
 }
 
