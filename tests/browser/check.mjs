@@ -320,9 +320,13 @@ async function linked(page, view) {
   await page.evaluate(() => history.replaceState(null, "", "#sources"));
   const link = page.locator('a[href^="#run="]').first(), href = await link.getAttribute("href");
   await link.click();
-  const [from, to] = href.match(/#run=(\d+)\.\.(\d+)/).slice(1).map(Number), there = await view();
+  const [from, to] = href.match(/#run=(\d+)\.\.(\d+)/).slice(1).map(Number);
+  // The event that tells of the new address comes later.
+  await page.waitForFunction((at) => Math.abs(Number(document.getElementById("explorer-canvas").dataset.from) - at) <= 1, from);
+  const there = await view();
   check("a link shows its moment", Math.abs(there.from - from) <= 1 && Math.abs(there.to - to) <= 1, `${href}: ${there.from}..${there.to}`);
   await page.goBack();
+  await page.waitForFunction(() => location.hash === "#sources");
   check("the back button goes back", (await page.evaluate(() => location.hash)) === "#sources");
   if (!findings.latest.length) return;
   const last = findings.latest.length - 1;
