@@ -9,7 +9,7 @@ use idlewave_units::{counted, grouped};
 /// `hidden`: CPUs and ranks without a row.
 pub(super) fn section(events: u64, span: u64, hidden: (usize, usize), has_files: bool) -> String {
     let intro = format!(
-        "{} events over {}. Zoom in until you see each of them; everything in this page that has a moment links here.",
+        "{} events over {}. Zoom in until you see each of them; late steps, sources and waits link here.",
         grouped(events),
         time(span as f64),
     );
