@@ -204,7 +204,7 @@ idlewave.tree = (data) => {
     };
     const visit = async (place, whole) => {
       if (place.end <= from || place.begin >= to) return;
-      if (whole && from <= place.begin && place.end <= to) { whole.forEach((s, what) => add(what, s.count, s.time, s.greatest)); return; }
+      if (whole && from <= place.begin && Math.min(place.end, data.span) <= to) { whole.forEach((s, what) => add(what, s.count, s.time, s.greatest)); return; }
       const node = await read(place.number);
       if (!node.leaf) { await Promise.all(place.parts.map((part, p) => visit(part, node.parts[p]))); return; }
       for (const g of node.groups) {
