@@ -1,10 +1,12 @@
 // Opens a report page in headless Chromium and checks what it shows and does.
 // Usage: node check.mjs REPORT.html FINDINGS.json [SCREENSHOT.png]
 // Exit status: 0 all passed, 1 a check failed, 2 wrong usage or no browser.
-import { accessSync, constants, readFileSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
+import { findOnPath } from "./browser.mjs";
 
 const [report, findingsPath, screenshot] = process.argv.slice(2);
 if (!findingsPath) {
@@ -43,7 +45,10 @@ async function run() {
   const url = pathToFileURL(resolve(report)).href;
   page.on("console", (m) => { if (["error", "warning"].includes(m.type())) errors.push(m.text()); });
   page.on("pageerror", (e) => errors.push(String(e)));
-  page.on("request", (r) => { if (r.url() !== url && !/^(data|blob):/.test(r.url())) requests.push(r.url()); });
+  // A large run has its events in a folder beside the page.
+  const beside = url.replace(/\.html$/, "_files/");
+  const isOwn = (u) => u.split("#")[0] === url || (u.startsWith(beside) && /^[0-9a-f]{8}-\d{5}\.js$/.test(u.slice(beside.length)));
+  page.on("request", (r) => { if (!isOwn(r.url()) && !/^(data|blob):/.test(r.url())) requests.push(r.url()); });
   await page.goto(url);
   // No assertion on time: the page says itself when it is done.
   await page.waitForSelector("html[data-ready]", { state: "attached", timeout: 60000 });
@@ -54,8 +59,9 @@ async function run() {
   await legends(page);
   await themes(page);
   await widths(page);
+  if (!findings.points && !findings.rows && await page.evaluate(() => Boolean(idlewave.explorer.data?.has_files))) await withoutFolder(context);
   check("the console is free of errors", errors.length === 0, errors.join("; "));
-  check("nothing was requested", requests.length === 0, requests.join("; "));
+  check("nothing was requested but the files beside the page", requests.length === 0, requests.join("; "));
 }
 
 /** The page of a run. */
@@ -66,6 +72,7 @@ async function ofRun(page) {
   else if (await page.locator("#late").count()) check("the page says why there is no timeline", /No (step|lockstep)/.test(await page.textContent("#late")));
   if (findings.program) await program(page, findings.program);
   if (await page.locator("#spacetime-canvas").count()) await spacetime(page);
+  if (await page.locator("#explorer-canvas").count()) await explorer(page);
   await sorting(page);
   await selection(page);
 }
@@ -158,6 +165,179 @@ async function placement(page) {
   await page.waitForFunction(() => document.querySelector("[data-copy]").textContent !== "Copy");
   const code = await page.$$eval(".file code", (l) => l.map((c) => c.textContent + "\n"));
   check("the files are those of the sheet", JSON.stringify(code) === JSON.stringify(findings.files.map((f) => f.content)));
+}
+
+/** The whole run: zoom, keys, address, search, selection and links. What it shows is compared with the findings. */
+async function explorer(page) {
+  const canvas = page.locator("#explorer-canvas"), settled = () => page.evaluate(() => idlewave.explorer.settled());
+  await settled();
+  await canvas.scrollIntoViewIfNeeded();
+  const view = async () => {
+    await settled();
+    return canvas.evaluate((c) => ({ from: Number(c.dataset.from), to: Number(c.dataset.to), exact: Number(c.dataset.exact), wanted: Number(c.dataset.wanted), pixels: c.toDataURL() }));
+  };
+  const span = (v) => v.to - v.from, rows = await page.evaluate(() => idlewave.explorer.data.rows.map((r) => r.kind));
+  const whole = await view();
+  check("the whole run is shown at first", whole.from === 0 && whole.to === await page.evaluate(() => idlewave.explorer.data.span));
+  for (const kind of ["cpu", "rank"]) if (findings.latest.length) check(`the whole run has rows of kind ${kind}`, rows.includes(kind), rows.join(" "));
+
+  // Keys, as in Perfetto.
+  await canvas.focus();
+  await page.keyboard.press("w");
+  const closer = await view();
+  check("w zooms in", span(closer) < span(whole) * .8 && closer.pixels !== whole.pixels);
+  await page.keyboard.press("a");
+  const left = await view();
+  check("a goes left", left.from < closer.from && Math.abs(span(left) / span(closer) - 1) < 1e-6);
+  await page.keyboard.press("d");
+  check("d goes right", Math.abs((await view()).from - closer.from) < 2);
+  await page.keyboard.press("s");
+  check("s zooms out", span(await view()) > span(closer));
+  for (let i = 0; i < 60 && (await view()).exact < rows.length; i++) await page.keyboard.press("w");
+  const exact = await view();
+  check("zoomed in, every event of all rows is drawn", exact.exact === rows.length && exact.wanted === 0, JSON.stringify({ ...exact, pixels: 0 }));
+  const wanted = `#run=${Math.round(exact.from)}..${Math.round(exact.to)}`;
+  // It follows when nothing has changed for a moment.
+  await page.waitForFunction((hash) => location.hash.startsWith(hash), wanted);
+  check("the address keeps the view", true);
+  await page.keyboard.press("0");
+  check("0 shows the whole run", Math.abs(span(await view()) - span(whole)) < 1);
+
+  await found(page, view);
+  await summed(page, settled);
+  await linked(page, view);
+  await page.locator('#explorer-figure [data-zoom="all"]').click();
+  await settled();
+}
+
+/** Search of the whole run: names, late steps, and what is not there. */
+async function found(page, view) {
+  const said = async (text, press = "Enter") => {
+    await page.fill("#find", text);
+    await page.locator("#find").press(press);
+    await page.waitForFunction((old) => document.getElementById("found").textContent !== old, "searching");
+    await page.evaluate(() => new Promise((done) => setTimeout(done, 30)));
+    await page.evaluate(() => idlewave.explorer.settled());
+    return page.textContent("#found");
+  };
+  const pinned = () => page.getAttribute("#explorer-canvas", "data-pinned");
+  check("a name that is not there is told", /Nothing in this run/.test(await said("no such process")));
+  check("a search without a name says what to type", /Type a name/.test(await said(" ")));
+  const source = findings.sources.find((s) => s.events && ["task", "kernel_thread"].includes(s.kind));
+  if (source) {
+    const text = await said(source.name), first = await pinned();
+    check(`${source.name} is found`, text.startsWith(source.name) && /one of /.test(text), text);
+    check("what was found is pinned, with its times", (await page.textContent("#pinned")).includes(source.name));
+    if (/one of 1[,)]/.test(text)) return lateFound(said, view);
+    await page.locator("#find").press("Enter");
+    await page.waitForFunction((old) => document.getElementById("explorer-canvas").dataset.pinned !== old, first);
+    const second = await pinned(), at = (p) => Number(p.split("..")[0]);
+    check(`the next ${source.name} is later`, at(second) > at(first), `${first} ${second}`);
+    await page.locator('[data-find="-1"]').click();
+    await page.waitForFunction((old) => document.getElementById("explorer-canvas").dataset.pinned !== old, second);
+    check("and the previous one is the first again", (await pinned()) === first, await pinned());
+  }
+  return lateFound(said, view);
+}
+
+async function lateFound(said, view) {
+  if (!findings.latest.length) return;
+  const longest = findings.latest[0].lateness, text = await said(`late > ${longest / 1e3 - .001} us`);
+  check("the latest step is found by its lateness", text.includes(`late step ${findings.latest[0].iteration}, rank ${findings.latest[0].last_rank}`), text);
+  const none = await said(`late > ${longest / 1e3} us`);
+  check("no step is later than the latest", /None is longer/.test(none), none);
+  check("what was found is in view", (await view()).from < (await view()).to);
+}
+
+/** A selected stretch, and the table of it. */
+async function summed(page, settled) {
+  await page.locator('#explorer-figure [data-zoom="all"]').click();
+  await page.locator("#select-view").click();
+  await page.waitForSelector("#selection h3");
+  const sums = () => page.$$eval("#selection tr[data-what]", (l) => l.map((r) => [Number(r.dataset.what), Number(r.dataset.time), Number(r.dataset.count)]));
+  const all = await sums(), expected = await page.evaluate(() => idlewave.explorer.data.totals);
+  const totals = new Map(expected.map(([what, t]) => [what, t]));
+  check("the sums of the whole run are those of its tables", all.length > 0 && all.every(([what, time, count]) => totals.get(what).time === time && totals.get(what).count === count));
+  const late = await page.$$eval("#selection [data-lateness]", (l) => l.map((e) => [Number(e.dataset.late), Number(e.dataset.lateness)]));
+  const lateAll = expected.find(([what]) => what === late.what);
+  if (findings.lockstep.length && findings.latest.length < 100) check("late steps of the whole run add up", late[0][1] === findings.latest.reduce((n, l) => n + l.lateness, 0), JSON.stringify([late, lateAll]));
+  // Two halves add up to the whole, whatever leaves they cut.
+  const whole = await page.evaluate(() => idlewave.explorer.data.span), cut = Math.floor(whole * .41);
+  const halves = await page.evaluate(async ([cut, whole]) => {
+    const parts = [await idlewave.explorer.tree.sum(0, cut), await idlewave.explorer.tree.sum(cut, whole + 1)], sums = {};
+    for (const part of parts) part.forEach((s, what) => { const t = sums[what] ||= [0, 0]; t[0] += s.time; t[1] += s.count; });
+    return sums;
+  }, [cut, whole]);
+  check("two stretches add up to the whole", expected.every(([what, t]) => halves[what] && halves[what][0] === t.time && halves[what][1] === t.count), JSON.stringify(halves));
+  const box = await page.locator("#explorer-canvas").boundingBox(), y = box.y + 60;
+  await page.keyboard.down("Shift");
+  await page.mouse.move(box.x + box.width * .5, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * .6, y, { steps: 3 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await settled();
+  const [from, to] = (await page.getAttribute("#explorer-canvas", "data-selected")).split("..").map(Number);
+  check("dragging with Shift selects a stretch", from > whole * .3 && to < whole * .7 && to > from, `${from} ${to}`);
+  await page.waitForFunction((n) => { const r = document.querySelector("#selection tr[data-what]"); return r && Number(r.dataset.time) < n; }, all[0][1]);
+  const exact = await page.evaluate(async ([a, b]) => [...await idlewave.explorer.tree.sum(a, b)].map(([what, s]) => [what, s.time]), [from, to]);
+  const shown = await sums();
+  check("the table follows the selection", shown.length > 0 && shown.every(([what, time]) => exact.some(([w, t]) => w === what && t === time)));
+  await page.locator("#selection button").first().click();
+  check("clearing it removes the table", (await page.locator("#selection table").count()) === 0);
+}
+
+/** A page that was copied without the folder beside it. */
+async function withoutFolder(context) {
+  const directory = mkdtempSync(join(tmpdir(), "idlewave-page-"));
+  try {
+    const alone = join(directory, "report.html");
+    copyFileSync(report, alone);
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(alone).href);
+    await page.waitForSelector("html[data-ready]", { state: "attached" });
+    const blank = await page.$eval("#explorer-canvas", (c) => c.toDataURL());
+    await page.evaluate(() => { const { pane, data } = idlewave.explorer; pane.show(data.span * .3, data.span * .31); });
+    await page.waitForSelector("#pinned.alarm");
+    check("without its folder, a page says what is missing", /_files is not beside this page/.test(await page.textContent("#pinned")));
+    check("and shows the run in bins", (await page.$eval("#explorer-canvas", (c) => c.toDataURL())) !== blank);
+    await page.fill("#find", "late > 1 us");
+    await page.locator("#find").press("Enter");
+    await page.waitForFunction(() => /not beside this page/.test(document.getElementById("found").textContent));
+    check("a search says that moments cannot be found", true);
+    await page.close();
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** Links of tables to their moments, and the way back. */
+async function linked(page, view) {
+  const links = await page.$$eval('a[href^="#run="]', (l) => l.map((a) => a.getAttribute("href")));
+  const rows = findings.latest.length + (findings.program ? findings.program.latest.length : 0);
+  check("rows of late steps and waits link to their moments", links.length >= Math.min(rows, 1), `${links.length}`);
+  if (!links.length) return;
+  await page.evaluate(() => history.replaceState(null, "", "#sources"));
+  const link = page.locator('a[href^="#run="]').first(), href = await link.getAttribute("href");
+  await link.click();
+  const [from, to] = href.match(/#run=(\d+)\.\.(\d+)/).slice(1).map(Number);
+  // The event that tells of the new address comes later.
+  await page.waitForFunction((at) => Math.abs(Number(document.getElementById("explorer-canvas").dataset.from) - at) <= 1, from);
+  const there = await view();
+  check("a link shows its moment", Math.abs(there.from - from) <= 1 && Math.abs(there.to - to) <= 1, `${href}: ${there.from}..${there.to}`);
+  await page.goBack();
+  await page.waitForFunction(() => location.hash === "#sources");
+  check("the back button goes back", (await page.evaluate(() => location.hash)) === "#sources");
+  if (!findings.latest.length) return;
+  const last = findings.latest.length - 1;
+  await page.evaluate((n) => { location.hash = "#late-" + n; }, last);
+  await page.waitForFunction((n) => document.getElementById("late-" + n).classList.contains("chosen"), last);
+  const told = await page.textContent(`#late-${last}`), late = findings.latest[last];
+  check("the story of a late step says who was late", told.includes(`rank ${late.last_rank}`) && told.includes(late.iteration.toLocaleString("en")), told);
+  const [chosen] = await page.$$eval("tr.chosen[data-late]", (l) => l.map((r) => Number(r.dataset.late)));
+  check("its row is chosen", chosen === last);
+  const visible = await page.$$eval(".story", (l) => l.filter((s) => s.offsetHeight > 0).length);
+  check("one story is shown", visible === 1, `${visible}`);
 }
 
 /** Waiting over ranks and time: zoom, keys, tooltip, and another stretch. */
@@ -454,14 +634,4 @@ async function widths(page) {
     check(`all drawings fit at ${width} px`, beyond.length === 0, beyond.join(", "));
   }
   if (screenshot) await page.screenshot({ path: screenshot.replace(/(\.png)?$/, "-narrow.png"), fullPage: true });
-}
-
-function findOnPath(names) {
-  for (const name of names) {
-    for (const directory of (process.env.PATH || "").split(delimiter)) {
-      const path = join(directory || ".", name);
-      try { accessSync(path, constants.X_OK); return path; } catch { /* not here: the next one */ }
-    }
-  }
-  return null;
 }

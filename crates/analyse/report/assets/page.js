@@ -30,13 +30,15 @@ idlewave.ranks = (n) => n < 1000 ? String(n) : n < 1e6 ? Math.floor(n / 1e3) + "
 idlewave.byId = (id) => document.getElementById(id);
 idlewave.findings = JSON.parse(idlewave.byId("findings").textContent);
 
-/** Base64, raw deflate, JSON. */
-idlewave.inflate = async (text) => {
+/** Bytes of base64 and raw deflate. */
+idlewave.unpack = async (text) => {
   const binary = atob(text), bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return JSON.parse(await new Response(stream).text());
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 };
+/** The same, with JSON in it. */
+idlewave.inflate = async (text) => JSON.parse(new TextDecoder().decode(await idlewave.unpack(text)));
 
 /** Colours of the style sheet, kept until the next redraw: reading them is slow. */
 idlewave.colors = new Map();

@@ -3,7 +3,8 @@
    it, and what is under the cursor, the caller says. Times are offsets in ns.
    `what`: { canvas, tools (element with [data-zoom] buttons), left (margin), least (span in ns),
    whole() -> [from, to], zero() -> time of the axis' 0, layOut() -> height, draw(g, pane, height),
-   over(g, pane, height) on top of everything, describe(x, y, t) -> tip, report(view), focus() -> [from, to] } */
+   over(g, pane, height) on top of everything, describe(x, y, t) -> tip, report(view), focus() -> [from, to];
+   click(x, y, t) and select(from, to), with Shift, if it has them } */
 idlewave.pane = (what) => {
   const { color } = idlewave, { canvas } = what, AXIS = 26;
   let view = { from: 0, to: 1 }, area = { left: what.left, width: 1 };
@@ -18,12 +19,15 @@ idlewave.pane = (what) => {
     const scale = tick >= 1e9 ? [1e9, "s"] : tick >= 1e6 ? [1e6, "ms"] : tick >= 1e3 ? [1e3, "us"] : [1, "ns"];
     g.textAlign = "center";
     g.lineWidth = 1;
-    for (let t = Math.ceil((view.from - zero) / tick) * tick; t <= view.to - zero; t += tick) {
+    // Far from 0 only the first label has all digits; the others count from it.
+    const start = Math.ceil((view.from - zero) / tick) * tick, far = Math.abs(start) / scale[0] >= 1e4;
+    for (let t = start; t <= view.to - zero; t += tick) {
       const px = Math.round(x(t + zero)) + .5;
       g.strokeStyle = color("faint");
       g.beginPath(); g.moveTo(px, AXIS - 5); g.lineTo(px, total); g.stroke();
       g.fillStyle = color("soft");
-      const text = Number((t / scale[0]).toFixed(3)) + " " + scale[1];
+      const digits = Math.min(9, Math.max(0, Math.round(9 - Math.log10(tick))));
+      const text = far && t === start ? (t / 1e9).toFixed(digits) + " s" : (far ? "+" : "") + Number(((far ? t - start : t) / scale[0]).toFixed(3)) + " " + scale[1];
       if (px > area.left + 18 && px < area.left + area.width - 18) g.fillText(text, px, 10);
     }
   };
@@ -111,7 +115,7 @@ idlewave.pane = (what) => {
   }, { passive: false });
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX, from: view.from, to: view.to };
+    drag = { x: event.clientX, from: view.from, to: view.to, begin: event.shiftKey && what.select ? at(event.offsetX) : null, moved: false };
     canvas.setPointerCapture(event.pointerId);
     idlewave.tip("");
   });
@@ -120,25 +124,36 @@ idlewave.pane = (what) => {
       const { offsetX: px, offsetY: py } = event;
       return idlewave.tip(px < area.left ? "" : what.describe(px, py, at(px)), event.clientX, event.clientY);
     }
+    if (!drag.moved && Math.abs(drag.x - event.clientX) < 3) return undefined;
+    drag.moved = true;
+    if (drag.begin !== null) {
+      const [first, last] = what.whole(), now = Math.max(first, Math.min(last, at(event.offsetX)));
+      return what.select(Math.min(drag.begin, now), Math.max(drag.begin, now));
+    }
     const by = (drag.x - event.clientX) / area.width * (drag.to - drag.from);
-    show(drag.from + by, drag.to + by);
+    return show(drag.from + by, drag.to + by);
   });
-  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { drag = null; });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (event) => {
+    const clicked = drag && !drag.moved && end === "pointerup" && event.offsetX >= area.left;
+    drag = null;
+    if (clicked && what.click) what.click(event.offsetX, event.offsetY, at(event.offsetX));
+  });
   canvas.addEventListener("pointerleave", () => idlewave.tip(""));
   canvas.addEventListener("keydown", (event) => {
     const by = (view.to - view.from) / 8;
     const act = {
       ArrowLeft: () => show(view.from - by, view.to - by), ArrowRight: () => show(view.from + by, view.to + by),
+      a: () => show(view.from - by, view.to - by), d: () => show(view.from + by, view.to + by), w: () => zoom(.7, middle()), s: () => zoom(1 / .7, middle()),
       "+": () => zoom(.7, middle()), "=": () => zoom(.7, middle()), "-": () => zoom(1 / .7, middle()), 0: whole, Home: whole,
     }[event.key];
-    if (act && !event.ctrlKey && !event.metaKey) { event.preventDefault(); act(); }
+    if (act && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); act(); }
   });
   what.tools.querySelectorAll("[data-zoom]").forEach((button) => {
     const act = { in: () => zoom(.6, middle()), out: () => zoom(1 / .6, middle()), all: whole, step: () => show(...what.focus()) };
     button.addEventListener("click", act[button.dataset.zoom]);
   });
   return {
-    AXIS, x, at, edge, box, hatched, clipped, marked, draw, show, whole,
+    AXIS, x, at, edge, box, hatched, clipped, marked, draw, show, whole, zoomAt: zoom,
     view: () => view, area: () => area, perPixel: () => (view.to - view.from) / area.width,
   };
 };
@@ -200,9 +215,9 @@ idlewave.chooser = (name, chosen) => {
       r.classList.toggle("chosen", is);
       r.querySelector("button").setAttribute("aria-pressed", is);
     });
-    chosen(index);
+    chosen(index, Boolean(button));
     if (button) button.focus({ preventScroll: true });
   };
-  rows.forEach((row) => row.addEventListener("click", () => choose(Number(row.dataset[name]), row.querySelector("button"))));
+  rows.forEach((row) => row.addEventListener("click", (event) => { if (!event.target.closest("a")) choose(Number(row.dataset[name]), row.querySelector("button")); }));
   return choose;
 };

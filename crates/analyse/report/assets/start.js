@@ -13,6 +13,7 @@
   if (byId("timeline")) idlewave.timeline(drawn.timeline);
   if (byId("spacetime")) idlewave.spacetime(drawn.spacetime);
   document.querySelectorAll("canvas.slowest").forEach((c) => idlewave.slowest(c, drawn.slowest[c.dataset.map]));
+  if (byId("explorer")) await idlewave.exploring(drawn.explorer);
   idlewave.redraw();
   let width = innerWidth;
   addEventListener("resize", () => {

@@ -194,8 +194,12 @@ idlewave.timeline = (data) => {
       return [a - (b - a) * .04, b + (b - a) * .04];
     },
   });
-  const choose = idlewave.chooser("late", (index) => {
+  const stories = document.querySelectorAll(".story");
+  const choose = idlewave.chooser("late", (index, byHand) => {
     chosen = index;
+    stories.forEach((s) => s.classList.toggle("chosen", s.id === "late-" + index));
+    // Each late step has an address of its own.
+    if (byHand && location.hash !== "#late-" + index) history.pushState(null, "", "#late-" + index);
     const late = findings.latest[index], run = findings.lockstep.find((l) => l.phase === late.phase);
     byId("parts-title").textContent = "Step " + late.iteration + (run ? " of " + run.name : "") + ": rank " + late.last_rank + " was last";
     idlewave.parts(byId("parts"), late.parts, late.lateness, run ? "Later than the undisturbed step (" + time(run.step) + ") by" : "Late by");
@@ -204,4 +208,12 @@ idlewave.timeline = (data) => {
   });
   idlewave.drawings.push(() => { pane.draw(); legend(); });
   choose(0);
+  const follow = () => {
+    const index = Number((location.hash.match(/^#late-(\d{1,4})$/) || [])[1]);
+    if (!data.windows[index]) return;
+    choose(index);
+    byId("late-" + index).scrollIntoView({ block: "center" });
+  };
+  addEventListener("hashchange", follow);
+  follow();
 };

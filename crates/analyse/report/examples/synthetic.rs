@@ -8,7 +8,7 @@
 use idlewave_report::testing::{
     Synthetic, SyntheticProgram, bare_findings, placement_sheet, simulation_sheet, study_sheet,
 };
-use idlewave_report::{placement_page, simulation_page, study_page};
+use idlewave_report::{placement_page, render_page, simulation_page, study_page};
 use idlewave_run::findings::Findings;
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter};
@@ -42,10 +42,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "ring" => SyntheticProgram::ring().write(&path)?,
         ranks => study(&path, ranks.parse()?)?,
     };
-    std::fs::write(
-        path.join("report.html"),
-        idlewave_report::render_html(&run, &findings)?,
-    )?;
+    let folder = path.join("report_files");
+    let mut put = |name: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(name), bytes)
+    };
+    let page = render_page(&run, &findings, None, Some(&mut put))?;
+    std::fs::write(path.join("report.html"), page)?;
     print!(
         "{}",
         idlewave_report::render_text(run.manifest(), &findings, 80, false)

@@ -11,4 +11,12 @@ pub enum ReportError {
     /// The page's data could not be encoded.
     #[error("encode the data of the page: {0}")]
     Encode(String),
+    /// A file beside the page could not be written.
+    #[error("write {name}: {source}")]
+    File {
+        /// Its folder and name.
+        name: String,
+        /// Why.
+        source: std::io::Error,
+    },
 }

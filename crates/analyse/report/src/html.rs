@@ -5,6 +5,7 @@
 //! deflated, what it draws from tables (timeline windows, map of the slowest rank).
 
 mod calibration;
+mod explorer;
 mod gang;
 mod jitter;
 mod lanes;
@@ -15,6 +16,7 @@ mod machine;
 mod markup;
 mod matrix;
 mod noise;
+mod opening;
 mod pieces;
 mod placement;
 mod placement_chart;
@@ -27,6 +29,7 @@ mod slowest;
 mod sources;
 mod spacetime;
 mod steps;
+mod stories;
 mod study;
 mod verdict;
 mod waits;
@@ -34,6 +37,7 @@ mod windows;
 mod windows_of_waits;
 
 pub use calibration::calibration_page;
+pub use explorer::PutFile;
 pub use gang::gang_page;
 pub use placement::placement_page;
 pub use simulation::simulation_page;
@@ -44,22 +48,28 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::DeflateEncoder};
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
+use idlewave_run::tables::LateSteps;
 use serde::Serialize;
 use std::io::Write;
 
 /// The page may load nothing outside itself.
 const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'";
+/// Added to the policy of a page with files beside it.
+const BESIDE: &str = "'self' file:";
 
 const STYLE: [&str; 2] = [
     include_str!("../assets/vendor/uPlot.min.css"),
     include_str!("../assets/page.css"),
 ];
-const SCRIPT: [&str; 13] = [
+const SCRIPT: [&str; 16] = [
     include_str!("../assets/vendor/uPlot.iife.min.js"),
     include_str!("../assets/page.js"),
     include_str!("../assets/pane.js"),
     include_str!("../assets/timeline.js"),
+    include_str!("../assets/tree.js"),
+    include_str!("../assets/explorer.js"),
+    include_str!("../assets/explorer_find.js"),
     include_str!("../assets/lanes.js"),
     include_str!("../assets/waves.js"),
     include_str!("../assets/matrix.js"),
@@ -78,18 +88,38 @@ struct Drawn {
     slowest: Vec<slowest::Slowest>,
     spacetime: Vec<spacetime::Map>,
     lanes: Option<lanes::Lanes>,
+    explorer: Option<explorer::Explorer>,
 }
 
-/// Renders the page of a run. The same run and findings give the same bytes.
+/// Renders the page of a run as one file. The same run and findings give the same bytes. A large run
+/// is in it without its single events: see [`render_page`].
+///
+/// # Errors
+/// As [`render_page`].
+pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
+    render_page(run, findings, None, None)
+}
+
+/// Renders the page of a run. If the run is large, its events go into `files` beside the page, which
+/// loads those that it shows. `unwritten`: the late steps, if the run has no table of them.
 ///
 /// Tables are read batch by batch. The number of late steps in the findings (at most 100) and the
 /// number of CPUs bound the size of the page; the length of the run does not.
-pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, ReportError> {
+///
+/// # Errors
+/// A table cannot be read, or a file not be written.
+pub fn render_page(
+    run: &RunReader,
+    findings: &Findings,
+    unwritten: Option<&LateSteps>,
+    files: Option<PutFile<'_>>,
+) -> Result<String, ReportError> {
     let drawn = Drawn {
         timeline: windows::collect(run, findings)?,
         slowest: slowest::collect(run, findings)?,
         spacetime: spacetime::collect(run, findings)?,
         lanes: lanes::lanes(run, findings)?,
+        explorer: explorer::explore(run, findings, unwritten, files)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
     let data = deflated(&drawn).map_err(|e| encode(&e))?;
@@ -113,14 +143,33 @@ pub fn render_html(run: &RunReader, findings: &Findings) -> Result<String, Repor
             .first()
             .map_or("a run", |n| n.host.name.as_str()),
     };
-    Ok(document(title, &body, &exact, &data, &SCRIPT))
+    let has_files = drawn.explorer.as_ref().is_some_and(|e| e.has_files());
+    let policy = match has_files {
+        true => format!("{POLICY} {BESIDE}"),
+        false => POLICY.to_owned(),
+    };
+    Ok(document_under(
+        &policy, title, &body, &exact, &data, &SCRIPT,
+    ))
 }
 
 /// Assembles a page: one file that loads nothing. `exact` is JSON, `data` what the script unpacks.
 fn document(title: &str, body: &str, exact: &str, data: &str, script: &[&str]) -> String {
+    document_under(POLICY, title, body, exact, data, script)
+}
+
+/// The same under another policy for what it may load.
+fn document_under(
+    policy: &str,
+    title: &str,
+    body: &str,
+    exact: &str,
+    data: &str,
+    script: &[&str],
+) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>idlewave: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}\
@@ -148,19 +197,31 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
     // What a recording does not measure is not missing from it.
     let recorded = story::recorded(manifest).is_some();
     let study = !recorded || !findings.lockstep.is_empty();
+    if !findings.lockstep.is_empty() || findings.program.is_some() {
+        add("noise-is", "", opening::opening());
+    }
     add("verdict", "Verdict", verdict::verdict(manifest, findings));
     let simulated = manifest.simulated.as_ref();
+    let whole = drawn.explorer.as_ref();
     if simulated.is_none() {
         add("advice", "What to do", verdict::advice(findings));
     }
     if let Some(program) = &findings.program {
         add("ranks", "Ranks", ranks::time(manifest, program));
-        let html = waits::section(manifest, findings, program, drawn.lanes.is_some());
+        let html = waits::section(manifest, findings, program, drawn.lanes.is_some(), whole);
         add("waits", "Waits", html);
     }
-    add("sources", "Sources", sources::section(findings, recorded));
+    add(
+        "sources",
+        "Sources",
+        sources::section(findings, recorded, whole),
+    );
     if study {
-        add("late", "Late steps", steps::section(findings));
+        let html = steps::section(findings, drawn.timeline.windows(), whole);
+        add("late", "Late steps", html);
+    }
+    if let Some(whole) = whole {
+        add("explorer", "Whole run", explorer::section(whole));
     }
     if !drawn.spacetime.is_empty() {
         let html = spacetime::section(&drawn.spacetime, findings);

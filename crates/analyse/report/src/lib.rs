@@ -27,7 +27,8 @@ pub use error::ReportError;
 
 pub use gang::{GangContexts, GangNumber, GangRow, GangSheet, GangSwitches, GangTable};
 pub use html::{
-    calibration_page, gang_page, placement_page, render_html, simulation_page, study_page,
+    PutFile, calibration_page, gang_page, placement_page, render_html, render_page,
+    simulation_page, study_page,
 };
 pub use placement::{
     LinkLoad, LoadPicture, MemoryFit, NodeLoad, PlacementFile, PlacementRow, PlacementSheet,

@@ -18,6 +18,8 @@ pub struct ReportArgs {
     /// The run, a directory made by `idlewave study` or `idlewave record`
     run: PathBuf,
     /// File for the page [default: report.html in the run]
+    ///
+    /// The single events of a large run go into a folder beside it: before_files for before.html.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -335,6 +335,7 @@ fn a_run_that_holds_links_or_fifos_is_refused_and_nothing_outside_it_changes() {
         "clocks.json",
         "raw",
         ".nodes",
+        "report_files",
     ];
     let commands: [&[&str]; 4] = [&["explain"], &["report"], &["fit"], &["simulate", "like"]];
     for (at, place) in places.iter().enumerate() {
@@ -343,7 +344,9 @@ fn a_run_that_holds_links_or_fifos_is_refused_and_nothing_outside_it_changes() {
         let _ = fs::remove_file(&file);
         let _ = fs::remove_dir_all(&file);
         match (*place, at % 3) {
-            ("raw" | ".nodes", _) => std::os::unix::fs::symlink(&outside, &file).unwrap(),
+            ("raw" | ".nodes" | "report_files", _) => {
+                std::os::unix::fs::symlink(&outside, &file).unwrap()
+            }
             (_, 2) => {
                 let made = Command::new("mkfifo").arg(&file).status().unwrap();
                 assert!(made.success());

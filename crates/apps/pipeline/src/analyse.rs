@@ -6,6 +6,7 @@ use idlewave_explain::{ExplainError, Explanation, explain};
 use idlewave_fit::{FitError, NoiseOf, fit_run};
 use idlewave_replay::LikeLockstep;
 use idlewave_run::findings::{Findings, Prediction, SourceFinding};
+use idlewave_run::tables::LateSteps;
 use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_session::{Lock, Progress, SessionError, open_run};
 use idlewave_simulate::{
@@ -24,6 +25,8 @@ pub struct Analysis {
     pub run: RunReader,
     /// Its findings; they are in the bundle too, unless it cannot be written.
     pub findings: Findings,
+    /// Its late steps, if they could not be written into it.
+    pub unwritten: Option<LateSteps>,
 }
 
 /// A bundle with the findings that are in it; explains it first if that has not been done.
@@ -38,7 +41,11 @@ pub fn explained(
 ) -> Result<Analysis, PipelineError> {
     let run = RunReader::open(path)?;
     match run.findings()? {
-        Some(findings) => Ok(Analysis { run, findings }),
+        Some(findings) => Ok(Analysis {
+            run,
+            findings,
+            unwritten: None,
+        }),
         None => analyse(path, effort, stop, progress),
     }
 }
@@ -98,13 +105,18 @@ pub fn analyse_locked(
         Ok(run)
     };
     match write(run) {
-        Ok(run) => Ok(Analysis { run, findings }),
+        Ok(run) => Ok(Analysis {
+            run,
+            findings,
+            unwritten: None,
+        }),
         Err(error) if may_not_write(&error) => {
             progress
                 .note("note: the bundle cannot be written, so the findings are shown and not kept");
             Ok(Analysis {
                 run: RunReader::open(path)?,
                 findings,
+                unwritten: Some(late_steps),
             })
         }
         Err(error) => Err(error.into()),

@@ -5,6 +5,7 @@
 //! [`view`] lists everything of one kind, whether or not it delayed anybody, and [`versus`] compares two runs.
 
 mod analyse;
+mod beside;
 mod effort;
 mod error;
 mod show;

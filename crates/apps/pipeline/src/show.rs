@@ -1,8 +1,9 @@
 //! What users see: the summary on the terminal and the page.
 
 use crate::analyse::{Analysis, explained};
+use crate::beside::Beside;
 use crate::{Effort, PipelineError};
-use idlewave_report::{render_calls, render_html, render_text};
+use idlewave_report::{ReportError, render_calls, render_page, render_text};
 use idlewave_session::{Progress, SessionError};
 use idlewave_sys::files;
 use std::fs::{self, OpenOptions};
@@ -21,7 +22,7 @@ pub fn calls(analysis: &Analysis) -> String {
 }
 
 /// Writes the page of a bundle to `output`, or to `report.html` in the bundle; explains it first if that has
-/// not been done. Returns where the page is.
+/// not been done. The events of a large run go into a folder beside the page. Returns where the page is.
 ///
 /// # Errors
 /// As [`analyse`], or the page cannot be written.
@@ -37,20 +38,62 @@ pub fn render(
     let Some(target) = output else {
         return write_report(&analysis, path);
     };
-    let page = render_html(&analysis.run, &analysis.findings)?;
-    replace(target, page.as_bytes()).map_err(SessionError::io("write", target))?;
+    let is_file = fs::metadata(target).map_or(true, |there| there.is_file());
+    match is_file {
+        true => write_page(&analysis, target, replace)?,
+        // A pipe or a device has no place beside it.
+        false => {
+            let page = render_page(
+                &analysis.run,
+                &analysis.findings,
+                analysis.unwritten.as_ref(),
+                None,
+            )?;
+            replace(target, page.as_bytes()).map_err(SessionError::io("write", target))?;
+        }
+    }
     Ok(target.to_owned())
 }
 
-/// Writes the page into the bundle and returns where it is: readers see the old page or the new one.
+/// Writes the page into the bundle and returns where it is: readers see the old page or the new one. The events of a large
+/// run go into the folder `report_files` beside it.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_report(analysis: &Analysis, bundle: &Path) -> Result<PathBuf, PipelineError> {
     let target = bundle.join("report.html");
-    let page = render_html(&analysis.run, &analysis.findings)?;
-    files::replace(&target, page.as_bytes()).map_err(SessionError::io("write", &target))?;
+    write_page(analysis, &target, files::replace)?;
     Ok(target)
+}
+
+/// Writes a page with the folder of its files.
+fn write_page(
+    analysis: &Analysis,
+    target: &Path,
+    replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
+) -> Result<(), PipelineError> {
+    let mut beside = Beside::of(target);
+    let mut put = |name: &str, bytes: &[u8]| beside.put(name, bytes);
+    let written = render_page(
+        &analysis.run,
+        &analysis.findings,
+        analysis.unwritten.as_ref(),
+        Some(&mut put),
+    )
+    .map_err(|error| match error {
+        // Its files are a part of the page.
+        ReportError::File { source, .. } => SessionError::io("write", target)(source).into(),
+        other => PipelineError::from(other),
+    })
+    .and_then(|page| {
+        let written = replace(target, page.as_bytes());
+        Ok(written.map_err(SessionError::io("write", target))?)
+    });
+    match written {
+        Ok(()) => beside.keep(),
+        Err(_) => beside.discard(),
+    }
+    written
 }
 
 /// Writes a file that the user named, whole or not at all. What is no regular file, such as a pipe or a device, is written into.

@@ -53,7 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let reader = RunReader::open(&path)?;
     let findings = explain(&reader, &stop)?.findings;
     reader.write_findings(&findings)?;
-    let page = idlewave_report::render_html(&reader, &findings)?;
+    let folder = path.join("report_files");
+    let mut put = |name: &str, bytes: &[u8]| {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(name), bytes)
+    };
+    let page = idlewave_report::render_page(&reader, &findings, None, Some(&mut put))?;
     std::fs::write(path.join("report.html"), page)?;
     print!(
         "{}",

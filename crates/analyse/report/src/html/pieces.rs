@@ -1,7 +1,8 @@
 //! What both timelines are made of: pieces of rows that overlap a window, the longest first.
 
 use idlewave_run::tables::{Sources, TaskKind, Tasks};
-use idlewave_run::{RunError, RunReader};
+use idlewave_run::{Manifest, RunError, RunReader};
+use idlewave_units::{Cpu, NodeId};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -43,6 +44,15 @@ pub(super) struct SourceName {
 
 /// Node and thread: the same thread number on another node is another thread.
 pub(super) type Thread = (u32, u32);
+
+/// The name of a CPU, with its node's if there are several.
+pub(super) fn cpu_name(manifest: &Manifest, (node, cpu): (NodeId, Cpu)) -> String {
+    let host = manifest.nodes.iter().find(|n| n.node == node);
+    match host.filter(|_| manifest.nodes.len() > 1) {
+        Some(n) => format!("{} CPU {cpu}", n.host.name),
+        None => format!("CPU {cpu}"),
+    }
+}
 
 /// A piece of a row, with absolute times.
 #[derive(Clone, Copy, Debug)]

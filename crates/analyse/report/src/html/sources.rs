@@ -1,5 +1,6 @@
 //! The table of sources, ranked, with bars.
 
+use super::explorer::Explorer;
 use super::markup::{absent, barred, caption, cell, escape, number, section as in_section, table};
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, SourceFinding};
@@ -10,7 +11,7 @@ use idlewave_units::show::{self, count, percent};
 const LONG: usize = 24;
 
 /// Who costs time.
-pub(super) fn section(findings: &Findings, recorded: bool) -> String {
+pub(super) fn section(findings: &Findings, recorded: bool, explorer: Option<&Explorer>) -> String {
     if findings.sources.is_empty() {
         let why = match recorded {
             false => "No source was found: no lockstep run was recorded, or nothing disturbed it.",
@@ -34,7 +35,7 @@ pub(super) fn section(findings: &Findings, recorded: bool) -> String {
         .sources
         .iter()
         .enumerate()
-        .map(|(i, s)| row(i, s, most, taking))
+        .map(|(i, s)| row(i, s, most, taking, link(findings, i, explorer)))
         .collect();
     let (lost, late, lateness) = match recorded {
         false => (
@@ -121,7 +122,28 @@ pub(super) const fn group(kind: SourceKind) -> &'static str {
     }
 }
 
-fn row(i: usize, s: &SourceFinding, most: u64, taking: bool) -> String {
+/// A link to the stretch of a source that cost most, among those of the listed late steps.
+fn link(findings: &Findings, source: usize, explorer: Option<&Explorer>) -> String {
+    let charged = findings.latest.iter().flat_map(|l| &l.charged);
+    let own = charged.filter(|c| c.source as usize == source);
+    let longest = own.max_by_key(|c| {
+        (
+            c.end_ns.saturating_sub(c.begin_ns),
+            std::cmp::Reverse(c.begin_ns),
+        )
+    });
+    let (Some(c), Some(explorer)) = (longest, explorer) else {
+        return String::new();
+    };
+    let name = &findings.sources[source].name;
+    format!(
+        " <a class=\"go\" href=\"{}\" aria-label=\"Show the longest of {} in the whole run\">show</a>",
+        explorer.strike(c.begin_ns, c.end_ns, name),
+        escape(name)
+    )
+}
+
+fn row(i: usize, s: &SourceFinding, most: u64, taking: bool, link: String) -> String {
     let path = |field: &str| format!("sources.{i}.{field}");
     let dash = || cell(-1, "&ndash;");
     let detail = s
@@ -135,7 +157,7 @@ fn row(i: usize, s: &SourceFinding, most: u64, taking: bool) -> String {
         s.kind.label()
     };
     let mut out = format!(
-        "<tr><th scope=\"row\" data-key=\"{key}\"><span class=\"name\">{name}</span> <em>{kind}</em>{detail}</th>",
+        "<tr><th scope=\"row\" data-key=\"{key}\"><span class=\"name\">{name}</span> <em>{kind}</em>{link}{detail}</th>",
         key = escape(&s.name.to_lowercase()),
         name = escape(&s.name),
     );

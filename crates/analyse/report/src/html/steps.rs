@@ -1,13 +1,20 @@
 //! The late steps with their timeline, and the map of the slowest rank.
 
+use super::explorer::Explorer;
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use super::slowest::Slowest;
+use super::stories::stories;
+use super::windows::Window;
 use idlewave_run::findings::{Findings, LateFinding};
 use idlewave_units::named;
 use idlewave_units::show::count;
 
 /// The list of late steps, the parts of the selected one, and the timeline around it.
-pub(super) fn section(findings: &Findings) -> String {
+pub(super) fn section(
+    findings: &Findings,
+    windows: &[Window],
+    explorer: Option<&Explorer>,
+) -> String {
     if findings.latest.is_empty() {
         let why = if findings.lockstep.is_empty() {
             "No lockstep run was recorded, so there is no step to look at."
@@ -27,9 +34,9 @@ pub(super) fn section(findings: &Findings) -> String {
         .latest
         .iter()
         .enumerate()
-        .map(|(i, l)| row(i, l, findings))
+        .map(|(i, l)| row(i, l, findings, explorer))
         .collect();
-    let header = [
+    let mut header = vec![
         ("Late by", "What exceeds the undisturbed step"),
         ("Most of it", "The largest part"),
         ("Run", "Lockstep run"),
@@ -37,10 +44,14 @@ pub(super) fn section(findings: &Findings) -> String {
         ("Last rank", "The rank that set the pace"),
         ("CPU", "Where it was"),
     ];
+    if explorer.is_some() {
+        header.push(("At", "Start of the step, since the start of the recording"));
+    }
     let body = format!(
         "{intro}<div class=\"split\"><div class=\"list\">{}</div><div class=\"parts\"><h3 id=\"parts-title\">&nbsp;</h3>\
-         <div id=\"parts\"></div></div></div>\n{TIMELINE}",
-        table("sortable choose", &header, &rows)
+         <div id=\"parts\"></div></div></div>\n{}{TIMELINE}",
+        table("sortable choose", &header, &rows),
+        stories(findings, windows, explorer),
     );
     in_section("late", "Late steps", &body)
 }
@@ -57,7 +68,7 @@ const TIMELINE: &str = "<div class=\"figure\" id=\"timeline\">\
 detours seen by the rank itself on top. The row <em>charged</em> under the last rank (marked) shows what made the step late, where it was; \
 hatched is what has a length only, as a share of the step. The shaded stretch is the late step. Wheel or + and - zoom, drag or arrow keys pan, 0 shows the whole window.</p>\n";
 
-fn row(i: usize, late: &LateFinding, findings: &Findings) -> String {
+fn row(i: usize, late: &LateFinding, findings: &Findings, explorer: Option<&Explorer>) -> String {
     let path = |field: &str| format!("latest.{i}.{field}");
     let run = findings.lockstep.iter().find(|l| l.phase == late.phase);
     let run = run.map_or_else(|| format!("phase {}", late.phase), |l| l.name.clone());
@@ -85,8 +96,19 @@ fn row(i: usize, late: &LateFinding, findings: &Findings) -> String {
         || cell(-1, "&ndash;"),
         |c| cell(c, &number(&path("cpu"), c, &c.to_string())),
     );
+    let (begin, moment) = explorer.map_or_else(Default::default, |e| {
+        let after = e.after(late.begin_ns);
+        let link = format!(
+            "<a href=\"{}\">{after}</a>",
+            e.moment(late.begin_ns, late.end_ns)
+        );
+        (
+            format!(" data-begin=\"{}\"", after.get()),
+            cell(after.get(), &link),
+        )
+    });
     format!(
-        "<tr data-late=\"{i}\">{}<td data-key=\"{}\" class=\"text\">{}</td><td data-key=\"{}\" class=\"text\">{}</td>{}{}{cpu}</tr>\n",
+        "<tr data-late=\"{i}\"{begin}>{}<td data-key=\"{}\" class=\"text\">{}</td><td data-key=\"{}\" class=\"text\">{}</td>{}{}{cpu}{moment}</tr>\n",
         cell(
             late.lateness.get(),
             &format!("<button type=\"button\">{lateness}</button>")

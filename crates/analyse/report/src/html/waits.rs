@@ -1,5 +1,6 @@
 //! For a recorded program: the longest waits with the timeline of the ranks, and the idle waves.
 
+use super::explorer::Explorer;
 use super::markup::{absent, caption, cell, escape, number, section as in_section, table};
 use super::ranks;
 use crate::story::{self, Event};
@@ -13,6 +14,7 @@ pub(super) fn section(
     findings: &Findings,
     program: &ProgramFindings,
     lanes: bool,
+    explorer: Option<&Explorer>,
 ) -> String {
     let mut body = ranks::waits(program);
     let events = story::events(program);
@@ -22,7 +24,7 @@ pub(super) fn section(
              what it computes, and at Time in MPI for slow messages.",
         ));
     } else {
-        body.push_str(&list(manifest, findings, program, &events));
+        body.push_str(&list(manifest, findings, program, &events, explorer));
     }
     if lanes {
         body.push_str(TIMELINE);
@@ -49,6 +51,7 @@ fn list(
     findings: &Findings,
     program: &ProgramFindings,
     events: &[Event<'_>],
+    explorer: Option<&Explorer>,
 ) -> String {
     let waits: u64 = program.waits.iter().map(|w| w.count).sum();
     let intro = caption(&format!(
@@ -59,7 +62,7 @@ fn list(
     ));
     let rows: String = events
         .iter()
-        .map(|e| row(manifest, findings, program, e))
+        .map(|e| row(manifest, findings, program, e, explorer))
         .collect();
     let header = [
         ("Waited", "The longest of the ranks that waited"),
@@ -84,6 +87,7 @@ fn row(
     findings: &Findings,
     program: &ProgramFindings,
     event: &Event<'_>,
+    explorer: Option<&Explorer>,
 ) -> String {
     let (i, wait) = event.first;
     let path = |field: &str| format!("program.latest.{i}.{field}");
@@ -111,6 +115,16 @@ fn row(
     let wave = story::wave_of(program, wait).map(|w| format!("<small>idle wave {}</small>", w + 1));
     let begin = story::recorded(manifest).map_or(0, |r| r.begin_ns);
     let after = wait.begin_ns.saturating_sub(begin);
+    let said = idlewave_units::Nanos::from_nanos(after);
+    let moment = explorer.map_or_else(
+        || said.to_string(),
+        |e| {
+            format!(
+                "<a href=\"{}\">{said}</a>",
+                e.moment(wait.begin_ns, wait.end_ns)
+            )
+        },
+    );
     format!(
         "<tr data-wait=\"{i}\">{}{}<td data-key=\"{why}\" class=\"text\">{why}{origin}</td>\
          <td data-key=\"{op}\" class=\"text\">{op}{}</td>{}{}</tr>\n",
@@ -128,7 +142,7 @@ fn row(
         ),
         wave.unwrap_or_default(),
         cell(event.ranks.len(), &event.ranks.len().to_string()),
-        cell(after, &idlewave_units::Nanos::from_nanos(after).to_string()),
+        cell(after, &moment),
         why = escape(&why),
         op = escape(&wait.operation),
     )

@@ -4,10 +4,11 @@
 //! pieces, so the page stays small for any length of the run.
 
 use super::pieces::{
-    Gathered, Index, Piece, Pieces, SourceName, TaskName, Thread, offset, source_names, task_names,
+    Gathered, Index, Piece, Pieces, SourceName, TaskName, Thread, cpu_name, offset, source_names,
+    task_names,
 };
 use idlewave_run::findings::{Findings, LateFinding};
-use idlewave_run::tables::{Bursts, Detours, Interrupts, Regions};
+use idlewave_run::tables::{Bursts, Detours, Interrupts, RegionKind, Regions};
 use idlewave_run::{RunError, RunReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
@@ -42,6 +43,28 @@ pub(super) struct Window {
     /// What the step is charged with, and where: rank by row, and index of the source in the
     /// findings.
     charged: Pieces,
+}
+
+impl Window {
+    /// How long each rank communicated in an iteration, waiting included.
+    pub(super) fn communicated(&self, iteration: u64) -> Vec<(u32, u64)> {
+        let compute = u32::from(RegionKind::Compute.code());
+        let mut times: BTreeMap<u32, u64> = BTreeMap::new();
+        let regions = &self.regions;
+        for (i, &row) in regions.row.iter().enumerate() {
+            if regions.what[i] != compute && regions.more[i] == iteration {
+                *times.entry(self.ranks[row as usize]).or_default() += regions.len[i];
+            }
+        }
+        times.into_iter().collect()
+    }
+}
+
+impl Windows {
+    /// The windows, in the order of the late steps.
+    pub(super) fn windows(&self) -> &[Window] {
+        &self.windows
+    }
 }
 
 /// All windows, in the order of `latest`, with the names they refer to.
@@ -231,13 +254,6 @@ fn name(
         pieces.map(|p| p.what).collect()
     };
     let manifest = run.manifest();
-    let cpu_name = |(node, cpu): (NodeId, Cpu)| {
-        let host = manifest.nodes.iter().find(|n| n.node == node);
-        match host.filter(|_| manifest.nodes.len() > 1) {
-            Some(n) => format!("{} CPU {cpu}", n.host.name),
-            None => format!("CPU {cpu}"),
-        }
-    };
     let (bursts, interrupts) = (shown(|f| &f.bursts), shown(|f| &f.interrupts));
     // By node and thread, whatever ran first.
     let mut threads: Vec<(Thread, u32)> = numbers.into_iter().collect();
@@ -257,7 +273,11 @@ fn name(
             interrupts: f.interrupts.columns(f.begin, Some(&ids)),
             regions: f.regions.columns(f.begin, None),
             detours: f.detours.columns(f.begin, None),
-            cpus: f.cpus.into_keys().map(cpu_name).collect(),
+            cpus: f
+                .cpus
+                .into_keys()
+                .map(|place| cpu_name(manifest, place))
+                .collect(),
             late_cpu: f.late_cpu,
             ranks: f.ranks.into_keys().collect(),
         })
