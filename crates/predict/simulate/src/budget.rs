@@ -72,13 +72,6 @@ impl Budget {
         self.steps(GRAIN, topology, ranks, runs, events)
     }
 
-    /// Whether a glance of so many steps in all, each struck by `events` on every rank, costs no
-    /// more than a point may.
-    pub fn glance(&self, ranks: u64, steps: u64, events: f64) -> bool {
-        let cost = ranks as f64 * steps as f64 * (1.0 + EVENT * events);
-        cost <= AT_MOST * POINT * self.effort
-    }
-
     fn steps(
         &self,
         budget: f64,
@@ -151,13 +144,5 @@ mod tests {
         let mut uneven = model(&[0.5, 0.25]);
         (uneven.cpus_per_node, uneven.sources[0].cpus) = (2, Some(vec![1]));
         assert!((stretched(&uneven) - 4.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_glance_costs_no_more_than_a_point_may() {
-        // 14 times 1.2e7 rank-steps, of which an event is worth two.
-        let afford = |events| Budget::of(1.0).glance(64, 32, events);
-        assert!(afford(41_000.0) && !afford(41_100.0));
-        assert!(!Budget::of(1.0).glance(64, 32, f64::INFINITY));
     }
 }

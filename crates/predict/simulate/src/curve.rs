@@ -15,8 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const REPLICATIONS: u32 = 8;
 const REPLICATIONS_OF_MANY: u32 = 4;
 const MANY: u64 = 4096;
-/// Steps used to estimate the mean step at the start of a run.
-const GLANCE: u64 = 16;
+/// Steps of the first look at a run, each further one having so many times as many; and its
+/// replications.
+const LOOK: u64 = 8;
+const REPLICATIONS_OF_LOOK: u32 = 2;
 /// The coarsest granularity of the curves over granularity, in nanoseconds.
 const COARSEST_NS: f64 = 1e8;
 
@@ -57,7 +59,9 @@ impl Curves<'_> {
         if least.is_none() {
             return Ok(points);
         }
-        let Some(mut step_ns) = self.glance(&step.program(topology, RANKS[0]))? else {
+        let first = step.program(topology, RANKS[0]);
+        let afford = |ns| self.budget.point(topology, RANKS[0], runs, per_ns * ns);
+        let Some((_, mut step_ns)) = self.affordable(&first, afford)? else {
             return Ok(points);
         };
         for ranks in RANKS {
@@ -112,8 +116,7 @@ impl Curves<'_> {
             return Ok(None);
         }
         let program = step.program(topology, ranks);
-        let steps = self.glance(&program)?.and_then(|ns| afford(ranks, ns));
-        let Some(steps) = steps else {
+        let Some((steps, _)) = self.affordable(&program, |ns| afford(ranks, ns))? else {
             return Ok(None);
         };
         let answer = self.ask(&program, steps, REPLICATIONS_OF_MANY, false)?;
@@ -134,10 +137,9 @@ impl Curves<'_> {
             self.budget
                 .point(Topology::Barrier, ranks, REPLICATIONS, events)
         };
-        let Some(step_ns) = self.glance(program)? else {
+        let Some((steps, _)) = self.affordable(program, afford)? else {
             return Ok(None);
         };
-        let steps = afford(step_ns).unwrap_or(GLANCE);
         let answer = self.ask(program, steps, REPLICATIONS, false)?;
         Ok(Some(Point {
             ranks,
@@ -147,16 +149,28 @@ impl Curves<'_> {
         }))
     }
 
-    /// A rough estimate of the mean step, in nanoseconds; `None` if even that costs too much.
-    fn glance(&self, program: &Program) -> Result<Option<f64>, QuestionError> {
-        // Where noise takes nearly all of a CPU, steps are many times longer than their work.
-        let first_ns = self.ask(program, 1, 1, false)?.step_ns.mean;
-        let events = events_per_ns(self.model) * first_ns;
-        let (runs, ranks) = (2, u64::from(program.ranks));
-        if !self.budget.glance(ranks, u64::from(runs) * GLANCE, events) {
-            return Ok(None);
+    /// The steps that `afford` allows for a mean step, and that mean, in nanoseconds; `None` if it
+    /// allows none.
+    ///
+    /// The mean is that of ever longer looks: where noise takes most of a CPU, delays pile up, and
+    /// the first steps of a run say little about its later ones. The looks take a twentieth of the
+    /// budget.
+    fn affordable(
+        &self,
+        program: &Program,
+        afford: impl Fn(f64) -> Option<u64>,
+    ) -> Result<Option<(u64, f64)>, QuestionError> {
+        let mut step_ns = self.ask(program, 1, 1, false)?.step_ns.mean;
+        let mut look = LOOK;
+        while let Some(steps) = afford(step_ns) {
+            if look > LOOK && steps <= look {
+                return Ok(Some((steps, step_ns)));
+            }
+            let seen = self.ask(program, look, REPLICATIONS_OF_LOOK, false)?;
+            step_ns = seen.step_ns.mean;
+            look *= LOOK;
         }
-        Ok(Some(self.ask(program, GLANCE, runs, false)?.step_ns.mean))
+        Ok(None)
     }
 
     fn ask(

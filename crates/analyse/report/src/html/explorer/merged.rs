@@ -15,7 +15,7 @@ trait Rows {
 }
 
 struct OfTable<'a, T: Table> {
-    rows: Ordered<T>,
+    rows: Ordered<'a, T>,
     event: Box<dyn Fn(T::Row) -> Option<Event> + 'a>,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Merged<'a> {
 
 /// Opens all tables that hold events. `untabled`: late steps that are in none, in order.
 pub(super) fn merged<'a>(
-    run: &RunReader,
+    run: &'a RunReader,
     untabled: Vec<LateStep>,
     scene: &'a Scene,
 ) -> Result<Merged<'a>, RunError> {
     fn table<'a, T: Table + 'a>(
-        run: &RunReader,
+        run: &'a RunReader,
         time: fn(&T::Row) -> u64,
         event: impl Fn(T::Row) -> Option<Event> + 'a,
     ) -> Result<Box<dyn Rows + 'a>, RunError> {
