@@ -216,3 +216,62 @@ fn replications(ranks: u64) -> u32 {
         false => REPLICATIONS_OF_MANY,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use idlewave_noise::{Arrivals, Lengths, Source};
+    use idlewave_units::Nanos;
+
+    /// Takes a CPU of a node for 490 ms of each second.
+    fn half(cpu: u32, phase_ns: u64) -> Source {
+        let arrivals = Arrivals::Periodic {
+            period_ns: 1_000_000_000,
+            jitter_ns: 0,
+            phase_ns: Some(phase_ns),
+        };
+        let length = Lengths::Fixed { ns: 490_000_000 };
+        Source {
+            cpus: Some(vec![cpu]),
+            ..Source::task("half", arrivals, Some(length))
+        }
+    }
+
+    #[test]
+    fn the_mean_step_is_that_of_a_run_and_not_of_its_start() {
+        // Both CPUs are free for 20 ms of each second, first at the start; then one or the other is
+        // taken, so a few steps take all the rest.
+        let model = NoiseModel {
+            cpus_per_node: 2,
+            sources: vec![half(0, 20_000_000), half(1, 510_000_000)],
+            ..NoiseModel::default()
+        };
+        let curves = Curves {
+            model: &model,
+            removed: &[],
+            seed: 1,
+            budget: Budget::of(0.0),
+            stop: &AtomicBool::new(false),
+            done: &AtomicU64::new(0),
+        };
+        let step = QuietStep {
+            work: Nanos::from_micros(20),
+            exchange: None,
+            barrier: Some(Nanos::from_micros(1)),
+        };
+        let program = step.program(Topology::Barrier, 2);
+        let start = curves.ask(&program, 16, 2, false).unwrap();
+        assert!(start.step_ns.mean < 22_000.0, "{start:?}");
+        let run = curves.ask(&program, 20_000, 1, false).unwrap();
+        assert!(run.step_ns.mean > 900_000.0, "{run:?}");
+
+        let found = curves.affordable(&program, |_| Some(20_000)).unwrap();
+        let (steps, step_ns) = found.unwrap();
+        assert_eq!(steps, 20_000);
+        assert!((step_ns / run.step_ns.mean - 1.0).abs() < 0.1, "{step_ns}");
+        // What the whole run would cost is known before it is made.
+        let cheap = |ns: f64| (ns < 100_000.0).then_some(20_000);
+        assert_eq!(curves.affordable(&program, cheap).unwrap(), None);
+    }
+}
