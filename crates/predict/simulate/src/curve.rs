@@ -15,10 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 const REPLICATIONS: u32 = 8;
 const REPLICATIONS_OF_MANY: u32 = 4;
 const MANY: u64 = 4096;
-/// Steps of the first look at a run, each further one having so many times as many; and its
-/// replications.
+/// Steps of the first look at a run; each further look has so many times as many.
 const LOOK: u64 = 8;
-const REPLICATIONS_OF_LOOK: u32 = 2;
 /// The coarsest granularity of the curves over granularity, in nanoseconds.
 const COARSEST_NS: f64 = 1e8;
 
@@ -153,8 +151,9 @@ impl Curves<'_> {
     /// allows none.
     ///
     /// The mean is that of ever longer looks: where noise takes most of a CPU, delays pile up, and
-    /// the first steps of a run say little about its later ones. The looks take a twentieth of the
-    /// budget.
+    /// the first steps of a run say little about its later ones. The last look has at least an eighth
+    /// of the steps, and none has more. All together, in one replication each, they cost at most 8/7 of
+    /// one replication of the run.
     fn affordable(
         &self,
         program: &Program,
@@ -166,8 +165,7 @@ impl Curves<'_> {
             if look > LOOK && steps <= look {
                 return Ok(Some((steps, step_ns)));
             }
-            let seen = self.ask(program, look, REPLICATIONS_OF_LOOK, false)?;
-            step_ns = seen.step_ns.mean;
+            step_ns = self.ask(program, look, 1, false)?.step_ns.mean;
             look *= LOOK;
         }
         Ok(None)
