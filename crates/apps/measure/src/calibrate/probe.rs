@@ -107,6 +107,28 @@ fn together<F: Fabric, T>(
 /// How often a message is sent that takes too long: others may have had the CPU meanwhile.
 const TRIES: u32 = 5;
 
+/// Half a round trip in seconds, of the rank to which it seems longer: the fastest of two messages,
+/// or of up to six while it is longer than `longest`.
+fn slower<F: Fabric>(
+    fabric: &mut F,
+    pair: Pair,
+    bytes: u64,
+    longest: f64,
+) -> Result<f64, FabricError> {
+    // The first message opens connections.
+    let mut time = ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0);
+    let mut of_both = [f64::INFINITY];
+    for _ in 0..TRIES {
+        time = time.min(ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0));
+        of_both = [time];
+        fabric.allreduce(&mut of_both, Reduction::Max, &mut || ())?;
+        if of_both[0] <= longest {
+            break;
+        }
+    }
+    Ok(of_both[0])
+}
+
 /// Half a round trip between two ranks for each length, in seconds, until one takes longer than
 /// `longest`. All ranks call it and get the same times.
 pub fn look<F: Fabric>(
@@ -119,18 +141,7 @@ pub fn look<F: Fabric>(
         let pair = Pair::of(fabric.rank(), fabric.size());
         let mut times = Vec::new();
         for &bytes in lengths {
-            // The first message opens connections.
-            let mut time = ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0);
-            let mut of_both = f64::INFINITY;
-            for _ in 0..TRIES {
-                time = time.min(ping_pong(fabric, pair, bytes, 1)?.unwrap_or(0.0));
-                let mut slower = [time];
-                fabric.allreduce(&mut slower, Reduction::Max, &mut || ())?;
-                of_both = slower[0];
-                if of_both <= longest {
-                    break;
-                }
-            }
+            let of_both = slower(fabric, pair, bytes, longest)?;
             if of_both > longest && bytes > 0 {
                 break;
             }
