@@ -27,7 +27,7 @@ Examples:
   idlewave explain before --view latency --from 1s --to 2s --cpu 0
   idlewave explain slow --calls")]
 pub struct ExplainArgs {
-    /// The run, a directory made by `idlewave study` or `idlewave record`
+    /// The run, a directory made by `idlewave study`, `record` or `import`
     run: PathBuf,
     /// Print the findings as JSON instead of the summary
     #[arg(long)]

@@ -23,7 +23,7 @@ Examples:
   idlewave export before --to csv -o tables
   idlewave export before --to selfish --json")]
 pub struct ExportArgs {
-    /// The run, a directory made by `idlewave study` or `idlewave record`
+    /// The run, a directory made by `idlewave study`, `record` or `import`
     run: PathBuf,
     /// What to write
     #[arg(long, value_name = "FORMAT", value_parser = formats())]

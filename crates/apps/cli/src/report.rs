@@ -15,7 +15,7 @@ Examples:
   idlewave report before
   idlewave report before -o before.html")]
 pub struct ReportArgs {
-    /// The run, a directory made by `idlewave study` or `idlewave record`
+    /// The run, a directory made by `idlewave study`, `record` or `import`
     run: PathBuf,
     /// File for the page [default: report.html in the run]
     ///

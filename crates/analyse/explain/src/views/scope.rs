@@ -4,7 +4,7 @@ use super::threads::Threads;
 use crate::ExplainError;
 use idlewave_run::Manifest;
 use idlewave_run::tables::TaskKind;
-use idlewave_units::{Cpu, CpuSet, Nanos, NodeId, Pid, Rank};
+use idlewave_units::{Cpu, CpuSet, Nanos, NodeId, Pid, Rank, named};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -60,17 +60,15 @@ impl Scope {
         let start = start.unwrap_or(0);
         let at = |time: Option<Nanos>| time.map(|t| start.saturating_add(t.get()));
         let (begin, end) = (at(filter.from), at(filter.to));
-        if let (Some(begin), Some(end)) = (begin, end) {
-            if begin >= end {
-                return Err(ExplainError::Filter(
-                    "the stretch of time ends before it begins".to_owned(),
-                ));
-            }
+        let last = manifest.phases.iter().map(|p| p.end_ns).max();
+        if let Some(reason) = lacks(filter, manifest) {
+            return Err(ExplainError::Filter(reason));
         }
-        if let Some(node) = filter.node {
-            if !manifest.nodes.iter().any(|n| n.node == node) {
-                return Err(ExplainError::Filter(format!("the run has no node {node}")));
-            }
+        if let Some((begin, last)) = begin.zip(last).filter(|(begin, last)| begin >= last) {
+            let (from, long) = (begin - start, last - start);
+            let (from, long) = (Nanos::from_nanos(from), Nanos::from_nanos(long));
+            let reason = format!("the run ends after {long}, before {from}");
+            return Err(ExplainError::Filter(reason));
         }
         Ok(Self {
             start,
@@ -111,6 +109,31 @@ impl Scope {
     }
 }
 
+/// What the filter asks for and the run does not have.
+fn lacks(filter: &Filter, manifest: &Manifest) -> Option<String> {
+    if let Some((from, to)) = filter.from.zip(filter.to) {
+        if from >= to {
+            return Some("the stretch of time ends before it begins".to_owned());
+        }
+    }
+    let asked = |node: NodeId| filter.node.is_none_or(|n| n == node);
+    let nodes: Vec<_> = manifest.nodes.iter().filter(|n| asked(n.node)).collect();
+    if let Some(node) = filter.node.filter(|_| nodes.is_empty()) {
+        return Some(format!("the run has no node {node}"));
+    }
+    let online = nodes.iter().flat_map(|n| n.host.online.iter());
+    let online: CpuSet = online.collect();
+    let missing = filter.cpus.as_ref()?.difference(&online);
+    // Where another tool recorded the run, its CPUs may not be known.
+    let known = nodes.iter().all(|n| !n.host.online.is_empty());
+    (known && !missing.is_empty()).then(|| {
+        format!(
+            "the run has {} {online}, not {missing}",
+            named(online.len() as u64, "CPU")
+        )
+    })
+}
+
 /// The threads that the filter names; `None` for all.
 fn chosen(
     filter: &Filter,
@@ -146,4 +169,52 @@ fn chosen(
         });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idlewave_run::testing::empty_manifest;
+    use idlewave_run::{Phase, PhaseKind};
+
+    #[test]
+    fn cpus_that_a_run_has_not_are_named_where_its_cpus_are_known() {
+        let mut manifest = empty_manifest();
+        let set = |numbers: &[u32]| numbers.iter().copied().map(Cpu::new).collect::<CpuSet>();
+        let asked = |numbers: &[u32], node: u32| Filter {
+            cpus: Some(set(numbers)),
+            node: Some(NodeId::new(node)),
+            ..Filter::default()
+        };
+        manifest.nodes[0].host.online = set(&[]);
+        assert_eq!(lacks(&asked(&[9], 0), &manifest), None);
+        manifest.nodes[0].host.online = set(&[0, 1, 2]);
+        assert_eq!(lacks(&asked(&[1, 2], 0), &manifest), None);
+        let reason = lacks(&asked(&[1, 9], 0), &manifest);
+        assert_eq!(reason.as_deref(), Some("the run has CPUs 0-2, not 9"));
+        let reason = lacks(&asked(&[1], 7), &manifest);
+        assert_eq!(reason.as_deref(), Some("the run has no node 7"));
+    }
+
+    #[test]
+    fn a_stretch_after_the_end_of_the_run_is_refused() {
+        let mut manifest = empty_manifest();
+        let from = |ns: u64| Filter {
+            from: Some(Nanos::from_nanos(ns)),
+            ..Filter::default()
+        };
+        manifest.phases = vec![Phase {
+            kind: PhaseKind::Recorded {
+                library: None,
+                exit_code: None,
+            },
+            begin_ns: 1_000,
+            end_ns: 3_000,
+        }];
+        let threads = Threads::default();
+        let scope = |ns| Scope::of(&from(ns), &manifest, &threads);
+        assert!(scope(1_999).is_ok());
+        let error = scope(2_000).expect_err("it begins where the run ends");
+        assert!(error.to_string().contains("ends after 2.00 us"), "{error}");
+    }
 }
