@@ -1,5 +1,6 @@
 //! Builds HTML from text of any origin: everything is escaped here and nowhere else.
 
+use crate::number::kept;
 use idlewave_units::foreign::is_hidden;
 use serde::Serialize;
 use std::fmt::Display;
@@ -20,6 +21,21 @@ pub(super) fn escape(text: &str) -> String {
             }
             out
         })
+}
+
+/// A sentence: numbers keep their units on the line, and what is between two backticks is code.
+pub(super) fn prose(text: &str) -> String {
+    let text = kept(text, '\u{a0}');
+    let pieces: Vec<String> = text.split('`').map(escape).collect();
+    let mut out = pieces[0].clone();
+    for pair in pieces[1..].chunks(2) {
+        match pair {
+            [code, after] => out.push_str(&format!("<code>{code}</code>{after}")),
+            // A backtick without another one stays.
+            alone => out.push_str(&format!("`{}", alone.concat())),
+        }
+    }
+    out
 }
 
 /// JSON for a `script` element: no `<`, so neither `</script` nor `<!--`, and no mark that reorders
@@ -106,6 +122,19 @@ mod tests {
         assert_eq!(
             json(&"</script><!--").unwrap(),
             "\"\\u003c/script>\\u003c!--\""
+        );
+    }
+
+    #[test]
+    fn what_is_between_backticks_is_code_and_no_name_gets_out_of_it() {
+        assert_eq!(
+            prose("keep `kdamond.0` off, it took 3 us"),
+            "keep <code>kdamond.0</code> off, it took 3\u{a0}us"
+        );
+        assert_eq!(prose("`a` and `b`"), "<code>a</code> and <code>b</code>");
+        assert_eq!(
+            prose("move `x`<b>` away"),
+            "move <code>x</code>&lt;b&gt;` away"
         );
     }
 
