@@ -6,8 +6,9 @@
 
 use super::merged::Merged;
 use super::packed::{Built, Packs, leaf, node};
-use super::scene::{CLASSES, Density, Event, RowKind, Scene};
+use super::scene::{CLASSES, Event, RowKind, Scene};
 use super::sums::{PARTS, Shape, Summary, Total};
+use super::survey::Density;
 use crate::ReportError;
 use idlewave_run::RunError;
 use std::cmp::Reverse;
@@ -20,6 +21,7 @@ pub(super) const LEAF: u64 = 12_288;
 const MOST: usize = 1 << 18;
 /// Events kept that go on after a leaf. A row has one at a time, unless the run is damaged.
 const MOST_CARRIED: usize = 1 << 13;
+
 /// A node: level, start and end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
