@@ -1,9 +1,12 @@
 //! Builds HTML from text of any origin: everything is escaped here and nowhere else.
 
 use crate::number::kept;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::DeflateEncoder};
 use idlewave_units::foreign::is_hidden;
 use serde::Serialize;
 use std::fmt::Display;
+use std::io::{self, Write};
 
 /// Text for HTML content and quoted attributes. Control and text-direction characters become
 /// escapes, so that a name can neither break out of the markup nor reorder its line.
@@ -53,6 +56,13 @@ pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> 
             }
             out
         }))
+}
+
+/// Bytes for a `script` element or a file of the page: raw deflate (RFC 1951), base64.
+pub(super) fn deflated(bytes: &[u8], level: Compression) -> io::Result<String> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes)?;
+    Ok(STANDARD.encode(encoder.finish()?))
 }
 
 /// A number of the findings: what is shown, the exact value and its path in findings.json, so that
