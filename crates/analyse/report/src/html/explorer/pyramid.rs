@@ -205,3 +205,32 @@ fn shorten(events: &mut Vec<Event>, most: usize) -> u64 {
     events.retain(|_| kept.next().unwrap_or(false));
     dropped as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_events_stay_in_order_and_the_others_are_counted() {
+        let event = |(what, length): (u32, u64)| Event {
+            row: 0,
+            source: None,
+            lane: 0,
+            class: 0,
+            what,
+            begin: 7,
+            end: 7 + length,
+            depth: 0,
+            certain: true,
+            weight: length,
+            more: [0; 3],
+            mores: 0,
+        };
+        let all = [3, 9, 1, 5, 9].into_iter();
+        let mut events: Vec<Event> = (0..).zip(all).map(event).collect();
+        assert_eq!(shorten(&mut events, 5), 0);
+        assert_eq!(shorten(&mut events, 3), 2);
+        let kept: Vec<u32> = events.iter().map(|e| e.what).collect();
+        assert_eq!(kept, [1, 3, 4]);
+    }
+}
