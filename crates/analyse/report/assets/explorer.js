@@ -287,8 +287,10 @@ idlewave.exploring = async (data) => {
     return pane.draw();
   };
   const report = (view) => {
+    // More events at one moment than a leaf keeps.
+    const out = pieces.reduce((n, p) => n + (p.node.leaf ? p.node.leftOut : 0), 0);
     byId("explorer-range").textContent = time(Math.round(view.to - view.from)) + " shown, from " + momentOf(view.from, view.to - view.from) +
-      (picture.size ? "" : "; every event");
+      (out ? "; without the " + count(out) + " shortest events" : picture.size ? "" : "; every event");
     changed();
   };
 

@@ -24,7 +24,7 @@ idlewave.percent = (x) => {
 };
 /** A slow-down, or an end of the interval of the slow-down `value`: above 1000 % the factor 1 + s. */
 idlewave.slowdown = (s, value = s) => value > 10 ? "x" + idlewave.digits(1 + s) : idlewave.percent(s);
-idlewave.count = (n) => n.toLocaleString("en", { maximumSignificantDigits: n < 1000 ? 3 : 15 }).replace(/,/g, "\u202f");
+idlewave.count = (n) => n.toLocaleString("en", { maximumSignificantDigits: n < 1000 ? 3 : 15 });
 idlewave.ranks = (n) => n < 1000 ? String(n) : n < 1e6 ? Math.floor(n / 1e3) + "k" : Number((n / 1e6).toPrecision(3)) + "M";
 
 idlewave.byId = (id) => document.getElementById(id);

@@ -81,7 +81,7 @@ idlewave.map = (canvas, points, layouts, times) => {
       idlewave.legend((i === 0 ? "at most " : i === 4 ? "at least " : "") + Number((s * 100).toPrecision(2)) + " %", tone(s))));
   };
   const words = ({ c, r }) => {
-    const p = at(c, r), place = columns[c].toLocaleString("en").replace(/,/g, "\u202f") + " ranks, " + short(rows[r]) + " of computation";
+    const p = at(c, r), place = idlewave.count(columns[c]) + " ranks, " + short(rows[r]) + " of computation";
     if (!p) return place + "\nnot simulated";
     const { value, low, high } = p.slowdown;
     return place + "\nslow-down " + slowdown(value) + " (" + slowdown(low, value) + " to " + slowdown(high, value) + ")";

@@ -44,13 +44,11 @@ pub use simulation::simulation_page;
 pub use study::study_page;
 
 use crate::{ReportError, story};
-use base64::{Engine, engine::general_purpose::STANDARD};
-use flate2::{Compression, write::DeflateEncoder};
+use flate2::Compression;
 use idlewave_run::RunReader;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::LateSteps;
 use serde::Serialize;
-use std::io::Write;
 
 /// The page may load nothing outside itself.
 const POLICY: &str =
@@ -122,7 +120,8 @@ pub fn render_page(
         explorer: explorer::explore(run, findings, unwritten, files)?,
     };
     let encode = |e: &dyn std::fmt::Display| ReportError::Encode(e.to_string());
-    let data = deflated(&drawn).map_err(|e| encode(&e))?;
+    let data = serde_json::to_vec(&drawn).map_err(|e| encode(&e))?;
+    let data = markup::deflated(&data, Compression::best()).map_err(|e| encode(&e))?;
     let exact = markup::json(findings).map_err(|e| encode(&e))?;
     let manifest = run.manifest();
     let sections = sections(run, findings, &drawn);
@@ -267,12 +266,4 @@ fn sections(run: &RunReader, findings: &Findings, drawn: &Drawn) -> Vec<Section>
         machine::recording(manifest, findings),
     );
     all
-}
-
-/// JSON, raw deflate (RFC 1951), base64.
-fn deflated(value: &impl Serialize) -> std::io::Result<String> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-    serde_json::to_writer(&mut encoder, value)?;
-    encoder.flush()?;
-    Ok(STANDARD.encode(encoder.finish()?))
 }

@@ -24,6 +24,13 @@ pub(crate) fn plain(text: &str) -> String {
         })
 }
 
+/// The text with its first letter as a capital.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 /// Units that stay on the line of their number.
 const UNITS: [&str; 10] = ["ns", "us", "ms", "s", "%", "k", "M", "G", "CPUs", "ranks"];
 

@@ -2,7 +2,7 @@
 //! their causes.
 
 use crate::facts::source_name;
-use crate::number::plain;
+use crate::number::{capitalised, plain};
 use idlewave_run::findings::{Findings, ProgramFindings, RankTime, SourceFinding, WaitFinding};
 use idlewave_run::{ClockSheet, Manifest, NodeSheet, PhaseKind, Priority, SourceKind, TraceMode};
 use idlewave_units::show::percent;
@@ -260,16 +260,10 @@ pub(crate) fn headline(
 
 /// Task names keep their case; only our own words are capitalised.
 fn capital(text: &str) -> String {
-    if text.starts_with("rank") || text.starts_with("several") {
-        let mut letters = text.chars();
-        return letters
-            .next()
-            .map(|c| c.to_ascii_uppercase())
-            .into_iter()
-            .chain(letters)
-            .collect();
+    match text.starts_with("rank") || text.starts_with("several") {
+        true => capitalised(text),
+        false => text.to_owned(),
     }
-    text.to_owned()
 }
 
 /// Shares of the time of all ranks.

@@ -11,6 +11,7 @@ use idlewave_run::findings::Findings;
 use idlewave_run::tables::{RegionKind, Regions};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RunReader, RunWriter, Table};
+use idlewave_units::Nanos;
 use serde_json::Value;
 use std::io::Read;
 
@@ -333,6 +334,14 @@ fn a_story_says_when_nobody_can_have_waited_or_nothing_is_known() {
         ..small()
     });
     assert!(stories(&alone.html)[0].contains("no other rank that could wait"));
+    // How long ranks compute when nothing disturbs them is what says who waited.
+    let two = page(&small());
+    let mut findings = two.findings.clone();
+    for run in &mut findings.lockstep {
+        run.compute.clear();
+    }
+    let html = render_html(&two.run, &findings).unwrap();
+    assert!(stories(&html)[0].contains("Who waited for it is not known"));
     let mut findings = alone.findings.clone();
     findings.latest[0].parts.clear();
     findings.latest[0].iteration = u64::MAX;
@@ -343,10 +352,44 @@ fn a_story_says_when_nobody_can_have_waited_or_nothing_is_known() {
         told.contains("Nothing recorded explains the delay"),
         "{told}"
     );
-    assert!(
-        told.contains("Who waited for it was not recorded"),
-        "{told}"
+    assert!(told.contains("Who waited for it is not known"), "{told}");
+}
+
+#[test]
+fn a_story_counts_the_ranks_that_waited_and_those_that_hardly_did() {
+    let mut page = page(&Synthetic {
+        ranks: 4,
+        ..small()
+    });
+    // A tick makes the least delayed step late, by less than a whole step.
+    let late = page.findings.latest.last().unwrap().clone();
+    let told = |html: &str| stories(html).last().unwrap().replace('\u{a0}', " ");
+    let all = told(&page.html);
+    assert!(all.contains("Ranks ") && all.contains(" each longer than usual, "));
+    assert!(!all.contains("less than half"), "{all}");
+    // One that communicates for the whole step anyway has not waited.
+    let mut runs = page.findings.lockstep.iter_mut();
+    let run = runs.find(|l| l.phase == late.phase).unwrap();
+    run.compute[(late.last_rank.get() as usize + 1) % 4] = Nanos::from_nanos(0);
+    let html = render_html(&page.run, &page.findings).unwrap();
+    let told = told(&html);
+    let expected = " 1 other rank waited for less than half of the delay.";
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn rates_of_detours_are_grouped_everywhere() {
+    let mut page = page(&small());
+    for cpu in &mut page.findings.cpus {
+        cpu.detours.as_mut().unwrap().rate.value = 1_382.4;
+    }
+    let html = render_html(&page.run, &page.findings).unwrap();
+    assert_eq!(
+        html.matches(">1,382</data>").count(),
+        page.findings.cpus.len() + 1
     );
+    assert!(html.contains(">1,382</data> detours per second"));
+    assert!(!html.contains(">1382"));
 }
 
 #[test]

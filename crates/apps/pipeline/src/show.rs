@@ -3,7 +3,7 @@
 use crate::analyse::{Analysis, explained};
 use crate::beside::Beside;
 use crate::{Effort, PipelineError};
-use idlewave_report::{ReportError, render_calls, render_page, render_text};
+use idlewave_report::{PutFile, ReportError, render_calls, render_page, render_text};
 use idlewave_session::{Progress, SessionError};
 use idlewave_sys::files;
 use std::fs::{self, OpenOptions};
@@ -38,20 +38,9 @@ pub fn render(
     let Some(target) = output else {
         return write_report(&analysis, path);
     };
-    let is_file = fs::metadata(target).map_or(true, |there| there.is_file());
-    match is_file {
-        true => write_page(&analysis, target, replace)?,
-        // A pipe or a device has no place beside it.
-        false => {
-            let page = render_page(
-                &analysis.run,
-                &analysis.findings,
-                analysis.unwritten.as_ref(),
-                None,
-            )?;
-            replace(target, page.as_bytes()).map_err(SessionError::io("write", target))?;
-        }
-    }
+    // A link stays, and what it leads to is replaced; the folder is beside that.
+    let place = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    write_page(&analysis, &place, replace)?;
     Ok(target.to_owned())
 }
 
@@ -66,19 +55,21 @@ pub fn write_report(analysis: &Analysis, bundle: &Path) -> Result<PathBuf, Pipel
     Ok(target)
 }
 
-/// Writes a page with the folder of its files.
+/// Writes a page with the folder of its files. A pipe or a device has no place beside it.
 fn write_page(
     analysis: &Analysis,
     target: &Path,
     replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
 ) -> Result<(), PipelineError> {
-    let mut beside = Beside::of(target);
-    let mut put = |name: &str, bytes: &[u8]| beside.put(name, bytes);
+    let mut beside = (!is_special(target)).then(|| Beside::of(target));
+    let mut put = beside
+        .as_mut()
+        .map(|beside| |name: &str, bytes: &[u8]| beside.put(name, bytes));
     let written = render_page(
         &analysis.run,
         &analysis.findings,
         analysis.unwritten.as_ref(),
-        Some(&mut put),
+        put.as_mut().map(|put| put as PutFile<'_>),
     )
     .map_err(|error| match error {
         // Its files are a part of the page.
@@ -89,32 +80,35 @@ fn write_page(
         let written = replace(target, page.as_bytes());
         Ok(written.map_err(SessionError::io("write", target))?)
     });
-    match written {
-        Ok(()) => beside.keep(),
-        Err(_) => beside.discard(),
+    match (beside, &written) {
+        (Some(beside), Ok(())) => beside.keep(),
+        (Some(beside), Err(_)) => beside.discard(),
+        (None, _) => {}
     }
     written
 }
 
-/// Writes a file that the user named, whole or not at all. What is no regular file, such as a pipe or a device, is written into.
+/// Whether there is something at this path that is no file, such as a pipe or a device.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file())
+}
+
+/// Writes a file that the user named, whole or not at all. What is no file is written into.
 fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let there = fs::metadata(target).ok();
-    if there.as_ref().is_some_and(|m| !m.is_file()) {
-        return OpenOptions::new()
+    match is_special(target) {
+        true => OpenOptions::new()
             .write(true)
             .open(target)?
-            .write_all(bytes);
-    }
-    // A link stays, and what it leads to is replaced.
-    match there {
-        Some(_) => files::replace(&fs::canonicalize(target)?, bytes),
-        None => files::replace(target, bytes),
+            .write_all(bytes),
+        false => files::replace(target, bytes),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idlewave_report::testing::Synthetic;
+    use idlewave_session::Quiet;
     use std::os::unix::fs::{FileTypeExt, symlink};
 
     #[test]
@@ -129,15 +123,27 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_its_file_is_replaced() {
+    fn a_link_stays_and_what_it_leads_to_is_replaced_with_its_folder_beside() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, link) = (dir.path().join("page"), dir.path().join("link"));
+        let (run, there) = (dir.path().join("run"), dir.path().join("there"));
+        Synthetic::default().write(&run).unwrap();
+        fs::create_dir(&there).unwrap();
+        let (file, link) = (there.join("page.html"), dir.path().join("link.html"));
         fs::write(&file, "old").unwrap();
         symlink(&file, &link).unwrap();
-        replace(&link, b"new").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"new");
+        let to = |target| {
+            let stop = AtomicBool::new(false);
+            render(&run, Some(target), Effort::USUAL, &stop, &Quiet).unwrap()
+        };
+        assert_eq!(to(&link), link);
+        assert!(fs::read_to_string(&file).unwrap().contains("<!doctype"));
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        let names = fs::read_dir(dir.path()).unwrap().count();
-        assert_eq!(names, 2, "nothing is left beside");
+        let names = |dir: &Path| fs::read_dir(dir).unwrap().count();
+        assert!(names(&there.join("page_files")) > 0);
+        assert_eq!(names(&there), 2, "nothing else is left beside");
+        assert_eq!(names(dir.path()), 3, "nor beside the link");
+        // A device has no folder.
+        to(Path::new("/dev/null"));
+        assert!(!Path::new("/dev/null_files").exists());
     }
 }

@@ -4,8 +4,9 @@
 //! them all (a leaf); elsewhere it holds bins, and sums by name of each of its parts. A browser needs a
 //! few nodes for any view. docs/design/0021-explorer.md says why.
 //!
-//! `scene` says what the rows are and turns rows of tables into events, `merged` puts these in order of
-//! time, `pyramid` builds the tree from them, `packed` encodes its nodes and writes them into files.
+//! `survey` reads the tables once for what there is, `scene` says what the rows are and turns rows of tables
+//! into events, `merged` puts these in order of time, `pyramid` builds the tree from them, `packed` encodes
+//! its nodes and writes them into files.
 
 mod merged;
 mod packed;
@@ -13,6 +14,7 @@ mod pyramid;
 mod scene;
 mod section;
 mod sums;
+mod survey;
 
 pub use packed::PutFile;
 
@@ -205,7 +207,7 @@ fn explore_within(
         unit: shape.unit,
         depth: shape.depth,
         hidden: scene.hidden,
-        late: scene.late(),
+        late: scene.late,
         events: scene.events,
         totals: totals.into_iter().collect(),
         tree: built.tree,

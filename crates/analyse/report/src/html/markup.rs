@@ -1,8 +1,12 @@
 //! Builds HTML from text of any origin: everything is escaped here and nowhere else.
 
+use crate::number::kept;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::{Compression, write::DeflateEncoder};
 use idlewave_units::foreign::is_hidden;
 use serde::Serialize;
 use std::fmt::Display;
+use std::io::{self, Write};
 
 /// Text for HTML content and quoted attributes. Control and text-direction characters become
 /// escapes, so that a name can neither break out of the markup nor reorder its line.
@@ -22,6 +26,21 @@ pub(super) fn escape(text: &str) -> String {
         })
 }
 
+/// A sentence: numbers keep their units on the line, and what is between two backticks is code.
+pub(super) fn prose(text: &str) -> String {
+    let text = kept(text, '\u{a0}');
+    let pieces: Vec<String> = text.split('`').map(escape).collect();
+    let mut out = pieces[0].clone();
+    for pair in pieces[1..].chunks(2) {
+        match pair {
+            [code, after] => out.push_str(&format!("<code>{code}</code>{after}")),
+            // A backtick without another one stays.
+            alone => out.push_str(&format!("`{}", alone.concat())),
+        }
+    }
+    out
+}
+
 /// JSON for a `script` element: no `<`, so neither `</script` nor `<!--`, and no mark that reorders
 /// the text for a reader of the source.
 pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
@@ -37,6 +56,13 @@ pub(super) fn json(value: &impl Serialize) -> Result<String, serde_json::Error> 
             }
             out
         }))
+}
+
+/// Bytes for a `script` element or a file of the page: raw deflate (RFC 1951), base64.
+pub(super) fn deflated(bytes: &[u8], level: Compression) -> io::Result<String> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes)?;
+    Ok(STANDARD.encode(encoder.finish()?))
 }
 
 /// A number of the findings: what is shown, the exact value and its path in findings.json, so that
@@ -106,6 +132,19 @@ mod tests {
         assert_eq!(
             json(&"</script><!--").unwrap(),
             "\"\\u003c/script>\\u003c!--\""
+        );
+    }
+
+    #[test]
+    fn what_is_between_backticks_is_code_and_no_name_gets_out_of_it() {
+        assert_eq!(
+            prose("keep `kdamond.0` off, it took 3 us"),
+            "keep <code>kdamond.0</code> off, it took 3\u{a0}us"
+        );
+        assert_eq!(prose("`a` and `b`"), "<code>a</code> and <code>b</code>");
+        assert_eq!(
+            prose("move `x`<b>` away"),
+            "move <code>x</code>&lt;b&gt;` away"
         );
     }
 

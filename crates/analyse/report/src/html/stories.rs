@@ -1,18 +1,16 @@
 //! The story of every listed late step: what is normal, who was late, what took its CPU, who waited.
 
 use super::explorer::Explorer;
-use super::markup::escape;
+use super::markup::prose;
 use super::windows::Window;
-use crate::number::{kept, plain};
-use crate::story::did;
+use crate::number::{capitalised, plain};
+use crate::story::{did, rank_list};
 use idlewave_run::SourceKind;
 use idlewave_run::findings::{Findings, LateFinding, LatePartFinding, LockstepFindings};
 use idlewave_units::{Nanos, Rank, counted, grouped};
 
 /// Parts of the lateness that are told one by one, from this share of it on.
 const TOLD: f64 = 0.01;
-/// So many ranks are listed by number; more are counted.
-const LISTED: usize = 4;
 
 /// All stories, in the order of the late steps; the script shows the chosen one.
 pub(super) fn stories(
@@ -24,11 +22,14 @@ pub(super) fn stories(
     let all: String = listed
         .map(|(i, (late, window))| {
             let run = findings.lockstep.iter().find(|l| l.phase == late.phase);
-            let mut told = vec![normal(late, run), blame(findings, late)];
-            told.push(waiting(late, run, window));
+            let told = [
+                normal(late, run),
+                blame(findings, late),
+                waiting(late, run, window),
+            ];
             let paragraphs: String = told
                 .iter()
-                .map(|text| format!("<p>{}</p>\n", escape(&kept(text, '\u{a0}'))))
+                .map(|text| format!("<p>{}</p>\n", prose(text)))
                 .collect();
             let link = explorer.map_or_else(String::new, |explorer| {
                 let to = explorer.moment(late.begin_ns, late.end_ns);
@@ -100,30 +101,15 @@ fn blame(findings: &Findings, late: &LateFinding) -> String {
 
 /// Who waited for it in this step, and for how long.
 fn waiting(late: &LateFinding, run: Option<&LockstepFindings>, window: &Window) -> String {
-    let usual = |rank: u32| {
-        let compute = run.and_then(|r| {
-            Some(
-                r.step
-                    .get()
-                    .saturating_sub(r.compute.get(rank as usize)?.get()),
-            )
-        });
-        compute.unwrap_or(0)
-    };
-    let others: Vec<(u32, u64)> = window
-        .communicated(late.iteration)
-        .into_iter()
-        .filter(|(rank, _)| *rank != late.last_rank.get())
-        .map(|(rank, time)| (rank, time.saturating_sub(usual(rank))))
-        .collect();
-    if others.is_empty() {
-        return match run.is_some_and(|r| r.ranks == 1) {
-            true => "There is no other rank that could wait for it.".to_owned(),
-            false => "Who waited for it was not recorded.".to_owned(),
-        };
+    if run.is_some_and(|r| r.ranks == 1) {
+        return "There is no other rank that could wait for it.".to_owned();
     }
-    let half = late.lateness.get() / 2;
-    let waited: Vec<&(u32, u64)> = others.iter().filter(|(_, time)| *time >= half).collect();
+    let others = run.map_or_else(Vec::new, |run| longer_than_usual(late, run, window));
+    if others.is_empty() {
+        return "Who waited for it is not known.".to_owned();
+    }
+    let half = Nanos::from_nanos(late.lateness.get() / 2);
+    let waited: Vec<(Rank, Nanos)> = others.iter().copied().filter(|w| w.1 >= half).collect();
     let beyond = run.map_or(0, |r| (r.ranks as usize).saturating_sub(others.len() + 1));
     let only = match beyond {
         0 => String::new(),
@@ -132,53 +118,48 @@ fn waiting(late: &LateFinding, run: Option<&LockstepFindings>, window: &Window) 
             others.len()
         ),
     };
-    let (Some(least), Some(most)) = (
-        waited.iter().map(|w| w.1).min().map(Nanos::from_nanos),
-        waited.iter().map(|w| w.1).max().map(Nanos::from_nanos),
-    ) else {
+    let times = || waited.iter().map(|w| w.1);
+    let (Some(least), Some(most)) = (times().min(), times().max()) else {
         return format!(
-            "No other rank waited for even half of it: what they had left to do absorbed the delay.{only}"
+            "No other rank waited for even half of the delay: what they had left to do absorbed it.{only}"
         );
     };
-    let ranks: Vec<u32> = waited.iter().map(|w| w.0).collect();
     let long = match least.to_string() == most.to_string() {
-        true => format!("{most}"),
+        true => most.to_string(),
         false => format!("{least} to {most}"),
     };
-    let each = if ranks.len() == 1 { "" } else { " each" };
-    let total: u64 = waited.iter().map(|w| w.1).sum();
-    let sum = match ranks.len() {
-        1 => String::new(),
-        _ => format!(", {} in all", Nanos::from_nanos(total)),
+    let total: Nanos = times().sum();
+    let (each, sum) = match waited.len() {
+        1 => ("", String::new()),
+        _ => (" each", format!(", {total} in all")),
     };
-    let rest = match others.len() - ranks.len() {
+    let rest = match others.len() - waited.len() {
         0 => String::new(),
         n => format!(
-            " {} did not wait in this step.",
-            capital(&counted(n, "other rank"))
+            " {} waited for less than half of the delay.",
+            counted(n, "other rank")
         ),
     };
+    let ranks: Vec<Rank> = waited.iter().map(|w| w.0).collect();
     format!(
         "{} waited for it, {long}{each} longer than usual{sum}.{rest}{only}",
-        capital(&names(&ranks))
+        capitalised(&rank_list(&ranks))
     )
 }
 
-/// "rank 1", "ranks 1, 2 and 5", "7 ranks".
-fn names(ranks: &[u32]) -> String {
-    match ranks {
-        [] => "no rank".to_owned(),
-        [one] => format!("rank {}", Rank::new(*one)),
-        many if many.len() > LISTED => counted(many.len(), "rank"),
-        [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(u32::to_string).collect();
-            format!("ranks {} and {last}", first.join(", "))
-        }
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().collect::<String>());
-    first.unwrap_or_default() + letters.as_str()
+/// By how much each of the other ranks communicated longer than in an undisturbed step.
+fn longer_than_usual(
+    late: &LateFinding,
+    run: &LockstepFindings,
+    window: &Window,
+) -> Vec<(Rank, Nanos)> {
+    let all = window.communicated(late.iteration).into_iter();
+    let others = all.filter(|(rank, _)| *rank != late.last_rank.get());
+    let longer = others.filter_map(|(rank, time)| {
+        let compute = run.compute.get(rank as usize)?;
+        let usual = run.step.get().saturating_sub(compute.get());
+        let longer = Nanos::from_nanos(time.saturating_sub(usual));
+        Some((Rank::new(rank), longer))
+    });
+    longer.collect()
 }

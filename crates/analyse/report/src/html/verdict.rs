@@ -1,11 +1,11 @@
 //! The top of the page: what the run showed, in words and four numbers, and what to do.
 
-use super::markup::{absent, escape, number, section};
-use crate::number::kept;
+use super::markup::{absent, escape, number, prose, section};
+use crate::number::capitalised;
 use crate::{facts, story};
 use idlewave_run::Manifest;
 use idlewave_run::findings::{Advice, Findings, LockstepFindings};
-use idlewave_units::show::{self, count, percent};
+use idlewave_units::show::{self, count, count_f64, percent};
 use idlewave_units::{grouped, named};
 
 /// Title bar with the links to the sections: their anchors and names.
@@ -227,11 +227,6 @@ fn program(manifest: &Manifest, findings: &Findings, recorded: &story::Recorded<
     out
 }
 
-/// Escaped text that keeps numbers and their units together.
-fn prose(text: &str) -> String {
-    escape(&kept(text, '\u{a0}'))
-}
-
 fn alarm(html: &str) -> String {
     format!("<p class=\"alarm\" role=\"alert\">{html}</p>\n")
 }
@@ -258,20 +253,7 @@ fn run_tile(i: usize, run: &LockstepFindings) -> String {
         number(&path("ranks"), run.ranks, &run.ranks.to_string()),
         named(run.ranks, "rank"),
     );
-    tile(&capital(&run.name), &value, &sub)
-}
-
-fn capital(name: &str) -> String {
-    escape(&capitalised(name))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    let first: String = letters
-        .next()
-        .map(|c| c.to_uppercase().collect())
-        .unwrap_or_default();
-    first + letters.as_str()
+    tile(&escape(&capitalised(&run.name)), &value, &sub)
 }
 
 /// The CPU that lost most time.
@@ -289,11 +271,7 @@ fn noise_tile(findings: &Findings) -> String {
     let sub = format!(
         "stolen from CPU {cpu}, the noisiest of {}: {} detours per second",
         findings.cpus.len(),
-        number(
-            &path("rate.value"),
-            d.rate.value,
-            &show::digits(d.rate.value)
-        ),
+        number(&path("rate.value"), d.rate.value, &count_f64(d.rate.value)),
     );
     let value = number(
         &path("stolen.value"),

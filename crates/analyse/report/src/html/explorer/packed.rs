@@ -13,14 +13,14 @@
 //! A tag is the name times 8, plus twice the depth of an interrupt (at most 3), plus 1 if start or end
 //! is inferred.
 
+use super::super::markup::deflated;
 use super::scene::Event;
 use super::sums::{PARTS, Summary, Total};
 use crate::ReportError;
-use base64::{Engine, engine::general_purpose::STANDARD};
-use flate2::{Compression, write::DeflateEncoder};
+use flate2::Compression;
 use idlewave_run::Manifest;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
 /// Version of what is written here.
 const FORMAT: u32 = 1;
@@ -83,7 +83,8 @@ impl<'a> Packs<'a> {
         if !self.is_inside && !is_root && self.files.is_none() {
             return Ok(());
         }
-        let text = text(node).map_err(|e| ReportError::Encode(e.to_string()))?;
+        let text = deflated(node, Compression::new(6));
+        let text = text.map_err(|e| ReportError::Encode(e.to_string()))?;
         if self.is_inside || is_root {
             self.built.inside.push((number, text));
             return Ok(());
@@ -143,12 +144,6 @@ pub(super) fn key(manifest: &Manifest, findings: &[u8]) -> String {
         sum.update(&table.crc32.to_le_bytes());
     }
     format!("{:08x}", sum.finalize())
-}
-
-fn text(node: &[u8]) -> io::Result<String> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(node)?;
-    Ok(STANDARD.encode(encoder.finish()?))
 }
 
 fn unsigned(out: &mut Vec<u8>, mut value: u64) {
@@ -242,6 +237,7 @@ fn tag(e: &Event) -> u64 {
 /// The bytes of a node in a page or a file.
 #[cfg(test)]
 pub(super) fn unpacked(text: &str) -> Vec<u8> {
+    use base64::{Engine, engine::general_purpose::STANDARD};
     use std::io::Read;
     let packed = STANDARD.decode(text).expect("base64");
     let mut bytes = Vec::new();

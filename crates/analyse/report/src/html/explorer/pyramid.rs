@@ -6,8 +6,9 @@
 
 use super::merged::Merged;
 use super::packed::{Built, Packs, leaf, node};
-use super::scene::{CLASSES, Density, Event, RowKind, Scene};
+use super::scene::{CLASSES, Event, RowKind, Scene};
 use super::sums::{PARTS, Shape, Summary, Total};
+use super::survey::Density;
 use crate::ReportError;
 use idlewave_run::RunError;
 use std::cmp::Reverse;
@@ -20,6 +21,7 @@ pub(super) const LEAF: u64 = 12_288;
 const MOST: usize = 1 << 18;
 /// Events kept that go on after a leaf. A row has one at a time, unless the run is damaged.
 const MOST_CARRIED: usize = 1 << 13;
+
 /// A node: level, start and end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -202,4 +204,33 @@ fn shorten(events: &mut Vec<Event>, most: usize) -> u64 {
     let mut kept = kept.into_iter();
     events.retain(|_| kept.next().unwrap_or(false));
     dropped as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_events_stay_in_order_and_the_others_are_counted() {
+        let event = |(what, length): (u32, u64)| Event {
+            row: 0,
+            source: None,
+            lane: 0,
+            class: 0,
+            what,
+            begin: 7,
+            end: 7 + length,
+            depth: 0,
+            certain: true,
+            weight: length,
+            more: [0; 3],
+            mores: 0,
+        };
+        let all = [3, 9, 1, 5, 9].into_iter();
+        let mut events: Vec<Event> = (0..).zip(all).map(event).collect();
+        assert_eq!(shorten(&mut events, 5), 0);
+        assert_eq!(shorten(&mut events, 3), 2);
+        let kept: Vec<u32> = events.iter().map(|e| e.what).collect();
+        assert_eq!(kept, [1, 3, 4]);
+    }
 }

@@ -1,17 +1,17 @@
 //! What the explorer shows: its rows, its names, and how a row of a table becomes an event.
 
 use super::super::pieces::cpu_name;
+use super::survey::{Density, Survey};
 use idlewave_explain::catalog::Catalog;
 use idlewave_run::findings::Findings;
 use idlewave_run::tables::{
-    Burst, Bursts, Call, Calls, Detour, Detours, Interrupt, Interrupts, LateStep, LateSteps,
-    Operations, Region, RegionKind, Regions, Sources, Tasks, Wait, Waits,
+    Burst, Call, Detour, Interrupt, LateStep, Operations, Region, RegionKind, Sources, Tasks, Wait,
 };
 use idlewave_run::{RunError, RunReader, SourceKind};
 use idlewave_units::foreign::one_line;
 use idlewave_units::{Cpu, NodeId, Pid};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Most rows of CPUs, and of ranks.
 const MOST_ROWS: usize = 64;
@@ -88,56 +88,6 @@ pub(super) struct Event {
     pub mores: u8,
 }
 
-/// How many events begin where: counts in cells of `1 << shift` nanoseconds.
-#[derive(Debug, Default)]
-pub(super) struct Density {
-    shift: u32,
-    cells: BTreeMap<u64, u64>,
-    /// The cell of the last event, not yet in `cells`: events of a table are close to each other.
-    last: (u64, u64),
-}
-
-impl Density {
-    /// Cells kept at most; 16 bytes each and some more for the tree.
-    const MOST: usize = 1 << 19;
-
-    fn put(&mut self, at: u64) {
-        let cell = at >> self.shift;
-        if cell == self.last.0 {
-            self.last.1 += 1;
-            return;
-        }
-        self.flush();
-        self.last = (at >> self.shift, 1);
-    }
-
-    fn flush(&mut self) {
-        let (cell, count) = std::mem::take(&mut self.last);
-        if count > 0 {
-            *self.cells.entry(cell).or_default() += count;
-        }
-        while self.cells.len() > Self::MOST {
-            self.shift += 1;
-            for (cell, count) in std::mem::take(&mut self.cells) {
-                *self.cells.entry(cell >> 1).or_default() += count;
-            }
-        }
-    }
-
-    /// Start of every cell and the number of events before it, in order of time.
-    pub(super) fn sums(mut self, base: u64) -> Vec<(u64, u64)> {
-        self.flush();
-        let mut before = 0;
-        let mut sums = Vec::with_capacity(self.cells.len() + 1);
-        for (cell, count) in &self.cells {
-            sums.push(((cell << self.shift).saturating_sub(base), before));
-            before += count;
-        }
-        sums.push((u64::MAX, before));
-        sums
-    }
-}
-
 /// Everything that is known before the events are read in order.
 #[derive(Debug)]
 pub(super) struct Scene {
@@ -154,86 +104,14 @@ pub(super) struct Scene {
     ranks: HashMap<u32, u32>,
     /// Rows of sources, by name.
     sources: HashMap<u32, u32>,
-    /// Where the names of regions begin; those of the functions, and the last three, follow them.
+    /// Where the names of regions and of MPI functions begin.
     regions: u32,
     operations: u32,
-}
-
-/// What the first pass over the tables finds.
-#[derive(Default)]
-struct Survey {
-    first: Option<u64>,
-    last: u64,
-    events: u64,
-    density: Density,
-    cpus: BTreeSet<(NodeId, Cpu)>,
-    ranks: BTreeSet<u32>,
-    /// Time by source.
-    taken: HashMap<u32, u64>,
-    threads: HashMap<(NodeId, Pid), u32>,
-    interrupts: HashMap<u32, u32>,
-    has_late: bool,
-}
-
-impl Survey {
-    fn see(&mut self, begin: u64, end: u64) {
-        self.first = Some(self.first.map_or(begin, |first| first.min(begin)));
-        self.last = self.last.max(end.max(begin));
-        self.events += 1;
-        self.density.put(begin);
-    }
-
-    fn kernel(&mut self, run: &RunReader, catalog: &mut Catalog) -> Result<(), RunError> {
-        run.for_each::<Bursts>(|b| {
-            if b.pid == Pid::IDLE {
-                return;
-            }
-            self.see(b.begin_ns, b.end_ns);
-            self.cpus.insert((b.node, b.cpu));
-            let thread = self.threads.entry((b.node, b.pid));
-            let id = *thread.or_insert_with(|| catalog.thread(b.node, b.pid).index() as u32);
-            *self.taken.entry(id).or_default() += b.end_ns.saturating_sub(b.begin_ns);
-        })?;
-        run.for_each::<Interrupts>(|i| {
-            self.see(i.begin_ns, i.end_ns);
-            self.cpus.insert((i.node, i.cpu));
-            let row = self.interrupts.entry(i.source);
-            let id = *row.or_insert_with(|| catalog.interrupt(i.source).index() as u32);
-            *self.taken.entry(id).or_default() += i.end_ns.saturating_sub(i.begin_ns);
-        })
-    }
-
-    fn of_ranks(&mut self, run: &RunReader) -> Result<(), RunError> {
-        run.for_each::<Regions>(|r| {
-            self.see(r.begin_ns, r.end_ns);
-            self.ranks.insert(r.rank.get());
-        })?;
-        run.for_each::<Detours>(|d| {
-            if let Some(rank) = d.rank {
-                self.see(d.begin_ns, d.begin_ns.saturating_add(d.length.get()));
-                self.ranks.insert(rank.get());
-            }
-        })?;
-        run.for_each::<Calls>(|c| {
-            self.see(c.begin_ns, c.end_ns);
-            self.ranks.insert(c.rank.get());
-        })?;
-        run.for_each::<Waits>(|w| {
-            self.see(w.begin_ns, w.end_ns);
-            self.ranks.insert(w.rank.get());
-        })
-    }
-
-    fn late(&mut self, run: &RunReader, untabled: &[LateStep]) -> Result<(), RunError> {
-        for late in untabled {
-            self.see(late.begin_ns, late.end_ns);
-            self.has_late = true;
-        }
-        run.for_each::<LateSteps>(|l| {
-            self.see(l.begin_ns, l.end_ns);
-            self.has_late = true;
-        })
-    }
+    /// Kinds of events with a single name each.
+    other_call: u32,
+    detour: u32,
+    wait: u32,
+    pub late: u32,
 }
 
 /// At most `most` of `all`: `first` if they are in it, then some at even distances.
@@ -257,10 +135,7 @@ impl Scene {
         untabled: &[LateStep],
     ) -> Result<(Self, Density), RunError> {
         let mut catalog = Catalog::new(&run.read::<Tasks>()?, &run.read::<Sources>()?);
-        let mut seen = Survey::default();
-        seen.kernel(run, &mut catalog)?;
-        seen.of_ranks(run)?;
-        seen.late(run, untabled)?;
+        let mut seen = Survey::of(run, &mut catalog, untabled)?;
         let base = seen.first.unwrap_or(0);
         let density = std::mem::take(&mut seen.density);
         let mut scene = Scene {
@@ -277,6 +152,10 @@ impl Scene {
             sources: HashMap::new(),
             regions: 0,
             operations: 0,
+            other_call: 0,
+            detour: 0,
+            wait: 0,
+            late: 0,
         };
         scene.name(run, &catalog)?;
         scene.lay_out(run, findings, &seen);
@@ -332,13 +211,14 @@ impl Scene {
             .iter()
             .map(|f| of_rank(f, "MPI call", COMMUNICATING));
         self.names.extend(functions);
-        self.names
-            .push(of_rank("another call", "MPI call", COMMUNICATING));
-        self.names
-            .push(of_rank("detour", "seen by the rank", DETOUR));
-        self.names
-            .push(of_rank("wait for another rank", "wait", WAITING));
-        self.names.push(Name {
+        let mut put = |name| {
+            self.names.push(name);
+            self.names.len() as u32 - 1
+        };
+        self.other_call = put(of_rank("another call", "MPI call", COMMUNICATING));
+        self.detour = put(of_rank("detour", "seen by the rank", DETOUR));
+        self.wait = put(of_rank("wait for another rank", "wait", WAITING));
+        self.late = put(Name {
             name: "late step".to_owned(),
             kind: "late",
             class: 0,
@@ -398,11 +278,6 @@ impl Scene {
         self.hidden = (seen.cpus.len() - cpus.len(), seen.ranks.len() - ranks.len());
     }
 
-    /// The name of late steps, the last one.
-    pub(super) fn late(&self) -> u32 {
-        self.names.len() as u32 - 1
-    }
-
     /// An event without anything special. A damaged end before the start counts as the start.
     fn event(&self, row: u32, what: u32, begin_ns: u64, end_ns: u64) -> Event {
         let begin = begin_ns.saturating_sub(self.base).min(self.span - 1);
@@ -460,14 +335,15 @@ impl Scene {
         let end = d.begin_ns.saturating_add(d.length.get());
         Some(Event {
             lane: 1,
-            ..self.event(row, self.late() - 2, d.begin_ns, end)
+            ..self.event(row, self.detour, d.begin_ns, end)
         })
     }
 
     pub(super) fn call(&self, c: Call) -> Option<Event> {
         let row = *self.ranks.get(&c.rank.get())?;
-        let others = self.late() - 3;
-        let what = self.operations.saturating_add(c.operation).min(others);
+        // A number beyond the names means damage.
+        let what = self.operations.saturating_add(c.operation);
+        let what = what.min(self.other_call);
         Some(self.event(row, what, c.begin_ns, c.end_ns))
     }
 
@@ -477,7 +353,7 @@ impl Scene {
             lane: 1,
             more: [w.culprit.get().into(), 0, 0],
             mores: 1,
-            ..self.event(row, self.late() - 1, w.begin_ns, w.end_ns)
+            ..self.event(row, self.wait, w.begin_ns, w.end_ns)
         })
     }
 
@@ -487,7 +363,7 @@ impl Scene {
             weight: lateness,
             more: [lateness, l.rank.get().into(), l.iteration],
             mores: 3,
-            ..self.event(0, self.late(), l.begin_ns, l.end_ns)
+            ..self.event(0, self.late, l.begin_ns, l.end_ns)
         })
     }
 }
