@@ -19,16 +19,13 @@ use crate::import::error::ImportError;
 use crate::import::kernel::text::Lines;
 use columns::Columns;
 use facts::Facts;
-use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
+use idlewave_ftrace::{DecodeSummary, Feed, MOST_CPUS, SeenTask};
 use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{Cpu, NodeId};
 use lanes::{At, Lanes};
 
 pub(crate) use columns::is_header;
 pub(crate) use threads::is_kernel_name;
-
-/// CPU numbers from here on are damage.
-const MOST_CPUS: u32 = 1 << 16;
 
 /// How to make a report that can be imported.
 const MAKE: &str = "record with trace -a -j 001,002,005,006,100,102,103,106,10C,11F,134,135,139,200,462,463 \

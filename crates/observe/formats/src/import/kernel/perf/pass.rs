@@ -9,7 +9,7 @@ use super::stream::Record;
 use crate::import::error::ImportError;
 use idlewave_ftrace::event::{Decoded, Decoder};
 use idlewave_ftrace::page::{read_u32, read_u64};
-use idlewave_ftrace::{Feed, FtraceError};
+use idlewave_ftrace::{Feed, FtraceError, MOST_CPUS};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,8 +35,6 @@ const UNWANTED: u16 = 1 << 15;
 const INDEX_ENTRY: usize = 32;
 /// Most events whose CPU is kept.
 const MOST_INDEXED: usize = 1 << 22;
-/// CPU numbers from here on are damage: Linux has at most 8192 CPUs.
-const MOST_CPUS: u32 = 1 << 16;
 
 /// What was counted on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +140,7 @@ impl Pass {
         }
     }
 
-    /// Takes a record; `false` if it is not what it should be.
+    /// Takes a record; one that is not what it should be is counted.
     #[inline]
     pub(crate) fn record<const LE: bool>(&mut self, record: Record<'_>) -> Result<(), ImportError> {
         let body = record.body;
