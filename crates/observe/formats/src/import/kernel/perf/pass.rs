@@ -9,7 +9,7 @@ use super::stream::Record;
 use crate::import::error::ImportError;
 use idlewave_ftrace::event::{Decoded, Decoder};
 use idlewave_ftrace::page::{read_u32, read_u64};
-use idlewave_ftrace::{Feed, FtraceError, MOST_CPUS};
+use idlewave_ftrace::{Feed, MOST_CPUS};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, HashMap};
 
@@ -69,7 +69,7 @@ impl Sink {
         }
     }
 
-    fn take<const LE: bool>(&mut self, entry: &Entry, payload: &[u8]) -> Result<(), FtraceError> {
+    fn take<const LE: bool>(&mut self, entry: &Entry, payload: &[u8]) -> Result<(), ImportError> {
         let Entry { time_ns, cpu, what } = *entry;
         let thread = match what {
             What::Event { thread, .. } => thread,
@@ -189,7 +189,7 @@ impl Pass {
         if self.rounds.full() {
             let sink = &mut self.sink;
             self.rounds
-                .halve(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))?;
+                .halve(|entry, payload| sink.take::<LE>(entry, payload))?;
         }
         Ok(())
     }
@@ -198,14 +198,14 @@ impl Pass {
     pub(crate) fn round<const LE: bool>(&mut self) -> Result<(), ImportError> {
         let sink = &mut self.sink;
         self.rounds
-            .finish(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))
+            .finish(|entry, payload| sink.take::<LE>(entry, payload))
     }
 
     /// Ends the records: passes on what is held back, and the losses that nothing followed.
     pub(crate) fn end<const LE: bool>(&mut self) -> Result<(), ImportError> {
         let sink = &mut self.sink;
         self.rounds
-            .end(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))?;
+            .end(|entry, payload| sink.take::<LE>(entry, payload))?;
         for (cpu, count) in std::mem::take(&mut self.open) {
             self.sink.feed.lose(Cpu::new(cpu), Some(count));
         }
