@@ -19,6 +19,7 @@ mod text;
 mod turns;
 mod views;
 
+use crate::export::kernel::enter_inferred;
 use crate::export::out::Output;
 use crate::export::{Export, ExportError, Job};
 use crate::prv;
@@ -127,12 +128,7 @@ fn gather_kernel(
         }
     })?;
     failed?;
-    export.losses.enter(
-        "interrupts whose start or end was inferred",
-        uncertain,
-        "the trace shows them like recorded ones",
-        "export to csv: column `certain`",
-    );
+    enter_inferred(&mut export.losses, "interrupts", uncertain);
     let late = late::Late::of(job, survey, &mut export.losses)?;
     let turns = turns::gather(job, survey, &mut export.losses)?;
     let spans = [records.span(), turns.span()];
