@@ -195,12 +195,40 @@ fn losses_at_the_end_and_on_no_known_cpu_are_told_too() {
     let mut file = PerfFile::default();
     turns(&mut file, 0..4);
     file.other(13, &9_u64.to_le_bytes(), 0, 0);
-    let (_, run) = import(&file.write()).unwrap();
+    // No machine has such a CPU.
+    let lost = [10_u64, 8].map(u64::to_le_bytes).concat();
+    file.other(2, &lost, 1_040_000, 1 << 20);
+    let (imported, run) = import(&file.write()).unwrap();
     let unplaced = (
         "events lost on CPUs that the perf.data does not name".to_owned(),
-        9,
+        17,
     );
     assert!(losses(&run).contains(&unplaced));
+    assert_eq!(imported.missed, Some(17));
+}
+
+#[test]
+fn compressed_records_cut_between_two_of_their_pieces_are_told() {
+    // Pieces that end within a block, and with one, but within a record.
+    for size in [500, 6 + 3 + 1000] {
+        let mut file = PerfFile {
+            pipe: true,
+            packed: Some(size),
+            ..PerfFile::default()
+        };
+        turns(&mut file, 0..20);
+        let whole = file.write();
+        let piece = perf_file::record(81, &vec![0; size]);
+        let begin = whole.windows(8).position(|w| *w == piece[..8]).unwrap();
+        let cut = ("end of the perf.data cut short".to_owned(), 1);
+        let (_, run) = import(&whole).unwrap();
+        assert!(!losses(&run).contains(&cut), "{size}");
+        // Of less than a block nothing can be read.
+        let end = begin + piece.len() * 1009_usize.div_ceil(size);
+        let (imported, run) = import(&whole[..end]).unwrap();
+        assert!(losses(&run).contains(&cut), "{size}");
+        assert!((1..20).contains(&imported.events));
+    }
 }
 
 #[test]

@@ -259,10 +259,11 @@ impl Reader<'_> {
             );
         }
         let Sink { feed, people, .. } = self.pass.sink;
-        let summary = feed.finish(out, stopped, |seen| {
+        let mut summary = feed.finish(out, stopped, |seen| {
             people.complete(seen);
             settle(seen);
         })?;
+        summary.missed = summary.missed.saturating_add(self.pass.counts.unplaced);
         Ok(Read {
             summary,
             machine: Machine {
