@@ -3,12 +3,11 @@
 //! Input: the .prv, the .pcf and the .row, with a zero byte between them.
 #![no_main]
 
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Bursts, Calls, Interrupts, Transfers};
 use libfuzzer_sys::fuzz_target;
 use std::fs;
-use std::sync::atomic::AtomicBool;
 
 fuzz_target!(|input: &[u8]| {
     // In `TMPDIR`, which the check sets to a place in memory.
@@ -20,15 +19,7 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     let to = dir.path().join("run");
-    let imported = import(&Ask {
-        input: &dir.path().join("a.prv"),
-        output: &to,
-        command: &[],
-        started: "",
-        program: &Program::Busiest,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    });
+    let imported = import(&Ask::new(&dir.path().join("a.prv"), &to));
     // What does not begin as a Paraver trace does goes to other readers, which have targets of their own.
     if imported.is_err() || !input.starts_with(b"#Paraver") {
         return;

@@ -5,12 +5,11 @@
 //! records.
 #![no_main]
 
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_ftrace::testing::{format_text, header_page_text};
 use libfuzzer_sys::fuzz_target;
 use std::fs;
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
 
 /// Longest input: one that unpacks to more takes too long.
 const LONGEST: usize = 1 << 16;
@@ -30,15 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("perf.data");
     fs::write(&file, [before, rest].concat()).expect("a temporary file can be written");
-    let _ = import(&Ask {
-        input: &file,
-        output: &dir.path().join("run"),
-        command: &[],
-        started: "",
-        program: &Program::Busiest,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    });
+    let _ = import(&Ask::new(&file, &dir.path().join("run")));
 });
 
 fn start(little: bool) -> Vec<u8> {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Ended, bundle, idlewave, run, signal, wait};
 use idlewave_fit::Selfish;
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_mpi::testing::skip;
 use idlewave_run::tables::*;
 use idlewave_run::{Phase, PhaseKind, RunReader};
@@ -18,7 +18,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -257,16 +256,7 @@ fn a_measured_run_read_back_from_its_trace_has_equal_matrices() {
     export(&dir, &["--to", "paraver", "-o", "before.prv"]).succeeded();
     let prv = dir.path().join("before.prv");
     let to = dir.path().join("again");
-    import(&Ask {
-        input: &prv,
-        output: &to,
-        command: &[],
-        started: "",
-        program: &Program::Busiest,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    })
-    .unwrap();
+    import(&Ask::new(&prv, &to)).unwrap();
     let (run, again) = (
         RunReader::open(bundle()).unwrap(),
         RunReader::open(&to).unwrap(),

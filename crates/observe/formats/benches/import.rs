@@ -3,10 +3,9 @@
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use idlewave_formats::import::kernel::read_text_line;
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_ftrace::testing::{Payload, pages, write_capture};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 fn main() {
     divan::main();
@@ -52,16 +51,7 @@ fn imports(bencher: Bencher<'_, '_>, input: &Path) {
     bencher
         .with_inputs(|| tempfile::tempdir().expect("a temporary directory"))
         .bench_refs(|dir| {
-            import(&Ask {
-                input,
-                output: &dir.path().join("run"),
-                command: &[],
-                started: "",
-                program: &Program::Busiest,
-                stop: &AtomicBool::new(false),
-                progress: &|_| (),
-            })
-            .expect("it is a trace")
+            import(&Ask::new(input, &dir.path().join("run"))).expect("it is a trace")
         });
 }
 

@@ -3,12 +3,11 @@
 //! Each time the file is imported and then the command is run, if there is one, so that both see the
 //! same machine. Times are those of the clock and of the processor; medians over all times.
 
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_sys::terminal::say;
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Seconds by the clock and of the processor.
@@ -38,22 +37,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn imported(file: &Path, output: &Path) -> Result<(u64, Took), Box<dyn Error>> {
-    let (begin, cpu) = (Instant::now(), cpu_seconds("self")?.0);
-    let imported = import(&Ask {
-        input: file,
-        output,
-        command: &[],
-        started: "",
-        program: &Program::Busiest,
-        stop: &AtomicBool::new(false),
-        progress: &|_| (),
-    })?;
-    let took = (begin.elapsed().as_secs_f64(), cpu_seconds("self")?.0 - cpu);
+    let (begin, cpu) = (Instant::now(), cpu_seconds()?.0);
+    let imported = import(&Ask::new(file, output))?;
+    let took = (begin.elapsed().as_secs_f64(), cpu_seconds()?.0 - cpu);
     Ok((imported.events, took))
 }
 
 fn ran(program: &str, arguments: &[String]) -> Result<Took, Box<dyn Error>> {
-    let (begin, cpu) = (Instant::now(), cpu_seconds("self")?.1);
+    let (begin, cpu) = (Instant::now(), cpu_seconds()?.1);
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -63,12 +54,12 @@ fn ran(program: &str, arguments: &[String]) -> Result<Took, Box<dyn Error>> {
     if !status.success() {
         return Err(format!("{program} ended with {status}").into());
     }
-    Ok((begin.elapsed().as_secs_f64(), cpu_seconds("self")?.1 - cpu))
+    Ok((begin.elapsed().as_secs_f64(), cpu_seconds()?.1 - cpu))
 }
 
-/// Processor time of a process in user mode, its own and that of its ended children (proc(5), stat).
-fn cpu_seconds(process: &str) -> Result<(f64, f64), Box<dyn Error>> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+/// Processor time in user mode, of this process and of its ended children (proc(5), stat).
+fn cpu_seconds() -> Result<(f64, f64), Box<dyn Error>> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
     let after = text.rsplit(')').next().unwrap_or_default();
     let words: Vec<&str> = after.split_whitespace().collect();
     let ticks = |n: usize| words.get(n).and_then(|word| word.parse::<f64>().ok());

@@ -5,10 +5,11 @@
 //! median over all times.
 
 use idlewave_formats::export::{Format, Job};
-use idlewave_formats::import::{Ask, Program, import};
+use idlewave_formats::import::{Ask, import};
 use idlewave_run::tables::{Burst, Bursts, EndReason, Region, RegionKind, Regions};
 use idlewave_run::testing::empty_manifest;
 use idlewave_run::{RankSheet, RunReader, RunWriter};
+use idlewave_sys::clock::thread_time;
 use idlewave_sys::terminal::say;
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
 use std::error::Error;
@@ -27,26 +28,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     for time in 0..times {
         let output = dir.path().join(format!("trace{time}.prv"));
         let never = AtomicBool::new(false);
-        let begin = cpu_seconds()?;
+        let begin = thread_time();
         let export = Format::Paraver.write(&Job {
             run: &run,
             output: &output,
             stop: &never,
             progress: &|_| (),
         })?;
-        written.push(cpu_seconds()? - begin);
+        written.push(thread_time().saturating_sub(begin).as_secs_f64());
         records = export.files.iter().filter_map(|f| f.records).sum::<u64>();
-        let begin = cpu_seconds()?;
-        import(&Ask {
-            input: &output,
-            output: &dir.path().join(format!("read{time}")),
-            command: &[],
-            started: "",
-            program: &Program::Busiest,
-            stop: &never,
-            progress: &|_| (),
-        })?;
-        read.push(cpu_seconds()? - begin);
+        let begin = thread_time();
+        import(&Ask::new(&output, &dir.path().join(format!("read{time}"))))?;
+        read.push(thread_time().saturating_sub(begin).as_secs_f64());
     }
     for (what, mut took) in [("written", written), ("read", read)] {
         took.sort_by(f64::total_cmp);
@@ -60,13 +53,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         ));
     }
     Ok(())
-}
-
-/// CPU time of this thread (proc(5), schedstat), in seconds.
-fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let first = text.split(' ').next().ok_or("an empty schedstat")?;
-    Ok(first.parse::<u64>()? as f64 / 1e9)
 }
 
 fn make(path: &Path, bursts: u64) -> Result<RunReader, Box<dyn Error>> {

@@ -15,7 +15,7 @@ use idlewave_run::{RunWriter, Table};
 use idlewave_units::{Cpu, NodeId, Pid};
 
 /// CPU numbers from here on are damage: Linux has at most 8192 CPUs.
-const MOST_CPUS: u32 = 1 << 16;
+pub const MOST_CPUS: u32 = 1 << 16;
 /// Events between two looks at the collected rows.
 const BATCH: u64 = 1 << 12;
 

@@ -35,7 +35,7 @@ pub use capture::{
 pub use decode::{decode_capture, decode_capture_with};
 pub use error::FtraceError;
 pub use events::{EVENTS, STANDS_IN};
-pub use feed::Feed;
+pub use feed::{Feed, MOST_CPUS};
 pub use markers::{MARKER_EVENT, MarkerLine};
 pub use names::SeenTask;
 pub use pages::{MOST_PAGE_BYTES, PageSheet, PageSource, decode_pages};

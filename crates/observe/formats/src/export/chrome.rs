@@ -9,7 +9,7 @@
 //!
 //! Source: "Trace Event Format", Google, 2016.
 
-use crate::export::kernel::{INFERRED, Stream};
+use crate::export::kernel::{Stream, enter_inferred};
 use crate::export::names::Names;
 use crate::export::out::Output;
 use crate::export::view::{self, Canvas, Detail, Flow, Lanes, Slice, Track};
@@ -107,12 +107,7 @@ fn kernel(
         "they are gaps, like stretches that no record covers",
         "export to Perfetto's own format",
     );
-    losses.enter(
-        INFERRED,
-        uncertain,
-        "they are shown like recorded ones",
-        "export to csv: column `certain`",
-    );
+    enter_inferred(losses, "bursts and interrupts", uncertain);
     Ok(())
 }
 

@@ -111,11 +111,25 @@ impl Format {
     /// The run cannot be read, a file cannot be written or is there already, the run has nothing
     /// for this format, or the user asked for an end.
     pub fn write(self, job: &Job<'_>) -> Result<Export, ExportError> {
-        for place in self.places(job.output)? {
-            if fs::symlink_metadata(&place).is_ok() {
-                return Err(ExportError::Exists(place));
+        let places = self.places(job.output)?;
+        if let Some(there) = places.iter().find(|p| fs::symlink_metadata(p).is_ok()) {
+            return Err(ExportError::Exists(there.clone()));
+        }
+        let written = self.write_new(job);
+        if written.is_err() {
+            // Half an export would pass for a whole one. That something cannot be removed matters
+            // less than why the export failed.
+            for place in &places {
+                let _ = match place.is_dir() {
+                    true => fs::remove_dir_all(place),
+                    false => fs::remove_file(place),
+                };
             }
         }
+        written
+    }
+
+    fn write_new(self, job: &Job<'_>) -> Result<Export, ExportError> {
         match self {
             Self::Paraver => paraver::write(job),
             Self::Perfetto => perfetto::write(job),

@@ -9,15 +9,22 @@ use crate::export::ExportError;
 use idlewave_run::tables::{
     Burst, Bursts, EndReason, Interrupt, Interrupts, Migration, Migrations, Wakeup, Wakeups,
 };
-use idlewave_run::{RunError, RunReader, Table, TableReader};
+use idlewave_run::{Ledger, RunError, RunReader, Table, TableReader};
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::BTreeMap;
 
 /// Most rows of unordered tables in memory, unless one CPU alone has more.
 const MOST_ROWS: u64 = 4 << 20;
 
-/// What viewers do not tell from others.
-pub(crate) const INFERRED: &str = "bursts and interrupts whose start or end was inferred";
+/// Enters rows that are not certain: viewers do not tell them from others.
+pub(crate) fn enter_inferred(losses: &mut Ledger, what: &str, count: u64) {
+    losses.enter(
+        format!("{what} whose start or end was inferred"),
+        count,
+        "they are shown like recorded ones",
+        "export to csv: column `certain`",
+    );
+}
 
 /// A CPU of a node.
 pub(crate) type Place = (NodeId, Cpu);

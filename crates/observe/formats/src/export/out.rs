@@ -1,8 +1,7 @@
 //! A file of an export: written beside its place, and put there once it is complete.
 
-use crate::export::{Export, ExportError, Job, Written};
-use idlewave_sys::files::{self, Replacement};
-use std::fs;
+use crate::export::{ExportError, Written};
+use idlewave_sys::files::Replacement;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -60,22 +59,6 @@ impl Output {
             records,
         })
     }
-}
-
-/// Makes the directory that the job names and lets `fill` write files into it. A directory that
-/// could not be filled is gone.
-pub(crate) fn in_directory(
-    job: &Job<'_>,
-    fill: impl FnOnce() -> Result<Export, ExportError>,
-) -> Result<Export, ExportError> {
-    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
-    let filled = fill();
-    if filled.is_err() {
-        // Half an export would pass for a whole one. That it cannot be removed matters less than
-        // why the export failed.
-        let _ = fs::remove_dir_all(job.output);
-    }
-    filled
 }
 
 /// Appends a number in decimal digits. `write!` takes three times as long.

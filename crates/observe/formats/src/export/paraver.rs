@@ -19,6 +19,7 @@ mod text;
 mod turns;
 mod views;
 
+use crate::export::kernel::enter_inferred;
 use crate::export::out::Output;
 use crate::export::{Export, ExportError, Job};
 use crate::prv;
@@ -26,7 +27,6 @@ use idlewave_run::tables::*;
 use record::{Record, header};
 use sorter::Sorter;
 use states::States;
-use std::fs;
 use std::path::{Path, PathBuf};
 use survey::Survey;
 
@@ -48,23 +48,8 @@ pub(super) fn places(output: &Path) -> Result<Vec<PathBuf>, ExportError> {
     Ok([&[output.to_owned()], &beside[..]].concat())
 }
 
-/// Writes the trace to the file that the job names, and the other files beside it. Nothing is there
-/// before, and nothing after an error.
+/// Writes the trace to the file that the job names, and the other files beside it.
 pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
-    let written = write_all(job);
-    if written.is_err() {
-        // A trace without its names would pass for a whole export. That something cannot be removed
-        // matters less than why the export failed.
-        let _ = fs::remove_file(job.output);
-        let [pcf, row, views] = BESIDE.map(|ending| job.output.with_extension(ending));
-        let _ = fs::remove_file(pcf);
-        let _ = fs::remove_file(row);
-        let _ = fs::remove_dir_all(views);
-    }
-    written
-}
-
-fn write_all(job: &Job<'_>) -> Result<Export, ExportError> {
     let mut export = Export::default();
     let survey = Survey::of(job)?;
     (job.progress)(0.2);
@@ -127,12 +112,7 @@ fn gather_kernel(
         }
     })?;
     failed?;
-    export.losses.enter(
-        "interrupts whose start or end was inferred",
-        uncertain,
-        "the trace shows them like recorded ones",
-        "export to csv: column `certain`",
-    );
+    enter_inferred(&mut export.losses, "interrupts", uncertain);
     let late = late::Late::of(job, survey, &mut export.losses)?;
     let turns = turns::gather(job, survey, &mut export.losses)?;
     let spans = [records.span(), turns.span()];

@@ -6,10 +6,11 @@
 //! kernel trace recorded: stretches during which an interrupt or a thread that is no rank had the
 //! CPU. Stretches that touch are one detour, as a loop would see them.
 
-use crate::export::out::{Output, in_directory, number};
+use crate::export::out::{Output, number};
 use crate::export::{Export, ExportError, Job};
 use idlewave_run::tables::{Bursts, Detours, Interrupts, TaskKind, Tasks};
 use idlewave_run::{DetourLoop, PhaseKind};
+use idlewave_sys::files;
 use idlewave_units::{Cpu, NodeId, Pid};
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -41,17 +42,16 @@ pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
                 .to_owned(),
         });
     }
-    in_directory(job, || {
-        let all = lost.len();
-        for (done, (name, lost)) in lost.into_iter().enumerate() {
-            job.go_on()?;
-            (job.progress)(done as f64 / all as f64);
-            let mut out = Output::begin(&job.output.join(name))?;
-            let records = lines(&mut out, lost)?;
-            export.files.push(out.finish(Some(records))?);
-        }
-        Ok(export)
-    })
+    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
+    let all = lost.len();
+    for (done, (name, lost)) in lost.into_iter().enumerate() {
+        job.go_on()?;
+        (job.progress)(done as f64 / all as f64);
+        let mut out = Output::begin(&job.output.join(name))?;
+        let records = lines(&mut out, lost)?;
+        export.files.push(out.finish(Some(records))?);
+    }
+    Ok(export)
 }
 
 fn measured_by_loops(

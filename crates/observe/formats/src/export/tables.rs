@@ -1,10 +1,10 @@
 //! Every table of a run, batch by batch, for formats that hold tables as they are.
 
-use crate::export::out::in_directory;
 use crate::export::{Export, ExportError, Job, Written};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use idlewave_run::tables::*;
+use idlewave_sys::files;
 use std::path::Path;
 
 /// The file of a table.
@@ -42,7 +42,8 @@ every_table! {
 
 /// Writes a directory with a file for every table of the run.
 pub(crate) fn write(job: &Job<'_>, begin: Begin) -> Result<Export, ExportError> {
-    in_directory(job, || each(job, begin))
+    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
+    each(job, begin)
 }
 
 fn one<T: Table>(

@@ -7,8 +7,12 @@
 //! aix        what trcrpt of AIX prints
 //! perfetto   Perfetto's protobuf
 //! text       what tracefs, trace-cmd report and perf script print
+//! input      numbers and texts of a file, for dat and perf
+//! events     descriptions of events, for dat and perf
+//! kinds      which threads are the kernel's
 //! program    which threads are the program under study
 //! sheet      what the manifest says of the machine and its clock
+//! run        from any of these to a run
 //! ```
 //! Containers of sub-buffers go through [`idlewave_ftrace::decode_pages`], text through
 //! [`idlewave_ftrace::Feed`]: the same timelines, the same tables.

@@ -147,13 +147,10 @@ pub fn back(file: &Path, to: &Path) -> Result<Imported, ImportError> {
 pub fn import_of(file: &Path, to: &Path, program: &Program) -> Result<Imported, ImportError> {
     let command = ["idlewave", "import"].map(str::to_owned);
     import(&Ask {
-        input: file,
-        output: to,
         command: &command,
-        started: "",
         program,
-        stop: &AtomicBool::new(false),
         progress: &|share| assert!((0.0..=1.0).contains(&share), "{share}"),
+        ..Ask::new(file, to)
     })
 }
 

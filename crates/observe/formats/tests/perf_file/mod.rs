@@ -1,6 +1,7 @@
 //! Files of perf: recorded ones, ones written by hand, and the same in the other byte order.
 #![allow(dead_code)]
 
+pub mod imported;
 pub mod swap;
 
 use idlewave_ftrace::EVENTS;

@@ -1,5 +1,6 @@
 //! Bursts and wake-ups in order of time, from which the states of threads follow.
 
+use crate::export::kernel::enter_inferred;
 use crate::export::paraver::record::Record;
 use crate::export::paraver::sorter::Sorter;
 use crate::export::paraver::survey::Survey;
@@ -42,12 +43,7 @@ pub(super) fn gather(
         }
     })?;
     failed?;
-    losses.enter(
-        "bursts whose start or end was inferred",
-        uncertain,
-        "the trace shows them like recorded ones",
-        "export to csv: column `certain`",
-    );
+    enter_inferred(losses, "bursts", uncertain);
     losses.enter(
         "kernel trace: the run has none",
         u64::from(rows == 0),

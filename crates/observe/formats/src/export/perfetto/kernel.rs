@@ -2,7 +2,7 @@
 
 use super::ftrace::{self, Event, NOT_RECORDED, Thread, UNKNOWN_STATE};
 use super::tracks::Tracks;
-use crate::export::kernel::{Happened, INFERRED, Place, What, for_each};
+use crate::export::kernel::{Happened, Place, What, enter_inferred, for_each};
 use crate::export::names::Names;
 use crate::export::view::{Canvas, Slice, Track};
 use crate::export::{ExportError, Job};
@@ -64,12 +64,7 @@ pub(super) fn write(
         migrations,
         ends,
     } = kernel.counts;
-    losses.enter(
-        INFERRED,
-        uncertain,
-        "they are shown like recorded ones",
-        "export to csv: column `certain`",
-    );
+    enter_inferred(losses, "bursts and interrupts", uncertain);
     losses.enter(
         "priorities of threads",
         switches,

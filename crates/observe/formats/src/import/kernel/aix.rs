@@ -14,22 +14,18 @@ mod hooks;
 mod lanes;
 mod threads;
 
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::kernel::text::Lines;
 use columns::Columns;
 use facts::Facts;
-use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
+use idlewave_ftrace::{DecodeSummary, Feed, MOST_CPUS, SeenTask};
 use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{Cpu, NodeId};
 use lanes::{At, Lanes};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 pub(crate) use columns::is_header;
 pub(crate) use threads::is_kernel_name;
-
-/// CPU numbers from here on are damage.
-const MOST_CPUS: u32 = 1 << 16;
 
 /// How to make a report that can be imported.
 const MAKE: &str = "record with trace -a -j 001,002,005,006,100,102,103,106,10C,11F,134,135,139,200,462,463 \
@@ -66,13 +62,11 @@ pub fn read_report_lines(report: &[u8]) -> u64 {
 
 /// Turns the report into tables. `settle` may correct the kinds of the threads.
 pub(crate) fn read(
-    path: &Path,
+    ask: &Ask<'_>,
     out: &mut RunWriter,
-    stop: &AtomicBool,
-    progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Read, ImportError> {
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open(ask.input)?;
     let mut pass = Pass {
         feed: Feed::new(out, NodeId::new(0), &[])?,
         lanes: Lanes::default(),
@@ -83,12 +77,12 @@ pub(crate) fn read(
         unread: Tally::default(),
         foreign: Tally::default(),
     };
-    let stopped = lines.each(stop, progress, |number, line| {
+    let stopped = lines.each(ask.stop, ask.progress, |number, line| {
         if !is_header(line) {
             return pass.line(number, line);
         }
         let columns = Columns::parse(line).map_err(|lack| ImportError::Lacks {
-            path: path.to_owned(),
+            path: ask.input.to_owned(),
             what: format!("line {number}: {lack}"),
             next: MAKE.to_owned(),
         });
@@ -98,7 +92,7 @@ pub(crate) fn read(
     if pass.lanes.switches == 0 && !stopped {
         let first = pass.unread.first.map(|f| format!(" ({f})"));
         return Err(ImportError::Lacks {
-            path: path.to_owned(),
+            path: ask.input.to_owned(),
             what: format!(
                 "it holds no dispatch (hook 106) that can be read{}",
                 first.unwrap_or_default()

@@ -1,6 +1,7 @@
 //! Perfetto's traces: the kernel's events in them become the same tables as those of any other
 //! recorder. What programs wrote into the trace has no place in a run yet; it is counted.
 
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::perfetto::{PerfettoError, Record, read as read_packets};
 use idlewave_ftrace::{DecodeSummary, Feed, FtraceError, SeenTask};
@@ -11,7 +12,7 @@ use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Records between two looks at the stop flag.
 const LOOK: u64 = 1 << 14;
@@ -25,12 +26,11 @@ pub(crate) fn is_trace(start: &[u8]) -> bool {
 /// Turns the kernel's events of the first machine into tables. `settle` may correct the kinds of the
 /// threads.
 pub(crate) fn read(
-    path: &Path,
+    ask: &Ask<'_>,
     out: &mut RunWriter,
-    stop: &AtomicBool,
-    progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<(DecodeSummary, Ledger), ImportError> {
+    let path = ask.input;
     let file = files::open(path).map_err(ImportError::io(path))?;
     let size = file.metadata().map_err(ImportError::io(path))?.len();
     let done = Cell::new(0);
@@ -44,9 +44,9 @@ pub(crate) fn read(
     let summary = read_packets(&mut input, &mut |record| {
         records += 1;
         if records % LOOK == 0 {
-            progress(done.get() as f64 / size.max(1) as f64);
+            (ask.progress)(done.get() as f64 / size.max(1) as f64);
             // The flag carries no data, so no ordering is needed.
-            stopped = stop.load(Ordering::Relaxed);
+            stopped = ask.stop.load(Ordering::Relaxed);
         }
         match take(&mut feed, record) {
             Ok(taken) => elsewhere += u64::from(!taken),

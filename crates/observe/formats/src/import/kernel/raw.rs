@@ -1,12 +1,12 @@
 //! The directory `raw/` of an idlewave run: decoded again, into a run of its own.
 
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::kernel::sheet::Machine;
 use idlewave_ftrace::{DecodeSummary, RawCapture, SeenTask, decode_capture_with};
 use idlewave_run::{RunReader, RunWriter};
 use idlewave_units::NodeId;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 /// What is known of the machine: all that the run of the directory says, if it lies in one.
 pub(crate) fn machine(raw: &Path) -> Result<Machine, ImportError> {
@@ -24,11 +24,17 @@ pub(crate) fn machine(raw: &Path) -> Result<Machine, ImportError> {
 /// Decodes it.
 pub(crate) fn read(
     raw: &Path,
+    ask: &Ask<'_>,
     out: &mut RunWriter,
-    stop: &AtomicBool,
-    progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<DecodeSummary, ImportError> {
     let node = NodeId::new(0);
-    Ok(decode_capture_with(raw, node, out, stop, progress, settle)?)
+    Ok(decode_capture_with(
+        raw,
+        node,
+        out,
+        ask.stop,
+        ask.progress,
+        settle,
+    )?)
 }

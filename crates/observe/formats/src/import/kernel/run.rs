@@ -34,7 +34,7 @@ pub(crate) fn read(
         Recorder::Raw(raw) => Found {
             format: "raw sub-buffers".to_owned(),
             machine: raw::machine(raw)?,
-            summary: raw::read(raw, out, ask.stop, ask.progress, settle)?,
+            summary: raw::read(raw, ask, out, settle)?,
         },
         Recorder::PerfData => of_perf_data(ask, out, settle)?,
         Recorder::Text => of_text(ask, out, settle)?,
@@ -130,7 +130,7 @@ fn of_perf_data(
     out: &mut RunWriter,
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Found, ImportError> {
-    let read = perf::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let read = perf::read(ask, out, settle)?;
     let mut summary = read.summary;
     summary.losses.append(read.losses);
     let through = if read.pipe { ", through a pipe" } else { "" };
@@ -147,7 +147,7 @@ fn of_text(
     out: &mut RunWriter,
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Found, ImportError> {
-    let read = text::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let read = text::read(ask, out, settle)?;
     let mut summary = read.summary;
     summary.losses.append(read.losses);
     let facts = read.facts;
@@ -174,7 +174,7 @@ fn of_aix(
     out: &mut RunWriter,
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Found, ImportError> {
-    let read = aix::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let read = aix::read(ask, out, settle)?;
     let mut summary = read.summary;
     summary.losses.append(read.losses);
     Ok(Found {
@@ -198,7 +198,7 @@ fn of_perfetto(
     out: &mut RunWriter,
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Found, ImportError> {
-    let (mut summary, losses) = perfetto::read(ask.input, out, ask.stop, ask.progress, settle)?;
+    let (mut summary, losses) = perfetto::read(ask, out, settle)?;
     summary.losses.append(losses);
     Ok(Found {
         format: "Perfetto trace".to_owned(),

@@ -14,6 +14,7 @@ mod head;
 mod lines;
 mod notes;
 
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use body::Body;
 use head::Head;
@@ -21,8 +22,6 @@ use idlewave_ftrace::{DecodeSummary, Feed, SeenTask};
 use idlewave_run::{Ledger, RunWriter};
 use idlewave_units::{NodeId, Pid};
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 pub(crate) use lines::Lines;
 pub(crate) use notes::Facts;
@@ -56,13 +55,11 @@ pub(crate) struct Read {
 
 /// Turns the text into tables. `settle` may correct the kinds of the threads.
 pub(crate) fn read(
-    path: &Path,
+    ask: &Ask<'_>,
     out: &mut RunWriter,
-    stop: &AtomicBool,
-    progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Read, ImportError> {
-    let mut lines = Lines::open(path)?;
+    let mut lines = Lines::open(ask.input)?;
     let mut pass = Pass {
         feed: Feed::new(out, NodeId::new(0), &[])?,
         facts: Facts::default(),
@@ -74,7 +71,9 @@ pub(crate) fn read(
         first_foreign: None,
         garbled: 0,
     };
-    let stopped = lines.each(stop, progress, |number, line| pass.line((number, line)))?;
+    let stopped = lines.each(ask.stop, ask.progress, |number, line| {
+        pass.line(number, line)
+    })?;
     let (long, facts) = (lines.long(), pass.facts);
     let mut losses = Ledger::default();
     let rounded = pass.digits < 9;
@@ -148,7 +147,7 @@ struct Pass {
 }
 
 impl Pass {
-    fn line(&mut self, (number, line): (u64, &[u8])) -> Result<(), ImportError> {
+    fn line(&mut self, number: u64, line: &[u8]) -> Result<(), ImportError> {
         let Some(head) = Head::parse(line) else {
             self.other(number, line);
             return Ok(());

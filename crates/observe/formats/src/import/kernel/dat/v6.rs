@@ -5,11 +5,9 @@ use super::parts::{Buffer, Extent, Packing, Parts, Told};
 use crate::import::error::ImportError;
 use crate::import::kernel::events::{Events, header_page, names, skip_sized};
 use crate::import::kernel::input::Input;
+use idlewave_ftrace::MOST_CPUS;
 use idlewave_units::Cpu;
 use std::fs::File;
-
-/// Most CPUs of a file: Linux has at most 8192.
-pub(crate) const MOST_CPUS: u32 = 1 << 16;
 
 pub(crate) fn read(input: &mut Input<'_, File>, page_size: u32) -> Result<Parts, ImportError> {
     let header = header_page(input)?;

@@ -3,10 +3,11 @@
 use super::options::{self, BUFFER, CMDLINES, DONE, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO};
 use super::packed;
 use super::parts::{Buffer, Packing, Parts, Told};
-use super::v6::{MOST_CPUS, checked};
+use super::v6::checked;
 use crate::import::error::ImportError;
 use crate::import::kernel::events::{Events, header_page, names};
 use crate::import::kernel::input::Input;
+use idlewave_ftrace::MOST_CPUS;
 use idlewave_units::Cpu;
 use std::fs::File;
 use std::io::Cursor;

@@ -195,9 +195,12 @@ impl Attributes {
             return false;
         };
         self.ids += ids.len() / 8;
+        if self.layouts.len() == MOST || self.ids > MOST_IDS {
+            return false;
+        }
         let ids = ids.chunks_exact(8).filter_map(|id| read_u64::<LE>(id, 0));
         self.add(layout, ids);
-        self.layouts.len() <= MOST && self.ids <= MOST_IDS
+        true
     }
 
     fn add(&mut self, layout: Layout, ids: impl Iterator<Item = u64>) {
@@ -301,5 +304,15 @@ mod tests {
         assert!(told.read::<true>(&with(holds::ID), &id(5)));
         assert!(told.read::<true>(&with(holds::IDENTIFIER), &id(6)));
         assert_eq!([3, 4, 5, 6].map(|n| raw(&told, n)), [None; 4]);
+    }
+
+    #[test]
+    fn attributes_and_their_numbers_are_bounded() {
+        let attr = attr(true, 0, 0);
+        let mut attributes = Attributes::default();
+        assert!(!attributes.read::<true>(&attr, &vec![0; 8 * (MOST_IDS + 1)]));
+        let mut attributes = Attributes::default();
+        assert!((0..MOST).all(|_| attributes.read::<true>(&attr, &[])));
+        assert!(!attributes.read::<true>(&attr, &[]));
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::import::error::ImportError;
 use crate::import::kernel::input::Input;
+use idlewave_ftrace::MOST_CPUS;
 use idlewave_run::{CpuTopology, HostSheet};
 use idlewave_units::{Bytes, Cpu, CpuSet};
 use std::io::Cursor;
@@ -27,8 +28,6 @@ const CLOCK_DATA: u32 = 29;
 pub(crate) const LONGEST: u64 = 16 << 20;
 /// Longest name.
 const LONGEST_NAME: usize = 256;
-/// CPU numbers from here on are damage: Linux has at most 8192 CPUs.
-const MOST_CPUS: u32 = 1 << 16;
 
 type Data<'a> = Input<'a, Cursor<&'a [u8]>>;
 

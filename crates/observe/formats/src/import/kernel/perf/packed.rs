@@ -46,6 +46,12 @@ fn damaged(error: &dyn std::fmt::Display) -> String {
     format!("its Zstandard frame cannot be unpacked: {error}")
 }
 
+/// Unpacks one block.
+fn decode(decoder: &mut FrameDecoder, block: &[u8]) -> Result<(), String> {
+    let decoded = decoder.decode_blocks(block, BlockDecodingStrategy::UptoBlocks(1));
+    decoded.map(|_| ()).map_err(|e| damaged(&e))
+}
+
 impl Default for Unpacker {
     fn default() -> Self {
         Self {
@@ -87,9 +93,7 @@ impl Unpacker {
         let Some(block) = there.get(..BLOCK_HEAD + size + tail) else {
             return Ok(false);
         };
-        let strategy = BlockDecodingStrategy::UptoBlocks(1);
-        let decoded = self.decoder.decode_blocks(block, strategy);
-        decoded.map_err(|e| damaged(&e))?;
+        decode(&mut self.decoder, block)?;
         self.done += block.len();
         let came = self.collect(out)?;
         // At its end a frame gives the window too.
@@ -123,13 +127,12 @@ impl Unpacker {
         match (self.decoder.init(&mut there), flags) {
             (Ok(()), Some(flags)) => {
                 self.done += length - there.len();
-                let frame = Frame {
+                let window = self.first_filling()?;
+                self.frame = Some(Frame {
                     checksum: flags >> 2 & 1 == 1,
-                    window: self.first_filling()?,
-                    filling: 0,
-                };
-                let filling = frame.window;
-                self.frame = Some(Frame { filling, ..frame });
+                    window,
+                    filling: window,
+                });
                 Ok(true)
             }
             (Err(error), _) if length >= FRAME_HEAD => Err(damaged(&error)),
@@ -156,10 +159,7 @@ impl Unpacker {
     /// Feeds a block that repeats one byte.
     fn fill(&mut self, size: usize) -> Result<(), String> {
         let head = ((size as u32) << 3 | 1 << 1).to_le_bytes();
-        let block = [head[0], head[1], head[2], 0];
-        let strategy = BlockDecodingStrategy::UptoBlocks(1);
-        let decoded = self.decoder.decode_blocks(&block[..], strategy);
-        decoded.map(|_| ()).map_err(|e| damaged(&e))
+        decode(&mut self.decoder, &[head[0], head[1], head[2], 0])
     }
 
     /// Appends what comes out, without the filling; how many bytes came with it.

@@ -9,7 +9,7 @@ use super::stream::Record;
 use crate::import::error::ImportError;
 use idlewave_ftrace::event::{Decoded, Decoder};
 use idlewave_ftrace::page::{read_u32, read_u64};
-use idlewave_ftrace::{Feed, FtraceError};
+use idlewave_ftrace::{Feed, MOST_CPUS};
 use idlewave_units::{Cpu, Pid};
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,8 +35,6 @@ const UNWANTED: u16 = 1 << 15;
 const INDEX_ENTRY: usize = 32;
 /// Most events whose CPU is kept.
 const MOST_INDEXED: usize = 1 << 22;
-/// CPU numbers from here on are damage: Linux has at most 8192 CPUs.
-const MOST_CPUS: u32 = 1 << 16;
 
 /// What was counted on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +69,7 @@ impl Sink {
         }
     }
 
-    fn take<const LE: bool>(&mut self, entry: &Entry, payload: &[u8]) -> Result<(), FtraceError> {
+    fn take<const LE: bool>(&mut self, entry: &Entry, payload: &[u8]) -> Result<(), ImportError> {
         let Entry { time_ns, cpu, what } = *entry;
         let thread = match what {
             What::Event { thread, .. } => thread,
@@ -142,7 +140,7 @@ impl Pass {
         }
     }
 
-    /// Takes a record; `false` if it is not what it should be.
+    /// Takes a record; one that is not what it should be is counted.
     #[inline]
     pub(crate) fn record<const LE: bool>(&mut self, record: Record<'_>) -> Result<(), ImportError> {
         let body = record.body;
@@ -191,7 +189,7 @@ impl Pass {
         if self.rounds.full() {
             let sink = &mut self.sink;
             self.rounds
-                .halve(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))?;
+                .halve(|entry, payload| sink.take::<LE>(entry, payload))?;
         }
         Ok(())
     }
@@ -200,14 +198,14 @@ impl Pass {
     pub(crate) fn round<const LE: bool>(&mut self) -> Result<(), ImportError> {
         let sink = &mut self.sink;
         self.rounds
-            .finish(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))
+            .finish(|entry, payload| sink.take::<LE>(entry, payload))
     }
 
     /// Ends the records: passes on what is held back, and the losses that nothing followed.
     pub(crate) fn end<const LE: bool>(&mut self) -> Result<(), ImportError> {
         let sink = &mut self.sink;
         self.rounds
-            .end(|entry, payload| Ok(sink.take::<LE>(entry, payload)?))?;
+            .end(|entry, payload| sink.take::<LE>(entry, payload))?;
         for (cpu, count) in std::mem::take(&mut self.open) {
             self.sink.feed.lose(Cpu::new(cpu), Some(count));
         }

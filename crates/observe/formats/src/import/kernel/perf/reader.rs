@@ -7,6 +7,7 @@ use super::pass::{
     AUXTRACE, COMPRESSED, COMPRESSED2, Counts, FINISHED_ROUND, Pass, Sink, TRACING_DATA,
 };
 use super::stream::{HEAD, Record, Stream};
+use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::kernel::sheet::Machine;
 use idlewave_ftrace::page::{read_u32, read_u64};
@@ -16,7 +17,7 @@ use idlewave_sys::files;
 use idlewave_units::NodeId;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Records between two looks at the stop flag.
 const LOOK: u64 = 1 << 14;
@@ -39,12 +40,11 @@ pub(crate) struct Read {
 
 /// Turns a perf.data into tables. `settle` may correct the kinds of the threads.
 pub(crate) fn read(
-    path: &Path,
+    ask: &Ask<'_>,
     out: &mut RunWriter,
-    stop: &AtomicBool,
-    progress: &dyn Fn(f64),
     settle: impl FnOnce(&mut [SeenTask]),
 ) -> Result<Read, ImportError> {
+    let path = ask.input;
     let open = || files::open(path).map_err(ImportError::io(path));
     let head = Head::read(open()?, path)?;
     let (little, pipe) = (head.little, head.pipe);
@@ -62,8 +62,8 @@ pub(crate) fn read(
         return Err(reader.undescribed());
     }
     let stopped = match little {
-        true => reader.run::<true>(stop, progress)?,
-        false => reader.run::<false>(stop, progress)?,
+        true => reader.run::<true>(ask)?,
+        false => reader.run::<false>(ask)?,
     };
     reader.finish(pipe, out, stopped, settle)
 }
@@ -92,11 +92,7 @@ struct Reader<'p> {
 
 impl Reader<'_> {
     /// Takes all records; whether it was stopped.
-    fn run<const LE: bool>(
-        &mut self,
-        stop: &AtomicBool,
-        progress: &dyn Fn(f64),
-    ) -> Result<bool, ImportError> {
+    fn run<const LE: bool>(&mut self, ask: &Ask<'_>) -> Result<bool, ImportError> {
         let mut records = 0_u64;
         while let Some(record) = self.stream.next::<LE>()? {
             match record.kind {
@@ -122,16 +118,16 @@ impl Reader<'_> {
             }
             records += 1;
             if records % LOOK == 0 {
-                progress(self.stream.share());
+                (ask.progress)(self.stream.share());
                 // The flag carries no data, so no ordering is needed.
-                if stop.load(Ordering::Relaxed) {
+                if ask.stop.load(Ordering::Relaxed) {
                     return Ok(true);
                 }
             }
         }
         self.unpack_rest::<LE>()?;
         self.pass.end::<LE>()?;
-        progress(1.0);
+        (ask.progress)(1.0);
         Ok(false)
     }
 
@@ -263,10 +259,11 @@ impl Reader<'_> {
             );
         }
         let Sink { feed, people, .. } = self.pass.sink;
-        let summary = feed.finish(out, stopped, |seen| {
+        let mut summary = feed.finish(out, stopped, |seen| {
             people.complete(seen);
             settle(seen);
         })?;
+        summary.missed = summary.missed.saturating_add(self.pass.counts.unplaced);
         Ok(Read {
             summary,
             machine: Machine {
