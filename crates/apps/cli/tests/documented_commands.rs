@@ -221,6 +221,7 @@ fn every_documented_command_works() {
     )
     .unwrap();
     let mut done = BTreeSet::new();
+    let mut failures = Vec::new();
     for (place, commands) in groups {
         for command in commands {
             if NOT_RUN.contains(&command.as_str())
@@ -262,14 +263,16 @@ fn every_documented_command_works() {
             if !output.status.success() && line.starts_with("idlewave place calibrate ") {
                 output = shell(&line.replace(CALIBRATION, BUSY_CALIBRATION));
             }
-            assert!(
-                output.status.success(),
-                "{place}: `{line}` ended with {}: {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr)
-            );
+            if !output.status.success() {
+                failures.push(format!(
+                    "{place}: `{line}` ended with {}: {}",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                ));
+            }
         }
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     let ran = done.len();
     assert!(
         ran >= 4,
