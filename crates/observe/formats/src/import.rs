@@ -2,7 +2,8 @@
 //!
 //! [`import`] recognises the format and writes the run. [`kernel`] has the readers of kernel traces,
 //! whose run is like one of `idlewave record -- COMMAND` of a program that does not use MPI;
-//! [`paraver`] reads traces whose tasks are ranks.
+//! [`paraver`] reads traces whose tasks are ranks. What a program did, whatever the trace, goes
+//! through [`app`].
 //!
 //! ```text
 //! detect     which format a file has, by its content
@@ -11,6 +12,7 @@
 //! entry      from the one to the other
 //! ```
 
+mod app;
 mod ask;
 mod detect;
 mod entry;

@@ -60,7 +60,7 @@ pub(crate) fn read(ask: &Ask<'_>, run: RunWriter) -> Result<Imported, ImportErro
     // So that the manifest says which one it is, and the command gives the same run again.
     if *ask.program == Program::Busiest {
         let option = ["--program".to_owned(), name.clone()];
-        build.run.manifest.command.extend(option);
+        build.app.run.manifest.command.extend(option);
     }
     let (mut record, mut count) = (Record::default(), 0_u64);
     loop {
