@@ -2,7 +2,7 @@
 //!
 //! [`import`] recognises the format and writes the run. [`kernel`] has the readers of kernel traces,
 //! whose run is like one of `idlewave record -- COMMAND` of a program that does not use MPI;
-//! [`paraver`] reads traces whose tasks are ranks. What a program did, whatever the trace, goes
+//! [`paraver`] and [`otf2`] read traces of ranks. What a program did, whatever the trace, goes
 //! through [`app`].
 //!
 //! ```text
@@ -19,6 +19,7 @@ mod entry;
 mod error;
 mod imported;
 pub mod kernel;
+pub(crate) mod otf2;
 mod paraver;
 pub mod perfetto;
 

@@ -4,7 +4,7 @@ use crate::import::ask::Ask;
 use crate::import::detect::{Format, detect};
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
-use crate::import::{kernel, paraver};
+use crate::import::{kernel, otf2, paraver};
 use idlewave_run::{Ledger, Manifest, RunState, RunWriter, SchemaVersion};
 use std::fs;
 
@@ -18,6 +18,7 @@ pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
     let out = RunWriter::create(ask.output, begun(ask))?;
     let imported = match &format {
         Format::Paraver => paraver::read(ask, out),
+        Format::Otf2(anchor) => otf2::read(ask, anchor, out),
         Format::Kernel(recorder) => kernel::read(ask, recorder, out),
     };
     if imported.is_err() {
