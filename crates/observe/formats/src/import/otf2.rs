@@ -17,6 +17,7 @@
 //!
 //! ```text
 //! bytes         numbers and texts in either byte order
+//! chunks        files of records
 //! anchor        the archive and its files
 //! definitions   what NAME.def defines
 //! local         numbers and clock of a location
@@ -32,6 +33,7 @@
 mod anchor;
 mod build;
 mod bytes;
+mod chunks;
 mod clock;
 mod definitions;
 mod finish;

@@ -19,8 +19,9 @@ const PLAIN: u8 = 1;
 #[derive(Debug)]
 pub(crate) struct Anchor {
     path: PathBuf,
-    /// Bytes of a chunk of events.
+    /// Bytes of a chunk of events, and of definitions.
     pub(super) chunk: u64,
+    pub(super) definition_chunk: u64,
     /// What wrote the archive, in its own words.
     pub(super) creator: String,
 }
@@ -53,7 +54,10 @@ impl Anchor {
         let fields = Fields::of(&mut bytes);
         let left = bytes.len();
         let fields = fields.ok_or_else(|| damaged(left))?;
-        if !CHUNKS.contains(&fields.chunk) {
+        if ![fields.chunk, fields.definition_chunk]
+            .iter()
+            .all(|size| CHUNKS.contains(size))
+        {
             return Err(damaged(left));
         }
         let refused = |reason: &str, next: &str| ImportError::Format {
@@ -72,6 +76,7 @@ impl Anchor {
         Ok(Self {
             path: path.to_owned(),
             chunk: fields.chunk,
+            definition_chunk: fields.definition_chunk,
             creator: fields.creator,
         })
     }
@@ -110,6 +115,7 @@ impl Anchor {
 /// Fields of the anchor that matter here.
 struct Fields {
     chunk: u64,
+    definition_chunk: u64,
     substrate: u8,
     compression: u8,
     creator: String,
@@ -124,8 +130,7 @@ impl Fields {
         for _ in 0..5 {
             bytes.u8()?;
         }
-        let chunk = bytes.full_u64()?;
-        bytes.full_u64()?;
+        let (chunk, definition_chunk) = (bytes.full_u64()?, bytes.full_u64()?);
         let (substrate, compression) = (bytes.u8()?, bytes.u8()?);
         // Numbers of locations and of global definitions.
         bytes.full_u64()?;
@@ -134,6 +139,7 @@ impl Fields {
         let creator = String::from_utf8_lossy(bytes.text()?).into_owned();
         Some(Self {
             chunk,
+            definition_chunk,
             substrate,
             compression,
             creator,

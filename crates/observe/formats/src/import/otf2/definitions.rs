@@ -2,14 +2,11 @@
 
 use super::anchor::Anchor;
 use super::bytes::Bytes;
+use super::chunks::Chunks;
 use crate::import::error::ImportError;
-use idlewave_sys::files;
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 
-/// Longer definitions count as damaged: those of a million locations have some 100 MB.
-const LONGEST: u64 = 256 << 20;
-/// More locations count as damaged.
+/// More locations count as damage.
 const MOST_LOCATIONS: usize = 1 << 20;
 /// Stands for "none" in references.
 pub(super) const NONE: u32 = u32::MAX;
@@ -17,7 +14,6 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Numbers of kinds of definitions, and of values in them (OTF2 3.0: OTF2_GlobalDefinitions,
 /// OTF2_Definitions.h, OTF2_GeneralDefinitions.h).
 mod code {
-    pub(super) const END_OF_FILE: u8 = 2;
     pub(super) const CLOCK: u8 = 5;
     pub(super) const STRING: u8 = 10;
     pub(super) const TREE_NODE: u8 = 12;
@@ -130,44 +126,20 @@ pub(super) struct Definitions {
 impl Definitions {
     pub(super) fn read(anchor: &Anchor) -> Result<Self, ImportError> {
         let path = anchor.definitions();
-        let file = match files::read(&path, LONGEST) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ImportError::Lacks {
-                    path: anchor.path().to_owned(),
-                    what: format!(
-                        "its definitions are missing: there is no {}",
-                        path.display()
-                    ),
-                    next: "copy the whole archive: NAME.otf2, NAME.def and the directory NAME"
-                        .to_owned(),
-                });
-            }
-            Err(error) => return Err(ImportError::io(&path)(error)),
+        let lacks = || ImportError::Lacks {
+            path: anchor.path().to_owned(),
+            what: format!(
+                "its definitions are missing: there is no {}",
+                path.display()
+            ),
+            next: "copy the whole archive: NAME.otf2, NAME.def and the directory NAME".to_owned(),
         };
-        let damaged = |left: usize, reason: &str| ImportError::Damaged {
-            path: path.clone(),
-            offset: (file.len() - left) as u64,
-            reason: reason.to_owned(),
-        };
-        let no_file = "it does not begin as a file of OTF2";
-        let mut bytes = Bytes::of_file(&file).ok_or_else(|| damaged(file.len(), no_file))?;
+        let mut file = Chunks::open(path.clone(), anchor.definition_chunk)?.ok_or_else(lacks)?;
         let mut found = Self::default();
-        loop {
-            let left = bytes.len();
-            let kind = bytes.u8();
-            if kind == Some(code::END_OF_FILE) {
-                break;
-            }
-            let fields = kind.and_then(|kind| Some((kind, bytes.record()?)));
-            let (kind, fields) =
-                fields.ok_or_else(|| damaged(left, "the definitions end early"))?;
-            let read = found.define(kind, fields);
-            read.ok_or_else(|| damaged(left, "a definition does not fit its length"))?;
-            if found.locations.len() > MOST_LOCATIONS {
-                return Err(damaged(left, "more than a million locations"));
-            }
-        }
+        file.definitions(|kind, fields| {
+            let room = found.locations.len() < MOST_LOCATIONS || kind != code::LOCATION;
+            room.then(|| found.define(kind, fields)).flatten()
+        })?;
         for (location, thread) in std::mem::take(&mut found.threads) {
             if let Some(location) = found.locations.get_mut(&location) {
                 location.thread = Some(thread);
@@ -181,8 +153,7 @@ impl Definitions {
         self.strings.get(&number).map(String::as_str)
     }
 
-    fn define(&mut self, kind: u8, mut fields: Bytes<'_>) -> Option<()> {
-        let fields = &mut fields;
+    fn define(&mut self, kind: u8, fields: &mut Bytes<'_>) -> Option<()> {
         match kind {
             code::CLOCK => {
                 let ticks_per_second = fields.u64()?;

@@ -2,18 +2,13 @@
 
 use super::anchor::Anchor;
 use super::bytes::Bytes;
+use super::chunks::Chunks;
 use super::clock::Offsets;
 use crate::import::error::ImportError;
-use idlewave_sys::files;
 use std::collections::HashMap;
-use std::io;
-
-/// Longer local definitions count as damaged.
-const LONGEST: u64 = 64 << 20;
 
 /// Numbers of kinds (OTF2 3.0: OTF2_LocalDefinitions, OTF2_MappingType).
 mod code {
-    pub(super) const END_OF_FILE: u8 = 2;
     pub(super) const MAPPING: u8 = 5;
     pub(super) const CLOCK_OFFSET: u8 = 6;
     pub(super) const OF_REGIONS: u8 = 3;
@@ -63,38 +58,19 @@ impl Local {
     /// Reads the file of a location; `None` if there is none.
     pub(super) fn read(anchor: &Anchor, location: u64) -> Result<Option<Self>, ImportError> {
         let path = anchor.of_location(location, "def");
-        let file = match files::read(&path, LONGEST) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ImportError::io(&path)(error)),
+        let Some(mut file) = Chunks::open(path, anchor.definition_chunk)? else {
+            return Ok(None);
         };
-        let damaged = |left: usize, reason: &str| ImportError::Damaged {
-            path: path.clone(),
-            offset: (file.len() - left) as u64,
-            reason: reason.to_owned(),
-        };
-        let no_file = "it does not begin as a file of OTF2";
-        let mut bytes = Bytes::of_file(&file).ok_or_else(|| damaged(file.len(), no_file))?;
         let mut found = Self::default();
-        loop {
-            let left = bytes.len();
-            let kind = bytes.u8();
-            if kind == Some(code::END_OF_FILE) {
-                return Ok(Some(found));
-            }
-            let fields = kind.and_then(|kind| Some((kind, bytes.record()?)));
-            let (kind, fields) =
-                fields.ok_or_else(|| damaged(left, "the definitions end early"))?;
-            let read = found.define(kind, fields);
-            read.ok_or_else(|| damaged(left, "a definition does not fit its length"))?;
-        }
+        file.definitions(|kind, fields| found.define(kind, fields))?;
+        Ok(Some(found))
     }
 
-    fn define(&mut self, kind: u8, mut fields: Bytes<'_>) -> Option<()> {
+    fn define(&mut self, kind: u8, fields: &mut Bytes<'_>) -> Option<()> {
         match kind {
             code::MAPPING => match fields.u8()? {
-                code::OF_REGIONS => self.regions = Map::read(&mut fields)?,
-                code::OF_COMMS => self.comms = Map::read(&mut fields)?,
+                code::OF_REGIONS => self.regions = Map::read(fields)?,
+                code::OF_COMMS => self.comms = Map::read(fields)?,
                 _ => {}
             },
             code::CLOCK_OFFSET => {

@@ -1,21 +1,14 @@
 //! Events of a location.
 //!
-//! The file is a sequence of chunks of one size, each with a header and then records: a byte with
-//! the kind, the length, the fields. Kinds with a single number have no length. A time stands
-//! before the first of the records that have it.
+//! A record is a byte with its kind, its length and its fields. Kinds with a single number have no
+//! length. A time stands before the first of the records that have it.
 
 use super::anchor::Anchor;
 use super::bytes::Bytes;
+use super::chunks::{Chunks, Head};
 use crate::import::error::ImportError;
-use idlewave_sys::files;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
-
-/// Numbers of kinds of records (OTF2 3.0: OTF2_Buffer.h and otf2_events_int.h).
+/// Numbers of kinds of records (OTF2 3.0: OTF2_Buffer.h, otf2_events_int.h).
 mod code {
-    pub(super) const END_OF_CHUNK: u8 = 0;
-    pub(super) const END_OF_FILE: u8 = 2;
     pub(super) const TIME: u8 = 5;
     pub(super) const ATTRIBUTES: u8 = 6;
     pub(super) const BUFFER_FLUSH: u8 = 10;
@@ -37,9 +30,6 @@ mod code {
     pub(super) const COLLECTIVE_REQUEST: u8 = 85;
     pub(super) const COLLECTIVE_COMPLETE: u8 = 86;
 }
-
-/// Bytes of the header of a chunk: mark, byte order, numbers of the first and the last event.
-const HEADER: usize = 18;
 
 /// One end of a message: a rank in the communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,15 +85,7 @@ pub(super) enum Next {
 
 /// The file of events of a location.
 pub(super) struct Records {
-    path: PathBuf,
-    file: File,
-    /// Bytes of a chunk.
-    size: usize,
-    chunk: Vec<u8>,
-    /// Where the chunk begins in the file, and what of it is read.
-    begin: u64,
-    at: usize,
-    big: bool,
+    file: Chunks,
     time: u64,
 }
 
@@ -111,101 +93,41 @@ impl Records {
     /// Opens the file of a location; `None` if there is none.
     pub(super) fn open(anchor: &Anchor, location: u64) -> Result<Option<Self>, ImportError> {
         let path = anchor.of_location(location, "evt");
-        let file = match files::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(ImportError::io(&path)(error)),
-        };
-        Ok(Some(Self {
-            path,
-            file,
-            size: anchor.chunk as usize,
-            chunk: Vec::new(),
-            begin: 0,
-            at: 0,
-            big: false,
-            time: 0,
-        }))
+        let file = Chunks::open(path, anchor.chunk)?;
+        Ok(file.map(|file| Self { file, time: 0 }))
     }
 
     /// The next event.
     pub(super) fn next(&mut self) -> Result<Next, ImportError> {
-        if self.chunk.is_empty() && !self.next_chunk()? {
-            return Ok(Next::Cut);
-        }
         loop {
-            let start = self.at;
-            let mut bytes = Bytes::new(&self.chunk[start..], self.big);
-            let Some(kind) = bytes.u8() else {
-                return self.short(start);
+            let (kind, mut rest) = match self.file.next()? {
+                Head::Record(kind, rest) => (kind, rest),
+                Head::End => return Ok(Next::End),
+                Head::Cut => return Ok(Next::Cut),
             };
-            match kind {
-                code::END_OF_CHUNK => {
-                    if !self.next_chunk()? {
-                        return Ok(Next::Cut);
-                    }
-                    continue;
-                }
-                code::END_OF_FILE => return Ok(Next::End),
-                // End of buffer, header of a chunk, and a kind that OTF2 does not use.
-                1 | 3 | 4 => return Err(self.damaged(start, "no record begins like this")),
-                code::TIME => {
-                    let Some(time) = bytes.full_u64() else {
-                        return self.short(start);
-                    };
-                    self.time = time;
-                    self.at = self.chunk.len() - bytes.len();
-                    continue;
-                }
-                _ => {}
+            if kind == code::TIME {
+                let Some(time) = rest.full_u64() else {
+                    return self.file.short().map(|()| Next::Cut);
+                };
+                let left = rest.len();
+                self.file.pass(left);
+                self.time = time;
+                continue;
             }
             let event = match single(kind) {
-                Some(of) => bytes.u64().map(|number| Some(of(number))),
-                None => bytes.record().map(|fields| event(kind, fields)),
+                Some(of) => rest.u64().map(|number| Some(of(number))),
+                None => rest.record().map(|fields| event(kind, fields)),
             };
+            let left = rest.len();
             let Some(event) = event else {
-                return self.short(start);
+                return self.file.short().map(|()| Next::Cut);
             };
-            let event =
-                event.ok_or_else(|| self.damaged(start, "an event does not fit its length"))?;
-            self.at = self.chunk.len() - bytes.len();
+            let wrong = || self.file.damaged("an event does not fit its length");
+            let event = event.ok_or_else(wrong)?;
+            self.file.pass(left);
             if kind != code::ATTRIBUTES {
                 return Ok(Next::Event(self.time, event));
             }
-        }
-    }
-
-    /// Reads a chunk; false if the file ends before its first record.
-    fn next_chunk(&mut self) -> Result<bool, ImportError> {
-        self.begin += self.chunk.len() as u64;
-        self.chunk.clear();
-        let mut part = (&mut self.file).take(self.size as u64);
-        let read = part.read_to_end(&mut self.chunk);
-        read.map_err(ImportError::io(&self.path))?;
-        if self.chunk.len() < HEADER {
-            return Ok(false);
-        }
-        match Bytes::of_file(&self.chunk) {
-            Some(bytes) => self.big = bytes.is_big(),
-            None => return Err(self.damaged(0, "no chunk begins here")),
-        }
-        self.at = HEADER;
-        Ok(true)
-    }
-
-    /// A record goes beyond its chunk: the file is cut there, unless the chunk is whole.
-    fn short(&self, start: usize) -> Result<Next, ImportError> {
-        match self.chunk.len() < self.size {
-            true => Ok(Next::Cut),
-            false => Err(self.damaged(start, "a record goes beyond its chunk")),
-        }
-    }
-
-    fn damaged(&self, at: usize, reason: &str) -> ImportError {
-        ImportError::Damaged {
-            path: self.path.clone(),
-            offset: self.begin + at as u64,
-            reason: reason.to_owned(),
         }
     }
 }
