@@ -19,7 +19,7 @@ mod entry;
 mod error;
 mod imported;
 pub mod kernel;
-pub(crate) mod otf2;
+mod otf2;
 mod paraver;
 pub mod perfetto;
 

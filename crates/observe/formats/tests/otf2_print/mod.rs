@@ -155,7 +155,7 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
         };
         match kind {
             "ENTER" => lane.open.push(Open {
-                name: line.split('"').nth(1).unwrap().to_owned(),
+                name: region(line),
                 begin: time,
                 ends: Vec::new(),
             }),
@@ -199,6 +199,12 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
         }
     }
     rows.sorted()
+}
+
+/// The name of the region of a line; it may have quotes in it.
+pub fn region(line: &str) -> String {
+    let (_, name) = line.split_once("Region: \"").unwrap();
+    name.rsplit_once("\" <").unwrap().0.to_owned()
 }
 
 /// The number behind a word of a line.

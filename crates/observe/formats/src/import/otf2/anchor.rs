@@ -2,6 +2,7 @@
 
 use super::bytes::Bytes;
 use crate::import::error::ImportError;
+use crate::otf2;
 use idlewave_sys::files;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,6 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 16 << 20;
 /// The sizes of chunks that OTF2 allows (OTF2_CHUNK_SIZE_MIN, OTF2_CHUNK_SIZE_MAX).
 const CHUNKS: std::ops::RangeInclusive<u64> = 256 << 10..=16 << 20;
-/// OTF2_SUBSTRATE_POSIX: each location has files of its own.
-const SINGLE_FILES: u8 = 1;
-/// OTF2_COMPRESSION_NONE.
-const PLAIN: u8 = 1;
 
 /// What the anchor says.
 #[derive(Debug)]
@@ -65,11 +62,11 @@ impl Anchor {
             reason: reason.to_owned(),
             next: next.to_owned(),
         };
-        if fields.substrate != SINGLE_FILES {
+        if fields.substrate != otf2::SINGLE_FILES {
             let next = "record without SIONlib, with files for each location";
             return Err(refused("SIONlib has packed its files into one", next));
         }
-        if fields.compression != PLAIN {
+        if fields.compression != otf2::NOT_COMPRESSED {
             let next = "record without compression";
             return Err(refused("its files are compressed", next));
         }

@@ -193,7 +193,16 @@ impl Build {
         Ok(())
     }
 
+    fn is_artificial(&self, number: u32) -> bool {
+        let region = self.regions.get(&number);
+        region.is_some_and(|region| region.is_artificial)
+    }
+
     fn enter(&mut self, lane: &mut Lane, number: u32) {
+        if self.is_artificial(number) {
+            self.losses.artificial += 1;
+            return;
+        }
         if let Some(call) = &mut lane.call {
             call.within += 1;
             self.losses.within += 1;
@@ -227,6 +236,9 @@ impl Build {
     }
 
     fn leave(&mut self, lane: &mut Lane, number: u32) -> Result<(), ImportError> {
+        if self.is_artificial(number) {
+            return Ok(());
+        }
         match &mut lane.call {
             Some(call) if call.within > 0 => call.within -= 1,
             Some(call) if call.region != number => self.losses.unmatched += 1,

@@ -4,15 +4,12 @@ use super::anchor::Anchor;
 use super::bytes::Bytes;
 use super::chunks::Chunks;
 use crate::import::error::ImportError;
+use crate::otf2;
 use std::collections::{BTreeMap, HashMap};
 
 /// More locations count as damage.
 const MOST_LOCATIONS: usize = 1 << 20;
-/// Stands for "none" in references.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// Numbers of kinds of definitions, and of values in them (OTF2 3.0: OTF2_GlobalDefinitions,
-/// OTF2_Definitions.h, OTF2_GeneralDefinitions.h).
+/// Numbers of kinds of definitions (OTF2 3.0: otf2_global_definitions.h).
 mod code {
     pub(super) const CLOCK: u8 = 5;
     pub(super) const STRING: u8 = 10;
@@ -25,12 +22,10 @@ mod code {
     pub(super) const TREE_DOMAIN: u8 = 27;
     pub(super) const LOCATION_PROPERTY: u8 = 29;
     pub(super) const INTER_COMM: u8 = 43;
-    pub(super) const DOMAIN_SHARED_MEMORY: u8 = 1;
-    pub(super) const PARADIGM_MPI: u8 = 4;
 }
 
-/// The property of a location with the number of its thread, in idlewave's own export.
-pub(crate) const THREAD_PROPERTY: &str = "idlewave::thread";
+/// Roles of collectives, besides barriers.
+const COLLECTIVES: std::ops::RangeInclusive<u8> = otf2::ONE_TO_ALL..=otf2::OTHER_COLLECTIVE;
 
 /// Ticks of the trace's clock.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +75,8 @@ pub(super) struct Region {
     pub is_mpi: bool,
     /// Whether its role is that of a collective.
     pub is_collective: bool,
+    /// Of the recorder, not of the program: idlewave's export shows so what took a CPU.
+    pub is_artificial: bool,
 }
 
 /// What the members of a group are.
@@ -176,7 +173,7 @@ impl Definitions {
             }
             code::TREE_DOMAIN => {
                 let number = fields.u32()?;
-                if fields.u8()? == code::DOMAIN_SHARED_MEMORY {
+                if fields.u8()? == otf2::SHARED_MEMORY {
                     if let Some(node) = self.tree.get_mut(&number) {
                         node.is_shared_memory = true;
                     }
@@ -194,7 +191,7 @@ impl Definitions {
             code::GROUP => self.group(fields)?,
             code::COMM => {
                 let (number, _name, group) = (fields.u32()?, fields.u32()?, fields.u32()?);
-                let is_root = fields.u32()? == NONE;
+                let is_root = fields.u32()? == otf2::NONE;
                 self.comms.insert(number, Comm::Intra { group, is_root });
             }
             code::INTER_COMM => {
@@ -209,9 +206,9 @@ impl Definitions {
 
     fn location(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
         let (number, name) = (fields.u64()?, fields.u32()?);
-        // OTF2_LOCATION_TYPE_UNKNOWN and OTF2_LOCATION_TYPE_CPU_THREAD.
+        // What has no type counts as a thread.
         let kind = match fields.u8()? {
-            0 | 1 => LocationKind::Thread,
+            0 | otf2::CPU_THREAD => LocationKind::Thread,
             _ => LocationKind::Other,
         };
         let location = Location {
@@ -226,11 +223,11 @@ impl Definitions {
     }
 
     fn property(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
-        /// OTF2_TYPE_UINT32.
-        const UINT32: u8 = 3;
         let (location, name, _text) = (fields.u64()?, fields.u32()?, fields.u32()?);
         // Before version 2.0 the text was all.
-        if !fields.is_empty() && self.text(name) == Some(THREAD_PROPERTY) && fields.u8()? == UINT32
+        if !fields.is_empty()
+            && self.text(name) == Some(otf2::THREAD_PROPERTY)
+            && fields.u8()? == otf2::TYPE_UINT32
         {
             self.threads.insert(location, fields.u32()?);
         }
@@ -238,8 +235,6 @@ impl Definitions {
     }
 
     fn region(&mut self, fields: &mut Bytes<'_>) -> Option<()> {
-        /// OTF2_REGION_ROLE_BARRIER and from OTF2_REGION_ROLE_COLL_ONE2ALL to OTF2_REGION_ROLE_COLL_OTHER.
-        const COLLECTIVE: [u8; 5] = [15, 23, 24, 25, 26];
         let (number, name, _about, _kind) =
             (fields.u32()?, fields.u32()?, fields.u32()?, fields.u8()?);
         // File, first and last line.
@@ -256,8 +251,9 @@ impl Definitions {
             .any(|n| self.text(n).is_some_and(|n| n.starts_with("MPI_")));
         let region = Region {
             name,
-            is_mpi: paradigm == code::PARADIGM_MPI || named_mpi,
-            is_collective: COLLECTIVE.contains(&role),
+            is_mpi: paradigm == otf2::MPI || named_mpi,
+            is_collective: role == otf2::BARRIER || COLLECTIVES.contains(&role),
+            is_artificial: role == otf2::ARTIFICIAL && paradigm == otf2::MEASUREMENT_SYSTEM,
         };
         self.regions.insert(number, region);
         Some(())
@@ -281,12 +277,12 @@ impl Definitions {
             },
             false => {
                 let kind = match fields.u8()? {
-                    4 => GroupKind::Locations,
-                    5 => GroupKind::Ranks,
-                    6 => GroupKind::Caller,
+                    otf2::GROUP_OF_LOCATIONS => GroupKind::Locations,
+                    otf2::GROUP_OF_RANKS => GroupKind::Ranks,
+                    otf2::GROUP_OF_CALLER => GroupKind::Caller,
                     _ => GroupKind::Other,
                 };
-                (kind, fields.u8()? == code::PARADIGM_MPI)
+                (kind, fields.u8()? == otf2::MPI)
             }
         };
         let group = Group {

@@ -28,6 +28,8 @@ pub(super) struct Losses {
     pub metrics: u64,
     pub others: u64,
     pub flushes: u64,
+    /// Regions of the recorder.
+    pub artificial: u64,
     /// Regions within a call of MPI.
     pub within: u64,
     pub too_deep: u64,
@@ -109,6 +111,12 @@ impl Losses {
                 self.flushes,
                 "they took time from the program",
                 "give the recorder more memory",
+            ),
+            (
+                "regions of the recorder, such as what took a CPU in an export of idlewave",
+                self.artificial,
+                lacks,
+                viewer,
             ),
             ("regions within calls of MPI", self.within, lacks, viewer),
             (

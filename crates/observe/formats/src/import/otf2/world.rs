@@ -1,18 +1,14 @@
 //! Ranks, nodes and communicators of an archive.
 
-use super::definitions::{Comm, Definitions, GroupKind, LocationKind, NONE};
+use super::definitions::{Comm, Definitions, GroupKind, LocationKind};
 use crate::import::app::App;
+use crate::otf2;
 use idlewave_units::{NodeId, Rank};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// System trees are not deeper; a longer way up goes in a circle.
 const DEEPEST: usize = 64;
-/// Roots that are no ranks (OTF2_COLLECTIVE_ROOT_...): none, the caller, and one of the caller's group.
-const NO_ROOT: u32 = u32::MAX;
-const ROOT_IS_CALLER: u32 = u32::MAX - 1;
-const ROOT_OF_GROUP: u32 = u32::MAX - 2;
-
 /// A communicator as ranks of MPI_COMM_WORLD.
 enum Members {
     Of(Arc<Vec<Rank>>),
@@ -93,7 +89,7 @@ impl World {
         for (&group, sheet) in &definitions.location_groups {
             let up = |number: &u32| definitions.tree.get(number).map(|node| node.parent);
             let ancestors = std::iter::successors(Some(sheet.tree_node), up).take(DEEPEST);
-            let node = ancestors.filter(|n| *n != NONE).find(|n| is_node(*n));
+            let node = ancestors.filter(|n| *n != otf2::NONE).find(|n| is_node(*n));
             let node = node.unwrap_or(sheet.tree_node);
             found.entry(node).or_default().push(group);
         }
@@ -209,8 +205,8 @@ impl World {
     /// The root of a collective.
     pub(super) fn root(&self, comm: u32, caller: Rank, root: u32) -> Option<Rank> {
         match root {
-            NO_ROOT | ROOT_OF_GROUP => None,
-            ROOT_IS_CALLER => Some(caller),
+            otf2::NONE | otf2::ROOT_OF_GROUP => None,
+            otf2::ROOT_IS_CALLER => Some(caller),
             root => self.peer(comm, caller, root),
         }
     }
