@@ -20,13 +20,13 @@ Examples:
   idlewave import docs/examples/ftrace.txt -o daemon --program collectd
 
 Formats: trace.dat of trace-cmd, perf.data, text of `trace-cmd report`, `perf script` and tracefs, the \
-    directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; and Paraver's .prv, whose \
-    tasks become ranks. docs/import.md shows how to record each.";
+    directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; Paraver's .prv, whose \
+    tasks become ranks; and OTF2 archives of Score-P and TAU. docs/import.md shows how to record each.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// A trace; its format is recognised by its content
+    /// A trace, or the directory that holds it; its format is recognised by its content
     file: PathBuf,
     /// New directory for the run
     #[arg(short, long, value_name = "RUN")]
@@ -80,11 +80,14 @@ fn text(imported: &Imported, run: &Path) -> String {
         Some(missed) => format!(", {} lost", show::count(missed)),
         None => String::new(),
     };
+    let cpus = match imported.cpus {
+        0 => String::new(),
+        cpus => format!(" on {}", counted(cpus, "CPU")),
+    };
     let head = format!(
-        "{}: {} on {} in {}{lost}\n",
+        "{}: {}{cpus} in {}{lost}\n",
         imported.format,
         counted(imported.events, "event"),
-        counted(imported.cpus, "CPU"),
         imported.span,
     );
     let program = match &imported.program {

@@ -11,8 +11,9 @@ use common::*;
 use idlewave_formats::export::{Export, ExportError, Format};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
-use idlewave_units::{Bytes, Rank};
+use idlewave_units::{Bytes, Pid, Rank};
 use otf2_print::{Rows, listed, region, rows};
+use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -53,7 +54,7 @@ const OPERATIONS: [(&str, OperationClass); 9] = [
 fn call(rank: u32, operation: u32, begin: u64, end: u64) -> Call {
     Call {
         rank: Rank::new(rank),
-        thread: idlewave_units::Pid::new(100 + rank),
+        thread: Pid::new(100 + rank),
         operation,
         begin_ns: begin,
         end_ns: end,
@@ -80,7 +81,7 @@ fn collective(call: Call, sequence: u32, root: Option<u32>, bytes: (u64, u64)) -
 fn end(rank: u32, direction: Direction, tag: i32, times: [u64; 3]) -> Transfer {
     Transfer {
         rank: Rank::new(rank),
-        thread: idlewave_units::Pid::new(100 + rank),
+        thread: Pid::new(100 + rank),
         direction,
         comm: 0,
         peer: Some(Rank::new(1 - rank)),
@@ -163,7 +164,7 @@ fn program(path: &Path) -> RunReader {
         let mark = |rank, name: &str, begin, end| Mark {
             rank: Some(Rank::new(rank)),
             node: NODE,
-            thread: idlewave_units::Pid::new(100 + rank),
+            thread: Pid::new(100 + rank),
             name: name.to_owned(),
             begin_ns: begin,
             end_ns: Some(end),
@@ -236,6 +237,56 @@ fn the_real_library_lists_what_the_run_has_and_reading_gives_it_back() {
             .collect::<Vec<_>>()
     };
     assert_eq!(manifest(&found), manifest(&run));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(25))]
+
+    /// Calls follow each other; marks lie anywhere.
+    #[test]
+    fn calls_come_back_as_they_were_whatever_the_marks_and_regions_lie_within_each_other(
+        calls in prop::collection::vec((0..3_u64, 0..4_u64, 0..OPERATIONS.len()), 1..12),
+        marks in prop::collection::vec((0..30_u64, 0..12_u64, 0..4_u32), 0..10),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut now = 1_000;
+        let run = write(&dir.path().join("run"), two_ranks(), |run| {
+            let operations = (0..).zip(OPERATIONS);
+            let operations = operations.map(|(id, (name, class))| operation(id, name, class));
+            run.write_table(&table::<Operations>(operations)).unwrap();
+            let rows = calls.iter().map(|&(gap, length, of)| {
+                let begin = now + gap;
+                now = begin + length;
+                call(0, of as u32, begin, now)
+            });
+            run.write_table(&table::<Calls>(rows.collect::<Vec<_>>())).unwrap();
+            let rows = marks.iter().map(|&(begin, length, name)| Mark {
+                rank: Some(Rank::new(0)),
+                node: NODE,
+                thread: Pid::new(100),
+                name: format!("mark {name}"),
+                begin_ns: 1_000 + begin,
+                end_ns: Some(1_000 + begin + length),
+            });
+            run.write_table(&table::<Marks>(rows)).unwrap();
+        });
+        let Some((anchor, _)) = exported(&run, &dir.path().join("out")) else {
+            return Ok(());
+        };
+        if let Some(listing) = listed(&anchor, &["-Werror"]) {
+            let mut open = Vec::new();
+            for (enters, name, _) in regions(&listing, 0) {
+                match enters {
+                    true => open.push(name),
+                    false => prop_assert_eq!(open.pop(), Some(name)),
+                }
+            }
+            prop_assert!(open.is_empty());
+        }
+        back(&anchor, &dir.path().join("back")).unwrap();
+        let found = RunReader::open(&dir.path().join("back")).unwrap();
+        prop_assert_eq!(Rows::of(&found).calls, Rows::of(&run).calls);
+    }
 }
 
 /// Enter and leave of the regions that are listed of a location: name and time.

@@ -91,6 +91,7 @@ impl<'l> Archive<'l> {
             Ok(path) => path,
             Err(zero) => return Err(error(io::Error::other(zero))),
         };
+        library.forget();
         // SAFETY: both are strings; the numbers are those of the headers.
         let raw = unsafe {
             (library.open)(
@@ -125,7 +126,7 @@ impl<'l> Archive<'l> {
     }
 
     fn check(&self, code: c_int) -> Result<(), ExportError> {
-        match code {
+        match self.library.first(code) {
             0 => Ok(()),
             code => Err(self.failed(&self.library.name(code))),
         }

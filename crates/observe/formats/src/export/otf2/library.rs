@@ -5,6 +5,7 @@
 
 use crate::export::ExportError;
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Names of the library: Debian's, that of OTF2 itself, and what their development packages add.
@@ -115,8 +116,14 @@ functions! {
     comm "OTF2_GlobalDefWriter_WriteComm" (*mut RawDefinitions, u32, u32, u32, u32, u32) -> Code;
 }
 
-/// The library prints what went wrong to standard error; here that becomes the message of an error.
-extern "C" fn quiet(
+thread_local! {
+    /// The first error that the library met in this thread. Not all functions return theirs: an
+    /// archive is closed without one although its anchor could not be written.
+    static FIRST: Cell<Code> = const { Cell::new(0) };
+}
+
+/// Called instead of printing an error to standard error.
+extern "C" fn note(
     _: *mut c_void,
     _: *const c_char,
     _: u64,
@@ -125,6 +132,10 @@ extern "C" fn quiet(
     _: *const c_char,
     _: *mut c_void,
 ) -> Code {
+    // Those below are warnings (OTF2_WARNING, OTF2_DEPRECATED, OTF2_ABORT).
+    if code > 0 && FIRST.get() == 0 {
+        FIRST.set(code);
+    }
     code
 }
 
@@ -138,7 +149,7 @@ impl Library {
             match opened.and_then(Self::of) {
                 Ok(library) => {
                     // SAFETY: the callback has the type that the library expects and reads nothing.
-                    unsafe { (library.on_error)(Some(quiet), std::ptr::null_mut()) };
+                    unsafe { (library.on_error)(Some(note), std::ptr::null_mut()) };
                     return Ok(library);
                 }
                 // What is wrong with one that is there matters more than that others are missing.
@@ -157,6 +168,19 @@ impl Library {
             why: why.trim_matches('"').to_owned(),
             package: "libopen-trace-format2-10 (Debian, Ubuntu) or otf2 3 (conda-forge, Spack)",
         })
+    }
+
+    /// Forgets errors, before an archive is begun.
+    pub(super) fn forget(&self) {
+        FIRST.set(0);
+    }
+
+    /// The first error since then, or this code.
+    pub(super) fn first(&self, code: Code) -> Code {
+        match FIRST.get() {
+            0 => code,
+            first => first,
+        }
     }
 
     /// What a code of an error stands for.
