@@ -52,7 +52,7 @@ macro_rules! functions {
         /// The library, opened.
         pub(super) struct Library {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> $result,)*
-            error_name: unsafe extern "C" fn(Code) -> *const c_char,
+            error_text: unsafe extern "C" fn(Code) -> *const c_char,
             _opened: Opened,
         }
 
@@ -65,7 +65,7 @@ macro_rules! functions {
                     opened.get::<*const c_void>(b"OTF2_EvtWriter_CommCreate\0")?;
                     Ok(Self {
                         $($field: *opened.get(concat!($name, "\0").as_bytes())?,)*
-                        error_name: *opened.get(b"OTF2_Error_GetName\0")?,
+                        error_text: *opened.get(b"OTF2_Error_GetDescription\0")?,
                         _opened: opened,
                     })
                 }
@@ -184,14 +184,14 @@ impl Library {
     }
 
     /// What a code of an error stands for.
-    pub(super) fn name(&self, code: Code) -> String {
+    pub(super) fn text(&self, code: Code) -> String {
         // SAFETY: it returns a string that is never freed, for any code.
-        let name = unsafe { (self.error_name)(code) };
-        if name.is_null() {
+        let text = unsafe { (self.error_text)(code) };
+        if text.is_null() {
             return format!("error {code}");
         }
         // SAFETY: see above.
-        unsafe { CStr::from_ptr(name) }
+        unsafe { CStr::from_ptr(text) }
             .to_string_lossy()
             .into_owned()
     }
