@@ -11,7 +11,7 @@ use idlewave_formats::import::{ImportError, Imported, Subject};
 use idlewave_run::RunReader;
 use idlewave_run::tables::*;
 use idlewave_units::{NodeId, Rank};
-use otf2_file::{Archive, COMPRESSION, SUBSTRATE};
+use otf2_file::{Archive, COMPRESSION, Out, SUBSTRATE};
 use otf2_print::{Rows, kinds, listed, rows};
 use proptest::prelude::*;
 use std::fs;
@@ -415,4 +415,42 @@ proptest! {
             prop_assert!(!to.exists());
         }
     }
+}
+
+#[test]
+fn ranks_between_two_groups_are_those_of_the_other_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = Archive::new(false);
+    let mut more = Out::records(false, 0);
+    for (group, member) in [(2, 0), (3, 1)] {
+        more.record(18, |f| {
+            f.numbers(&[group, 0]).u8(0).numbers(&[1, member]);
+            f.u8(5).u8(4).number(0);
+        });
+    }
+    more.record(43, |f| {
+        f.numbers(&[7, 0, 2, 3, 0, 0]);
+    });
+    let file = archive.file("a.def");
+    file.pop();
+    file.extend(&more.end()[18..]);
+    // The send of rank 0 goes to rank 0 of the other group.
+    let file = archive.file("a/10.evt");
+    let send = [14, 7, 1, 1, 0, 1, 5, 1, 64];
+    let at = file.windows(send.len()).position(|w| w == send).unwrap();
+    file[at + 2..at + 5].copy_from_slice(&[0, 1, 7]);
+    let (_, run) = imported(&archive.write(dir.path()), &dir.path().join("run"));
+    let transfers = run.read::<Transfers>().unwrap();
+    let send = transfers
+        .rows()
+        .find(|end| end.direction == Direction::Send)
+        .unwrap();
+    assert_eq!((send.comm, send.peer), (1, Some(Rank::new(1))));
+    let members: Vec<(u32, u32)> = run
+        .read::<Communicators>()
+        .unwrap()
+        .rows()
+        .map(|member| (member.comm, member.rank.get()))
+        .collect();
+    assert_eq!(members, [(0, 0), (0, 1), (1, 0), (1, 1)]);
 }

@@ -9,13 +9,21 @@ use std::sync::Arc;
 
 /// System trees are not deeper; a longer way up goes in a circle.
 const DEEPEST: usize = 64;
+/// A group of ranks. Many communicators may have the same.
+struct Ranks {
+    all: Vec<Rank>,
+    set: HashSet<Rank>,
+    /// Whether these are all ranks, in order.
+    is_world: bool,
+}
+
 /// A communicator as ranks of MPI_COMM_WORLD.
 enum Members {
-    Of(Arc<Vec<Rank>>),
+    Of(Arc<Ranks>),
     /// Each caller alone.
     Caller,
-    /// Two groups that send to each other, and who is in the first.
-    Two([Arc<Vec<Rank>>; 2], HashSet<Rank>),
+    /// Two groups that send to each other.
+    Two([Arc<Ranks>; 2]),
 }
 
 /// Who is who.
@@ -106,13 +114,20 @@ impl World {
     }
 
     fn find_comms(&mut self, definitions: &Definitions) {
-        let mut known: HashMap<u32, Arc<Vec<Rank>>> = HashMap::new();
+        let size = self.locations.len();
+        let mut known: HashMap<u32, Arc<Ranks>> = HashMap::new();
         let mut ranks = |group: u32| {
             let members = || {
                 let all = definitions.groups.get(&group);
                 let all = all.map_or(&[][..], |group| &group.members);
                 let rank = |member: &u64| u32::try_from(*member).ok().map(Rank::new);
-                Arc::new(all.iter().filter_map(rank).collect())
+                let all: Vec<Rank> = all.iter().filter_map(rank).collect();
+                let in_order = (0..).map(Rank::new).zip(&all).all(|(n, rank)| n == *rank);
+                Arc::new(Ranks {
+                    is_world: in_order && all.len() == size,
+                    set: all.iter().copied().collect(),
+                    all,
+                })
             };
             known.entry(group).or_insert_with(members).clone()
         };
@@ -129,9 +144,7 @@ impl World {
                 },
                 Comm::Inter { groups } => match groups.each_ref().map(of_mpi) {
                     [Some(GroupKind::Ranks), Some(GroupKind::Ranks)] => {
-                        let groups = groups.map(&mut ranks);
-                        let first = groups[0].iter().copied().collect();
-                        Members::Two(groups, first)
+                        Members::Two(groups.map(&mut ranks))
                     }
                     _ => continue,
                 },
@@ -142,15 +155,10 @@ impl World {
 
     /// Declares MPI_COMM_WORLD first, then the others by their numbers.
     fn declare(&self, definitions: &Definitions, app: &mut App) {
-        let size = self.locations.len();
         let is_world = |(comm, definition): &(&u32, &Comm)| {
-            let Comm::Intra { is_root: true, .. } = definition else {
-                return false;
-            };
-            let Some(Members::Of(members)) = self.comms.get(comm) else {
-                return false;
-            };
-            members.len() == size && (0..).map(Rank::new).zip(&**members).all(|(n, r)| n == *r)
+            let is_root = matches!(definition, Comm::Intra { is_root: true, .. });
+            let members = self.comms.get(comm);
+            is_root && matches!(members, Some(Members::Of(ranks)) if ranks.is_world)
         };
         let world = definitions.comms.iter().find(is_world);
         match world {
@@ -164,9 +172,9 @@ impl World {
 
     fn declare_one(&self, comm: u32, app: &mut App) {
         match self.comms.get(&comm) {
-            Some(Members::Of(members)) => app.comms.declare(comm.into(), members.iter().copied()),
-            Some(Members::Two([first, second], _)) => {
-                let all = first.iter().chain(second.iter()).copied();
+            Some(Members::Of(ranks)) => app.comms.declare(comm.into(), ranks.all.iter().copied()),
+            Some(Members::Two([first, second])) => {
+                let all = first.all.iter().chain(&second.all).copied();
                 app.comms.declare(comm.into(), all);
             }
             // Declared where it is used: it is another one for each caller.
@@ -189,15 +197,14 @@ impl World {
     /// The other rank of a message.
     pub(super) fn peer(&self, comm: u32, caller: Rank, peer: u32) -> Option<Rank> {
         match self.comms.get(&comm)? {
-            Members::Of(members) => members.get(peer as usize).copied(),
+            Members::Of(ranks) => ranks.all.get(peer as usize).copied(),
             Members::Caller => Some(caller),
-            Members::Two([first, second], of_first) => {
-                let theirs = if of_first.contains(&caller) {
-                    second
-                } else {
-                    first
+            Members::Two([first, second]) => {
+                let theirs = match first.set.contains(&caller) {
+                    true => second,
+                    false => first,
                 };
-                theirs.get(peer as usize).copied()
+                theirs.all.get(peer as usize).copied()
             }
         }
     }
