@@ -138,25 +138,30 @@ fn events(
         archive.local_definitions(location.number)?;
     }
     archive.end_of_locations()?;
-    gathered.losses.enter(
+    not_nested(&mut gathered.losses, outlived, split, open);
+    Ok(counts)
+}
+
+/// Enters regions that do not lie within each other as those of an archive must.
+fn not_nested(losses: &mut Ledger, outlived: u64, split: u64, open: u64) {
+    losses.enter(
         "marked regions that end within a call",
         outlived,
         "they end with the call",
         "export to csv: table `marks`",
     );
-    gathered.losses.enter(
+    losses.enter(
         "marked regions that last longer than one that they begin in",
         split,
         "each is two regions, before and after the end of that one",
         "export to csv: table `marks`",
     );
-    gathered.losses.enter(
+    losses.enter(
         "regions that were never left",
         open,
         "they end with the last event of their thread",
         "export to csv: table `marks`",
     );
-    Ok(counts)
 }
 
 /// Enters what no record of OTF2 can hold, or this export leaves out.

@@ -2,6 +2,15 @@
 
 use idlewave_run::Ledger;
 
+/// What was lost, how often, what that means, and what to do.
+type Entry = (&'static str, u64, &'static str, &'static str);
+
+const LACKS: &str = "the run lacks them";
+const COPY: &str = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
+const WHOLE: &str = "trace the whole program";
+const VIEWER: &str = "look at them in a viewer of OTF2";
+const RECORD: &str = "record with `idlewave record`";
+
 /// What has no place in the run, or is missing from the archive.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -52,47 +61,52 @@ impl Losses {
         }
     }
 
+    /// All of it, and what no archive has.
     pub(super) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
-        let lacks = "the run lacks them";
-        let copy = "copy the whole archive: NAME.otf2, NAME.def and the directory NAME";
+        let parts = [&self.incomplete()[..], &self.of_mpi(), &self.unused()].concat();
+        for (what, count, consequence, advice) in parts {
+            ledger.enter(what, count, consequence, advice);
+        }
+        ledger.enter(
+            "who had the CPUs, interrupts and wake-ups",
+            1,
+            "late ranks are named, but not what took their CPUs",
+            "record with `sudo idlewave record -- mpirun ./program`",
+        );
+        ledger
+    }
+
+    /// What is missing from the archive, or wrong in it.
+    fn incomplete(&self) -> [Entry; 6] {
         let without = match self.with_local {
             0 => 0,
             _ => self.without_local,
         };
-        let whole = "trace the whole program";
-        let viewer = "look at them in a viewer of OTF2";
-        let record = "record with `idlewave record`";
-        let entries = [
+        [
             (
                 "files of events that are missing",
                 self.missing_files,
-                lacks,
-                copy,
+                LACKS,
+                COPY,
             ),
             (
                 "files of events that are cut short",
                 self.cut,
                 "what came later is missing",
-                copy,
+                COPY,
             ),
             (
                 "events that the definitions announce and the files lack",
                 self.missing_events,
-                lacks,
-                copy,
+                LACKS,
+                COPY,
             ),
             (
                 "locations without local definitions",
                 without,
                 "their clocks are not corrected, and their regions may have wrong names",
-                copy,
-            ),
-            (
-                "locations that are not threads, such as streams of accelerators",
-                self.no_threads,
-                lacks,
-                viewer,
+                COPY,
             ),
             (
                 "times that run backwards",
@@ -106,90 +120,98 @@ impl Losses {
                 "they took time from the program",
                 "give the recorder more memory",
             ),
-            (
-                "regions of the recorder, such as what took a CPU in an export of idlewave",
-                self.artificial,
-                lacks,
-                viewer,
-            ),
-            ("regions within calls of MPI", self.within, lacks, viewer),
-            (
-                "regions that lie too deep in others",
-                self.too_deep,
-                lacks,
-                "record fewer regions",
-            ),
-            (
-                "ends of regions that were not entered",
-                self.unmatched,
-                lacks,
-                whole,
-            ),
+        ]
+    }
+
+    /// What is not known of calls and messages.
+    fn of_mpi(&self) -> [Entry; 8] {
+        [
             (
                 "calls of MPI that do not end",
                 self.open_calls,
-                lacks,
-                whole,
+                LACKS,
+                WHOLE,
             ),
             (
                 "receives that never completed",
                 self.open_receives,
                 "the archive has neither their senders nor their tags",
-                record,
+                RECORD,
             ),
             (
                 "operations of MPI that were cancelled",
                 self.cancelled,
-                lacks,
+                LACKS,
                 "none needed",
             ),
             (
                 "collectives that do not block",
                 self.nonblocking,
                 "waits for their members are not explained: the archive has their communicators at their ends only",
-                record,
+                RECORD,
             ),
             (
                 "completions of operations that were not started",
                 self.not_started,
                 "receives count as posted when they complete",
-                whole,
+                WHOLE,
             ),
             (
                 "messages to or from ranks that their communicators lack",
                 self.no_peer,
                 "they belong to no message",
-                copy,
+                COPY,
             ),
             (
                 "calls and messages of threads that belong to no rank",
                 self.foreign,
-                lacks,
+                LACKS,
                 "trace all ranks",
             ),
             (
                 "collectives of one communicator that several threads of a rank called",
                 self.several_threads,
                 "their order is that of the threads, so waits may go to the wrong ranks",
-                record,
+                RECORD,
             ),
-            ("metrics", self.metrics, lacks, viewer),
+        ]
+    }
+
+    /// What a run has no place for.
+    fn unused(&self) -> [Entry; 7] {
+        [
+            (
+                "locations that are not threads, such as streams of accelerators",
+                self.no_threads,
+                LACKS,
+                VIEWER,
+            ),
+            (
+                "regions of the recorder, such as what took a CPU in an export of idlewave",
+                self.artificial,
+                LACKS,
+                VIEWER,
+            ),
+            ("regions within calls of MPI", self.within, LACKS, VIEWER),
+            (
+                "regions that lie too deep in others",
+                self.too_deep,
+                LACKS,
+                "record fewer regions",
+            ),
+            (
+                "ends of regions that were not entered",
+                self.unmatched,
+                LACKS,
+                WHOLE,
+            ),
+            ("metrics", self.metrics, LACKS, VIEWER),
             (
                 "events of kinds that a run has no table for",
                 self.others,
-                lacks,
-                viewer,
+                LACKS,
+                VIEWER,
             ),
-        ];
-        for (what, count, consequence, advice) in entries {
-            ledger.enter(what, count, consequence, advice);
-        }
-        ledger.enter(
-            "who had the CPUs, interrupts and wake-ups",
-            1,
-            "late ranks are named, but not what took their CPUs",
-            "record with `sudo idlewave record -- mpirun ./program`",
-        );
-        ledger
+        ]
     }
 }
