@@ -73,14 +73,7 @@ pub fn analyse(
     let timings = program.timings(&waits, charges);
     let origins = explain_waits(program, matched, &waits, charges, &timings, classes);
     let spans = Spans::of(&recorded);
-    let path = Path::of(
-        program,
-        &waits,
-        charges,
-        &timings,
-        &spans,
-        classes.slow_level,
-    );
+    let path = Path::of(program, &waits, charges, &timings, &spans, classes);
     drop(timings);
     losses.enter(
         "waits shorter than the error between the clocks of two nodes",

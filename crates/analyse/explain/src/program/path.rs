@@ -6,11 +6,12 @@
 //! time of the program: a delay off the path cost nothing, since it was waited out.
 
 use super::lanes::{Lane, Program};
+use super::origins::Classes;
 use super::rank_times::{Spans, time_in_calls};
 use super::timing::Timing;
 use super::waits::Waits;
 use crate::catalog::SourceId;
-use crate::watch::{Charge, between};
+use crate::watch::{Charge, between, overlap};
 use idlewave_run::findings::PathFinding;
 use idlewave_units::{Nanos, Rank};
 use std::cmp::Reverse;
@@ -30,7 +31,7 @@ struct Piece {
 pub struct Path {
     /// Outside MPI, on a CPU, at its usual speed.
     pub computing: u64,
-    /// Inside MPI, on a CPU and not waiting.
+    /// Inside MPI, on a CPU and not waiting, for as long as usual.
     pub communicating: u64,
     /// Taken, by source.
     pub taken: BTreeMap<SourceId, u64>,
@@ -41,21 +42,21 @@ pub struct Path {
 }
 
 impl Path {
-    /// Follows the path of a program. `slow_level` is the class of what a slow speed level added.
+    /// Follows the path of a program.
     pub fn of(
         program: &Program,
         waits: &Waits,
         charges: &[Vec<Charge>],
         timings: &[Timing],
         spans: &Spans,
-        slow_level: SourceId,
+        classes: Classes,
     ) -> Self {
         let mut path = Self::default();
         let mut last = None;
         follow(program, waits, spans, |piece| {
             let index = piece.lane as usize;
             let lane = &program.lanes[index];
-            path.add(piece, lane, &charges[index], &timings[index], slow_level);
+            path.add(piece, lane, &charges[index], &timings[index], classes);
             path.hops += u64::from(last.is_some_and(|last| last != lane.rank));
             last = Some(lane.rank);
         });
@@ -86,7 +87,7 @@ impl Path {
         lane: &Lane,
         charges: &[Charge],
         timing: &Timing,
-        slow_level: SourceId,
+        classes: Classes,
     ) {
         let Piece { begin, end, .. } = piece;
         *self.ranks.entry(lane.rank).or_default() += end - begin;
@@ -100,15 +101,25 @@ impl Path {
             *self.taken.entry(charge.source).or_default() += to - from;
         }
         let calls = lane.calls_within(begin, end);
+        let late: u64 = calls
+            .clone()
+            .filter(|&i| lane.calls[i].end <= end)
+            .map(|i| {
+                let (from, to) = (lane.calls[i].begin.max(begin), lane.calls[i].end);
+                timing.excess(i, to - from - overlap(charges, from, to))
+            })
+            .sum();
         let slow: u64 = (calls.start..=calls.end.min(lane.calls.len().saturating_sub(1)))
             .filter_map(|i| timing.segment(lane, i, charges, begin, end))
             .map(|segment| segment.slow)
             .sum();
-        if slow > 0 {
-            *self.taken.entry(slow_level).or_default() += slow;
+        for (source, ns) in [(classes.network, late), (classes.slow_level, slow)] {
+            if ns > 0 {
+                *self.taken.entry(source).or_default() += ns;
+            }
         }
         self.computing += outside - slow;
-        self.communicating += inside;
+        self.communicating += inside - late;
     }
 }
 

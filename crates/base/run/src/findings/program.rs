@@ -150,7 +150,7 @@ pub struct WaveFinding {
 pub struct PathFinding {
     /// Outside MPI, on a CPU, at the usual speed.
     pub computing: Nanos,
-    /// Inside MPI, on a CPU and not waiting.
+    /// Inside MPI, on a CPU and not waiting, for as long as usual.
     pub communicating: Nanos,
     /// What took time on it, most first: index into the `sources` of the findings, and time.
     pub sources: Vec<(u32, Nanos)>,
