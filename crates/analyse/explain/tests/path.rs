@@ -99,6 +99,20 @@ fn a_chain_of_messages_is_followed_to_its_start() {
     assert_eq!(path(&found).computing.get(), 10 * US);
 }
 
+#[test]
+fn a_call_that_takes_longer_than_its_like_is_on_it_though_nobody_waits() {
+    let mut made = Made::new(1);
+    for i in 0..12 {
+        let length = if i == 6 { 35 * US } else { 10 * US };
+        made.call("MPI_Sendrecv", 0, (50 * i * US, 50 * i * US + length));
+    }
+    made.finalize.insert(0, Some(600 * US));
+    let found = made.explain();
+    assert_eq!(sources(&found), [("shared-memory transfer", 25 * US)]);
+    assert_eq!(path(&found).communicating.get(), 120 * US);
+    assert_eq!(path(&found).computing.get(), 455 * US);
+}
+
 /// What happens between two collectives: computation of all ranks, and strikes by rank and name.
 type Step = (u64, Vec<(usize, usize)>, &'static str, usize);
 

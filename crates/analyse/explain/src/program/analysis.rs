@@ -140,6 +140,11 @@ fn delays(waits: &Waits, origins: &Origins) -> BTreeMap<SourceId, Delay> {
 }
 
 impl ProgramAnalysis {
+    /// The sources that took time on the critical path.
+    pub fn on_path(&self) -> impl Iterator<Item = SourceId> + '_ {
+        self.path.taken.keys().copied()
+    }
+
     /// Tables and findings, given the row of every source in the table of sources.
     pub fn finish(
         self,
