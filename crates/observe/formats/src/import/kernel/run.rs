@@ -7,11 +7,12 @@ use crate::import::imported::{Imported, Subject};
 use crate::import::kernel::dat::{self, DatPages};
 use crate::import::kernel::program::{Chosen, Program, Rule, busiest, choose};
 use crate::import::kernel::sheet::{self, Machine};
-use crate::import::kernel::{aix, kinds, perf, perfetto, raw, text};
+use crate::import::kernel::{aix, ctf, kinds, perf, perfetto, raw, text};
 use idlewave_ftrace::{DecodeSummary, SeenTask, decode_pages};
 use idlewave_run::tables::TaskKind;
 use idlewave_run::{HostSheet, Incomplete, RunWriter};
 use idlewave_units::{Nanos, NodeId};
+use std::path::Path;
 
 /// What one of the readers found.
 struct Found {
@@ -37,6 +38,7 @@ pub(crate) fn read(
             summary: raw::read(raw, ask, out, settle)?,
         },
         Recorder::PerfData => of_perf_data(ask, out, settle)?,
+        Recorder::Ctf(trace) => of_ctf(trace, ask, out, settle)?,
         Recorder::Text => of_text(ask, out, settle)?,
         Recorder::Aix => of_aix(ask, out, settle)?,
         Recorder::Perfetto => of_perfetto(ask, out, settle)?,
@@ -142,6 +144,23 @@ fn of_perf_data(
     })
 }
 
+fn of_ctf(
+    trace: &Path,
+    ask: &Ask<'_>,
+    out: &mut RunWriter,
+    settle: impl FnOnce(&mut [SeenTask]),
+) -> Result<Found, ImportError> {
+    let read = ctf::read(trace, ask, out, settle)?;
+    let mut summary = read.summary;
+    summary.losses.append(read.losses);
+    let by = read.tracer.map(|tracer| format!(" of {tracer}"));
+    Ok(Found {
+        format: format!("CTF trace{}", by.unwrap_or_default()),
+        machine: read.machine,
+        summary,
+    })
+}
+
 fn of_text(
     ask: &Ask<'_>,
     out: &mut RunWriter,
@@ -227,6 +246,7 @@ impl Settled {
             Recorder::Dat | Recorder::PerfData | Recorder::Text | Recorder::Perfetto => {
                 kinds::infer(seen)
             }
+            Recorder::Ctf(_) => kinds::infer_rest(seen),
             Recorder::Aix => kinds::infer_by_name(seen, aix::is_kernel_name),
         };
         self.chosen = choose(seen, program);

@@ -1,0 +1,508 @@
+//! Types from the words of the metadata. Names are declared before they are used, so one pass is
+//! enough, and no type can hold itself.
+
+use super::types::{DEEPEST, Enum, Int, Length, Order, Row, Struct, Type, Variant};
+use super::words::{Fault, Word, Words};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Largest alignment, in bits: a page of 128 KiB.
+const LARGEST_ALIGN: i128 = 1 << 20;
+/// Largest floating-point number, in bits.
+const LARGEST_FLOAT: i128 = 128;
+/// Words of which the name of a type in C may have several.
+const OF_C: &[&str] = &[
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+];
+
+/// Names declared between two braces. Those of structures, variants and enumerations have that word
+/// before them.
+type Names = HashMap<String, Type>;
+
+/// Names in force, and the words.
+pub(crate) struct Declarer<'t> {
+    pub(crate) words: Words<'t>,
+    scopes: Vec<Names>,
+}
+
+impl<'t> Declarer<'t> {
+    pub(crate) fn of(text: &'t str) -> Result<Self, Fault> {
+        Ok(Self {
+            words: Words::of(text)?,
+            scopes: vec![Names::new()],
+        })
+    }
+
+    /// Names that are declared from here on end with [`Self::close`].
+    pub(crate) fn open(&mut self) -> Result<(), Fault> {
+        if self.scopes.len() > DEEPEST as usize {
+            return self.words.fault("its types are nested too deep");
+        }
+        self.scopes.push(Names::new());
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.scopes.pop();
+    }
+
+    fn declare(&mut self, name: String, of: Type) {
+        if let Some(names) = self.scopes.last_mut() {
+            names.insert(name, of);
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Type, Fault> {
+        let found = self.scopes.iter().rev().find_map(|names| names.get(name));
+        match found {
+            Some(of) => Ok(of.clone()),
+            None => self.words.fault(format!("there is no type `{name}`")),
+        }
+    }
+
+    /// A declaration of a type alone, if there is one here.
+    pub(crate) fn declaration(&mut self) -> Result<bool, Fault> {
+        if self.words.name("typealias")? {
+            self.typealias()?;
+        } else if self.words.name("typedef")? {
+            self.typedef()?;
+        } else {
+            return Ok(false);
+        }
+        self.words.expect(";")?;
+        Ok(true)
+    }
+
+    /// `typealias TYPE := NAME`, where the name may have several words.
+    fn typealias(&mut self) -> Result<(), Fault> {
+        let of = self.any_type()?;
+        let of = self.dimensions(of)?;
+        self.words.expect(":=")?;
+        let mut name = Vec::new();
+        loop {
+            match self.words.peek() {
+                Word::Name("const") => {}
+                Word::Name(word) => name.push(*word),
+                Word::Sign("*") => name.push("*"),
+                _ if name.is_empty() => return self.words.fault("a name should stand here"),
+                _ => break,
+            }
+            self.words.take()?;
+        }
+        self.declare(name.join(" "), of);
+        Ok(())
+    }
+
+    /// `typedef TYPE NAME, NAME..`, where each may be an array.
+    fn typedef(&mut self) -> Result<(), Fault> {
+        let of = self.any_type()?;
+        loop {
+            let (name, of) = self.declarator(of.clone())?;
+            self.declare(name, of);
+            if !self.words.sign(",")? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A type by its name or by what stands here.
+    pub(crate) fn any_type(&mut self) -> Result<Type, Fault> {
+        while self.words.name("const")? {}
+        if self.words.name("integer")? {
+            return Ok(Type::Int(self.integer()?));
+        }
+        if self.words.name("floating_point")? {
+            return self.floating_point();
+        }
+        if self.words.name("string")? {
+            if self.words.sign("{")? {
+                self.attributes(|_, _| Ok(false))?;
+            }
+            return Ok(Type::Text);
+        }
+        for (word, body) in [
+            ("enum", Self::enumeration as fn(&mut Self) -> _),
+            ("struct", Self::structure),
+            ("variant", Self::variant),
+        ] {
+            if self.words.name(word)? {
+                return body(self);
+            }
+        }
+        self.named()
+    }
+
+    /// A name of one word, or of several words of C, with stars.
+    fn named(&mut self) -> Result<Type, Fault> {
+        let mut name: Vec<&str> = Vec::new();
+        while let Word::Name(word) = *self.words.peek() {
+            let of_c = OF_C.contains(&word);
+            match word {
+                "const" => {}
+                word if of_c || name.is_empty() => name.push(word),
+                _ => break,
+            }
+            self.words.take()?;
+            if !of_c && word != "const" {
+                break;
+            }
+        }
+        while self.words.sign("*")? {
+            name.push("*");
+        }
+        match name.is_empty() {
+            true => {
+                let next = self.words.peek().to_string();
+                self.words
+                    .fault(format!("a type should stand before {next}"))
+            }
+            false => self.find(&name.join(" ")),
+        }
+    }
+
+    /// Attributes up to the brace: `KEY = VALUE;`. `take` says whether it used one; others are passed
+    /// over.
+    fn attributes(
+        &mut self,
+        mut take: impl FnMut(&mut Self, &str) -> Result<bool, Fault>,
+    ) -> Result<(), Fault> {
+        while !self.words.sign("}")? {
+            let key = self.words.any_name()?;
+            self.words.expect("=")?;
+            if !take(self, key)? {
+                while !matches!(self.words.peek(), Word::Sign(";" | "}") | Word::End) {
+                    self.words.take()?;
+                }
+            }
+            self.words.expect(";")?;
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self) -> Result<Int, Fault> {
+        let (mut size, mut align, mut signed, mut order, mut clock) =
+            (None, None, false, Order::Native, None);
+        self.words.expect("{")?;
+        self.attributes(|all, key| {
+            match key {
+                "size" => size = Some(all.within(1, 64, "bits of an integer")? as u32),
+                "align" => align = Some(all.align()?),
+                "signed" => signed = all.truth()?,
+                "byte_order" => order = all.order()?,
+                "map" => clock = all.clock()?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        let Some(size) = size else {
+            return self.words.fault("an integer has no size");
+        };
+        Ok(Int {
+            size,
+            align: align.unwrap_or(usual_align(size)),
+            signed,
+            order,
+            clock,
+        })
+    }
+
+    fn floating_point(&mut self) -> Result<Type, Fault> {
+        let (mut exponent, mut mantissa, mut align) = (None, None, None);
+        self.words.expect("{")?;
+        self.attributes(|all, key| {
+            let size = &mut match key {
+                "exp_dig" => &mut exponent,
+                "mant_dig" => &mut mantissa,
+                "align" => {
+                    align = Some(all.align()?);
+                    return Ok(true);
+                }
+                _ => return Ok(false),
+            };
+            **size = Some(all.within(1, LARGEST_FLOAT, "bits of a number")? as u32);
+            Ok(true)
+        })?;
+        let (Some(exponent), Some(mantissa)) = (exponent, mantissa) else {
+            return self.words.fault("a floating-point number has no size");
+        };
+        let size = exponent + mantissa;
+        Ok(Type::Float(size, align.unwrap_or(usual_align(size))))
+    }
+
+    /// `[NAME] [: TYPE] [{NAME = NUMBER ... NUMBER, ..}]`
+    fn enumeration(&mut self) -> Result<Type, Fault> {
+        let name = self.optional_name("enum")?;
+        let container = match self.words.sign(":")? {
+            true => Some(self.any_type()?),
+            false => None,
+        };
+        if !self.words.sign("{")? {
+            return match (name, container) {
+                (Some(name), None) => self.find(&name),
+                _ => self.words.fault("an enumeration has no names"),
+            };
+        }
+        let container = match container {
+            Some(of) => of,
+            None => self.find("int")?,
+        };
+        let container = match container {
+            Type::Int(int) => int,
+            Type::Enum(of) => of.container.clone(),
+            _ => return self.words.fault("an enumeration is not of integers"),
+        };
+        let ranges = self.ranges()?;
+        let of = Type::Enum(Rc::new(Enum { container, ranges }));
+        if let Some(name) = name {
+            self.declare(name, of.clone());
+        }
+        Ok(of)
+    }
+
+    fn ranges(&mut self) -> Result<Vec<(String, i128, i128)>, Fault> {
+        let (mut ranges, mut next) = (Vec::new(), 0_i128);
+        while !self.words.sign("}")? {
+            let name = match self.words.take()? {
+                Word::Name(name) => name.to_owned(),
+                Word::Text(text) => text,
+                other => {
+                    return self
+                        .words
+                        .fault(format!("a name should stand before {other}"));
+                }
+            };
+            let first = match self.words.sign("=")? {
+                true => self.words.number()?,
+                false => next,
+            };
+            let last = match self.words.sign("...")? {
+                true => self.words.number()?,
+                false => first,
+            };
+            next = last + 1;
+            ranges.push((name, first, last));
+            if !self.words.sign(",")? && !matches!(self.words.peek(), Word::Sign("}")) {
+                return self.words.fault("`,` or `}` should stand here");
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// `[NAME] [{TYPE NAME; ..}] [align(NUMBER)]`
+    fn structure(&mut self) -> Result<Type, Fault> {
+        let name = self.optional_name("struct")?;
+        if !self.words.sign("{")? {
+            return match name {
+                Some(name) => self.find(&name),
+                None => self.words.fault("a structure has neither name nor fields"),
+            };
+        }
+        let fields = self.fields()?;
+        let mut align = 1;
+        if self.words.name("align")? {
+            self.words.expect("(")?;
+            align = self.align()?;
+            self.words.expect(")")?;
+        }
+        let aligns = fields.iter().map(|(_, of)| of.align());
+        let of = Type::Struct(Rc::new(Struct {
+            align: aligns.fold(align, u64::max),
+            depth: self.deeper(fields.iter().map(|(_, of)| of.depth()))?,
+            fields,
+        }));
+        if let Some(name) = name {
+            self.declare(name, of.clone());
+        }
+        Ok(of)
+    }
+
+    /// `[NAME] [<TAG>] [{TYPE NAME; ..}]`
+    fn variant(&mut self) -> Result<Type, Fault> {
+        let name = self.optional_name("variant")?;
+        let tag = match self.words.sign("<")? {
+            true => {
+                let tag = self.path()?;
+                self.words.expect(">")?;
+                Some(tag)
+            }
+            false => None,
+        };
+        if !self.words.sign("{")? {
+            let known = match &name {
+                Some(name) => self.find(name)?,
+                None => return self.words.fault("a variant has neither name nor options"),
+            };
+            return match known {
+                Type::Variant(known) => Ok(Type::Variant(Rc::new(Variant {
+                    tag: tag.or_else(|| known.tag.clone()),
+                    ..(*known).clone()
+                }))),
+                other => Ok(other),
+            };
+        }
+        let options = self.fields()?;
+        let of = Type::Variant(Rc::new(Variant {
+            tag,
+            depth: self.deeper(options.iter().map(|(_, of)| of.depth()))?,
+            options,
+        }));
+        if let Some(name) = name {
+            self.declare(name, of.clone());
+        }
+        Ok(of)
+    }
+
+    /// The name behind `struct`, `variant` or `enum`, with that word before it.
+    fn optional_name(&mut self, word: &str) -> Result<Option<String>, Fault> {
+        Ok(match *self.words.peek() {
+            Word::Name(name) if !(word == "struct" && name == "align") => {
+                self.words.take()?;
+                Some(format!("{word} {name}"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Fields up to the brace.
+    fn fields(&mut self) -> Result<Vec<(String, Type)>, Fault> {
+        self.open()?;
+        let mut fields = Vec::new();
+        while !self.words.sign("}")? {
+            if self.declaration()? {
+                continue;
+            }
+            let of = self.any_type()?;
+            // A type may be declared without a field of it.
+            if self.words.sign(";")? {
+                continue;
+            }
+            loop {
+                fields.push(self.declarator(of.clone())?);
+                if !self.words.sign(",")? {
+                    break;
+                }
+            }
+            self.words.expect(";")?;
+        }
+        self.close();
+        Ok(fields)
+    }
+
+    /// `NAME[LENGTH]..` of a field of this type.
+    fn declarator(&mut self, of: Type) -> Result<(String, Type), Fault> {
+        let name = self.words.any_name()?;
+        if matches!(self.words.peek(), Word::Sign(":")) {
+            return self
+                .words
+                .fault("bit-fields of C are not supported: give an integer with a size");
+        }
+        Ok((name.to_owned(), self.dimensions(of)?))
+    }
+
+    fn dimensions(&mut self, of: Type) -> Result<Type, Fault> {
+        let mut lengths = Vec::new();
+        while self.words.sign("[")? {
+            lengths.push(match self.words.peek() {
+                Word::Number(_) => Length::Fixed(self.words.number()? as u64),
+                _ => Length::Told(self.path()?),
+            });
+            self.words.expect("]")?;
+            if lengths.len() > DEEPEST as usize {
+                return self.words.fault("its types are nested too deep");
+            }
+        }
+        let mut of = of;
+        // The last dimension is the innermost, as in C.
+        for length in lengths.into_iter().rev() {
+            let depth = self.deeper([of.depth()].into_iter())?;
+            of = Type::Row(Rc::new(Row {
+                element: of,
+                length,
+                depth,
+            }));
+        }
+        Ok(of)
+    }
+
+    fn deeper(&self, depths: impl Iterator<Item = u32>) -> Result<u32, Fault> {
+        let depth = depths.max().unwrap_or(0) + 1;
+        match depth > DEEPEST {
+            true => self.words.fault("its types are nested too deep"),
+            false => Ok(depth),
+        }
+    }
+
+    /// Names with dots between them.
+    pub(crate) fn path(&mut self) -> Result<Vec<String>, Fault> {
+        let mut path = vec![self.words.any_name()?.to_owned()];
+        while self.words.sign(".")? || self.words.sign("->")? {
+            path.push(self.words.any_name()?.to_owned());
+        }
+        Ok(path)
+    }
+
+    fn within(&mut self, least: i128, most: i128, what: &str) -> Result<i128, Fault> {
+        let number = self.words.number()?;
+        match (least..=most).contains(&number) {
+            true => Ok(number),
+            false => self.words.fault(format!(
+                "{number} {what} are not supported, only {least} to {most}"
+            )),
+        }
+    }
+
+    fn align(&mut self) -> Result<u64, Fault> {
+        let align = self.within(1, LARGEST_ALIGN, "bits of alignment")? as u64;
+        match align.is_power_of_two() {
+            true => Ok(align),
+            false => self.words.fault("an alignment is a power of two"),
+        }
+    }
+
+    fn truth(&mut self) -> Result<bool, Fault> {
+        match self.words.take()? {
+            Word::Name("true" | "TRUE") | Word::Number(1) => Ok(true),
+            Word::Name("false" | "FALSE") | Word::Number(0) => Ok(false),
+            other => self
+                .words
+                .fault(format!("{other} is neither true nor false")),
+        }
+    }
+
+    fn order(&mut self) -> Result<Order, Fault> {
+        match self.words.take()? {
+            // perf writes `unknown` where it never learnt it, in a trace without streams.
+            Word::Name("native" | "unknown") => Ok(Order::Native),
+            Word::Name("le") => Ok(Order::Little),
+            Word::Name("be" | "network") => Ok(Order::Big),
+            other => self.words.fault(format!("{other} is no byte order")),
+        }
+    }
+
+    /// `clock.NAME.value`
+    fn clock(&mut self) -> Result<Option<Rc<str>>, Fault> {
+        let path = self.path()?;
+        match path.as_slice() {
+            [clock, name, value] if clock == "clock" && value == "value" => {
+                Ok(Some(name.as_str().into()))
+            }
+            _ => self.words.fault("an integer is mapped to what is no clock"),
+        }
+    }
+}
+
+/// The alignment where none is declared.
+fn usual_align(size: u32) -> u64 {
+    if size % 8 == 0 { 8 } else { 1 }
+}
