@@ -227,119 +227,26 @@ impl Lttng {
         }
     }
 
+    /// The metadata as text; the types of numbers depend on the machine.
     pub fn metadata(&self) -> String {
         let align = |size| self.align(size);
-        let (a16, a32, a64) = (align(16), align(32), align(64));
         let (rate, clock) = self.clock;
-        let order = if self.big { "be" } else { "le" };
-        let header = if self.compact { "compact" } else { "large" };
-        let mut text = format!(
-            r##"/* CTF 1.8 */
-
-typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
-typealias integer {{ size = 16; align = {a16}; signed = false; }} := uint16_t;
-typealias integer {{ size = 32; align = {a32}; signed = false; }} := uint32_t;
-typealias integer {{ size = 64; align = {a64}; signed = false; }} := uint64_t;
-typealias integer {{ size = 64; align = {a64}; signed = false; }} := unsigned long;
-typealias integer {{ size = 5; align = 1; signed = false; }} := uint5_t;
-typealias integer {{ size = 27; align = 1; signed = false; }} := uint27_t;
-
-trace {{
-	major = 1;
-	minor = 8;
-	uuid = "{UUID}";
-	byte_order = {order};
-	packet.header := struct {{
-		uint32_t magic;
-		uint8_t  uuid[16];
-		uint32_t stream_id;
-		uint64_t stream_instance_id;
-	}};
-}};
-
-env {{
-	hostname = "n17";
-	domain = "kernel";
-	sysname = "Linux";
-	kernel_release = "6.1.0";
-	kernel_version = "#1 SMP PREEMPT_DYNAMIC";
-	tracer_name = "lttng-modules";
-	tracer_major = 2;
-	tracer_minor = 13;
-	tracer_patchlevel = 9;
-	trace_buffering_scheme = "global";
-	trace_name = "story";
-	trace_creation_datetime = "20261125T191857+0000";
-}};
-
-clock {{
-	name = "{clock}";
-	uuid = "be03c042-9cbd-4f6f-8324-9becc1f7b380";
-	description = "Monotonic Clock";
-	freq = {rate}; /* Frequency, in Hz */
-	/* clock value offset from Epoch is: offset * (1/freq) */
-	offset = 1795620366128325899;
-}};
-
-typealias integer {{
-	size = 27; align = 1; signed = false;
-	map = clock.{clock}.value;
-}} := uint27_clock_monotonic_t;
-
-typealias integer {{
-	size = 32; align = {a32}; signed = false;
-	map = clock.{clock}.value;
-}} := uint32_clock_monotonic_t;
-
-typealias integer {{
-	size = 64; align = {a64}; signed = false;
-	map = clock.{clock}.value;
-}} := uint64_clock_monotonic_t;
-
-struct packet_context {{
-	uint64_clock_monotonic_t timestamp_begin;
-	uint64_clock_monotonic_t timestamp_end;
-	uint64_t content_size;
-	uint64_t packet_size;
-	uint64_t packet_seq_num;
-	unsigned long events_discarded;
-	uint32_t cpu_id;
-}};
-
-struct event_header_compact {{
-	enum : uint5_t {{ compact = 0 ... 30, extended = 31 }} id;
-	variant <id> {{
-		struct {{
-			uint27_clock_monotonic_t timestamp;
-		}} compact;
-		struct {{
-			uint32_t id;
-			uint64_clock_monotonic_t timestamp;
-		}} extended;
-	}} v;
-}} align({a32});
-
-struct event_header_large {{
-	enum : uint16_t {{ compact = 0 ... 65534, extended = 65535 }} id;
-	variant <id> {{
-		struct {{
-			uint32_clock_monotonic_t timestamp;
-		}} compact;
-		struct {{
-			uint32_t id;
-			uint64_clock_monotonic_t timestamp;
-		}} extended;
-	}} v;
-}} align({a16});
-
-stream {{
-	id = 0;
-	event.header := struct event_header_{header};
-	packet.context := struct packet_context;
-}};
-
-"##
-        );
+        let mut text = include_str!("lttng/kernel.tsdl").to_owned();
+        for (mark, value) in [
+            ("@a16@", align(16).to_string()),
+            ("@a32@", align(32).to_string()),
+            ("@a64@", align(64).to_string()),
+            ("@rate@", rate.to_string()),
+            ("@clock@", clock.to_owned()),
+            ("@order@", if self.big { "be" } else { "le" }.to_owned()),
+            (
+                "@header@",
+                if self.compact { "compact" } else { "large" }.to_owned(),
+            ),
+            ("@UUID@", UUID.to_owned()),
+        ] {
+            text = text.replace(mark, &value);
+        }
         for (id, (name, fields)) in EVENTS.iter().enumerate() {
             text += &format!("event {{\n\tname = \"{name}\";\n\tid = {id};\n\tstream_id = 0;\n");
             text += "\tfields := struct {\n";

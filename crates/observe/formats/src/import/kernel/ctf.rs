@@ -7,6 +7,7 @@
 //! words      its words: names, numbers, signs
 //! types      types of fields
 //! declare    from words to types
+//! scalars    the same of single numbers
 //! metadata   trace, clocks, streams and events that it declares
 //! bits       numbers of any size at any bit
 //! code       how a type is passed over, step by step
@@ -32,6 +33,7 @@ mod layout;
 mod meaning;
 mod metadata;
 mod reader;
+mod scalars;
 mod stream;
 mod text;
 mod types;

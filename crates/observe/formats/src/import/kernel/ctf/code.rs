@@ -187,23 +187,7 @@ impl Code {
                     state.pass(bits, view.end)?;
                     next += steps - 1;
                 }
-                Step::Int {
-                    size,
-                    align,
-                    signed,
-                    big,
-                    to,
-                } => {
-                    state.align(align);
-                    let at = state.pass(u64::from(size), view.end)?;
-                    if let Some(to) = to {
-                        let value = bits::read(view.bytes, at - view.first, size, big);
-                        state.numbers[to as usize] = match signed {
-                            true => bits::with_sign(value, size),
-                            false => value,
-                        };
-                    }
-                }
+                Step::Int { .. } => int(step, state, view)?,
                 Step::Align(align) => state.align(align),
                 Step::Bits { size, align } => {
                     state.align(align);
@@ -269,6 +253,30 @@ impl Code {
         let case = cases.find(|(first, last, _)| (*first..=*last).contains(&tag));
         case.map(|(.., steps)| steps.clone()).ok_or(Halt::NoOption)
     }
+}
+
+#[inline]
+fn int(step: &Step, state: &mut State, view: View<'_>) -> Result<(), Halt> {
+    let Step::Int {
+        size,
+        align,
+        signed,
+        big,
+        to,
+    } = *step
+    else {
+        return Ok(());
+    };
+    state.align(align);
+    let at = state.pass(u64::from(size), view.end)?;
+    if let Some(to) = to {
+        let value = bits::read(view.bytes, at - view.first, size, big);
+        state.numbers[to as usize] = match signed {
+            true => bits::with_sign(value, size),
+            false => value,
+        };
+    }
+    Ok(())
 }
 
 /// Byte of the view and length of what stands between two bits.
