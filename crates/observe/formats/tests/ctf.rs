@@ -54,6 +54,7 @@ fn the_story_is_the_same_in_every_layout_of_lttng() {
         let host = &node.host;
         assert_eq!((host.name.as_str(), host.kernel.as_str()), ("n17", "6.1.0"));
         assert_eq!(host.kernel_build, "#1 SMP PREEMPT_DYNAMIC");
+        assert_eq!(run.manifest().started, "2026-11-25T19:18:57+00:00");
         assert_eq!(
             (node.clock.counter.as_str(), node.clock.quantum_counts),
             ("mono", 1)

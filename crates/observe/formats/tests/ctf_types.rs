@@ -59,7 +59,7 @@ event {
         triple three;
         struct point points[2];
         struct { uint8_t n; string names[n]; } lists[2];
-        enum : uint8_t { i, s, p = 7 } tag;
+        enum : integer { size = 8; signed = true; } { i = -2, s, p = 7 } tag;
         variant value <tag> chosen;
         enum color tint;
         variant <tint> { int RED; uint8_t GREEN; int BLUE; port_t dark; } shaded;
@@ -78,6 +78,10 @@ event {
 };
 event { id = 8; name = "irq_handler_exit"; stream_id = 3; fields := struct { int irq; }; };
 "#;
+
+/// What chooses a number and a text: -2 and -1.
+const NUMBER: u64 = u64::MAX - 1;
+const TEXT: u64 = u64::MAX;
 
 /// One switch: time, name and thread that leaves, thread that gets the CPU; which option is chosen, which
 /// shade, and how many elements there are.
@@ -112,8 +116,8 @@ impl Switch {
         }
         number(out, tag, 8);
         match tag {
-            0 => int(out, 1),
-            1 => out.text("text", 5),
+            NUMBER => int(out, 1),
+            TEXT => out.text("text", 5),
             _ => {
                 out.align(64);
                 int(out, 1);
@@ -144,7 +148,10 @@ impl Switch {
 fn switches() -> Vec<Switch> {
     let mut all = Vec::new();
     let mut running = 0;
-    for (n, tag) in [0, 1, 7, 1, 0, 7, 7, 1].into_iter().enumerate() {
+    for (n, tag) in [NUMBER, TEXT, 7, TEXT, NUMBER, 7, 7, TEXT]
+        .into_iter()
+        .enumerate()
+    {
         let (n, next) = (n as u64, 70 + n as u32 % 3);
         let shade = [0, 5, 6, 10, 20, 15][n as usize % 6];
         let comm = ["a", "solver", "x y, z", ""][n as usize % 4];
@@ -169,7 +176,7 @@ fn packet(switches: &[Switch]) -> Vec<u8> {
         out.number(3, 8, 8);
         out.number(2, 16, 8);
         out.number(content, 32, 8);
-        out.number((content + 7) / 8 * 8 + 16, 32, 8);
+        out.number(content.next_multiple_of(8) + 16, 32, 8);
         switches.iter().for_each(|switch| switch.write(&mut out));
         if out.at == content {
             out.align(8);
@@ -287,9 +294,9 @@ fn fields_are_found_outwards_and_by_their_whole_path_too() {
 #[test]
 fn the_cpu_may_be_in_the_context_of_each_event() {
     let stream = packet(&[
-        Switch(1000, "x", 0, 70, (0, 0, 1)),
-        Switch(2000, "x", 0, 71, (0, 0, 3)),
-        Switch(3000, "a", 70, 0, (1, 5, 1)),
+        Switch(1000, "x", 0, 70, (NUMBER, 0, 1)),
+        Switch(2000, "x", 0, 71, (NUMBER, 0, 3)),
+        Switch(3000, "a", 70, 0, (TEXT, 5, 1)),
         Switch(5000, "b", 71, 0, (7, 6, 3)),
     ]);
     let metadata = METADATA

@@ -153,6 +153,9 @@ fn of_ctf(
     let read = ctf::read(trace, ask, out, settle)?;
     let mut summary = read.summary;
     summary.losses.append(read.losses);
+    if let Some(started) = read.started {
+        out.manifest.started = started;
+    }
     let by = read.tracer.map(|tracer| format!(" of {tracer}"));
     Ok(Found {
         format: format!("CTF trace{}", by.unwrap_or_default()),

@@ -6,7 +6,7 @@ use super::text::is_metadata;
 use crate::import::error::ImportError;
 use idlewave_sys::files;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Levels of directories that are searched: `archives/TIME/ust/uid/1000/64-bit` has six.
@@ -66,7 +66,7 @@ fn traces(directory: &Path) -> Result<Vec<PathBuf>, ImportError> {
     let mut searched = 0;
     while let Some((directory, depth)) = open.pop() {
         searched += 1;
-        if has_metadata(&directory) {
+        if has_metadata(&directory)? {
             found.push(directory);
             continue;
         }
@@ -86,12 +86,20 @@ fn traces(directory: &Path) -> Result<Vec<PathBuf>, ImportError> {
     Ok(found)
 }
 
-fn has_metadata(directory: &Path) -> bool {
-    let mut start = Vec::new();
-    let Ok(file) = files::open(&directory.join("metadata")) else {
-        return false;
-    };
-    file.take(64).read_to_end(&mut start).is_ok() && is_metadata(&start)
+fn has_metadata(directory: &Path) -> Result<bool, ImportError> {
+    let (path, mut start) = (directory.join("metadata"), Vec::new());
+    match files::open(&path) {
+        Ok(file) => {
+            let read = file.take(64).read_to_end(&mut start);
+            read.map_err(ImportError::io(&path))?;
+            Ok(is_metadata(&start))
+        }
+        // Those of the kernel belong to root.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(ImportError::io(&path)(error))
+        }
+        Err(_) => Ok(false),
+    }
 }
 
 /// The files of streams of a trace, in order of their names.

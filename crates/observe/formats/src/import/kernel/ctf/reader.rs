@@ -30,6 +30,8 @@ pub(crate) struct Read {
     pub(crate) machine: Machine,
     /// Who wrote it.
     pub(crate) tracer: Option<String>,
+    /// When the session was created, in RFC 3339.
+    pub(crate) started: Option<String>,
     /// What the trace lacks.
     pub(crate) losses: Ledger,
 }
@@ -312,7 +314,7 @@ impl<'a> Reader<'a> {
             "events of the CTF trace whose CPU is not known",
             self.unplaced,
             "they are not used",
-            "record with a tracer that notes the CPU: lttng add-context -k -t cpu_id",
+            "record with a tracer that notes the CPU of each packet or event",
         );
         for name in &self.layout.unusable {
             losses.enter(
@@ -332,6 +334,7 @@ impl<'a> Reader<'a> {
             summary,
             machine: machine(metadata, self.layout.clock.as_ref()),
             tracer: tracer(metadata),
+            started: metadata.fact(&["trace_creation_datetime"]).and_then(date),
             losses,
         })
     }
@@ -374,6 +377,23 @@ fn machine(metadata: &Metadata, clock: Option<&Clock>) -> Machine {
     }
 }
 
+/// LTTng's `20261125T191857+0000` in RFC 3339.
+fn date(text: &str) -> Option<String> {
+    let form = |(at, byte): (usize, u8)| match at {
+        8 => byte == b'T',
+        15 => matches!(byte, b'+' | b'-'),
+        _ => byte.is_ascii_digit(),
+    };
+    if text.len() != 20 || !text.bytes().enumerate().all(form) {
+        return None;
+    }
+    let (day, rest) = text.split_at(8);
+    let (hour, zone) = rest[1..].split_at(6);
+    let day = [&day[..4], &day[4..6], &day[6..]].join("-");
+    let hour = [&hour[..2], &hour[2..4], &hour[4..]].join(":");
+    Some(format!("{day}T{hour}{}:{}", &zone[..3], &zone[3..]))
+}
+
 /// Name and version of the tracer.
 fn tracer(metadata: &Metadata) -> Option<String> {
     let name = metadata.fact(&["tracer_name"])?;
@@ -385,4 +405,23 @@ fn tracer(metadata: &Metadata) -> Option<String> {
         _ => numbers.join("."),
     };
     Some(format!("{name} {version}").trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_or_left_out() {
+        let expected = Some("2026-11-25T19:18:57-01:30".to_owned());
+        assert_eq!(date("20261125T191857-0130"), expected);
+        for odd in [
+            "",
+            "20261125T191857Z",
+            "20261125 191857+0000",
+            "2026112\u{e9}T191857+000",
+        ] {
+            assert_eq!(date(odd), None, "{odd}");
+        }
+    }
 }
