@@ -94,6 +94,67 @@ fn babeltrace2_reads_what_these_tests_write() {
     }
 }
 
+/// Headers tell the last bits of the time only, unless too much time has passed.
+#[test]
+fn times_are_told_by_their_last_bits_and_whole_after_a_pause() {
+    for compact in [true, false] {
+        // 27 or 32 bits, which come round within the pauses.
+        let range = 1_u64 << if compact { 27 } else { 32 };
+        let times = [range - 10, range + 5, 2 * range, 5 * range, 5 * range + 1];
+        let switches = times.iter().zip([70, 0, 70, 0, 70]).map(|(time, next)| {
+            let prev = 70 - next;
+            ctf_trace::switch(*time, 0, (prev, "a"), 1, (next, "b"))
+        });
+        let lttng = Lttng {
+            compact,
+            events: 100,
+            more: switches.collect(),
+            ..Lttng::default()
+        };
+        let (dir, result) = written(&lttng);
+        let (_, run) = result.unwrap();
+        let bursts = tables(&run);
+        for pair in times.windows(2) {
+            let burst = format!("burst 0 {} {} ", pair[0], pair[1]);
+            assert!(
+                bursts.iter().any(|b| b.starts_with(&burst)),
+                "{burst} {bursts:#?}"
+            );
+        }
+        let Some(found) = listed(&dir.path().join("session")) else {
+            return;
+        };
+        let (_dir, expected) = of_listed(&found);
+        assert_eq!(tables(&run), tables(&expected));
+    }
+}
+
+/// LTTng begins a new file when one has reached its size.
+#[test]
+fn a_stream_goes_on_in_its_next_file() {
+    let lttng = Lttng {
+        events: 1,
+        discarded: vec![vec![], vec![0, 0, 2, 2, 2, 2]],
+        bytes: 4096,
+        ..Lttng::default()
+    };
+    let (_whole, result) = written(&lttng);
+    let (whole, run) = result.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    lttng.write(dir.path());
+    let path = dir.path().join("kernel/channel0_1");
+    let bytes = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    // Packets are of one size. The file that goes on has a name that is before the other's.
+    let (first, second) = bytes.split_at(2 * bytes.len() / 6);
+    fs::write(dir.path().join("kernel/channel0_1_1"), first).unwrap();
+    fs::write(dir.path().join("kernel/channel0_1_0"), second).unwrap();
+    let (split, split_run) = import(dir.path()).unwrap();
+    assert_eq!((whole.missed, split.missed), (Some(2), Some(2)));
+    assert_eq!(lines(&split_run), lines(&run));
+    assert_eq!(losses(&split_run), losses(&run));
+}
+
 /// Imports the text of what babeltrace2 lists.
 fn of_listed(found: &[Listed]) -> (TempDir, RunReader) {
     let dir = tempfile::tempdir().unwrap();

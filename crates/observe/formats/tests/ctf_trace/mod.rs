@@ -102,6 +102,23 @@ pub enum Value {
 /// An event: time, CPU, name, values in the order of the fields.
 pub type Event = (u64, u32, &'static str, Vec<Value>);
 
+/// A CPU passes from one thread, in this state, to another.
+pub fn switch(
+    time: u64,
+    cpu: u32,
+    (prev, from): (u32, &str),
+    state: i64,
+    (next, to): (u32, &str),
+) -> Event {
+    let number = |n: u32| Value::Number(i64::from(n));
+    let text = |text: &str| Value::Text(text.to_owned());
+    let prio = || Value::Number(20);
+    let state = Value::Number(state);
+    let (from, to) = (text(from), text(to));
+    let values = vec![from, number(prev), prio(), state, to, number(next), prio()];
+    (time, cpu, "sched_switch", values)
+}
+
 /// The story as LTTng's events.
 pub fn story_events() -> Vec<Event> {
     use Value::{Number, Text};
@@ -109,16 +126,7 @@ pub fn story_events() -> Vec<Event> {
     let text = |text: &str| Text(text.to_owned());
     let events = story().into_iter().map(|(time, cpu, event)| match event {
         Happens::Switch((prev, from), state, (next, to)) => {
-            let values = vec![
-                text(from),
-                number(prev),
-                Number(20),
-                Number(bits(state) as i64),
-                text(to),
-                number(next),
-                Number(20),
-            ];
-            (time, cpu, "sched_switch", values)
+            switch(time, cpu, (prev, from), bits(state) as i64, (next, to))
         }
         Happens::Wake(_, (pid, name), target) => {
             let values = vec![text(name), number(pid), Number(20), number(target)];

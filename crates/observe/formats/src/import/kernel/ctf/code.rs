@@ -129,6 +129,12 @@ impl State {
         }
     }
 
+    /// The number at a place, if there is one.
+    #[inline]
+    pub(crate) fn number(&self, place: Option<Number>) -> Option<u64> {
+        place.map(|place| self.numbers[place as usize])
+    }
+
     /// Begins an event or a head.
     #[inline]
     pub(crate) fn begin(&mut self) {

@@ -2,7 +2,7 @@
 
 use super::code::{Chars, Code, Number, Step};
 use super::compile::{Compiler, HEADER};
-use super::meaning::{Finder, Meaning, Understood};
+use super::meaning::{Finder, Meaning, Mute};
 use super::metadata::{Clock, EventClass, Metadata};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -162,9 +162,9 @@ impl Layout {
         let end = end.map_err(within)?.end;
         let mut find = Finder::of(compiler, EVENT_FIELDS);
         let meaning = match find.understand(&event.name) {
-            Understood::Yes(meaning) => Some(meaning),
-            Understood::No => None,
-            Understood::Lacking => {
+            Ok(meaning) => Some(meaning),
+            Err(Mute::Other) => None,
+            Err(Mute::Lacking) => {
                 self.unusable.push(event.name.clone());
                 None
             }

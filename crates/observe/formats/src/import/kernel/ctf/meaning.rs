@@ -5,7 +5,7 @@
 
 use super::code::{Chars, Number, State};
 use super::compile::{Compiler, Field, field};
-use idlewave_ftrace::event::{Comm, Event, Handler, VECTORS};
+use idlewave_ftrace::event::{Comm, Event, Handler};
 use idlewave_units::{Cpu, Pid};
 
 /// An event with the places of its fields.
@@ -64,14 +64,13 @@ pub(crate) enum WakeKind {
     New,
 }
 
-/// What the name of an event promises.
-#[derive(Clone, Debug)]
-pub(crate) enum Understood {
-    Yes(Meaning),
-    /// A field is missing.
+/// Why an event says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mute {
+    /// It lacks a field.
     Lacking,
     /// It is of another kind.
-    No,
+    Other,
 }
 
 /// The kernel's name of an event.
@@ -100,12 +99,8 @@ impl<'a> Finder<'a> {
     }
 
     /// What an event of this name with these fields says.
-    pub(crate) fn understand(&mut self, name: &str) -> Understood {
-        match self.meaning(kernel_name(name)) {
-            Ok(meaning) => Understood::Yes(meaning),
-            Err(known) if known => Understood::Lacking,
-            Err(_) => Understood::No,
-        }
+    pub(crate) fn understand(&mut self, name: &str) -> Result<Meaning, Mute> {
+        self.meaning(kernel_name(name))
     }
 
     /// The first of these fields that is there.
@@ -120,12 +115,11 @@ impl<'a> Finder<'a> {
     }
 
     /// The same, where an event is nothing without it.
-    fn need(&mut self, names: &[&str]) -> Result<Number, bool> {
-        self.number(names).ok_or(true)
+    fn need(&mut self, names: &[&str]) -> Result<Number, Mute> {
+        self.number(names).ok_or(Mute::Lacking)
     }
 
-    /// What the event says; otherwise whether it is known but lacks a field.
-    fn meaning(&mut self, name: &str) -> Result<Meaning, bool> {
+    fn meaning(&mut self, name: &str) -> Result<Meaning, Mute> {
         Ok(match name {
             "sched_switch" => Meaning::Switch {
                 prev: self.need(&["prev_tid", "prev_pid"])?,
@@ -167,11 +161,11 @@ impl<'a> Finder<'a> {
                 name: self.text("name"),
                 kind: self.number(&["type"]),
             },
-            name => vector(name).ok_or(false)?,
+            name => vector(name).ok_or(Mute::Other)?,
         })
     }
 
-    fn wake(&mut self, kind: WakeKind) -> Result<Meaning, bool> {
+    fn wake(&mut self, kind: WakeKind) -> Result<Meaning, Mute> {
         Ok(Meaning::Wake {
             kind,
             pid: self.need(&["tid", "pid"])?,
@@ -182,10 +176,7 @@ impl<'a> Finder<'a> {
 }
 
 fn vector(name: &str) -> Option<Meaning> {
-    let handler = |stem| {
-        let place = VECTORS.iter().position(|vector| vector.0 == stem)?;
-        Some(Handler::Vector(u8::try_from(place).ok()?))
-    };
+    let handler = |stem: &str| Handler::of_vector(stem.as_bytes());
     match name.strip_suffix("_entry") {
         Some(stem) => handler(stem).map(Meaning::Enter),
         None => handler(name.strip_suffix("_exit")?).map(Meaning::Leave),

@@ -130,8 +130,8 @@ impl<'l> Stream<'l> {
         let Some(class) = self.head()? else {
             return Ok(None);
         };
-        let number = |place: Option<u32>| place.map(|place| self.state.numbers[place as usize]);
         let places = class.places;
+        let number = |place| self.state.number(place);
         Ok(Some(Identity {
             cpu: number(places.cpu).map(|cpu| cpu as u32),
             class: number(self.layout.places.stream).unwrap_or(0),
@@ -216,8 +216,8 @@ impl<'l> Stream<'l> {
             Ok(event) => {
                 self.event = Some(event);
                 self.longest = self.longest.max(self.state.at - begin);
-                if let Some(place) = class.cpu.filter(|_| packet.cpu.is_none()) {
-                    self.cpu = Some(self.state.numbers[place as usize] as u32);
+                if packet.cpu.is_none() {
+                    self.cpu = self.state.number(class.cpu).map(|cpu| cpu as u32);
                 }
                 Ok(true)
             }
@@ -296,8 +296,7 @@ impl<'l> Stream<'l> {
             return self.no_head(halt);
         }
         self.check(at)?;
-        let number = |place: Option<u32>| place.map(|place| self.state.numbers[place as usize]);
-        let id = number(layout.places.stream).unwrap_or(0);
+        let id = self.state.number(layout.places.stream).unwrap_or(0);
         // Without numbers there is one class only.
         let only = layout.streams.values().next();
         let only = only.filter(|_| layout.places.stream.is_none() && layout.streams.len() == 1);
@@ -331,7 +330,7 @@ impl<'l> Stream<'l> {
     /// Whether this is a packet, of this trace.
     fn check(&self, at: u64) -> Result<(), ImportError> {
         let places = self.layout.places;
-        let magic = places.magic.map(|place| self.state.numbers[place as usize]);
+        let magic = self.state.number(places.magic);
         if magic.is_some_and(|magic| magic != MAGIC) {
             return Err(self.window.damaged(at, "no packet begins here"));
         }
@@ -356,7 +355,7 @@ impl<'l> Stream<'l> {
             });
         }
         let (at, places) = (self.next, class.places);
-        let number = |place: Option<u32>| place.map(|place| self.state.numbers[place as usize]);
+        let number = |place| self.state.number(place);
         let there = (self.window.length() - at).saturating_mul(8);
         let (size, content) = (number(places.size), number(places.content));
         let size = size.or(content).unwrap_or(there);
