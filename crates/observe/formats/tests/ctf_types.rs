@@ -68,6 +68,11 @@ event {
         int rows[stream.event.context.count][2];
         typealias integer { size = 5; align = 1; } := five_t;
         five_t fives[3];
+        int before;
+        uint8_t few[stream.event.context.count];
+        int after;
+        string note;
+        int behind;
         struct { } align(16) padding;
         string { encoding = UTF8; } prev_comm;
         int prev_tid, prev_prio;
@@ -135,6 +140,11 @@ impl Switch {
         out.align(32);
         (0..2 * count).for_each(|n| int(out, n));
         (0..3).for_each(|n| out.number(n, 5, 1));
+        int(out, 3);
+        (0..count).for_each(|n| number(out, n, 8));
+        int(out, 4);
+        out.text(comm, comm.len() + 1);
+        int(out, 5);
         out.align(16);
         out.text(comm, comm.len() + 1);
         int(out, u64::from(prev));
@@ -605,4 +615,31 @@ fn altered_bytes_are_refused_or_read_but_never_panic() {
         let left = fs::read_dir(dir.path()).unwrap().count();
         prop_assert!(left <= 2);
     });
+}
+
+#[test]
+fn metadata_that_declares_without_end_is_refused() {
+    let names = "a,".repeat(1 << 21);
+    let streams: String = (4..2000)
+        .map(|id| format!("stream {{ id = {id}; }};\n"))
+        .collect();
+    for (old, new, reason) in [
+        (
+            "RED, GREEN",
+            format!("{names} RED, GREEN"),
+            "it declares too much",
+        ),
+        (
+            "int irq;",
+            format!("int {names} irq;"),
+            "it declares too much",
+        ),
+        (
+            "env {",
+            format!("{streams} env {{"),
+            "too many classes of streams",
+        ),
+    ] {
+        refused_instead(old, &new, reason);
+    }
 }

@@ -6,6 +6,8 @@ use super::words::{Fault, Word, Words};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// Most names that are declared: LTTng's of all events of a kernel are some ten thousand.
+const MOST: usize = 1 << 20;
 /// Words of which the name of a type in C may have several.
 const OF_C: &[&str] = &[
     "void",
@@ -30,6 +32,8 @@ type Names = HashMap<String, Type>;
 pub(crate) struct Declarer<'t> {
     pub(crate) words: Words<'t>,
     scopes: Vec<Names>,
+    /// Names that were declared so far.
+    declared: usize,
 }
 
 impl<'t> Declarer<'t> {
@@ -37,6 +41,7 @@ impl<'t> Declarer<'t> {
         Ok(Self {
             words: Words::of(text)?,
             scopes: vec![Names::new()],
+            declared: 0,
         })
     }
 
@@ -56,6 +61,15 @@ impl<'t> Declarer<'t> {
     fn declare(&mut self, name: String, of: Type) {
         if let Some(names) = self.scopes.last_mut() {
             names.insert(name, of);
+        }
+    }
+
+    /// Counts what is kept of the text, lest that be many times as long.
+    pub(crate) fn count(&mut self) -> Result<(), Fault> {
+        self.declared += 1;
+        match self.declared > MOST {
+            true => self.words.fault("it declares too much"),
+            false => Ok(()),
         }
     }
 
@@ -85,6 +99,7 @@ impl<'t> Declarer<'t> {
         let of = self.any_type()?;
         let of = self.dimensions(of)?;
         self.words.expect(":=")?;
+        self.count()?;
         let mut name = Vec::new();
         loop {
             match self.words.peek() {
@@ -200,6 +215,7 @@ impl<'t> Declarer<'t> {
     fn ranges(&mut self) -> Result<Vec<(String, i128, i128)>, Fault> {
         let (mut ranges, mut next) = (Vec::new(), 0_i128);
         while !self.words.sign("}")? {
+            self.count()?;
             let name = match self.words.take()? {
                 Word::Name(name) => name.to_owned(),
                 Word::Text(text) => text,
@@ -328,6 +344,7 @@ impl<'t> Declarer<'t> {
 
     /// `NAME[LENGTH]..` of a field of this type.
     fn declarator(&mut self, of: Type) -> Result<(String, Type), Fault> {
+        self.count()?;
         let name = self.words.any_name()?;
         if matches!(self.words.peek(), Word::Sign(":")) {
             return self

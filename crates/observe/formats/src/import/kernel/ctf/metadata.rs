@@ -8,8 +8,8 @@ use crate::import::error::ImportError;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most events of a trace: LTTng's of all system calls are some thousand.
-const MOST_EVENTS: usize = 1 << 16;
+/// Most classes of streams: LTTng has one for each channel.
+const MOST_STREAMS: usize = 1 << 10;
 
 /// A clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,6 +205,11 @@ impl Metadata {
             }
             Ok(())
         })?;
+        if self.streams.len() >= MOST_STREAMS {
+            return declarer
+                .words
+                .fault("it declares too many classes of streams");
+        }
         self.streams.insert(id, stream);
         Ok(())
     }
@@ -222,9 +227,6 @@ impl Metadata {
             }
             Ok(())
         })?;
-        if self.events.len() >= MOST_EVENTS {
-            return declarer.words.fault("it declares too many events");
-        }
         self.events.push(event);
         Ok(())
     }
@@ -253,6 +255,7 @@ fn block(
     declarer.words.any_name()?;
     declarer.words.expect("{")?;
     declarer.open()?;
+    declarer.count()?;
     while !declarer.words.sign("}")? {
         if declarer.declaration()? {
             continue;
@@ -274,6 +277,7 @@ fn block(
                 Entry::Value(value(declarer)?)
             }
         };
+        declarer.count()?;
         take(declarer, &key.join("."), entry)?;
         declarer.words.expect(";")?;
     }
