@@ -205,6 +205,12 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
         let node = &run.manifest().nodes[0];
         assert_eq!(node.host.name, "vm");
         assert_eq!(node.host.kernel, "6.18.44-generic");
+        // Its converter leaves lost events out.
+        let loss = (
+            "lost events, which perf data convert leaves out".to_owned(),
+            1,
+        );
+        assert!(imported.missed.is_none() && losses(&run).contains(&loss));
         // perf does not say which clock it was.
         assert_eq!(node.clock.counter, "perf_clock");
         // It lists no threads in this format, so less is known of them.

@@ -21,68 +21,7 @@ use story::{import_file, losses};
 use tempfile::TempDir;
 
 /// Types, headers, and a switch whose other fields are of every type.
-const METADATA: &str = r#"/* CTF 1.8 */
-typealias integer { size = 8; } := uint8_t;
-typealias integer { size = 32; align = 8; } := uint32_t;
-typealias integer { size = 32; align = 32; signed = true; base = hexadecimal; } := int;
-typealias integer { size = 16; align = 16; byte_order = be; } := unsigned short int;
-typedef unsigned short int port_t;
-typedef int triple[3];
-typealias integer { size = 64; align = 8; map = clock.own.value; } := stamp_t;
-
-trace {
-    major = 1; minor = 8; byte_order = le;
-    packet.header := struct { uint32_t magic; uint8_t stream_id; };
-};
-clock { name = own; freq = 1000000000; offset_s = 5; absolute = true; };
-env { domain = "kernel"; hostname = "n17"; };
-struct point { int x; int y; } align(64);
-enum color : uint8_t { RED, GREEN = 5, BLUE, "dark" = 10 ... 20 };
-variant value { int i; string s; struct point p; };
-stream {
-    id = 3;
-    typealias integer { size = 16; align = 8; } := uint16_t;
-    packet.context := struct { uint16_t cpu_id; uint32_t content_size; uint32_t packet_size; };
-    event.header := struct { uint8_t id; stamp_t timestamp; };
-    event.context := struct { uint8_t count; };
-};
-event {
-    id = 7; name = "sched_switch"; stream_id = 3;
-    context := struct { enum color shade; };
-    fields := struct {
-        integer { size = 3; align = 1; } odd;
-        integer { size = 7; align = 1; signed = true; } odder;
-        integer { size = 33; align = 1; byte_order = le; } odd_too;
-        floating_point { exp_dig = 8; mant_dig = 24; align = 32; } single;
-        floating_point { exp_dig = 11; mant_dig = 53; } twofold;
-        port_t port;
-        triple three;
-        struct point points[2];
-        struct { uint8_t n; string names[n]; } lists[2];
-        enum : integer { size = 8; signed = true; } { i = -2, s, p = 7 } tag;
-        variant value <tag> chosen;
-        enum color tint;
-        variant <tint> { int RED; uint8_t GREEN; int BLUE; port_t dark; } shaded;
-        uint8_t bytes[stream.event.context.count];
-        int matrix[2][3];
-        int rows[stream.event.context.count][2];
-        typealias integer { size = 5; align = 1; } := five_t;
-        five_t fives[3];
-        int before;
-        uint8_t few[stream.event.context.count];
-        int after;
-        string note;
-        int behind;
-        struct { } align(16) padding;
-        string { encoding = UTF8; } prev_comm;
-        int prev_tid, prev_prio;
-        integer { size = 64; align = 8; signed = true; } prev_state;
-        uint8_t next_comm[16];
-        int next_tid;
-    };
-};
-event { id = 8; name = "irq_handler_exit"; stream_id = 3; fields := struct { int irq; }; };
-"#;
+const METADATA: &str = include_str!("ctf_trace/types.tsdl");
 
 /// What chooses a number and a text: -2 and -1.
 const NUMBER: u64 = u64::MAX - 1;

@@ -162,8 +162,9 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto or Paraver trace, or text of \
-                `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto or Paraver \
+                trace, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
+                docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 

@@ -19,6 +19,8 @@ struct Found {
     format: String,
     machine: Machine,
     summary: DecodeSummary,
+    /// Whether the format says how many events were lost.
+    tells_losses: bool,
 }
 
 /// Fills a run from a kernel trace and closes it.
@@ -36,6 +38,7 @@ pub(crate) fn read(
             format: "raw sub-buffers".to_owned(),
             machine: raw::machine(raw)?,
             summary: raw::read(raw, ask, out, settle)?,
+            tells_losses: true,
         },
         Recorder::PerfData => of_perf_data(ask, out, settle)?,
         Recorder::Ctf(trace) => of_ctf(trace, ask, out, settle)?,
@@ -76,7 +79,7 @@ pub(crate) fn read(
     Ok(Imported {
         format: found.format,
         events: summary.events,
-        missed: Some(summary.missed),
+        missed: found.tells_losses.then_some(summary.missed),
         cpus: summary.cpus,
         span: Nanos::from_nanos(end.saturating_sub(begin)),
         program: Subject::Chosen {
@@ -124,6 +127,7 @@ fn of_dat(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -141,6 +145,7 @@ fn of_perf_data(
         format: format!("perf.data{}{through}", by.unwrap_or_default()),
         machine: read.machine,
         summary,
+        tells_losses: true,
     })
 }
 
@@ -161,6 +166,7 @@ fn of_ctf(
         format: format!("CTF trace{}", by.unwrap_or_default()),
         machine: read.machine,
         summary,
+        tells_losses: read.tells_losses,
     })
 }
 
@@ -188,6 +194,7 @@ fn of_text(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -212,6 +219,7 @@ fn of_aix(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
@@ -231,6 +239,7 @@ fn of_perfetto(
             span: None,
         },
         summary,
+        tells_losses: true,
     })
 }
 
