@@ -13,6 +13,7 @@ use ctf_trace::{Lttng, noted, unpack};
 use idlewave_formats::import::{ImportError, Imported, Program};
 use idlewave_run::RunReader;
 use idlewave_run::tables::{Burst, Bursts, Table, TaskKind, Tasks};
+use idlewave_units::Pid;
 use std::fs;
 use std::path::Path;
 use story::{import_file, lines, losses, story_lines};
@@ -181,6 +182,20 @@ fn recorded_traces_become_what_babeltrace2_lists() {
     }
 }
 
+/// In a fork LTTng calls threads tid and processes pid.
+#[test]
+fn a_new_thread_is_known_by_its_own_number_and_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace");
+    unpack("plain", &trace, true);
+    let (_, run) = import(&trace).unwrap();
+    let tasks = perf_file::imported::tasks(&run);
+    for pid in 1000..1040 {
+        let process = tasks[&Pid::new(pid)].process;
+        assert_eq!(process, Some(Pid::new(70)), "{pid}");
+    }
+}
+
 /// All tables but the threads.
 fn tables(run: &RunReader) -> Vec<String> {
     let lines = lines(run).into_iter();
@@ -219,6 +234,8 @@ fn what_perf_converts_gives_the_tables_of_its_own_file() {
             perf_file::imported::tasks(&data),
         );
         assert!(found.keys().eq(expected.keys()));
+        let members = found.values().filter(|task| task.process.is_some());
+        assert!(members.count() > 5, "{found:?}");
         for (pid, task) in &expected {
             let found = &found[pid];
             assert!(
