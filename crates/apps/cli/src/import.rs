@@ -20,7 +20,7 @@ Examples:
   idlewave import docs/examples/ftrace.txt -o daemon --program collectd
 
 Formats: trace.dat of trace-cmd, perf.data, text of `trace-cmd report`, `perf script` and tracefs, the \
-    directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; and Paraver's .prv, whose \
+    directory of an LTTng session (CTF), the directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; and Paraver's .prv, whose \
     tasks become ranks. docs/import.md shows how to record each.";
 
 #[derive(Debug, Args)]

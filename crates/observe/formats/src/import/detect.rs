@@ -1,7 +1,7 @@
 //! Which format a file has, by its content.
 
 use crate::import::error::ImportError;
-use crate::import::kernel::{aix, perf, perfetto, text};
+use crate::import::kernel::{aix, ctf, perf, perfetto, text};
 use crate::import::paraver;
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
@@ -32,6 +32,8 @@ pub enum Recorder {
     Raw(PathBuf),
     /// What perf record writes.
     PerfData,
+    /// The directory of a trace of the kernel in CTF, as LTTng writes it.
+    Ctf(PathBuf),
     /// Text of tracefs, trace-cmd report or perf script.
     Text,
     /// The report of AIX's trcrpt.
@@ -95,13 +97,11 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
             return Ok(Format::Kernel(Recorder::Raw(candidate.to_owned())));
         }
     }
+    if let Some(trace) = ctf::find(path)? {
+        return Ok(Format::Kernel(Recorder::Ctf(trace)));
+    }
     let has = |name| path.join(name).is_file();
-    let (reason, next) = if has("metadata") {
-        (
-            "it is a CTF trace, which is not read yet",
-            "record with trace-cmd or perf",
-        )
-    } else if has("data.0") {
+    let (reason, next) = if has("data.0") {
         (
             "it is a directory of perf record --threads, which is not read",
             "write it as text with `perf script --ns -i DIRECTORY > FILE.txt` and import that",
@@ -113,8 +113,8 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds no capture.json",
-            "give a trace file, or the directory raw/ of a run",
+            "the directory holds neither a capture.json nor a CTF trace",
+            "give a trace file, the directory of an LTTng session, or the directory raw/ of a run",
         )
     };
     Err(ImportError::Format {
@@ -140,6 +140,10 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
             return Err(((*reason).to_owned(), (*next).to_owned()));
         }
     }
+    if ctf::is_metadata(start) {
+        let reason = "it is the metadata of a CTF trace".to_owned();
+        return Err((reason, "give the directory that it is in".to_owned()));
+    }
     if start.is_empty() {
         let next = "record again: nothing was written to it".to_owned();
         return Err(("it is empty".to_owned(), next));
@@ -158,8 +162,9 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, or text of \
-                `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto or Paraver \
+                trace, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
+                docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 
