@@ -2,7 +2,7 @@
 
 use crate::import::error::ImportError;
 use crate::import::kernel::{aix, perf, perfetto, text};
-use crate::import::paraver;
+use crate::import::{kineto, paraver};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -21,6 +21,8 @@ pub enum Format {
     Kernel(Recorder),
     /// Paraver's .prv.
     Paraver,
+    /// Traces of PyTorch's profiler: these files, one for each rank.
+    Kineto(Vec<PathBuf>),
 }
 
 /// A format of kernel traces.
@@ -81,6 +83,9 @@ pub fn detect(path: &Path) -> Result<Format, ImportError> {
     let file = files::open(path).map_err(ImportError::io(path))?;
     let read = file.take(LOOK).read_to_end(&mut start);
     read.map_err(ImportError::io(path))?;
+    if kineto::is_trace(&start) {
+        return Ok(Format::Kineto(vec![path.to_owned()]));
+    }
     of_start(&start).map_err(|(reason, next)| ImportError::Format {
         path: path.to_owned(),
         reason,
@@ -94,6 +99,10 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         if capture_path(candidate).is_file() {
             return Ok(Format::Kernel(Recorder::Raw(candidate.to_owned())));
         }
+    }
+    let traces = kineto::of_directory(path)?;
+    if !traces.is_empty() {
+        return Ok(Format::Kineto(traces));
     }
     let has = |name| path.join(name).is_file();
     let (reason, next) = if has("metadata") {
@@ -113,7 +122,7 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds no capture.json",
+            "the directory holds neither a capture.json nor traces of PyTorch's profiler",
             "give a trace file, or the directory raw/ of a run",
         )
     };
@@ -144,6 +153,11 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         let next = "record again: nothing was written to it".to_owned();
         return Err(("it is empty".to_owned(), next));
     }
+    if start.trim_ascii_start().starts_with(b"{") {
+        let next = "give traces of torch.profiler, as export_chrome_trace writes them";
+        let reason = "it is JSON, but not of PyTorch's profiler";
+        return Err((reason.to_owned(), next.to_owned()));
+    }
     if start.split(|b| *b == b'\n').any(text::is_event) {
         return Ok(Format::Kernel(Recorder::Text));
     }
@@ -158,8 +172,8 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, or text of \
-                `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, traces of \
+                PyTorch's profiler, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 

@@ -1,0 +1,81 @@
+//! The program's tables in the run.
+
+use super::offset::Offset;
+use super::people::People;
+use crate::import::error::ImportError;
+use idlewave_run::tables::{Calls, Communicators, Marks, Operations, Table, Transfers};
+use idlewave_run::{RunReader, RunWriter};
+use std::path::Path;
+
+/// Copies the program's tables with the kernel's times and threads, batch by batch.
+pub(super) fn copy(
+    app: &RunReader,
+    out: &mut RunWriter,
+    people: &People,
+    offset: &Offset,
+    path: &Path,
+) -> Result<(), ImportError> {
+    out.write_table(&people.tasks())?;
+    moved::<Operations>(app, out, path, |_| Some(()))?;
+    moved::<Communicators>(app, out, path, |_| Some(()))?;
+    moved::<Calls>(app, out, path, |row| {
+        row.thread = people.pid(row.thread);
+        row.begin_ns = offset.apply(row.begin_ns)?;
+        row.end_ns = offset.apply(row.end_ns)?;
+        Some(())
+    })?;
+    moved::<Transfers>(app, out, path, |row| {
+        row.thread = people.pid(row.thread);
+        row.posted_ns = offset.apply(row.posted_ns)?;
+        apply(offset, &mut row.wait_ns)?;
+        apply(offset, &mut row.completed_ns)?;
+        Some(())
+    })?;
+    moved::<Marks>(app, out, path, |row| {
+        row.node = super::NODE;
+        row.thread = people.pid(row.thread);
+        row.begin_ns = offset.apply(row.begin_ns)?;
+        apply(offset, &mut row.end_ns)?;
+        Some(())
+    })
+}
+
+/// Moves a time that a row may lack.
+fn apply(offset: &Offset, ns: &mut Option<u64>) -> Option<()> {
+    if let Some(ns) = ns {
+        *ns = offset.apply(*ns)?;
+    }
+    Some(())
+}
+
+fn moved<T: Table>(
+    app: &RunReader,
+    out: &mut RunWriter,
+    path: &Path,
+    change: impl Fn(&mut T::Row) -> Option<()>,
+) -> Result<(), ImportError> {
+    let Some(mut reader) = app.table_if_present::<T>()? else {
+        return Ok(());
+    };
+    let mut table = out.table::<T>()?;
+    let mut batch = T::default();
+    loop {
+        batch.clear();
+        if !reader.next_into(&mut batch)? {
+            break;
+        }
+        for mut row in batch.rows() {
+            if change(&mut row).is_none() {
+                return Err(ImportError::Lacks {
+                    path: path.to_owned(),
+                    what: "its times, moved onto the kernel's clock, lie before that clock's zero"
+                        .to_owned(),
+                    next: "check --app-offset: it is added to the program's times".to_owned(),
+                });
+            }
+            table.push(row)?;
+        }
+    }
+    out.finish_table(table)?;
+    Ok(())
+}
