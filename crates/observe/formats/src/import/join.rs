@@ -17,7 +17,6 @@ mod tables;
 use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::{Imported, Joined, Subject};
-use crate::import::kernel::Rule;
 use crate::import::paraver;
 use idlewave_run::{Ledger, Manifest, RunReader};
 use idlewave_units::NodeId;
@@ -56,8 +55,26 @@ pub(super) fn join(
         None => Offset::estimate(&run, &app, &people, first)?,
     };
     let mut out = run.into_writer();
-    tables::copy(&app, &mut out, &people, &offset, first)?;
-    let losses = describe(&mut out.manifest, app.manifest(), &people, &offset, &kernel);
+    let span = tables::copy(&app, &mut out, &people, &offset, first)?;
+    let losses = describe(&mut out.manifest, app.manifest(), &people, &offset);
+    if let (Some((begin, end)), Some(phase)) = (span, out.manifest.phases.first_mut()) {
+        // As in a recording, what comes before MPI_Init and after the program does not count.
+        phase.begin_ns = begin.clamp(phase.begin_ns, phase.end_ns);
+        let end = end.max(offset.ran_until_ns);
+        phase.end_ns = end.clamp(phase.begin_ns, phase.end_ns);
+    }
+    if let Some(at) = out
+        .manifest
+        .command
+        .iter()
+        .rposition(|word| word == "--program")
+    {
+        // The kernel's program was chosen without knowing the ranks.
+        out.manifest.command.truncate(at);
+        out.manifest
+            .command
+            .extend(["--program".to_owned(), name.clone()]);
+    }
     out.close(None)?;
     Ok(Imported {
         format: format!("{} and {}", kernel.format, told.format),
@@ -99,13 +116,7 @@ fn one_host(path: &Path, app: &Manifest) -> Result<(), ImportError> {
 }
 
 /// Enters what both traces say together, and returns the ledger.
-fn describe(
-    manifest: &mut Manifest,
-    app: &Manifest,
-    people: &People,
-    offset: &Offset,
-    kernel: &Imported,
-) -> Ledger {
+fn describe(manifest: &mut Manifest, app: &Manifest, people: &People, offset: &Offset) -> Ledger {
     manifest.ranks = people.sheets(app);
     for phase in &mut manifest.phases {
         if let Some(told) = app.phases.first() {
@@ -120,19 +131,6 @@ fn describe(
             offset.ns
         );
         node.clock.method.push_str(&moved);
-    }
-    // The program of the kernel trace was chosen without knowing the ranks.
-    let asked = kernel
-        .chosen()
-        .is_some_and(|chosen| chosen.rule == Rule::Asked);
-    if let Some(at) = manifest
-        .command
-        .iter()
-        .rposition(|word| word == "--program")
-    {
-        if !asked {
-            manifest.command.truncate(at);
-        }
     }
     let mut losses = Ledger::default();
     let clock = "a trace clock that programs can read";

@@ -10,7 +10,7 @@ use crate::import::error::ImportError;
 use idlewave_run::tables::{Bursts, Calls, Marks};
 use idlewave_run::{ClockSheet, Ledger, Manifest, RunReader};
 use idlewave_units::{Nanos, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Moments of each thread that are used, spread over the trace.
@@ -19,6 +19,8 @@ const MOMENTS: usize = 2_048;
 const FEWEST: usize = 8;
 /// Of so many moments one may contradict the others: traces have holes.
 const ONE_IN: usize = 100;
+/// Orders of the moments that are tried.
+const STARTS: usize = 8;
 /// How far a moment may lie outside of its burst: the two clocks drift apart during the trace.
 const SLACKS_NS: [i64; 4] = [0, 1_000, 10_000, 100_000];
 /// An offset that is not known better than this is of no use: most delays are shorter.
@@ -36,6 +38,8 @@ pub(super) struct Offset {
     pub moments: u64,
     /// Those at which it had none.
     pub contradict: u64,
+    /// When a thread of a rank last had a CPU, on the kernel's clock.
+    pub ran_until_ns: u64,
 }
 
 /// A stretch of offsets, both ends allowed.
@@ -69,6 +73,7 @@ impl Offset {
             error: None,
             moments,
             contradict,
+            ran_until_ns: threads.ran_until_ns(),
         })
     }
 
@@ -125,6 +130,7 @@ impl Offset {
             error: Some(Nanos::from_nanos(error.unsigned_abs())),
             moments: moments as u64,
             contradict: contradict as u64,
+            ran_until_ns: threads.ran_until_ns(),
         })
     }
 
@@ -172,11 +178,14 @@ impl Threads {
         let of: BTreeMap<Pid, Pid> = people.pairs().collect();
         let mut all: BTreeMap<Pid, Thread> =
             of.values().map(|pid| (*pid, Thread::default())).collect();
+        let mut uncertain: BTreeSet<(Pid, i64)> = BTreeSet::new();
         run.for_each::<Bursts>(|burst| {
             if let Some(thread) = all.get_mut(&burst.pid) {
-                thread
-                    .bursts
-                    .push((signed(burst.begin_ns), signed(burst.end_ns)));
+                let stretch = (signed(burst.begin_ns), signed(burst.end_ns));
+                thread.bursts.push(stretch);
+                if !burst.certain {
+                    uncertain.insert((burst.pid, stretch.0));
+                }
             }
         })?;
         let mut moment = |pid: Pid, ns: u64| {
@@ -211,8 +220,11 @@ impl Threads {
                 moment(burst.pid, burst.end_ns);
             }
         })?;
-        for thread in all.values_mut() {
+        for (pid, thread) in &mut all {
             thread.bursts.sort_unstable();
+            widened(&mut thread.bursts, |begin| {
+                uncertain.contains(&(*pid, begin))
+            });
             joined(&mut thread.bursts);
             thread.moments.sort_unstable();
             thin(&mut thread.moments);
@@ -224,26 +236,68 @@ impl Threads {
         })
     }
 
+    fn ran_until_ns(&self) -> u64 {
+        let last = self.all.values().filter_map(|thread| thread.bursts.last());
+        last.map(|burst| burst.1.unsigned_abs()).max().unwrap_or(0)
+    }
+
     /// The offsets that all moments allow, but for a few, and how many do not; `None` if more do
     /// not.
     fn fit(&self, slack: i64) -> Option<(Vec<Stretch>, usize)> {
-        let mut allowed: Option<Vec<Stretch>> = None;
-        let (mut seen, mut contradict) = (0_usize, 0_usize);
-        for thread in self.all.values() {
-            for &moment in &thread.moments {
-                seen += 1;
-                let next = match &allowed {
-                    None => offsets(thread, moment, slack, (i64::MIN / 4, i64::MAX / 4)).collect(),
-                    Some(before) => both(before, thread, moment, slack),
-                };
-                match next.len() {
-                    0 => contradict += 1,
-                    length if length > MOST_STRETCHES => return None,
-                    _ => allowed = Some(next),
-                }
-            }
+        let all: Vec<(&Thread, i64)> = self
+            .all
+            .values()
+            .flat_map(|thread| thread.moments.iter().map(move |moment| (thread, *moment)))
+            .collect();
+        // A wrong moment among the first ones leads astray; later ones only contradict.
+        let starts = (0..STARTS).map(|at| at * all.len() / STARTS);
+        let mut tried = starts.map(|start| {
+            let order = all[start..].iter().chain(&all[..start]);
+            fit(order.copied(), slack)
+        });
+        tried.find_map(|fitted| {
+            let (allowed, contradict) = fitted?;
+            (contradict * ONE_IN <= all.len()).then_some((allowed, contradict))
+        })
+    }
+}
+
+/// The offsets that these moments allow one after the other, and how many allow none of those that
+/// were left; `None` if there are too many to tell.
+fn fit<'t>(
+    moments: impl Iterator<Item = (&'t Thread, i64)>,
+    slack: i64,
+) -> Option<(Vec<Stretch>, usize)> {
+    let mut allowed: Option<Vec<Stretch>> = None;
+    let mut contradict = 0;
+    for (thread, moment) in moments {
+        let next = match &allowed {
+            None => offsets(thread, moment, slack, (i64::MIN / 4, i64::MAX / 4)).collect(),
+            Some(before) => both(before, thread, moment, slack),
+        };
+        match next.len() {
+            0 => contradict += 1,
+            length if length > MOST_STRETCHES => return None,
+            _ => allowed = Some(next),
         }
-        (contradict * ONE_IN <= seen).then_some((allowed?, contradict))
+    }
+    Some((allowed?, contradict))
+}
+
+/// Lets bursts whose start or end was inferred reach to their neighbours.
+fn widened(bursts: &mut [Stretch], is_uncertain: impl Fn(i64) -> bool) {
+    let before: Vec<Stretch> = bursts.to_vec();
+    for (at, burst) in bursts
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, b)| is_uncertain(b.0))
+    {
+        if let Some(last) = at.checked_sub(1).map(|at| before[at]) {
+            burst.0 = burst.0.min(last.1);
+        }
+        if let Some(next) = before.get(at + 1) {
+            burst.1 = burst.1.max(next.0);
+        }
     }
 }
 
@@ -344,6 +398,24 @@ mod tests {
         let two = threads(&[(&[(100, 110), (200, 230)], &[0, 25]), (&[(206, 207)], &[3])]);
         assert_eq!(two.fit(0), Some((vec![(203, 204)], 0)));
         assert_eq!(two.fit(2), Some((vec![(201, 206)], 0)));
+    }
+
+    #[test]
+    fn a_wrong_first_moment_does_not_lead_astray() {
+        let bursts: Vec<Stretch> = (0..40).map(|n| (n * n * 100, n * n * 100 + 20)).collect();
+        let mut moments: Vec<i64> = bursts.iter().flat_map(|b| [b.0, b.1]).collect();
+        moments.extend(moments.clone());
+        // It fits a burst at many offsets, but never at 0.
+        moments[0] = 50;
+        let found = threads(&[(&bursts, &moments)]).fit(0);
+        assert_eq!(found, Some((vec![(0, 0)], 1)));
+    }
+
+    #[test]
+    fn a_burst_with_an_inferred_edge_reaches_to_its_neighbours() {
+        let mut bursts = [(0, 10), (20, 30), (50, 60)];
+        widened(&mut bursts, |begin| begin == 20);
+        assert_eq!(bursts, [(0, 10), (10, 50), (50, 60)]);
     }
 
     #[test]

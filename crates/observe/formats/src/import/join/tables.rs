@@ -3,18 +3,33 @@
 use super::offset::Offset;
 use super::people::People;
 use crate::import::error::ImportError;
-use idlewave_run::tables::{Calls, Communicators, Marks, Operations, Table, Transfers};
+use idlewave_run::tables::{Calls, Communicators, Marks, Operation, Operations, Table, Transfers};
 use idlewave_run::{RunReader, RunWriter};
 use std::path::Path;
 
-/// Copies the program's tables with the kernel's times and threads, batch by batch.
+/// Copies the program's tables with the kernel's times and threads, batch by batch. Returns the
+/// time of the program: from the end of the first `MPI_Init`, or else the first call or region, to
+/// the end of the last one; `None` if there is none.
 pub(super) fn copy(
     app: &RunReader,
     out: &mut RunWriter,
     people: &People,
     offset: &Offset,
     path: &Path,
-) -> Result<(), ImportError> {
+) -> Result<Option<(u64, u64)>, ImportError> {
+    let operations = app.read::<Operations>()?;
+    let is_init = |id: &Operation| id.name == "MPI_Init" || id.name == "MPI_Init_thread";
+    let inits: Vec<u32> = operations
+        .rows()
+        .filter(is_init)
+        .map(|row| row.id)
+        .collect();
+    let mut init: Option<u64> = None;
+    let mut span: Option<(u64, u64)> = None;
+    let mut see = |begin: u64, end: u64| {
+        let (first, last) = span.unwrap_or((begin, end));
+        span = Some((first.min(begin), last.max(end)));
+    };
     out.write_table(&people.tasks())?;
     moved::<Operations>(app, out, path, |_| Some(()))?;
     moved::<Communicators>(app, out, path, |_| Some(()))?;
@@ -22,6 +37,10 @@ pub(super) fn copy(
         row.thread = people.pid(row.thread);
         row.begin_ns = offset.apply(row.begin_ns)?;
         row.end_ns = offset.apply(row.end_ns)?;
+        see(row.begin_ns, row.end_ns);
+        if inits.contains(&row.operation) {
+            init = Some(init.map_or(row.end_ns, |first| first.min(row.end_ns)));
+        }
         Some(())
     })?;
     moved::<Transfers>(app, out, path, |row| {
@@ -36,8 +55,10 @@ pub(super) fn copy(
         row.thread = people.pid(row.thread);
         row.begin_ns = offset.apply(row.begin_ns)?;
         apply(offset, &mut row.end_ns)?;
+        see(row.begin_ns, row.end_ns.unwrap_or(row.begin_ns));
         Some(())
-    })
+    })?;
+    Ok(span.map(|(begin, end)| (init.unwrap_or(begin), end)))
 }
 
 /// Moves a time that a row may lack.
@@ -52,7 +73,7 @@ fn moved<T: Table>(
     app: &RunReader,
     out: &mut RunWriter,
     path: &Path,
-    change: impl Fn(&mut T::Row) -> Option<()>,
+    mut change: impl FnMut(&mut T::Row) -> Option<()>,
 ) -> Result<(), ImportError> {
     let Some(mut reader) = app.table_if_present::<T>()? else {
         return Ok(());
