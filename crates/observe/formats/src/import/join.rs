@@ -60,7 +60,6 @@ pub(super) fn join(
     if let (Some((begin, end)), Some(phase)) = (span, out.manifest.phases.first_mut()) {
         // As in a recording, what comes before MPI_Init and after the program does not count.
         phase.begin_ns = begin.clamp(phase.begin_ns, phase.end_ns);
-        let end = end.max(offset.ran_until_ns);
         phase.end_ns = end.clamp(phase.begin_ns, phase.end_ns);
     }
     if let Some(at) = out

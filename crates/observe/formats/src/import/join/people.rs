@@ -1,7 +1,7 @@
 //! Which thread of the kernel trace is which thread of a rank.
 
 use crate::import::error::ImportError;
-use idlewave_run::tables::{Table, Task, TaskKind, Tasks};
+use idlewave_run::tables::{Bursts, Table, Task, TaskKind, Tasks};
 use idlewave_run::{Ledger, Manifest, RankSheet, RunReader};
 use idlewave_units::Pid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,14 @@ impl People {
         };
         match by_number {
             true => people.bind_by_number(&known),
-            false => people.bind_by_order(&firsts, name, path)?,
+            false => {
+                let mut ran: BTreeMap<Pid, u64> = BTreeMap::new();
+                run.for_each::<Bursts>(|burst| {
+                    let length = burst.end_ns.saturating_sub(burst.begin_ns);
+                    *ran.entry(burst.pid).or_default() += length;
+                })?;
+                people.bind_by_order(&ran, &firsts, name, path)?;
+            }
         }
         let process = people
             .kernel
@@ -79,9 +86,11 @@ impl People {
         }
     }
 
-    /// Binds the first thread of each rank to the process of that place among those of its name.
+    /// Binds the first thread of each rank to the process of that place among those of its name. If
+    /// there are more of them, those count that `ran` longest.
     fn bind_by_order(
         &mut self,
+        ran: &BTreeMap<Pid, u64>,
         firsts: &[Pid],
         name: &str,
         path: &Path,
@@ -103,11 +112,8 @@ impl People {
             let found = leaders.iter().filter(|task| task.name == name);
             found.map(|task| task.pid).collect::<Vec<Pid>>()
         };
-        let found = names
-            .iter()
-            .map(|name| of_name(name))
-            .find(|all| all.len() == firsts.len());
-        let Some(mut found) = found else {
+        let found = names.iter().map(|name| of_name(name));
+        let Some(mut found) = found.into_iter().find(|all| all.len() >= firsts.len()) else {
             let count = of_name(name).len();
             return Err(ImportError::Lacks {
                 path: path.to_owned(),
@@ -120,6 +126,9 @@ impl People {
                     .to_owned(),
             });
         };
+        // Where a trace has no processes, each thread counts as one. Helpers of the library run less.
+        found.sort_by_key(|pid| (std::cmp::Reverse(ran.get(pid).copied()), *pid));
+        found.truncate(firsts.len());
         found.sort_unstable();
         self.threads = firsts.iter().copied().zip(found).collect();
         let ranks = self

@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// Copies the program's tables with the kernel's times and threads, batch by batch. Returns the
 /// time of the program: from the end of the first `MPI_Init`, or else the first call or region, to
-/// the end of the last one; `None` if there is none.
+/// the end of the last one; with `MPI_Init` the ranks' threads are watched for as long as they ran.
+/// `None` if there is none.
 pub(super) fn copy(
     app: &RunReader,
     out: &mut RunWriter,
@@ -58,7 +59,10 @@ pub(super) fn copy(
         see(row.begin_ns, row.end_ns.unwrap_or(row.begin_ns));
         Some(())
     })?;
-    Ok(span.map(|(begin, end)| (init.unwrap_or(begin), end)))
+    Ok(span.map(|(begin, end)| match init {
+        Some(init) => (init, end.max(offset.ran_until_ns)),
+        None => (begin, end),
+    }))
 }
 
 /// Moves a time that a row may lack.
