@@ -2,8 +2,8 @@
 //!
 //! [`import`] recognises the format and writes the run. [`kernel`] has the readers of kernel traces,
 //! whose run is like one of `idlewave record -- COMMAND` of a program that does not use MPI;
-//! [`paraver`] reads traces whose tasks are ranks, and [`kineto`] those of PyTorch's profiler. What a
-//! program did, whatever the trace, goes through [`app`].
+//! [`paraver`], [`otf2`] and [`kineto`] read traces of ranks. What a program did, whatever the
+//! trace, goes through [`app`].
 //!
 //! ```text
 //! detect     which format a file has, by its content
@@ -22,6 +22,7 @@ mod imported;
 mod join;
 pub mod kernel;
 mod kineto;
+mod otf2;
 mod paraver;
 pub mod perfetto;
 

@@ -2,7 +2,7 @@
 
 use crate::import::error::ImportError;
 use crate::import::kernel::{aix, perf, perfetto, text};
-use crate::import::{kineto, paraver};
+use crate::import::{kineto, otf2, paraver};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -21,6 +21,8 @@ pub enum Format {
     Kernel(Recorder),
     /// Paraver's .prv.
     Paraver,
+    /// An OTF2 archive with this anchor.
+    Otf2(PathBuf),
     /// Traces of PyTorch's profiler: these files, one for each rank.
     Kineto(Vec<PathBuf>),
 }
@@ -83,6 +85,9 @@ pub fn detect(path: &Path) -> Result<Format, ImportError> {
     let file = files::open(path).map_err(ImportError::io(path))?;
     let read = file.take(LOOK).read_to_end(&mut start);
     read.map_err(ImportError::io(path))?;
+    if otf2::is_anchor(&start) {
+        return Ok(Format::Otf2(path.to_owned()));
+    }
     if kineto::is_trace(&start) {
         return Ok(Format::Kineto(vec![path.to_owned()]));
     }
@@ -104,8 +109,17 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
     if !traces.is_empty() {
         return Ok(Format::Kineto(traces));
     }
+    let mut anchors = otf2::inside(path);
+    if let (1, Some(anchor)) = (anchors.len(), anchors.pop()) {
+        return Ok(Format::Otf2(anchor));
+    }
     let has = |name| path.join(name).is_file();
-    let (reason, next) = if has("metadata") {
+    let (reason, next) = if !anchors.is_empty() {
+        (
+            "it holds several OTF2 archives",
+            "give the file that ends with .otf2 of one of them",
+        )
+    } else if has("metadata") {
         (
             "it is a CTF trace, which is not read yet",
             "record with trace-cmd or perf",
@@ -122,7 +136,7 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds neither a capture.json nor traces of PyTorch's profiler",
+            "the directory holds neither a capture.json, an OTF2 archive nor traces of PyTorch's profiler",
             "give a trace file, or the directory raw/ of a run",
         )
     };
@@ -172,8 +186,9 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto or Paraver trace, traces of \
-                PyTorch's profiler, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; docs/import.md shows each";
+    let next = "give a trace.dat, a perf.data, a directory raw/, a Perfetto, Paraver or OTF2 trace, traces of \
+                PyTorch's profiler, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
+                docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }
 

@@ -5,7 +5,7 @@ use crate::import::detect::{Format, Recorder, detect};
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
 use crate::import::kernel::Program;
-use crate::import::{join, kernel, kineto, paraver};
+use crate::import::{join, kernel, kineto, otf2, paraver};
 use idlewave_run::{Ledger, Manifest, RunState, RunWriter, SchemaVersion};
 use std::fs;
 use std::path::Path;
@@ -28,6 +28,7 @@ pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
     let out = RunWriter::create(ask.output, begun(ask))?;
     let imported = match &format {
         Format::Paraver => paraver::read(ask, out),
+        Format::Otf2(anchor) => otf2::read(ask, anchor, out),
         Format::Kineto(files) => kineto::read(ask, files, out),
         Format::Kernel(recorder) => of_kernel(ask, recorder, out),
     };
@@ -74,7 +75,7 @@ fn whole(ask: &Ask<'_>) -> Result<Format, ImportError> {
         };
         match detect(path)? {
             Format::Kineto(others) => files.extend(others),
-            Format::Kernel(_) | Format::Paraver => return Err(one_trace(path)),
+            Format::Kernel(_) | Format::Paraver | Format::Otf2(_) => return Err(one_trace(path)),
         }
     }
     Ok(format)

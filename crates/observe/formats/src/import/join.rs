@@ -39,7 +39,7 @@ pub(super) fn join(
         return Err(refused(
             first,
             "it is a kernel trace, not one of a program with ranks",
-            "give --app traces of Paraver or of PyTorch's profiler",
+            "give --app a trace of Paraver, an OTF2 archive or traces of PyTorch's profiler",
         ));
     };
     if *ranks == 0 {

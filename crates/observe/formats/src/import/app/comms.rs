@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 /// Communicators without members: their numbers are not to fill the memory.
 const MOST: u64 = 1 << 16;
+/// Members of all communicators together: a trace may name one group many times.
+const MOST_MEMBERS: usize = 1 << 24;
 
 /// The communicators of a trace, numbered densely in the order of their declaration.
 #[derive(Default)]
@@ -19,11 +21,16 @@ pub(in crate::import) struct Comms {
 }
 
 impl Comms {
-    /// Declares a communicator by the trace's number for it. The first one is MPI_COMM_WORLD.
+    /// Declares a communicator by the trace's number for it, unless it is known. The first one is
+    /// MPI_COMM_WORLD.
     pub(in crate::import) fn declare(&mut self, key: u64, members: impl IntoIterator<Item = Rank>) {
         let Some(comm) = self.number(key) else {
             return;
         };
+        if self.rows.len() >= MOST_MEMBERS {
+            self.unlisted += 1;
+            return;
+        }
         for (member, rank) in (0..).zip(members) {
             self.rows.push(Communicator {
                 comm,

@@ -47,14 +47,15 @@ impl Functions {
 
 /// What a function does, by its name and by whether the trace calls it a collective.
 fn class(name: &str, collective: bool) -> OperationClass {
-    let Some(name) = name.strip_prefix("MPI_") else {
+    // The large-count variants of MPI 4.
+    let short = name.strip_suffix("_c").unwrap_or(name);
+    let Some(name) = short.strip_prefix("MPI_") else {
         return match collective {
             true => OperationClass::AllToAll,
             false => OperationClass::Other,
         };
     };
-    // The large-count variants of MPI 4.
-    match name.strip_suffix("_c").unwrap_or(name) {
+    match name {
         "Send" | "Isend" | "Bsend" | "Ssend" | "Rsend" | "Ibsend" | "Issend" | "Irsend" => {
             OperationClass::Send
         }
@@ -64,8 +65,35 @@ fn class(name: &str, collective: bool) -> OperationClass {
         "Reduce" | "Gather" | "Gatherv" => OperationClass::ToRoot,
         "Scan" | "Exscan" => OperationClass::Prefix,
         "Init" | "Init_thread" | "Finalize" | "Abort" => OperationClass::Life,
+        "Barrier"
+        | "Allreduce"
+        | "Alltoall"
+        | "Alltoallv"
+        | "Alltoallw"
+        | "Allgather"
+        | "Allgatherv"
+        | "Reduce_scatter"
+        | "Reduce_scatter_block" => OperationClass::AllToAll,
+        "Ibarrier"
+        | "Iallreduce"
+        | "Ialltoall"
+        | "Ialltoallv"
+        | "Ialltoallw"
+        | "Iallgather"
+        | "Iallgatherv"
+        | "Ibcast"
+        | "Ireduce"
+        | "Igather"
+        | "Igatherv"
+        | "Iscatter"
+        | "Iscatterv"
+        | "Iscan"
+        | "Iexscan"
+        | "Ireduce_scatter"
+        | "Ireduce_scatter_block" => OperationClass::StartCollective,
         _ if name.starts_with("Wait") || name.starts_with("Test") => OperationClass::Complete,
         _ if name.starts_with("Comm_") || name.starts_with("Cart_") => OperationClass::Communicator,
+        _ if name.starts_with("Ineighbor_") => OperationClass::StartCollective,
         _ if name.starts_with("Neighbor_") => OperationClass::Neighbour,
         _ if collective && name.starts_with('I') => OperationClass::StartCollective,
         _ if collective => OperationClass::AllToAll,

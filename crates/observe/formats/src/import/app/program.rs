@@ -35,7 +35,7 @@ pub(in crate::import) struct Call {
     pub class: OperationClass,
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// Of a collective: the number in the run, see [`Comms::of`].
+    /// The number in the run, see [`Comms::of`].
     pub comm: Option<u32>,
     pub root: Option<Rank>,
     /// Bytes given to a collective, and got from it.
@@ -138,8 +138,7 @@ impl App {
             return Ok(false);
         };
         let collective = is_collective(call.class);
-        let comm = call.comm.filter(|_| collective);
-        let sequence = comm.map(|comm| {
+        let sequence = call.comm.filter(|_| collective).map(|comm| {
             let next = self.sequences.entry((rank, comm)).or_insert(0);
             *next += 1;
             *next - 1
@@ -151,7 +150,7 @@ impl App {
             operation: call.operation,
             begin_ns: call.begin_ns,
             end_ns: call.end_ns,
-            comm,
+            comm: call.comm,
             sequence,
             root: call.root.filter(|_| collective),
             sent: call.sent.filter(|_| collective),
