@@ -80,11 +80,32 @@ pub(crate) fn is_of_paraver(manifest: &Manifest) -> bool {
     is_imported(manifest) && nodes.any(|n| n.clock.counter == ClockSheet::PARAVER)
 }
 
+/// Whether the run was imported from traces of PyTorch's profiler alone.
+pub(crate) fn is_of_kineto(manifest: &Manifest) -> bool {
+    let mut nodes = manifest.nodes.iter();
+    is_imported(manifest) && nodes.any(|n| n.clock.counter == ClockSheet::KINETO)
+}
+
+/// Whether the program's calls are of MPI, not of another library.
+pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
+    let mut operations = program.operations.iter();
+    program.operations.is_empty() || operations.any(|o| o.name.starts_with("MPI_"))
+}
+
+/// What the analysed time of a program is.
+pub(crate) fn analysed(program: &ProgramFindings) -> &'static str {
+    match calls_mpi(program) {
+        true => "between MPI_Init and MPI_Finalize",
+        false => "from the first call to the last",
+    }
+}
+
 /// What an imported run without MPI calls is; `None` if idlewave recorded it.
 pub(crate) fn imported_fact(manifest: &Manifest) -> Option<String> {
-    let kind = match is_of_paraver(manifest) {
-        true => "Paraver",
-        false => "kernel",
+    let kind = match (is_of_paraver(manifest), is_of_kineto(manifest)) {
+        (true, _) => "Paraver",
+        (_, true) => "PyTorch",
+        _ => "kernel",
     };
     let ranks = match manifest.ranks.len() {
         0 => "no ranks".to_owned(),

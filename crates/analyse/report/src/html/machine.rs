@@ -233,7 +233,11 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = "<h3>Cost of watching</h3>\n".to_owned();
     let mode = escape(mode_name(manifest, trace.mode));
     if trace.mode == TraceMode::Off {
-        body.push_str(&absent("The kernel's view was switched off by the user."));
+        let why = match story::is_of_kineto(manifest) {
+            true => "PyTorch's profiler does not see the kernel.",
+            false => "The kernel's view was switched off by the user.",
+        };
+        body.push_str(&absent(why));
     } else {
         let share = cost
             .share()

@@ -316,6 +316,9 @@ pub(super) fn cost(screen: &mut Screen, manifest: &Manifest, findings: &Findings
         _ if story::is_of_paraver(manifest) => {
             "trace: imported from Paraver; what recording it cost is not known".to_owned()
         }
+        _ if story::is_of_kineto(manifest) => {
+            "trace: imported from PyTorch's profiler, which does not see the kernel".to_owned()
+        }
         (TraceMode::Off, _) => "kernel trace: switched off".to_owned(),
         (_, None) if story::is_imported(manifest) => format!(
             "kernel trace: {mode}, {} {}, {} lost; what recording it cost is not known",

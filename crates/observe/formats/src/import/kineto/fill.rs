@@ -107,7 +107,8 @@ impl Build {
         let first = *self.base_ns.get_or_insert(base);
         // Times of the run count from the base of the first file.
         let moved = |ns: u64| ns.checked_add(base)?.checked_sub(first);
-        if let (Some(begin), Some(end)) = (moved(span.0), moved(span.1)) {
+        if let Some(end) = moved(span.1) {
+            let begin = moved(span.0).unwrap_or(0);
             let (from, to) = self.span.unwrap_or((begin, end));
             self.span = Some((from.min(begin), to.max(end)));
         }

@@ -215,7 +215,11 @@ impl<'de> Visitor<'de> for Top<'_, '_> {
                 Some(TopField::Host) => {
                     self.head.host = map.next_value::<Value>()?.as_str().map(str::to_owned);
                 }
-                Some(TopField::Base) => self.head.base_ns = map.next_value::<Value>()?.as_u64(),
+                Some(TopField::Base) => {
+                    let base = map.next_value::<Value>()?.as_u64();
+                    // As in a time: no sum of both overflows.
+                    self.head.base_ns = base.filter(|base| *base <= u64::MAX / 2);
+                }
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }

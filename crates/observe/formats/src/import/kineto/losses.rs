@@ -82,7 +82,7 @@ impl Lost {
             "files that do not name their host",
             self.hostless,
             "their ranks count as of one host, with one clock",
-            "profile with PyTorch 2.8 or later",
+            "profile with a newer PyTorch: 2.15 writes it",
         );
         losses.enter(
             "hosts whose clocks are not aligned with that of the first",
@@ -94,7 +94,7 @@ impl Lost {
             "files whose times have no base",
             self.coarse,
             "times are exact to 256 ns only",
-            "profile with PyTorch 2.3 or later",
+            "profile with a newer PyTorch: 2.15 writes it",
         );
     }
 
