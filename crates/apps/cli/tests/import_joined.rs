@@ -11,6 +11,7 @@ mod precedence;
 
 use common::{idlewave, run};
 use culprit::{Culprit, two_cpus};
+use idlewave_formats::import::{Ask, import};
 use idlewave_mpi::testing::{Installation, installations};
 use idlewave_run::findings::SourceFinding;
 use idlewave_run::tables::{Calls, Waits};
@@ -199,15 +200,9 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
         calls.begin_ns.iter().copied().min().unwrap()
     };
     let off = begin("estimated").abs_diff(begin("run"));
-    let estimated = RunReader::open(&dir.join("estimated")).unwrap();
-    let losses = estimated.manifest().losses.entries().to_vec();
-    let known = losses.iter().find_map(|loss| {
-        loss.what
-            .strip_prefix("the offset between the clocks of both traces: it is known to ")
-    });
-    println!("the offset is off by {off} ns, known to {}", known.unwrap());
-    // The bound is at most a millisecond, else the import would have refused.
-    assert!(off < 1_000_000, "{off} ns");
+    let bound = bound(dir);
+    println!("the offset is off by {off} ns, its bound is {bound} ns");
+    assert!(off <= bound, "{off} ns");
     let cost = costs(&dir.join("estimated"))[&culprit];
     let least = recorded[&culprit][0] as f64 * 0.8;
     assert!(
@@ -236,6 +231,17 @@ fn findings_of_joined_traces_are_those_of_the_recording() {
         &["--app-offset", &(right + 700_000).to_string()],
     );
     assert!(said.contains("off its CPU"), "{said}");
+}
+
+/// The bound of the estimated offset.
+fn bound(dir: &Path) -> u64 {
+    let app = [dir.join("alone.prv")];
+    let imported = import(&Ask {
+        app: &app,
+        ..Ask::new(&dir.join("kernel.dat"), &dir.join("bound"))
+    });
+    let joined = imported.unwrap().joined.unwrap();
+    joined.error.unwrap().get()
 }
 
 /// The first call of the program's own trace.

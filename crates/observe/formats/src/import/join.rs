@@ -19,7 +19,6 @@ use crate::import::error::ImportError;
 use crate::import::imported::{Imported, Joined, Subject};
 use crate::import::paraver;
 use idlewave_run::{Ledger, Manifest, RunReader};
-use idlewave_units::NodeId;
 use offset::Offset;
 use people::People;
 use std::path::Path;
@@ -151,6 +150,3 @@ fn describe(manifest: &mut Manifest, app: &Manifest, people: &People, offset: &O
     manifest.losses = losses.clone();
     losses
 }
-
-/// The node of a kernel trace.
-const NODE: NodeId = NodeId::new(0);

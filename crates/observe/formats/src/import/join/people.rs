@@ -3,9 +3,12 @@
 use crate::import::error::ImportError;
 use idlewave_run::tables::{Bursts, Table, Task, TaskKind, Tasks};
 use idlewave_run::{Ledger, Manifest, RankSheet, RunReader};
-use idlewave_units::Pid;
+use idlewave_units::{NodeId, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// The node of a kernel trace.
+pub(super) const NODE: NodeId = NodeId::new(0);
 
 /// Bytes of a thread's name in the kernel (`TASK_COMM_LEN`, without its end).
 const KERNEL_NAME: usize = 15;
@@ -196,7 +199,7 @@ impl People {
         let unseen = self.app.iter().filter(|task| task.kind == TaskKind::Rank);
         for task in unseen.filter(|task| !self.threads.contains_key(&task.pid)) {
             rows.push(Task {
-                node: super::NODE,
+                node: NODE,
                 pid: self.pid(task.pid),
                 process: task.process.map(|process| self.pid(process)),
                 ..task.clone()
@@ -208,7 +211,7 @@ impl People {
     /// The sheets of the ranks.
     pub(super) fn sheets(&self, app: &Manifest) -> Vec<RankSheet> {
         let sheet = |sheet: &RankSheet| RankSheet {
-            node: super::NODE,
+            node: NODE,
             threads: sheet.threads.iter().map(|pid| self.pid(*pid)).collect(),
             process: sheet.process.map(|process| match sheet.threads.first() {
                 Some(first) => self

@@ -1,7 +1,7 @@
 //! The program's tables in the run.
 
 use super::offset::Offset;
-use super::people::People;
+use super::people::{NODE, People};
 use crate::import::error::ImportError;
 use idlewave_run::tables::{Calls, Communicators, Marks, Operation, Operations, Table, Transfers};
 use idlewave_run::{RunReader, RunWriter};
@@ -52,7 +52,7 @@ pub(super) fn copy(
         Some(())
     })?;
     moved::<Marks>(app, out, path, |row| {
-        row.node = super::NODE;
+        row.node = NODE;
         row.thread = people.pid(row.thread);
         row.begin_ns = offset.apply(row.begin_ns)?;
         apply(offset, &mut row.end_ns)?;
