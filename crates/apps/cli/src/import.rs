@@ -216,7 +216,7 @@ impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         let exit = match &error {
             ImportError::Io { .. } => Exit::Io,
-            ImportError::NoProgram { .. } => Exit::Usage,
+            ImportError::NoProgram { .. } | ImportError::Together { .. } => Exit::Usage,
             ImportError::Run(run) => {
                 let (exit, next) = judge(run);
                 return Failure::new(exit, error.to_string()).with_next(next);

@@ -18,7 +18,7 @@ use std::path::Path;
 pub fn import(ask: &Ask<'_>) -> Result<Imported, ImportError> {
     let format = whole(ask)?;
     if !ask.app.is_empty() && !matches!(format, Format::Kernel(_)) {
-        return Err(ImportError::Format {
+        return Err(ImportError::Together {
             path: ask.input.to_owned(),
             reason: "it is no kernel trace, which the traces after --app could be joined with"
                 .to_owned(),
@@ -82,7 +82,7 @@ fn whole(ask: &Ask<'_>) -> Result<Format, ImportError> {
 }
 
 fn one_trace(path: &Path) -> ImportError {
-    ImportError::Format {
+    ImportError::Together {
         path: path.to_owned(),
         reason: "it is a whole trace, and a run holds one".to_owned(),
         next: "import it alone; only PyTorch's profiler writes a file for each rank".to_owned(),

@@ -94,7 +94,7 @@ pub(super) fn join(
 }
 
 fn refused(path: &Path, reason: &str, next: &str) -> ImportError {
-    ImportError::Format {
+    ImportError::Together {
         path: path.to_owned(),
         reason: reason.to_owned(),
         next: next.to_owned(),
