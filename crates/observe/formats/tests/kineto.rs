@@ -355,6 +355,7 @@ fn a_broadcasts_root_is_a_rank_of_its_group() {
         (
             root,
             lost(&told, "collectives whose root the trace does not name"),
+            calls.comm[0],
         )
     };
     let none = with(&json!([]));
@@ -363,8 +364,99 @@ fn a_broadcasts_root_is_a_rank_of_its_group() {
     let second = with(&json!(["", "", "1", "0", "False", "-1"]));
     assert_eq!((first.0, first.1), (Some(Rank::new(1)), 0));
     assert_eq!((second.0, second.1), (Some(Rank::new(3)), 0));
+    // Its group is not the whole program, which is communicator 0.
+    assert_eq!(first.2, Some(1));
     // No member of the group.
     assert_eq!(with(&json!(["", "", "2"])).1, 1);
+}
+
+#[test]
+fn groups_of_other_ranks_do_not_make_a_collective_ambiguous() {
+    let events = [
+        event(
+            "cpu_op",
+            "c10d::reduce_",
+            70,
+            70,
+            10.0,
+            2.0,
+            &json!({"Concrete Inputs": ["", "", "", "1"]}),
+        ),
+        event(
+            "user_annotation",
+            "gloo:reduce",
+            70,
+            71,
+            11.0,
+            5.0,
+            &json!({}),
+        ),
+    ];
+    let mut whole = trace(0, &events);
+    let groups = json!([{"pg_name": "1", "ranks": [1]}, {"pg_name": "0", "ranks": [0, 1]}]);
+    whole["distributedInfo"]["pg_config"] = groups;
+    let (_, run, _dir) = imported(&[whole.to_string()]).unwrap();
+    let call = run.read::<Calls>().unwrap().rows().next().unwrap();
+    assert_eq!((call.comm, call.root), (Some(0), Some(Rank::new(1))));
+    // With two groups of its own, the threads of both must have been at work.
+    whole["distributedInfo"]["pg_config"][0]["ranks"] = json!([0]);
+    let (told, run, _dir) = imported(&[whole.to_string()]).unwrap();
+    assert_eq!(run.read::<Calls>().unwrap().comm[0], None);
+    let ungrouped = "collectives whose process group the trace does not name";
+    assert_eq!(lost(&told, ungrouped), 1);
+    let gloo = |tid, ts| {
+        event(
+            "user_annotation",
+            "gloo:barrier",
+            70,
+            tid,
+            ts,
+            1.0,
+            &json!({}),
+        )
+    };
+    let events = whole["traceEvents"].as_array_mut().unwrap();
+    events.extend([gloo(72, 30.0), gloo(80, 40.0), gloo(81, 50.0)]);
+    let (told, run, _dir) = imported(&[whole.to_string()]).unwrap();
+    let comms = run.read::<Calls>().unwrap().comm.clone();
+    assert_eq!(comms, [Some(1), Some(1), Some(0), Some(0)]);
+    assert_eq!(
+        (
+            lost(&told, ungrouped),
+            lost(
+                &told,
+                "collectives whose process group follows from their threads"
+            )
+        ),
+        (0, 4)
+    );
+}
+
+#[test]
+fn a_collective_that_was_launched_before_the_trace_is_its_workers_call() {
+    let gloo = |ts: f64, dur: f64| {
+        event(
+            "user_annotation",
+            "gloo:barrier",
+            70,
+            71,
+            ts,
+            dur,
+            &json!({}),
+        )
+    };
+    let events = [
+        gloo(5.0, 4.0),
+        gloo(12.0, 8.0),
+        event("cpu_op", "c10d::barrier", 70, 70, 10.0, 2.0, &json!({})),
+    ];
+    let (_, run, _dir) = imported(&[trace(0, &events).to_string()]).unwrap();
+    let calls = run.read::<Calls>().unwrap();
+    let found: Vec<_> = calls
+        .rows()
+        .map(|c| (c.thread.get(), c.begin_ns, c.end_ns))
+        .collect();
+    assert_eq!(found, [(71, 5_000, 9_000), (70, 10_000, 20_000)]);
 }
 
 #[test]

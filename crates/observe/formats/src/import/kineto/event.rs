@@ -102,3 +102,20 @@ pub(super) fn whole(number: Option<f64>) -> Option<u32> {
     let number = number.filter(|n| n.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(n));
     number.map(|n| n as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_decimals_of_a_microsecond_are_exact() {
+        for ns in (0..200_000).chain(4_777_603_499_190_525..4_777_603_499_190_900) {
+            let text = format!("{}.{:03}", ns / 1_000, ns % 1_000);
+            assert_eq!(nanoseconds(text.parse().unwrap()), Some(ns));
+        }
+        assert_eq!(nanoseconds(-0.001), None);
+        assert_eq!(nanoseconds(f64::INFINITY), None);
+        assert_eq!(nanoseconds(f64::NAN), None);
+        assert_eq!(nanoseconds(1e16), None);
+    }
+}
