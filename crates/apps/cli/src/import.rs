@@ -22,13 +22,14 @@ Examples:
 
 Formats: trace.dat of trace-cmd, perf.data, text of `trace-cmd report`, `perf script` and tracefs, the \
     directory raw/ of a run, Perfetto's traces, the report of AIX's trcrpt; and with ranks, Paraver's \
-    .prv and the traces of PyTorch's profiler. docs/import.md shows how to record each.";
+    .prv, OTF2 archives of Score-P and TAU, and the traces of PyTorch's profiler. docs/import.md shows how \
+    to record each.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// A trace; its format is recognised by its content. Of PyTorch's profiler: the traces of all
-    /// ranks, or the directory that holds them
+    /// A trace, or the directory that holds it; its format is recognised by its content. Of
+    /// PyTorch's profiler: the traces of all ranks, or their directory
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// New directory for the run

@@ -351,9 +351,9 @@ fn a_broadcasts_root_is_a_rank_of_its_group() {
         trace["distributedInfo"]["world_size"] = json!(4);
         trace["distributedInfo"]["pg_config"] = json!([{"pg_name": "7", "ranks": [1, 3]}]);
         let (told, run, _dir) = imported(&[trace.to_string()]).unwrap();
-        let root = run.read::<Calls>().unwrap().root[0];
+        let calls = run.read::<Calls>().unwrap();
         (
-            root,
+            calls.root[0],
             lost(&told, "collectives whose root the trace does not name"),
             calls.comm[0],
         )

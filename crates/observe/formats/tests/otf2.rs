@@ -376,7 +376,7 @@ fn what_is_cut_or_missing_is_in_the_ledger() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     /// What is read of changed bytes is a run whose rows lie in its time.
     #[test]

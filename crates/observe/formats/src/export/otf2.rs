@@ -104,14 +104,15 @@ fn events(
     let records = std::mem::replace(&mut gathered.records, Sorter::new(job.output));
     let (all, mut done) = (records.len().max(1), 0);
     let mut counts = vec![0; gathered.survey.locations.len()];
-    let (mut crossing, mut open) = (0, 0);
+    let (mut outlived, mut split, mut open) = (0, 0, 0);
     let mut lane: Option<(u32, Lane<'_>)> = None;
     let survey = &gathered.survey;
     let mut end = |lane: Option<(u32, Lane<'_>)>| -> Result<(), ExportError> {
         if let Some((object, lane)) = lane {
             let ended = lane.end()?;
             counts[object as usize] = ended.events;
-            crossing += ended.crossing;
+            outlived += ended.outlived;
+            split += ended.split;
             open += ended.open;
         }
         Ok(())
@@ -145,10 +146,16 @@ fn events(
     }
     archive.end_of_locations()?;
     gathered.losses.enter(
-        "regions that end while one within them is open",
-        crossing,
-        "they end with that one",
-        "export to csv: tables `marks` and `calls`",
+        "marked regions that end within a call",
+        outlived,
+        "they end with the call",
+        "export to csv: table `marks`",
+    );
+    gathered.losses.enter(
+        "marked regions that last longer than one that they begin in",
+        split,
+        "each is two regions, before and after the end of that one",
+        "export to csv: table `marks`",
     );
     gathered.losses.enter(
         "regions that were never left",

@@ -144,14 +144,20 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
         let (Some(Ok(location)), Some(Ok(ticks))) = numbers else {
             continue;
         };
-        let (rank, time) = (rank(location), ns(ticks));
+        let (own, time) = (rank(location), ns(ticks));
+        // Ranks are those of the communicator; their locations stand behind them: `1 ("name" <7>)`.
+        let world = |line: &str, who: &str| {
+            let (_, behind) = line.split_once(who).unwrap();
+            let (_, location) = behind.split_once("\" <").unwrap();
+            rank(location.split_once('>').unwrap().0.parse().unwrap())
+        };
         let lane = lanes.entry(location).or_default();
         let begin = lane.open.last().map_or(time, |open| open.begin);
         let end = |sends| {
             let who = if sends { "Receiver: " } else { "Sender: " };
-            let peer = number(line, who) as u32;
+            let peer = world(line, who);
             let (tag, bytes) = (number(line, "Tag: ") as i32, number(line, "Length: "));
-            (rank, sends, peer, tag, bytes, begin, begin, 0)
+            (own, sends, peer, tag, bytes, begin, begin, 0)
         };
         match kind {
             "ENTER" => lane.open.push(Open {
@@ -166,8 +172,8 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
                     rows.ends.push(end);
                 }
                 match open.name.starts_with("MPI_") {
-                    true => rows.calls.push((rank, open.name, open.begin, time)),
-                    false => rows.marks.push((rank, open.name, open.begin, time)),
+                    true => rows.calls.push((own, open.name, open.begin, time)),
+                    false => rows.marks.push((own, open.name, open.begin, time)),
                 }
             }
             "MPI_SEND" => lane.open.last_mut().unwrap().ends.push(end(true)),
@@ -190,10 +196,10 @@ pub fn rows(listing: &str, rank: impl Fn(u64) -> u32, ns: impl Fn(u64) -> u64) -
             "MPI_COLLECTIVE_END" => {
                 let name = lane.open.last().unwrap().name.clone();
                 let root = line.contains("Root: NONE");
-                let root = (!root).then(|| number(line, "Root: ") as u32);
+                let root = (!root).then(|| world(line, "Root: "));
                 let bytes = (number(line, "Sent: "), number(line, "Received: "));
                 rows.collectives
-                    .push((rank, name, begin, root, bytes.0, bytes.1));
+                    .push((own, name, begin, root, bytes.0, bytes.1));
             }
             _ => {}
         }

@@ -91,6 +91,7 @@ impl<'l> Archive<'l> {
             Ok(path) => path,
             Err(zero) => return Err(error(io::Error::other(zero))),
         };
+        library.forget();
         // SAFETY: both are strings; the numbers are those of the headers.
         let raw = unsafe {
             (library.open)(
@@ -104,9 +105,8 @@ impl<'l> Archive<'l> {
             )
         };
         if raw.is_null() {
-            return Err(error(io::Error::other(
-                "the library of OTF2 opens no archive",
-            )));
+            let why = library.text(library.first(0));
+            return Err(error(io::Error::other(why)));
         }
         let archive = Self {
             library,
@@ -125,15 +125,20 @@ impl<'l> Archive<'l> {
     }
 
     fn check(&self, code: c_int) -> Result<(), ExportError> {
-        match code {
+        match self.library.first(code) {
             0 => Ok(()),
-            code => Err(self.failed(&self.library.name(code))),
+            code => Err(self.failed(code)),
         }
     }
 
-    fn failed(&self, why: &str) -> ExportError {
-        let why = io::Error::other(format!("the library of OTF2 says {why}"));
-        ExportError::io(&self.path)(why)
+    fn failed(&self, code: c_int) -> ExportError {
+        let why = format!("{} (from the library of OTF2)", self.library.text(code));
+        ExportError::io(&self.path)(io::Error::other(why))
+    }
+
+    /// The library gave no writer.
+    fn no_writer(&self) -> ExportError {
+        self.failed(self.library.first(0))
     }
 
     /// Begins the events of a location.
@@ -141,7 +146,7 @@ impl<'l> Archive<'l> {
         // SAFETY: the archive is open.
         let raw = unsafe { (self.library.events_of)(self.raw.get(), location) };
         match raw.is_null() {
-            true => Err(self.failed("nothing about the events of a location")),
+            true => Err(self.no_writer()),
             false => Ok(Events { archive: self, raw }),
         }
     }
@@ -152,7 +157,7 @@ impl<'l> Archive<'l> {
         unsafe {
             let local = (self.library.local_of)(self.raw.get(), location);
             if local.is_null() {
-                return Err(self.failed("nothing about the definitions of a location"));
+                return Err(self.no_writer());
             }
             self.check((self.library.end_local)(self.raw.get(), local))
         }
@@ -172,7 +177,7 @@ impl<'l> Archive<'l> {
         // SAFETY: the archive is open.
         let raw = unsafe { (self.library.definitions_of)(self.raw.get()) };
         match raw.is_null() {
-            true => Err(self.failed("nothing about the definitions")),
+            true => Err(self.no_writer()),
             false => Ok(Definitions { archive: self, raw }),
         }
     }

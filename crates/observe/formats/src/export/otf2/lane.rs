@@ -1,13 +1,16 @@
 //! Records of a location as events whose regions lie within each other.
 
 use super::archive::{Event, Events};
-use super::record::{Record, kind};
+use super::record::{CALL, Record, kind};
 use crate::export::ExportError;
 
 /// A region that is open.
+#[derive(Clone, Copy)]
 struct Frame {
     region: u32,
-    /// It has ended, but one within it has not.
+    /// It is a call, which is never shown in pieces.
+    is_call: bool,
+    /// It has ended, but a call within it has not.
     ended: bool,
 }
 
@@ -15,7 +18,8 @@ struct Frame {
 pub(super) struct Lane<'a> {
     events: Events<'a>,
     count: u64,
-    crossing: u64,
+    outlived: u64,
+    split: u64,
     now: u64,
     open: Vec<Frame>,
     /// The CPU that the thread lost, and the region of what has it.
@@ -27,8 +31,10 @@ pub(super) struct Lane<'a> {
 /// How a location ended.
 pub(super) struct Ended {
     pub events: u64,
-    /// Regions that ended while one within them was open.
-    pub crossing: u64,
+    /// Regions that ended within a call that began in them, and end with it.
+    pub outlived: u64,
+    /// Regions that lasted longer than one that they began in, and are in two pieces.
+    pub split: u64,
     /// Regions that were never left.
     pub open: u64,
 }
@@ -38,7 +44,8 @@ impl<'a> Lane<'a> {
         Self {
             events,
             count: 0,
-            crossing: 0,
+            outlived: 0,
+            split: 0,
             now: 0,
             open: Vec::new(),
             lost: None,
@@ -65,7 +72,7 @@ impl<'a> Lane<'a> {
                     self.write(Event::Leave(region))?;
                 }
                 match record.kind {
-                    kind::ENTER => self.enter(record.what)?,
+                    kind::ENTER => self.enter(record.what, record.tag == CALL)?,
                     _ => self.leave(record.what)?,
                 }
                 let again = |&region| self.write(Event::Enter(region));
@@ -98,33 +105,40 @@ impl<'a> Lane<'a> {
         }
     }
 
-    fn enter(&mut self, region: u32) -> Result<(), ExportError> {
+    fn enter(&mut self, region: u32, is_call: bool) -> Result<(), ExportError> {
         let ended = false;
-        self.open.push(Frame { region, ended });
+        self.open.push(Frame {
+            region,
+            is_call,
+            ended,
+        });
         self.write(Event::Enter(region))
     }
 
     fn leave(&mut self, region: u32) -> Result<(), ExportError> {
-        let mut open = self.open.iter().rev();
-        match open.position(|frame| frame.region == region && !frame.ended) {
-            Some(0) => {
-                self.open.pop();
-                self.write(Event::Leave(region))?;
-            }
-            Some(above) => {
-                self.crossing += 1;
-                let at = self.open.len() - 1 - above;
-                self.open[at].ended = true;
-            }
-            None => {}
+        let open = |frame: &Frame| frame.region == region && !frame.ended;
+        let Some(at) = self.open.iter().rposition(open) else {
+            return Ok(());
+        };
+        if self.open[at + 1..].iter().any(|frame| frame.is_call) {
+            self.outlived += 1;
+            self.open[at].ended = true;
+            return Ok(());
         }
-        while let Some(&Frame {
-            region,
-            ended: true,
-        }) = self.open.last()
-        {
-            self.open.pop();
-            self.write(Event::Leave(region))?;
+        let above = self.open.split_off(at + 1);
+        self.split += above.len() as u64;
+        for frame in above.iter().rev() {
+            self.write(Event::Leave(frame.region))?;
+        }
+        self.open.pop();
+        self.write(Event::Leave(region))?;
+        while self.open.last().is_some_and(|frame| frame.ended) {
+            if let Some(frame) = self.open.pop() {
+                self.write(Event::Leave(frame.region))?;
+            }
+        }
+        for frame in above {
+            self.enter(frame.region, frame.is_call)?;
         }
         Ok(())
     }
@@ -149,7 +163,8 @@ impl<'a> Lane<'a> {
         self.events.close()?;
         Ok(Ended {
             events: self.count,
-            crossing: self.crossing,
+            outlived: self.outlived,
+            split: self.split,
             open,
         })
     }

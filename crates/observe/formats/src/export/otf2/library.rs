@@ -5,6 +5,7 @@
 
 use crate::export::ExportError;
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Names of the library: Debian's, that of OTF2 itself, and what their development packages add.
@@ -51,7 +52,7 @@ macro_rules! functions {
         /// The library, opened.
         pub(super) struct Library {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> $result,)*
-            error_name: unsafe extern "C" fn(Code) -> *const c_char,
+            error_text: unsafe extern "C" fn(Code) -> *const c_char,
             _opened: Opened,
         }
 
@@ -64,7 +65,7 @@ macro_rules! functions {
                     opened.get::<*const c_void>(b"OTF2_EvtWriter_CommCreate\0")?;
                     Ok(Self {
                         $($field: *opened.get(concat!($name, "\0").as_bytes())?,)*
-                        error_name: *opened.get(b"OTF2_Error_GetName\0")?,
+                        error_text: *opened.get(b"OTF2_Error_GetDescription\0")?,
                         _opened: opened,
                     })
                 }
@@ -115,8 +116,14 @@ functions! {
     comm "OTF2_GlobalDefWriter_WriteComm" (*mut RawDefinitions, u32, u32, u32, u32, u32) -> Code;
 }
 
-/// The library prints what went wrong to standard error; here that becomes the message of an error.
-extern "C" fn quiet(
+thread_local! {
+    /// The first error that the library met in this thread. Not all functions return theirs: an
+    /// archive is closed without one although its anchor could not be written.
+    static FIRST: Cell<Code> = const { Cell::new(0) };
+}
+
+/// Called instead of printing an error to standard error.
+extern "C" fn note(
     _: *mut c_void,
     _: *const c_char,
     _: u64,
@@ -125,6 +132,10 @@ extern "C" fn quiet(
     _: *const c_char,
     _: *mut c_void,
 ) -> Code {
+    // Those below are warnings (OTF2_WARNING, OTF2_DEPRECATED, OTF2_ABORT).
+    if code > 0 && FIRST.get() == 0 {
+        FIRST.set(code);
+    }
     code
 }
 
@@ -138,7 +149,7 @@ impl Library {
             match opened.and_then(Self::of) {
                 Ok(library) => {
                     // SAFETY: the callback has the type that the library expects and reads nothing.
-                    unsafe { (library.on_error)(Some(quiet), std::ptr::null_mut()) };
+                    unsafe { (library.on_error)(Some(note), std::ptr::null_mut()) };
                     return Ok(library);
                 }
                 // What is wrong with one that is there matters more than that others are missing.
@@ -159,15 +170,28 @@ impl Library {
         })
     }
 
+    /// Forgets errors, before an archive is begun.
+    pub(super) fn forget(&self) {
+        FIRST.set(0);
+    }
+
+    /// The first error since then, or this code.
+    pub(super) fn first(&self, code: Code) -> Code {
+        match FIRST.get() {
+            0 => code,
+            first => first,
+        }
+    }
+
     /// What a code of an error stands for.
-    pub(super) fn name(&self, code: Code) -> String {
+    pub(super) fn text(&self, code: Code) -> String {
         // SAFETY: it returns a string that is never freed, for any code.
-        let name = unsafe { (self.error_name)(code) };
-        if name.is_null() {
+        let text = unsafe { (self.error_text)(code) };
+        if text.is_null() {
             return format!("error {code}");
         }
         // SAFETY: see above.
-        unsafe { CStr::from_ptr(name) }
+        unsafe { CStr::from_ptr(text) }
             .to_string_lossy()
             .into_owned()
     }

@@ -1,7 +1,7 @@
 //! What the program did: steps, calls of MPI, messages and marks, as records.
 
 use super::Gathered;
-use super::record::{Record, class, kind};
+use super::record::{CALL, Record, class, kind};
 use super::regions::RegionKind;
 use crate::export::kernel::Stream;
 use crate::export::names::Names;
@@ -148,7 +148,7 @@ fn calls(
         let class = known.unwrap_or(OperationClass::Other);
         let region = to.regions.id(name, RegionKind::Mpi(class));
         let [enter, leave] = Record::region(object, region, row.begin_ns, row.end_ns);
-        to.records.push(enter)?;
+        to.records.push(Record { tag: CALL, ..enter })?;
         let within = Within::of(&enter, &leave);
         if row.sequence.is_some() {
             match collective(&row, name, to) {

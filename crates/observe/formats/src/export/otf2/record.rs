@@ -43,6 +43,9 @@ pub(super) mod kind {
     pub(crate) const RESUMED: u32 = 16;
 }
 
+/// The tag of the start of a call.
+pub(super) const CALL: u32 = 1;
+
 /// A record.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
@@ -61,7 +64,7 @@ pub(super) struct Record {
     /// Region, or other rank or root in the communicator.
     pub what: u32,
     pub comm: u32,
-    /// Message: tag. Collective: operation. Of the kernel: CPU.
+    /// Message: tag. Collective: operation. Of the kernel: CPU. Start of a region: [`CALL`] or 0.
     pub tag: u32,
 }
 

@@ -100,7 +100,7 @@ impl Survey {
         if self.by_pid.contains_key(&(process.0, thread)) {
             return;
         }
-        let name = || format!("{} ({})", names.task(process.0, process.1), process.1);
+        let name = || named(names, process.0, process.1);
         let known = processes.get(&process).copied();
         let group = known.unwrap_or_else(|| self.group(name(), process.0));
         processes.insert(process, group);
@@ -122,7 +122,7 @@ impl Survey {
         sheet.threads += 1;
         let node = sheet.node;
         let name = match thread {
-            Some(thread) => format!("{} ({thread})", names.task(node, thread)),
+            Some(thread) => named(names, node, thread),
             None => sheet.name.clone(),
         };
         let object = self.locations.len() as u32;
@@ -151,5 +151,13 @@ impl Survey {
     /// The first location of a rank.
     pub(super) fn first(&self, rank: Rank) -> Option<u32> {
         self.ranks.get(&rank).map(|&(_, first)| first)
+    }
+}
+
+/// A thread with its number.
+fn named(names: &Names, node: NodeId, thread: Pid) -> String {
+    match names.task(node, thread) {
+        "" => format!("thread {thread}"),
+        name => format!("{name} ({thread})"),
     }
 }

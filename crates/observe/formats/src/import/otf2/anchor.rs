@@ -19,8 +19,6 @@ pub(crate) struct Anchor {
     /// Bytes of a chunk of events, and of definitions.
     pub(super) chunk: u64,
     pub(super) definition_chunk: u64,
-    /// What wrote the archive, in its own words.
-    pub(super) creator: String,
 }
 
 /// Whether a file with these first bytes is an anchor.
@@ -74,7 +72,6 @@ impl Anchor {
             path: path.to_owned(),
             chunk: fields.chunk,
             definition_chunk: fields.definition_chunk,
-            creator: fields.creator,
         })
     }
 
@@ -115,7 +112,6 @@ struct Fields {
     definition_chunk: u64,
     substrate: u8,
     compression: u8,
-    creator: String,
 }
 
 impl Fields {
@@ -129,17 +125,11 @@ impl Fields {
         }
         let (chunk, definition_chunk) = (bytes.full_u64()?, bytes.full_u64()?);
         let (substrate, compression) = (bytes.u8()?, bytes.u8()?);
-        // Numbers of locations and of global definitions.
-        bytes.full_u64()?;
-        bytes.full_u64()?;
-        let _machine = bytes.text()?;
-        let creator = String::from_utf8_lossy(bytes.text()?).into_owned();
         Some(Self {
             chunk,
             definition_chunk,
             substrate,
             compression,
-            creator,
         })
     }
 }

@@ -251,12 +251,8 @@ impl Build {
             begin_ns,
             end_ns,
         }];
-        let library = (self.app.called() > 0).then(|| {
-            format!(
-                "an MPI library that the archive of {} does not name",
-                anchor.creator
-            )
-        });
+        let library = "an MPI library that the archive does not name";
+        let library = (self.app.called() > 0).then(|| library.to_owned());
         let losses = self.losses.ledger();
         self.app.finish(Told {
             format: "OTF2 archive",
