@@ -76,18 +76,38 @@ pub(crate) fn is_imported(manifest: &Manifest) -> bool {
     manifest.command.get(1).is_some_and(|word| word == "import")
 }
 
-/// Whether the run was imported from a trace for Paraver.
-pub(crate) fn is_of_paraver(manifest: &Manifest) -> bool {
+/// The format of the trace of a program that the run was imported from; `None` for traces of the
+/// kernel, and for runs that idlewave recorded.
+pub(crate) fn program_trace(manifest: &Manifest) -> Option<&'static str> {
+    let format = |counter: &str| match counter {
+        ClockSheet::PARAVER => Some("Paraver"),
+        ClockSheet::OTF2 => Some("OTF2"),
+        ClockSheet::KINETO => Some("PyTorch"),
+        _ => None,
+    };
     let mut nodes = manifest.nodes.iter();
-    is_imported(manifest) && nodes.any(|n| n.clock.counter == ClockSheet::PARAVER)
+    nodes
+        .find_map(|n| format(&n.clock.counter))
+        .filter(|_| is_imported(manifest))
+}
+
+/// Whether the program's calls are of MPI, not of another library.
+pub(crate) fn calls_mpi(program: &ProgramFindings) -> bool {
+    let mut operations = program.operations.iter();
+    program.operations.is_empty() || operations.any(|o| o.name.starts_with("MPI_"))
+}
+
+/// What the analysed time of a program is.
+pub(crate) fn analysed(program: &ProgramFindings) -> &'static str {
+    match calls_mpi(program) {
+        true => "between MPI_Init and MPI_Finalize",
+        false => "from the first call to the last",
+    }
 }
 
 /// What an imported run without MPI calls is; `None` if idlewave recorded it.
 pub(crate) fn imported_fact(manifest: &Manifest) -> Option<String> {
-    let kind = match is_of_paraver(manifest) {
-        true => "Paraver",
-        false => "kernel",
-    };
+    let kind = program_trace(manifest).unwrap_or("kernel");
     let ranks = match manifest.ranks.len() {
         0 => "no ranks".to_owned(),
         ranks => counted(ranks, "rank"),

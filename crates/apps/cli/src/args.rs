@@ -63,13 +63,13 @@ pub enum Command {
     Place(PlaceArgs),
     /// Run several parallel jobs in turns on the same nodes; detect hangs
     Gang(GangArgs),
-    /// Make a run from the trace of another tool: trace-cmd, perf, Perfetto, Paraver and others
+    /// Make a run from the trace of another tool: trace-cmd, perf, Score-P, Paraver and others
     Import(ImportArgs),
     /// Rebuild the analysis of a saved run; list its processes, daemons and interrupts; compare runs
     Explain(ExplainArgs),
     /// Rebuild the HTML report of a saved run
     Report(ReportArgs),
-    /// Write a saved run for another tool: Paraver, Perfetto, KernelShark, CSV and others
+    /// Write a saved run for another tool: Paraver, OTF2, Perfetto, KernelShark, CSV and others
     Export(ExportArgs),
     /// Become the program on a node
     #[command(hide = true)]

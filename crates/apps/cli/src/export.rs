@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   idlewave export before --to paraver
+  idlewave export before --to otf2 -o archive
   idlewave export before --to csv -o tables
   idlewave export before --to selfish --json")]
 pub struct ExportArgs {
@@ -100,6 +101,9 @@ fn not_exported(path: &Path, error: ExportError) -> Failure {
         ExportError::Lacks { .. } => {
             let next = "choose another format with --to, or record with a kernel trace";
             Failure::new(Exit::Bundle, what).with_next(next)
+        }
+        ExportError::Library { package, .. } => {
+            Failure::new(Exit::NotPossible, what).with_next(format!("install {package}"))
         }
         ExportError::Interrupted => SessionError::Interrupted {
             kept: format!("{} is not affected", path.display()),

@@ -9,12 +9,14 @@ mod format;
 mod job;
 mod kernel;
 mod names;
+mod otf2;
 mod out;
 mod paraver;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub(crate) mod perfetto;
 mod selfish;
+mod sorter;
 mod tables;
 mod trace_dat;
 mod view;

@@ -6,5 +6,6 @@
 
 pub mod export;
 pub mod import;
+mod otf2;
 mod prv;
 mod wire;

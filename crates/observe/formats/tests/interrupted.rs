@@ -79,6 +79,24 @@ fn what_was_written_before_an_export_failed_is_gone() {
     assert!(matches!(ended, Err(ExportError::Interrupted)), "{ended:?}");
     assert!(begun.into_inner());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // Its directory is there as soon as records are written.
+    let output = dir.path().join("archive");
+    let failed = Format::Otf2.write(&Job {
+        run: &run,
+        output: &output,
+        stop: &AtomicBool::new(false),
+        progress: &|share| {
+            if share >= 0.5 && !output.exists() {
+                fs::create_dir_all(output.join("traces.otf2")).unwrap();
+            }
+        },
+    });
+    match failed {
+        Err(ExportError::Library { .. }) => common::skip("there is no library of OTF2"),
+        Err(ExportError::Io { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]

@@ -233,14 +233,18 @@ pub(super) fn recording(manifest: &Manifest, findings: &Findings) -> String {
     let mut body = "<h3>Cost of watching</h3>\n".to_owned();
     let mode = escape(mode_name(manifest, trace.mode));
     if trace.mode == TraceMode::Off {
-        body.push_str(&absent("The kernel's view was switched off by the user."));
+        let why = match story::program_trace(manifest) {
+            Some(format) => format!("The imported {format} trace does not tell who had the CPUs."),
+            None => "The kernel's view was switched off by the user.".to_owned(),
+        };
+        body.push_str(&absent(&why));
     } else {
         let share = cost
             .share()
             .map_or_else(|| "not measured".to_owned(), |s| escape(&percent(s)));
-        let lost = match story::is_of_paraver(manifest) {
-            true => known(None::<&str>),
-            false => number("trace.cost.lost", cost.lost, &count(cost.lost)),
+        let lost = match story::program_trace(manifest) {
+            Some(_) => known(None::<&str>),
+            None => number("trace.cost.lost", cost.lost, &count(cost.lost)),
         };
         let reader = match story::is_imported(manifest) {
             true => "not measured".to_owned(),

@@ -312,10 +312,12 @@ fn rest(screen: &mut Screen, entries: usize) {
 pub(super) fn cost(screen: &mut Screen, manifest: &Manifest, findings: &Findings) {
     let cost = &findings.trace.cost;
     let mode = mode_name(manifest, findings.trace.mode);
+    let program_trace = story::program_trace(manifest);
     let text = match (findings.trace.mode, cost.share()) {
-        _ if story::is_of_paraver(manifest) => {
-            "trace: imported from Paraver; what recording it cost is not known".to_owned()
-        }
+        _ if program_trace.is_some() => format!(
+            "trace: imported from {}; what recording it cost is not known",
+            program_trace.unwrap_or_default()
+        ),
         (TraceMode::Off, _) => "kernel trace: switched off".to_owned(),
         (_, None) if story::is_imported(manifest) => format!(
             "kernel trace: {mode}, {} {}, {} lost; what recording it cost is not known",

@@ -42,7 +42,7 @@ pub(super) fn headline(screen: &mut Screen, manifest: &Manifest, findings: &Find
                 n => format!("{n} nodes"),
             });
             facts.extend(p.library.as_deref().map(story::library_name));
-            facts.push(format!("{} between MPI_Init and MPI_Finalize", p.total));
+            facts.push(format!("{} {}", p.total, story::analysed(p)));
         }
         (None, Some(library)) => facts.push(format!(
             "{}, but no call of it was recorded",
@@ -191,7 +191,11 @@ pub(super) fn operations(screen: &mut Screen, program: &ProgramFindings) {
     if program.operations.is_empty() {
         return;
     }
-    screen.line(Style::Heading, "TIME IN MPI, all ranks together");
+    let heading = match story::calls_mpi(program) {
+        true => "TIME IN MPI, all ranks together",
+        false => "TIME IN COLLECTIVES AND MESSAGES, all ranks together",
+    };
+    screen.line(Style::Heading, heading);
     let rows: Vec<Vec<String>> = program
         .operations
         .iter()

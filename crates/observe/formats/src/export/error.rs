@@ -40,6 +40,16 @@ pub enum ExportError {
         /// What is missing, in words.
         reason: String,
     },
+    /// The library that writes the format is not installed.
+    #[error("export to {format}: its library cannot be opened: {why}")]
+    Library {
+        /// The format's name.
+        format: &'static str,
+        /// Why not, in the words of the system.
+        why: String,
+        /// The packages that have it.
+        package: &'static str,
+    },
     /// The user asked for an end.
     #[error("export the run: interrupted")]
     Interrupted,

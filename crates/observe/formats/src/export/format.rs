@@ -1,6 +1,8 @@
 //! The formats that runs are exported to, by name.
 
-use crate::export::{Export, ExportError, Job, chrome, csv, paraver, perfetto, selfish, trace_dat};
+use crate::export::{
+    Export, ExportError, Job, chrome, csv, otf2, paraver, perfetto, selfish, trace_dat,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub enum Format {
     /// Paraver's .prv with .pcf, .row and .cfg files.
     Paraver,
+    /// An OTF2 archive.
+    Otf2,
     /// A Perfetto trace.
     Perfetto,
     /// Trace events in JSON, as Chrome's viewer reads them.
@@ -29,6 +33,7 @@ impl Format {
     /// All formats of this build.
     pub const ALL: &'static [Self] = &[
         Self::Paraver,
+        Self::Otf2,
         Self::Perfetto,
         Self::Chrome,
         Self::TraceDat,
@@ -42,6 +47,7 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Paraver => "paraver",
+            Self::Otf2 => "otf2",
             Self::Perfetto => "perfetto",
             Self::Chrome => "chrome",
             Self::TraceDat => "trace.dat",
@@ -56,6 +62,7 @@ impl Format {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Paraver => "trace for Paraver, with views",
+            Self::Otf2 => "archive of OTF2 for Vampir, Scalasca and TAU; needs its library",
             Self::Perfetto => "trace for ui.perfetto.dev",
             Self::Chrome => "trace events for Chrome's viewer, JSON",
             Self::TraceDat => "the kernel's trace for KernelShark and trace-cmd",
@@ -71,6 +78,7 @@ impl Format {
     pub const fn ending(self) -> &'static str {
         match self {
             Self::Paraver => ".prv",
+            Self::Otf2 => "-otf2",
             Self::Perfetto => ".pftrace",
             Self::Chrome => ".json",
             Self::TraceDat => ".dat",
@@ -132,6 +140,7 @@ impl Format {
     fn write_new(self, job: &Job<'_>) -> Result<Export, ExportError> {
         match self {
             Self::Paraver => paraver::write(job),
+            Self::Otf2 => otf2::write(job),
             Self::Perfetto => perfetto::write(job),
             Self::Chrome => chrome::write(job),
             Self::TraceDat => trace_dat::write(job),

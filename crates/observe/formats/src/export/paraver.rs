@@ -11,8 +11,7 @@ mod labels;
 mod late;
 mod objects;
 mod program;
-mod record;
-mod sorter;
+pub(super) mod record;
 mod states;
 mod survey;
 mod text;
@@ -21,11 +20,11 @@ mod views;
 
 use crate::export::kernel::enter_inferred;
 use crate::export::out::Output;
+use crate::export::sorter::Sorter;
 use crate::export::{Export, ExportError, Job};
 use crate::prv;
 use idlewave_run::tables::*;
 use record::{Record, header};
-use sorter::Sorter;
 use states::States;
 use std::path::{Path, PathBuf};
 use survey::Survey;
@@ -92,7 +91,7 @@ pub fn write(job: &Job<'_>) -> Result<Export, ExportError> {
 fn gather_kernel(
     job: &Job<'_>,
     survey: &Survey,
-    records: &mut Sorter,
+    records: &mut Sorter<Record>,
     export: &mut Export,
 ) -> Result<(), ExportError> {
     let (mut uncertain, mut failed) = (0, Ok(()));

@@ -12,4 +12,4 @@ mod walk;
 pub(crate) use lanes::{Lane, Lanes};
 pub(crate) use slice::{Canvas, Detail, Flow, Slice};
 pub(crate) use track::Track;
-pub(crate) use walk::walk;
+pub(crate) use walk::{region, walk};

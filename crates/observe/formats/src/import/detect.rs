@@ -2,7 +2,7 @@
 
 use crate::import::error::ImportError;
 use crate::import::kernel::{aix, ctf, perf, perfetto, text};
-use crate::import::paraver;
+use crate::import::{kineto, otf2, paraver};
 use idlewave_ftrace::capture_path;
 use idlewave_sys::files;
 use std::io::Read;
@@ -21,6 +21,10 @@ pub enum Format {
     Kernel(Recorder),
     /// Paraver's .prv.
     Paraver,
+    /// An OTF2 archive with this anchor.
+    Otf2(PathBuf),
+    /// Traces of PyTorch's profiler: these files, one for each rank.
+    Kineto(Vec<PathBuf>),
 }
 
 /// A format of kernel traces.
@@ -83,6 +87,12 @@ pub fn detect(path: &Path) -> Result<Format, ImportError> {
     let file = files::open(path).map_err(ImportError::io(path))?;
     let read = file.take(LOOK).read_to_end(&mut start);
     read.map_err(ImportError::io(path))?;
+    if otf2::is_anchor(&start) {
+        return Ok(Format::Otf2(path.to_owned()));
+    }
+    if kineto::is_trace(&start) {
+        return Ok(Format::Kineto(vec![path.to_owned()]));
+    }
     of_start(&start).map_err(|(reason, next)| ImportError::Format {
         path: path.to_owned(),
         reason,
@@ -100,8 +110,21 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
     if let Some(trace) = ctf::find(path)? {
         return Ok(Format::Kernel(Recorder::Ctf(trace)));
     }
+    let traces = kineto::of_directory(path)?;
+    if !traces.is_empty() {
+        return Ok(Format::Kineto(traces));
+    }
+    let mut anchors = otf2::inside(path);
+    if let (1, Some(anchor)) = (anchors.len(), anchors.pop()) {
+        return Ok(Format::Otf2(anchor));
+    }
     let has = |name| path.join(name).is_file();
-    let (reason, next) = if has("data.0") {
+    let (reason, next) = if !anchors.is_empty() {
+        (
+            "it holds several OTF2 archives",
+            "give the file that ends with .otf2 of one of them",
+        )
+    } else if has("data.0") {
         (
             "it is a directory of perf record --threads, which is not read",
             "write it as text with `perf script --ns -i DIRECTORY > FILE.txt` and import that",
@@ -113,7 +136,7 @@ fn directory(path: &Path) -> Result<Format, ImportError> {
         )
     } else {
         (
-            "the directory holds neither a capture.json nor a CTF trace",
+            "the directory holds neither a capture.json, a CTF trace, an OTF2 archive nor traces of PyTorch's profiler",
             "give a trace file, the directory of an LTTng session, or the directory raw/ of a run",
         )
     };
@@ -148,6 +171,11 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         let next = "record again: nothing was written to it".to_owned();
         return Err(("it is empty".to_owned(), next));
     }
+    if start.trim_ascii_start().starts_with(b"{") {
+        let next = "give traces of torch.profiler, as export_chrome_trace writes them";
+        let reason = "it is JSON, but not of PyTorch's profiler";
+        return Err((reason.to_owned(), next.to_owned()));
+    }
     if start.split(|b| *b == b'\n').any(text::is_event) {
         return Ok(Format::Kernel(Recorder::Text));
     }
@@ -162,8 +190,8 @@ fn of_start(start: &[u8]) -> Result<Format, (String, String)> {
         true => "it has no known format",
         false => "none of its first lines is an event with a CPU and a time",
     };
-    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto or Paraver \
-                trace, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
+    let next = "give a trace.dat, a perf.data, a directory of LTTng or raw/, a Perfetto, Paraver or OTF2 trace, \
+                traces of PyTorch's profiler, or text of `trace-cmd report`, `perf script`, tracefs or AIX's `trcrpt`; \
                 docs/import.md shows each";
     Err((reason.to_owned(), next.to_owned()))
 }

@@ -32,6 +32,7 @@ use crate::import::ask::Ask;
 use crate::import::error::ImportError;
 use crate::import::imported::Imported;
 use crate::import::kernel::Program;
+pub(super) use finish::OF_ITS_KERNEL;
 use header::Header;
 use idlewave_run::RunWriter;
 use lines::{Lines, Record};
@@ -60,7 +61,7 @@ pub(crate) fn read(ask: &Ask<'_>, run: RunWriter) -> Result<Imported, ImportErro
     // So that the manifest says which one it is, and the command gives the same run again.
     if *ask.program == Program::Busiest {
         let option = ["--program".to_owned(), name.clone()];
-        build.run.manifest.command.extend(option);
+        build.app.run.manifest.command.extend(option);
     }
     let (mut record, mut count) = (Record::default(), 0_u64);
     loop {

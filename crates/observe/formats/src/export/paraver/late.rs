@@ -3,8 +3,8 @@
 //! A rank is late from the start to the end of a late step, and while another rank waits for it.
 
 use crate::export::paraver::record::Record;
-use crate::export::paraver::sorter::Sorter;
 use crate::export::paraver::survey::Survey;
+use crate::export::sorter::Sorter;
 use crate::export::{ExportError, Job};
 use crate::prv;
 use idlewave_run::Ledger;
@@ -77,7 +77,12 @@ impl Late {
     }
 
     /// Writes the parts of a burst during which another rank of this CPU was late.
-    pub(super) fn ran(&self, burst: &Record, end: u64, to: &mut Sorter) -> Result<(), ExportError> {
+    pub(super) fn ran(
+        &self,
+        burst: &Record,
+        end: u64,
+        to: &mut Sorter<Record>,
+    ) -> Result<(), ExportError> {
         let own = self.rank_of.get(&burst.object);
         for of in self.by_cpu.get(&burst.cpu).into_iter().flatten() {
             if own == Some(&of.rank) {

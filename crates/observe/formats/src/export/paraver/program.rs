@@ -2,8 +2,8 @@
 
 use crate::export::paraver::labels::Names;
 use crate::export::paraver::record::{MESSAGE, Record};
-use crate::export::paraver::sorter::Sorter;
 use crate::export::paraver::survey::Survey;
+use crate::export::sorter::Sorter;
 use crate::export::{ExportError, Job};
 use crate::prv;
 use idlewave_run::tables::*;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 struct Gather<'a> {
     job: &'a Job<'a>,
     survey: &'a Survey,
-    to: &'a mut Sorter,
+    to: &'a mut Sorter<Record>,
     names: &'a mut Names,
     losses: &'a mut Ledger,
 }
@@ -23,7 +23,7 @@ struct Gather<'a> {
 pub(super) fn gather(
     job: &Job<'_>,
     survey: &Survey,
-    to: &mut Sorter,
+    to: &mut Sorter<Record>,
     names: &mut Names,
     losses: &mut Ledger,
 ) -> Result<(), ExportError> {

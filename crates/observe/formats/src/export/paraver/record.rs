@@ -8,6 +8,7 @@
 use crate::export::out::number;
 use crate::export::paraver::objects::Objects;
 use crate::export::paraver::survey::Survey;
+use crate::export::sorter::Sorted;
 use crate::export::{ExportError, Job};
 use bytemuck::{Pod, Zeroable};
 use idlewave_run::tables::Communicators;
@@ -22,7 +23,7 @@ pub(super) const MESSAGE: u32 = 2;
 /// A record, small enough to sort many. Objects are indices into [`Objects`].
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Record {
+pub(in crate::export) struct Record {
     /// Nanoseconds of CLOCK_MONOTONIC of node 0: by this the trace is sorted.
     pub time: u64,
     /// State: its end. Event: type and value. Message: when the receive was posted and completed.
@@ -37,6 +38,18 @@ pub(super) struct Record {
     /// The receiver of a message.
     pub other: u32,
     pub kind: u32,
+}
+
+impl Sorted for Record {
+    type Key = (u64, u32);
+
+    fn key(&self) -> (u64, u32) {
+        (self.time, self.kind)
+    }
+
+    fn time(&self) -> u64 {
+        self.time
+    }
 }
 
 impl Record {
@@ -56,7 +69,7 @@ impl Record {
         }
     }
 
-    pub(super) fn new(kind: u32, time: u64, object: u32) -> Self {
+    pub(in crate::export) fn new(kind: u32, time: u64, object: u32) -> Self {
         Self {
             time,
             kind,

@@ -7,8 +7,8 @@ use crate::export::ExportError;
 use crate::export::paraver::late::Late;
 use crate::export::paraver::objects::Objects;
 use crate::export::paraver::record::Record;
-use crate::export::paraver::sorter::Sorter;
 use crate::export::paraver::turns::WAKEUP;
+use crate::export::sorter::Sorter;
 use crate::prv;
 use idlewave_run::tables::EndReason;
 
@@ -40,7 +40,11 @@ impl States {
     }
 
     /// Takes the next burst or wake-up.
-    pub(super) fn take(&mut self, turn: &Record, to: &mut Sorter) -> Result<(), ExportError> {
+    pub(super) fn take(
+        &mut self,
+        turn: &Record,
+        to: &mut Sorter<Record>,
+    ) -> Result<(), ExportError> {
         let (at, object) = (turn.object as usize, turn.object);
         if turn.kind == WAKEUP {
             return match self.open[at] {
@@ -69,7 +73,7 @@ impl States {
     }
 
     /// Ends all states with the trace.
-    pub(super) fn finish(self, to: &mut Sorter) -> Result<(), ExportError> {
+    pub(super) fn finish(self, to: &mut Sorter<Record>) -> Result<(), ExportError> {
         for (object, open) in self.open.into_iter().enumerate() {
             close(object as u32, open, self.end, to)?;
         }
@@ -77,7 +81,7 @@ impl States {
     }
 }
 
-fn close(object: u32, open: Open, end: u64, to: &mut Sorter) -> Result<(), ExportError> {
+fn close(object: u32, open: Open, end: u64, to: &mut Sorter<Record>) -> Result<(), ExportError> {
     match open {
         Some((since, state)) if since < end => to.push(Record::state(since, end, object, state)),
         _ => Ok(()),

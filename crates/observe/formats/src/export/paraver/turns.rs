@@ -2,8 +2,8 @@
 
 use crate::export::kernel::enter_inferred;
 use crate::export::paraver::record::Record;
-use crate::export::paraver::sorter::Sorter;
 use crate::export::paraver::survey::Survey;
+use crate::export::sorter::Sorter;
 use crate::export::{ExportError, Job};
 use idlewave_run::Ledger;
 use idlewave_run::tables::{Bursts, Wakeups};
@@ -17,7 +17,7 @@ pub(super) fn gather(
     job: &Job<'_>,
     survey: &Survey,
     losses: &mut Ledger,
-) -> Result<Sorter, ExportError> {
+) -> Result<Sorter<Record>, ExportError> {
     let mut turns = Sorter::new(job.output);
     let (mut uncertain, mut rows, mut failed) = (0, 0_u64, Ok(()));
     job.run.for_each::<Bursts>(|row| {

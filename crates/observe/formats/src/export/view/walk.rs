@@ -309,7 +309,8 @@ impl Charged {
     }
 }
 
-const fn region(kind: RegionKind) -> &'static str {
+/// The name of a part of a step.
+pub(crate) const fn region(kind: RegionKind) -> &'static str {
     match kind {
         RegionKind::Compute => "compute",
         RegionKind::Exchange => "exchange",

@@ -87,6 +87,7 @@ pub(crate) fn read(
             inferred: settled.inferred,
         },
         losses: summary.losses,
+        joined: None,
     })
 }
 

@@ -1,18 +1,15 @@
 //! States, events and communications as rows.
 
+use crate::import::app::{Call, is_collective};
 use crate::import::error::ImportError;
-use crate::import::paraver::calls::is_collective;
 use crate::import::paraver::live::{DEEPEST, OpenCall};
-use crate::import::paraver::run::Build;
+use crate::import::paraver::run::{Build, WORLD};
 use crate::prv;
-use idlewave_run::tables::*;
+use idlewave_run::tables::{Burst, Direction, EndReason, Interrupt, Table, Transfer};
 use idlewave_units::Bytes;
 
 /// The deepest nesting of interrupts that a run can hold.
 const DEEPEST_INTERRUPT: u32 = prv::INTERRUPT + u8::MAX as u32;
-
-/// Communicators that are not listed: their numbers are not to fill the memory.
-const MOST_COMMUNICATORS: usize = 1 << 16;
 
 impl Build {
     pub(super) fn state(
@@ -196,13 +193,13 @@ impl Build {
         kind: u32,
         value: u64,
     ) -> Result<(), ImportError> {
-        let Some(rank) = self.threads[at].rank else {
+        if self.app.thread(self.threads[at].id).rank.is_none() {
             self.dropped.foreign += 1;
             return Ok(());
-        };
+        }
         let open = self.threads[at].call.take();
         if value > 0 {
-            let (operation, class) = self.functions.id(kind, value, &self.names);
+            let (operation, class) = self.functions.id(kind, value, &self.names, &mut self.app);
             self.threads[at].call = Some(OpenCall {
                 kind,
                 operation,
@@ -222,51 +219,26 @@ impl Build {
             self.threads[at].call = Some(call);
             return Ok(());
         }
-        let number = call.comm.unwrap_or(1);
-        let collective = is_collective(call.class);
-        let comm = collective.then(|| self.comm(number)).flatten();
-        let sequence = comm.map(|comm| {
-            let next = self.sequences.entry((rank, comm)).or_insert(0);
-            *next += 1;
-            *next - 1
-        });
-        let bytes = |bytes: Option<u64>| bytes.filter(|_| collective).map(Bytes::new);
-        self.called += 1;
-        self.calls.push(Call {
-            rank,
-            thread: self.threads[at].pid,
-            operation: call.operation,
-            begin_ns: call.begin,
-            end_ns: time,
-            comm,
-            sequence,
-            root: call.is_root.then_some(rank),
-            sent: bytes(call.sent),
-            received: bytes(call.received),
-            request: None,
-        })?;
+        let number = call.comm.unwrap_or(WORLD);
+        let comm = is_collective(call.class)
+            .then(|| self.app.comms.of(number.into()))
+            .flatten();
+        let id = self.threads[at].id;
+        self.app.call(
+            id,
+            Call {
+                operation: call.operation,
+                class: call.class,
+                begin_ns: call.begin,
+                end_ns: time,
+                comm,
+                root: self.app.thread(id).rank.filter(|_| call.is_root),
+                sent: call.sent.map(Bytes::new),
+                received: call.received.map(Bytes::new),
+                request: None,
+            },
+        )?;
         Ok(())
-    }
-
-    /// A communicator's number in the run, where they are dense; `None` if there are too many.
-    fn comm(&mut self, number: u32) -> Option<u32> {
-        let listed = &self.header.communicators;
-        if let Some(place) = listed.iter().position(|(n, _)| *n == number) {
-            return Some(place as u32);
-        }
-        // Without a list, 0 is MPI_COMM_WORLD.
-        let next = (listed.len().max(1) + self.comms.len()) as u32;
-        if listed.is_empty() && number == 1 {
-            return Some(0);
-        }
-        match self.comms.get(&number) {
-            Some(&comm) => Some(comm),
-            None if self.comms.len() >= MOST_COMMUNICATORS => None,
-            None => {
-                self.comms.insert(number, next);
-                Some(next)
-            }
-        }
     }
 
     pub(super) fn mark(
@@ -277,17 +249,9 @@ impl Build {
         begin: u64,
         end: Option<u64>,
     ) -> Result<(), ImportError> {
-        let thread = &self.threads[at];
         let name = self.names.value(kind, value);
-        self.marks.push(Mark {
-            rank: thread.rank,
-            node: thread.node,
-            thread: thread.pid,
-            name: name.map_or_else(|| format!("region {value}"), str::to_owned),
-            begin_ns: begin,
-            end_ns: end,
-        })?;
-        Ok(())
+        let name = name.map_or_else(|| format!("region {value}"), str::to_owned);
+        self.app.mark(self.threads[at].id, name, begin, end)
     }
 
     pub(super) fn message(
@@ -308,7 +272,8 @@ impl Build {
             self.dropped.outside += 1;
             return Ok(());
         };
-        let ranks = (self.threads[from].rank, self.threads[to].rank);
+        let rank = |at: usize| self.app.thread(self.threads[at].id).rank;
+        let ranks = (rank(from), rank(to));
         let ((Some(sender), Some(receiver)), Ok(bytes), Ok(tag)) =
             (ranks, u64::try_from(bytes), i32::try_from(tag))
         else {
@@ -329,16 +294,15 @@ impl Build {
             completed_ns: Some(std::cmp::max(begin, end)),
         };
         let (from, to) = (self.threads[from].pid, self.threads[to].pid);
-        self.transfers
-            .push(end(sender, from, Direction::Send, receiver, sent, left))?;
-        self.transfers.push(end(
+        self.app
+            .transfer(end(sender, from, Direction::Send, receiver, sent, left))?;
+        self.app.transfer(end(
             receiver,
             to,
             Direction::Receive,
             sender,
             posted,
             received,
-        ))?;
-        Ok(())
+        ))
     }
 }

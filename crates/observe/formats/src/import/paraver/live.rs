@@ -1,19 +1,17 @@
 //! What a thread is in the middle of.
 
-use idlewave_run::tables::{OperationClass, TaskKind};
-use idlewave_units::{NodeId, Pid, Rank};
+use crate::import::app::ThreadId;
+use idlewave_run::tables::OperationClass;
+use idlewave_units::{NodeId, Pid};
 
 /// Marked regions that may be open at once in a thread.
 pub(super) const DEEPEST: usize = 1_024;
 
 /// A thread of the trace.
 pub(super) struct Live {
+    pub id: ThreadId,
     pub node: NodeId,
     pub pid: Pid,
-    pub process: Pid,
-    pub name: String,
-    pub rank: Option<Rank>,
-    pub kind: TaskKind,
     pub is_idle: bool,
     /// The CPU that it has, and since when.
     pub running: Option<(u32, u64)>,

@@ -1,5 +1,6 @@
 //! A run that is built from a trace, and its threads.
 
+use crate::import::app::{App, Thread};
 use crate::import::error::ImportError;
 use crate::import::paraver::calls::Functions;
 use crate::import::paraver::dropped::Dropped;
@@ -10,19 +11,20 @@ use crate::import::paraver::live::Live;
 use crate::import::paraver::names::Names;
 use crate::import::paraver::sheet::describe;
 use crate::prv;
-use idlewave_run::tables::{
-    Bursts, Calls, Interrupts, Marks, Source, Sources, Table, TaskKind, Transfers,
-};
+use idlewave_run::tables::{Bursts, Interrupts, Source, Sources, Table, TaskKind};
 use idlewave_run::{RunWriter, TableWriter};
 use idlewave_units::{Cpu, NodeId, Pid, Rank};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
+
+/// The number of MPI_COMM_WORLD where none is listed.
+pub(super) const WORLD: u32 = 1;
 
 /// Threads of a task are found by their number in the whole trace.
 type Object = (u32, u32, u32);
 
 /// A run that is being built.
 pub(super) struct Build {
-    pub(super) run: RunWriter,
+    pub(super) app: App,
     pub(super) header: Header,
     pub(super) names: Names,
     /// Bursts come from events, not from states.
@@ -36,26 +38,18 @@ pub(super) struct Build {
     pub(super) first: Vec<Vec<u64>>,
     pub(super) threads: Vec<Live>,
     pub(super) objects: HashMap<Object, usize>,
-    pub(super) pids: HashSet<(NodeId, Pid)>,
-    pub(super) next_pid: u32,
     /// Rows of `sources`.
     pub(super) sources: Sources,
     pub(super) functions: Functions,
-    pub(super) sequences: HashMap<(Rank, u32), u32>,
-    pub(super) comms: BTreeMap<u32, u32>,
     pub(super) bursts: TableWriter<Bursts>,
     pub(super) interrupts: TableWriter<Interrupts>,
-    pub(super) calls: TableWriter<Calls>,
-    pub(super) transfers: TableWriter<Transfers>,
-    pub(super) marks: TableWriter<Marks>,
     pub(super) ran: u64,
-    pub(super) called: u64,
     pub(super) dropped: Dropped,
 }
 
 impl Build {
     pub(super) fn begin(
-        header: Header,
+        mut header: Header,
         names: Names,
         by_events: bool,
         mut run: RunWriter,
@@ -90,30 +84,28 @@ impl Build {
                 sources.push(Source { id, kind, name });
             }
         }
+        let mut app = App::begin(run)?;
+        for (number, tasks) in std::mem::take(&mut header.communicators) {
+            let ranks = tasks.iter().filter_map(|task| task.checked_sub(1));
+            app.comms.declare(number.into(), ranks.map(Rank::new));
+        }
+        app.comms.declare_world(WORLD.into());
         Ok(Self {
-            bursts: run.table()?,
-            interrupts: run.table()?,
-            calls: run.table()?,
-            transfers: run.table()?,
-            marks: run.table()?,
+            bursts: app.run.table()?,
+            interrupts: app.run.table()?,
             application: names.first().0,
             end: header.end_ns(),
             first,
-            run,
+            app,
             header,
             names,
             by_events,
             cpus,
             threads: Vec::new(),
             objects: HashMap::new(),
-            pids: HashSet::new(),
-            next_pid: 0,
             sources,
             functions: Functions::default(),
-            sequences: HashMap::new(),
-            comms: BTreeMap::new(),
             ran: 0,
-            called: 0,
             dropped: Dropped::default(),
         })
     }
@@ -193,10 +185,9 @@ impl Build {
         let label = label.unwrap_or_else(|| format!("{appl}.{task}.{thread}"));
         let is_idle = self.by_events && label.starts_with("idle CPU ");
         let (name, pid) = named(&label);
-        let pid = match (is_idle, pid) {
-            (true, _) => Pid::IDLE,
-            (false, Some(pid)) if self.pids.insert((node, pid)) => pid,
-            _ => self.free_pid(node),
+        let pid = match is_idle {
+            true => Pid::IDLE,
+            false => self.app.pid(node, pid),
         };
         let process = match thread {
             _ if is_idle => Pid::IDLE,
@@ -206,7 +197,7 @@ impl Build {
                     Some(&first) => first,
                     None => self.new_thread((appl, task, 1))?,
                 };
-                self.threads[first].process
+                self.app.thread(self.threads[first].id).process
             }
         };
         let application = match appl {
@@ -215,7 +206,8 @@ impl Build {
         };
         let ranked = matches!(application, First::Ranks | First::Tasks);
         let rank = ranked.then(|| Rank::new(task - 1));
-        self.threads.push(Live {
+        let id = self.app.add(Thread {
+            place: [appl, task, thread],
             node,
             pid,
             process,
@@ -227,6 +219,11 @@ impl Build {
                 First::Processes => TaskKind::Program,
                 First::Others => TaskKind::Unknown,
             },
+        });
+        self.threads.push(Live {
+            id,
+            node,
+            pid,
             is_idle,
             running: None,
             state: None,
@@ -237,18 +234,5 @@ impl Build {
         });
         self.objects.insert(object, self.threads.len() - 1);
         Some(self.threads.len() - 1)
-    }
-
-    /// A thread number that no label has.
-    fn free_pid(&mut self, node: NodeId) -> Pid {
-        // Above the largest that Linux gives (PID_MAX_LIMIT, 2^22).
-        const FIRST: u32 = 1 << 22;
-        loop {
-            self.next_pid += 1;
-            let pid = Pid::new(FIRST + self.next_pid);
-            if self.pids.insert((node, pid)) {
-                return pid;
-            }
-        }
     }
 }

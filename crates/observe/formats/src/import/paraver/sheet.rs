@@ -1,11 +1,9 @@
 //! The manifest of a run from a Paraver trace.
 
+use crate::import::app::NodeFacts;
 use crate::import::paraver::header::Header;
 use crate::import::paraver::names::Names;
-use idlewave_run::{
-    ClockSheet, Contamination, HostSheet, Manifest, NodeSheet, Phase, PhaseKind, TraceCost,
-    TraceMode, TraceSheet, Unavailable,
-};
+use idlewave_run::{ClockSheet, Manifest, Phase, PhaseKind, TraceMode, Unavailable};
 use idlewave_units::{Cpu, CpuSet, Nanos, NodeId};
 
 /// Enters what the first lines and the labels say.
@@ -19,45 +17,28 @@ pub(super) fn describe(
     for &(node, cpu) in cpus {
         online[node.index()].insert(cpu);
     }
-    let node = |at: usize| NodeSheet {
-        node: NodeId::new(at as u32),
-        host: HostSheet {
-            name: names
+    let node = |at: usize| {
+        NodeFacts {
+            node: NodeId::new(at as u32),
+            host: names
                 .nodes
                 .get(at)
                 .cloned()
                 .unwrap_or_else(|| format!("node {at}")),
-            online: online.get(at).cloned().unwrap_or_default(),
-            allowed: online.get(at).cloned().unwrap_or_default(),
-            kernel: "of unknown version".to_owned(),
-            ..HostSheet::default()
-        },
-        clock: ClockSheet {
-            counter: ClockSheet::PARAVER.to_owned(),
+            cpus: online.get(at).cloned().unwrap_or_default(),
+            traced_cpus: header.cpus.get(at).copied().unwrap_or(0),
+            clock: ClockSheet::PARAVER,
             counts_per_second: 1e9 / header.unit as f64,
-            quantum_counts: 1,
-            quantum_ns: header.unit as f64,
-            read_ns: 0.0,
-            error: Nanos::from_nanos(header.unit),
-            rate_change: 0.0,
-            invariant: None,
             method: "times of the trace, from its start".to_owned(),
-        },
-        trace: TraceSheet {
+            wall: Nanos::from_nanos(header.end_ns()),
             mode: TraceMode::Tracefs,
             unavailable: vec![Unavailable {
                 what: "wake-ups, kinds of threads and settings of the machine".to_owned(),
                 why: "a Paraver trace holds none".to_owned(),
                 allow: Some("idlewave record -- mpirun ./program".to_owned()),
             }],
-            cost: TraceCost {
-                cpus: header.cpus.get(at).copied().unwrap_or(0),
-                wall: Nanos::from_nanos(header.end_ns()),
-                ..TraceCost::default()
-            },
-        },
-        contamination: Contamination::default(),
-        alignment: None,
+        }
+        .sheet()
     };
     manifest.nodes = (0..header.cpus.len().max(1)).map(node).collect();
     manifest.phases = vec![Phase {

@@ -1,40 +1,43 @@
 //! Sorts any number of records by time in bounded memory: sorted runs go to unnamed files beside
-//! the output and are merged. Records of one time and kind stay in the order in which they came.
+//! the output and are merged. Records with equal keys stay in the order in which they came.
 //!
 //! The records come from several tables and most rows give two, for their begin and their end, so
 //! the order of a single table (`RunReader::in_order`) would not help.
 
 use crate::export::ExportError;
-use crate::export::paraver::record::Record;
-use bytemuck::Zeroable;
+use bytemuck::Pod;
 use idlewave_sys::files::Replacement;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Records kept in memory: 28 MiB.
+/// Records kept in memory: 28 MiB of those of Paraver.
 const MOST: usize = 1 << 19;
 /// Records of a run that are in memory while it is merged.
 const PIECE: usize = 1 << 12;
 
+/// A record that has a place in time.
+pub(crate) trait Sorted: Pod {
+    /// By this they are sorted.
+    type Key: Ord + Copy;
+    fn key(&self) -> Self::Key;
+    fn time(&self) -> u64;
+}
+
 /// Takes records in any order.
-pub(super) struct Sorter {
+pub(crate) struct Sorter<R> {
     /// The output: files go to its directory.
     beside: PathBuf,
     most: usize,
-    kept: Vec<Record>,
+    kept: Vec<R>,
     runs: Vec<Replacement>,
     len: u64,
     span: Option<(u64, u64)>,
 }
 
-fn key(record: &Record) -> (u64, u32) {
-    (record.time, record.kind)
-}
-
-impl Sorter {
-    pub(super) fn new(beside: &Path) -> Self {
+impl<R: Sorted> Sorter<R> {
+    pub(crate) fn new(beside: &Path) -> Self {
         Self::with(beside, MOST)
     }
 
@@ -50,23 +53,23 @@ impl Sorter {
     }
 
     /// Records so far.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// First and last time of all records, and of what they cover; `None` without any.
-    pub(super) fn span(&self) -> Option<(u64, u64)> {
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
     /// Extends the span by a time in a record that is not its own.
-    pub(super) fn cover(&mut self, time: u64) {
+    pub(crate) fn cover(&mut self, time: u64) {
         let (first, last) = self.span.unwrap_or((time, time));
         self.span = Some((first.min(time), last.max(time)));
     }
 
-    pub(super) fn push(&mut self, record: Record) -> Result<(), ExportError> {
-        self.cover(record.time);
+    pub(crate) fn push(&mut self, record: R) -> Result<(), ExportError> {
+        self.cover(record.time());
         self.kept.push(record);
         self.len += 1;
         match self.kept.len() < self.most {
@@ -76,7 +79,7 @@ impl Sorter {
     }
 
     fn spill(&mut self) -> io::Result<()> {
-        self.kept.sort_by_key(key);
+        self.kept.sort_by_key(R::key);
         // Never committed, so it is removed when it is dropped.
         let mut run = Replacement::begin(&self.beside)?;
         run.file().write_all(bytemuck::cast_slice(&self.kept))?;
@@ -87,16 +90,16 @@ impl Sorter {
     }
 
     /// Passes on all records in order of time.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
-        mut pass: impl FnMut(Record) -> Result<(), ExportError>,
+        mut pass: impl FnMut(R) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        self.kept.sort_by_key(key);
+        self.kept.sort_by_key(R::key);
         if self.runs.is_empty() {
             return self.kept.into_iter().try_for_each(pass);
         }
         let failed = ExportError::io;
-        let mut runs: Vec<Run> = self.runs.into_iter().map(Run::on).collect();
+        let mut runs: Vec<Run<R>> = self.runs.into_iter().map(Run::on).collect();
         // What is left in memory came last.
         runs.push(Run {
             file: None,
@@ -106,14 +109,14 @@ impl Sorter {
         let mut first = BinaryHeap::new();
         for (index, run) in runs.iter_mut().enumerate() {
             if let Some(record) = run.peek().map_err(failed(&self.beside))? {
-                first.push(Reverse((key(&record), index)));
+                first.push(Reverse((record.key(), index)));
             }
         }
         while let Some(Reverse((_, index))) = first.pop() {
             let run = &mut runs[index];
             // As long as this run has the earliest record, the heap is not needed.
             while let Some(record) = run.peek().map_err(failed(&self.beside))? {
-                let place = (key(&record), index);
+                let place = (record.key(), index);
                 if first.peek().is_some_and(|Reverse(other)| *other < place) {
                     first.push(Reverse(place));
                     break;
@@ -127,13 +130,13 @@ impl Sorter {
 }
 
 /// A sorted run being read.
-struct Run {
+struct Run<R> {
     file: Option<Replacement>,
-    piece: Vec<Record>,
+    piece: Vec<R>,
     at: usize,
 }
 
-impl Run {
+impl<R: Sorted> Run<R> {
     fn on(file: Replacement) -> Self {
         Self {
             file: Some(file),
@@ -142,7 +145,7 @@ impl Run {
         }
     }
 
-    fn peek(&mut self) -> io::Result<Option<Record>> {
+    fn peek(&mut self) -> io::Result<Option<R>> {
         if self.at == self.piece.len() {
             self.fill()?;
         }
@@ -155,7 +158,7 @@ impl Run {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
-        self.piece.resize(PIECE, Record::zeroed());
+        self.piece.resize(PIECE, R::zeroed());
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.piece);
         let mut filled = 0;
         while filled < bytes.len() {
@@ -164,7 +167,7 @@ impl Run {
                 read => filled += read,
             }
         }
-        self.piece.truncate(filled / size_of::<Record>());
+        self.piece.truncate(filled / size_of::<R>());
         Ok(())
     }
 }
@@ -172,6 +175,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::paraver::record::Record;
     use proptest::prelude::*;
 
     proptest! {

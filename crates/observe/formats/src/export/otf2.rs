@@ -1,0 +1,229 @@
+//! OTF2 archives, written by the library of OTF2 itself where it is installed.
+//!
+//! Each thread of a rank, and of a recorded program without MPI, is a location; ranks and processes
+//! are groups of locations, hosts are nodes of the system tree. Times are nanoseconds of the run.
+//! The library writes the anchor, without which nothing can be opened, when all else is written.
+//!
+//! ```text
+//! library      the functions of the library
+//! archive      an archive that is being written
+//! survey       threads of a run as locations
+//! regions      names of regions
+//! comms        communicators and ranks in them
+//! record       what happened in a location, small enough to sort
+//! program      calls, messages, marks and steps as records
+//! taken        what took the CPU, as records
+//! lane         records of a location as events
+//! definitions  what the numbers in events stand for
+//! ```
+
+mod archive;
+mod comms;
+mod definitions;
+mod lane;
+mod library;
+mod program;
+mod record;
+mod regions;
+mod survey;
+mod taken;
+
+use crate::export::names::Names;
+use crate::export::sorter::Sorter;
+use crate::export::{Export, ExportError, Job, Written};
+use archive::Archive;
+use comms::Comms;
+use idlewave_run::Ledger;
+use idlewave_run::tables::*;
+use idlewave_sys::files;
+use lane::Lane;
+use library::Library;
+use record::Record;
+use regions::Regions;
+use std::fs;
+use std::path::Path;
+use survey::Survey;
+
+/// Records between two looks at the stop flag.
+const LOOK: u64 = 1 << 16;
+
+/// What an export is made of, before it is written.
+struct Gathered {
+    survey: Survey,
+    regions: Regions,
+    comms: Comms,
+    records: Sorter<Record>,
+    losses: Ledger,
+}
+
+/// Writes an archive into the directory that the job names.
+pub(super) fn write(job: &Job<'_>) -> Result<Export, ExportError> {
+    job.go_on()?;
+    let library = Library::open()?;
+    let mut gathered = gather(job)?;
+    let Some(span) = gathered.records.span() else {
+        return Err(ExportError::Lacks {
+            format: "otf2",
+            reason: "it has neither calls of MPI nor threads of a program".to_owned(),
+        });
+    };
+    files::create_directory(job.output).map_err(ExportError::io(job.output))?;
+    let archive = Archive::create(&library, job.output)?;
+    let counts = events(job, &archive, &mut gathered)?;
+    let definitions = definitions::write(job, &archive, &gathered, span, &counts)?;
+    archive.close()?;
+    (job.progress)(1.0);
+    files_of(job.output, &gathered, &counts, definitions)
+}
+
+fn gather(job: &Job<'_>) -> Result<Gathered, ExportError> {
+    let findings = job.run.findings()?;
+    let names = Names::of(job.run, findings.as_ref())?;
+    let mut gathered = Gathered {
+        survey: Survey::of(job, &names)?,
+        regions: Regions::default(),
+        comms: Comms::of(job.run)?,
+        records: Sorter::new(job.output),
+        losses: Ledger::default(),
+    };
+    (job.progress)(0.1);
+    program::gather(job, &names, &mut gathered)?;
+    (job.progress)(0.3);
+    taken::gather(job, &names, &mut gathered)?;
+    (job.progress)(0.5);
+    not_exported(job, &mut gathered.losses);
+    Ok(gathered)
+}
+
+/// Writes the events of all locations, and returns their numbers.
+fn events(
+    job: &Job<'_>,
+    archive: &Archive<'_>,
+    gathered: &mut Gathered,
+) -> Result<Vec<u64>, ExportError> {
+    let records = std::mem::replace(&mut gathered.records, Sorter::new(job.output));
+    let (all, mut done) = (records.len().max(1), 0);
+    let mut counts = vec![0; gathered.survey.locations.len()];
+    let (mut outlived, mut split, mut open) = (0, 0, 0);
+    let mut lane: Option<(u32, Lane<'_>)> = None;
+    let survey = &gathered.survey;
+    let mut end = |lane: Option<(u32, Lane<'_>)>| -> Result<(), ExportError> {
+        if let Some((object, lane)) = lane {
+            let ended = lane.end()?;
+            counts[object as usize] = ended.events;
+            outlived += ended.outlived;
+            split += ended.split;
+            open += ended.open;
+        }
+        Ok(())
+    };
+    records.finish(|record| {
+        if lane
+            .as_ref()
+            .is_none_or(|(object, _)| *object != record.object)
+        {
+            end(lane.take())?;
+            let location = survey.locations[record.object as usize].number;
+            lane = Some((record.object, Lane::on(archive.events(location)?)));
+        }
+        if let Some((_, lane)) = &mut lane {
+            lane.take(&record)?;
+        }
+        done += 1;
+        if done % LOOK == 0 {
+            job.go_on()?;
+            (job.progress)(0.5 + 0.5 * done as f64 / all as f64);
+        }
+        Ok(())
+    })?;
+    end(lane)?;
+    // Readers expect a file for each location.
+    for (location, count) in survey.locations.iter().zip(&counts) {
+        if *count == 0 {
+            archive.events(location.number)?.close()?;
+        }
+        archive.local_definitions(location.number)?;
+    }
+    archive.end_of_locations()?;
+    gathered.losses.enter(
+        "marked regions that end within a call",
+        outlived,
+        "they end with the call",
+        "export to csv: table `marks`",
+    );
+    gathered.losses.enter(
+        "marked regions that last longer than one that they begin in",
+        split,
+        "each is two regions, before and after the end of that one",
+        "export to csv: table `marks`",
+    );
+    gathered.losses.enter(
+        "regions that were never left",
+        open,
+        "they end with the last event of their thread",
+        "export to csv: table `marks`",
+    );
+    Ok(counts)
+}
+
+/// Enters what no record of OTF2 can hold, or this export leaves out.
+fn not_exported(job: &Job<'_>, losses: &mut Ledger) {
+    let rows = |name: &str| {
+        let tables = &job.run.manifest().tables;
+        tables.iter().find(|t| t.name == name).map_or(0, |t| t.rows)
+    };
+    let csv = "export to csv";
+    for (what, count, consequence) in [
+        (
+            "wake-ups and migrations",
+            rows(Wakeups::NAME) + rows(Migrations::NAME),
+            "an archive has no records for them",
+        ),
+        (
+            "detours and fixed work seen from user space",
+            rows(Detours::NAME) + rows(Quanta::NAME),
+            "an archive has no records for them",
+        ),
+        (
+            "readings of counters",
+            rows(TaskTimes::NAME) + rows(Counters::NAME),
+            "they are sums over time, not events",
+        ),
+        (
+            "late steps and waits that the analysis found",
+            rows(LateSteps::NAME) + rows(Waits::NAME),
+            "readers of archives find waits themselves; they do not know the causes",
+        ),
+    ] {
+        losses.enter(what, count, consequence, csv);
+    }
+}
+
+/// The files of the archive, the one to open first.
+fn files_of(
+    output: &Path,
+    gathered: &Gathered,
+    counts: &[u64],
+    definitions: u64,
+) -> Result<Export, ExportError> {
+    let mut export = Export {
+        files: Vec::new(),
+        losses: gathered.losses.clone(),
+    };
+    let mut add = |name: String, records| {
+        let path = output.join(name);
+        let bytes = fs::metadata(&path).map_err(ExportError::io(&path))?.len();
+        export.files.push(Written {
+            path,
+            bytes,
+            records,
+        });
+        Ok::<(), ExportError>(())
+    };
+    add("traces.otf2".to_owned(), None)?;
+    add("traces.def".to_owned(), Some(definitions))?;
+    for (location, count) in gathered.survey.locations.iter().zip(counts) {
+        add(format!("traces/{}.evt", location.number), Some(*count))?;
+    }
+    Ok(export)
+}

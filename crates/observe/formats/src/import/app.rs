@@ -1,0 +1,23 @@
+//! Runs of traces that tell what a program did: its threads, MPI calls, messages, communicators and
+//! marked regions.
+//!
+//! A reader of such a trace feeds an [`App`] and keeps what only its format has.
+//!
+//! ```text
+//! program     the tables of the program, and the end of the run
+//! threads     its threads, those of ranks among them
+//! functions   the MPI functions that it called
+//! comms       its communicators
+//! node        what the manifest says of a node
+//! ```
+
+mod comms;
+mod functions;
+mod node;
+mod program;
+mod threads;
+
+pub(super) use functions::{MOST_FUNCTIONS, is_collective};
+pub(super) use node::NodeFacts;
+pub(super) use program::{App, Call, Told};
+pub(super) use threads::{Thread, ThreadId};

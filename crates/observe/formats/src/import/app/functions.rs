@@ -1,0 +1,111 @@
+//! Functions of MPI by their names.
+
+use idlewave_run::tables::{Operation, OperationClass, Operations, Table};
+use std::collections::HashMap;
+
+/// MPI 4 has some 500 functions; names in a trace are not to fill the memory.
+pub(in crate::import) const MOST_FUNCTIONS: u32 = 1 << 14;
+
+/// The functions that were called.
+#[derive(Default)]
+pub(super) struct Functions {
+    ids: HashMap<String, u32>,
+    pub rows: Operations,
+}
+
+impl Functions {
+    /// The row in `operations` of a function, and its class. All names beyond
+    /// [`MOST_FUNCTIONS`] share the last row.
+    pub(super) fn id(&mut self, name: &str, collective: bool) -> (u32, OperationClass) {
+        self.id_with(name, || class(name, collective))
+    }
+
+    /// The same for a function that is not of MPI, whose class the reader knows.
+    pub(super) fn id_with(
+        &mut self,
+        name: &str,
+        class: impl FnOnce() -> OperationClass,
+    ) -> (u32, OperationClass) {
+        if let Some(&id) = self.ids.get(name) {
+            return (id, self.rows.class[id as usize]);
+        }
+        let id = self.rows.len() as u32;
+        if id >= MOST_FUNCTIONS {
+            let last = MOST_FUNCTIONS - 1;
+            return (last, self.rows.class[last as usize]);
+        }
+        let class = class();
+        self.ids.insert(name.to_owned(), id);
+        self.rows.push(Operation {
+            id,
+            name: name.to_owned(),
+            class,
+        });
+        (id, class)
+    }
+}
+
+/// What a function does, by its name and by whether the trace calls it a collective.
+fn class(name: &str, collective: bool) -> OperationClass {
+    // The large-count variants of MPI 4.
+    let short = name.strip_suffix("_c").unwrap_or(name);
+    let Some(name) = short.strip_prefix("MPI_") else {
+        return match collective {
+            true => OperationClass::AllToAll,
+            false => OperationClass::Other,
+        };
+    };
+    match name {
+        "Send" | "Isend" | "Bsend" | "Ssend" | "Rsend" | "Ibsend" | "Issend" | "Irsend" => {
+            OperationClass::Send
+        }
+        "Recv" | "Irecv" | "Mrecv" | "Imrecv" => OperationClass::Receive,
+        "Sendrecv" | "Sendrecv_replace" => OperationClass::SendReceive,
+        "Bcast" | "Scatter" | "Scatterv" => OperationClass::FromRoot,
+        "Reduce" | "Gather" | "Gatherv" => OperationClass::ToRoot,
+        "Scan" | "Exscan" => OperationClass::Prefix,
+        "Init" | "Init_thread" | "Finalize" | "Abort" => OperationClass::Life,
+        "Barrier"
+        | "Allreduce"
+        | "Alltoall"
+        | "Alltoallv"
+        | "Alltoallw"
+        | "Allgather"
+        | "Allgatherv"
+        | "Reduce_scatter"
+        | "Reduce_scatter_block" => OperationClass::AllToAll,
+        "Ibarrier"
+        | "Iallreduce"
+        | "Ialltoall"
+        | "Ialltoallv"
+        | "Ialltoallw"
+        | "Iallgather"
+        | "Iallgatherv"
+        | "Ibcast"
+        | "Ireduce"
+        | "Igather"
+        | "Igatherv"
+        | "Iscatter"
+        | "Iscatterv"
+        | "Iscan"
+        | "Iexscan"
+        | "Ireduce_scatter"
+        | "Ireduce_scatter_block" => OperationClass::StartCollective,
+        _ if name.starts_with("Wait") || name.starts_with("Test") => OperationClass::Complete,
+        _ if name.starts_with("Comm_") || name.starts_with("Cart_") => OperationClass::Communicator,
+        _ if name.starts_with("Ineighbor_") => OperationClass::StartCollective,
+        _ if name.starts_with("Neighbor_") => OperationClass::Neighbour,
+        _ if collective && name.starts_with('I') => OperationClass::StartCollective,
+        _ if collective => OperationClass::AllToAll,
+        _ => OperationClass::Other,
+    }
+}
+
+/// Whether members of a communicator call this together.
+pub(in crate::import) fn is_collective(class: OperationClass) -> bool {
+    use OperationClass::{AllToAll, FromRoot, Neighbour, Prefix, StartCollective, ToRoot};
+    matches!(
+        class,
+        AllToAll | FromRoot | Neighbour | Prefix | StartCollective | ToRoot
+    )
+}

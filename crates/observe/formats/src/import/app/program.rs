@@ -1,0 +1,235 @@
+//! The tables of a program, and the end of its run.
+
+use super::comms::Comms;
+use super::functions::{Functions, is_collective};
+use super::threads::{Thread, ThreadId, Threads};
+use crate::import::error::ImportError;
+use crate::import::imported::{Imported, Subject};
+use idlewave_run::tables::{Calls, Mark, Marks, OperationClass, TaskKind, Transfer, Transfers};
+use idlewave_run::{Ledger, PhaseKind, RunWriter, TableWriter, tables};
+use idlewave_units::{Bytes, Nanos, NodeId, Pid, Rank};
+use std::collections::{HashMap, HashSet};
+
+/// A program whose run is being built. Memory grows with threads, functions and communicators, not
+/// with calls and messages.
+pub(in crate::import) struct App {
+    /// The run, for tables that only some formats fill.
+    pub run: RunWriter,
+    pub comms: Comms,
+    threads: Threads,
+    functions: Functions,
+    /// Collectives so far, by rank and communicator.
+    sequences: HashMap<(Rank, u32), u32>,
+    calls: TableWriter<Calls>,
+    transfers: TableWriter<Transfers>,
+    marks: TableWriter<Marks>,
+    called: u64,
+    /// Ranks that the program had, as far as the trace says.
+    expected: u32,
+}
+
+/// A call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::import) struct Call {
+    pub operation: u32,
+    pub class: OperationClass,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    /// The number in the run, see [`Comms::of`].
+    pub comm: Option<u32>,
+    pub root: Option<Rank>,
+    /// Bytes given to a collective, and got from it.
+    pub sent: Option<Bytes>,
+    pub received: Option<Bytes>,
+    /// The request that it started, numbered per rank from 0.
+    pub request: Option<u64>,
+}
+
+/// What the trace says of itself, at its end.
+pub(in crate::import) struct Told {
+    /// The format, in words.
+    pub format: &'static str,
+    /// The name of the program.
+    pub name: String,
+    /// Records that were read.
+    pub events: u64,
+    /// Records that the recorder lost, by its own count.
+    pub missed: Option<u64>,
+    pub cpus: u32,
+    pub span: Nanos,
+    /// The MPI library, in words.
+    pub library: Option<String>,
+    pub losses: Ledger,
+}
+
+impl App {
+    pub(in crate::import) fn begin(run: RunWriter) -> Result<Self, ImportError> {
+        Ok(Self {
+            calls: run.table()?,
+            transfers: run.table()?,
+            marks: run.table()?,
+            run,
+            comms: Comms::default(),
+            threads: Threads::default(),
+            functions: Functions::default(),
+            sequences: HashMap::new(),
+            called: 0,
+            expected: 0,
+        })
+    }
+
+    /// A number for a thread: the given one, unless another thread of the node has it.
+    pub(in crate::import) fn pid(&mut self, node: NodeId, given: Option<Pid>) -> Pid {
+        self.threads.pid(node, given)
+    }
+
+    pub(in crate::import) fn add(&mut self, thread: Thread) -> ThreadId {
+        self.threads.all.push(thread);
+        self.threads.all.len() - 1
+    }
+
+    pub(in crate::import) fn thread(&self, id: ThreadId) -> &Thread {
+        &self.threads.all[id]
+    }
+
+    /// Calls of MPI so far.
+    pub(in crate::import) fn called(&self) -> u64 {
+        self.called
+    }
+
+    /// Ranks so far.
+    pub(in crate::import) fn ranks(&self) -> u64 {
+        let ranks: HashSet<Rank> = self.threads.all.iter().filter_map(|t| t.rank).collect();
+        ranks.len() as u64
+    }
+
+    /// The row in `operations` of a function, and its class. `collective` is what the trace says.
+    pub(in crate::import) fn function(
+        &mut self,
+        name: &str,
+        collective: bool,
+    ) -> (u32, OperationClass) {
+        self.functions.id(name, collective)
+    }
+
+    /// The row in `operations` of a function that is not of MPI.
+    pub(in crate::import) fn function_of_class(
+        &mut self,
+        name: &str,
+        class: OperationClass,
+    ) -> u32 {
+        self.functions.id_with(name, || class).0
+    }
+
+    /// Says how many ranks the program had: those without a trace get an empty sheet.
+    pub(in crate::import) fn expect_ranks(&mut self, count: u32) {
+        self.expected = count;
+    }
+
+    /// Adds a call; false if the thread is not one of a rank. Collectives are numbered in the order
+    /// in which they are added.
+    pub(in crate::import) fn call(
+        &mut self,
+        thread: ThreadId,
+        call: Call,
+    ) -> Result<bool, ImportError> {
+        let thread = &self.threads.all[thread];
+        let Some(rank) = thread.rank else {
+            return Ok(false);
+        };
+        let collective = is_collective(call.class);
+        let sequence = call.comm.filter(|_| collective).map(|comm| {
+            let next = self.sequences.entry((rank, comm)).or_insert(0);
+            *next += 1;
+            *next - 1
+        });
+        self.called += 1;
+        self.calls.push(tables::Call {
+            rank,
+            thread: thread.pid,
+            operation: call.operation,
+            begin_ns: call.begin_ns,
+            end_ns: call.end_ns,
+            comm: call.comm,
+            sequence,
+            root: call.root.filter(|_| collective),
+            sent: call.sent.filter(|_| collective),
+            received: call.received.filter(|_| collective),
+            request: call.request,
+        })?;
+        Ok(true)
+    }
+
+    pub(in crate::import) fn transfer(&mut self, end: Transfer) -> Result<(), ImportError> {
+        self.transfers.push(end)?;
+        Ok(())
+    }
+
+    /// Adds a marked region, or a point that ends where it begins.
+    pub(in crate::import) fn mark(
+        &mut self,
+        thread: ThreadId,
+        name: String,
+        begin_ns: u64,
+        end_ns: Option<u64>,
+    ) -> Result<(), ImportError> {
+        let thread = &self.threads.all[thread];
+        self.marks.push(Mark {
+            rank: thread.rank,
+            node: thread.node,
+            thread: thread.pid,
+            name,
+            begin_ns,
+            end_ns,
+        })?;
+        Ok(())
+    }
+
+    /// Writes the tables of the program and closes the run.
+    pub(in crate::import) fn finish(self, told: Told) -> Result<Imported, ImportError> {
+        let mut run = self.run;
+        let mut losses = told.losses;
+        losses.enter(
+            "communicators without a list of members",
+            self.comms.unlisted,
+            "waits at their collectives are not explained",
+            "record with `idlewave record`",
+        );
+        let (tasks, ranks) = self.threads.finish(self.expected);
+        let communicators = self.comms.finish(ranks.iter().map(|sheet| sheet.rank));
+        let is_program = |kind: &&TaskKind| matches!(kind, TaskKind::Rank | TaskKind::Program);
+        let subject = Subject::Told {
+            name: told.name,
+            ranks: ranks.len() as u64,
+            threads: tasks.kind.iter().filter(is_program).count() as u64,
+        };
+        run.manifest.ranks = ranks;
+        run.manifest.losses = losses.clone();
+        if let Some(phase) = run.manifest.phases.first_mut() {
+            phase.kind = PhaseKind::Recorded {
+                library: told.library,
+                exit_code: None,
+            };
+        }
+        if let Some(first) = run.manifest.nodes.first_mut() {
+            first.trace.cost.events = told.events;
+        }
+        run.finish_table(self.marks)?;
+        run.finish_table(self.calls)?;
+        run.finish_table(self.transfers)?;
+        run.write_table(&self.functions.rows)?;
+        run.write_table(&communicators)?;
+        run.write_table(&tasks)?;
+        run.close(None)?;
+        Ok(Imported {
+            format: told.format.to_owned(),
+            events: told.events,
+            missed: told.missed,
+            cpus: told.cpus,
+            span: told.span,
+            program: subject,
+            losses,
+            joined: None,
+        })
+    }
+}

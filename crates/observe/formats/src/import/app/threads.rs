@@ -1,0 +1,92 @@
+//! Threads of a trace.
+
+use idlewave_run::RankSheet;
+use idlewave_run::tables::{Table, Task, TaskKind, Tasks};
+use idlewave_units::{NodeId, Pid, Rank};
+use std::collections::{BTreeMap, HashSet};
+
+/// A thread, by the order in which threads were added.
+pub(in crate::import) type ThreadId = usize;
+
+/// A thread of the trace.
+#[derive(Clone, Debug)]
+pub(in crate::import) struct Thread {
+    /// Its place among the rows of `tasks`.
+    pub place: [u32; 3],
+    pub node: NodeId,
+    pub pid: Pid,
+    pub process: Pid,
+    pub name: String,
+    pub rank: Option<Rank>,
+    pub kind: TaskKind,
+}
+
+/// All threads.
+#[derive(Default)]
+pub(super) struct Threads {
+    pub all: Vec<Thread>,
+    pids: HashSet<(NodeId, Pid)>,
+    next_pid: u32,
+}
+
+impl Threads {
+    /// The number that the trace gives a thread, or another one where it gives none or gives it to
+    /// several threads of a node.
+    pub(super) fn pid(&mut self, node: NodeId, given: Option<Pid>) -> Pid {
+        // Above the largest that Linux gives (PID_MAX_LIMIT, 2^22).
+        const FIRST: u32 = 1 << 22;
+        if let Some(pid) = given.filter(|pid| self.pids.insert((node, *pid))) {
+            return pid;
+        }
+        loop {
+            self.next_pid += 1;
+            let pid = Pid::new(FIRST + self.next_pid);
+            if self.pids.insert((node, pid)) {
+                return pid;
+            }
+        }
+    }
+
+    /// The rows of `tasks`, with one idle thread per node, and the sheets of the ranks: at least as
+    /// many as are `expected`.
+    pub(super) fn finish(mut self, expected: u32) -> (Tasks, Vec<RankSheet>) {
+        self.all.sort_by_key(|thread| thread.place);
+        let mut ranks: BTreeMap<Rank, RankSheet> = BTreeMap::new();
+        let mut tasks = Tasks::default();
+        let mut idle = HashSet::new();
+        for thread in self.all {
+            if thread.kind == TaskKind::Idle && !idle.insert(thread.node) {
+                continue;
+            }
+            if let Some(rank) = thread.rank {
+                let sheet = ranks.entry(rank).or_insert(RankSheet {
+                    rank,
+                    node: thread.node,
+                    cpu: None,
+                    threads: Vec::new(),
+                    process: Some(thread.process),
+                    priority: None,
+                });
+                sheet.threads.push(thread.pid);
+            }
+            tasks.push(Task {
+                node: thread.node,
+                pid: thread.pid,
+                process: Some(thread.process),
+                name: thread.name,
+                kind: thread.kind,
+            });
+        }
+        for rank in (0..expected).map(Rank::new) {
+            ranks.entry(rank).or_insert(RankSheet {
+                rank,
+                node: NodeId::new(0),
+                cpu: None,
+                threads: Vec::new(),
+                process: None,
+                priority: None,
+            });
+        }
+        (tasks, ranks.into_values().collect())
+    }
+}

@@ -1,0 +1,44 @@
+//! What a location is in the middle of.
+
+use super::local::Local;
+use crate::import::app::ThreadId;
+use idlewave_run::tables::{OperationClass, Transfer};
+use idlewave_units::{Bytes, Rank};
+
+/// Regions that may be open at once in a location; deeper ones are left out.
+pub(super) const DEEPEST: usize = 1_024;
+/// Ends of messages that a call may complete before they are written without its end.
+pub(super) const MOST_ENDS: usize = 1 << 16;
+
+/// A location whose events are read.
+pub(super) struct Lane {
+    pub location: u64,
+    pub thread: ThreadId,
+    pub rank: Option<Rank>,
+    pub local: Local,
+    pub now_ns: u64,
+    pub events: u64,
+    /// Open regions that are not of MPI: global number and start.
+    pub regions: Vec<(u32, u64)>,
+    /// Regions that are open beyond [`DEEPEST`].
+    pub too_deep: u64,
+    pub call: Option<OpenCall>,
+}
+
+/// A call of MPI that has not ended.
+pub(super) struct OpenCall {
+    /// Global number of its region.
+    pub region: u32,
+    pub operation: u32,
+    pub class: OperationClass,
+    pub begin_ns: u64,
+    /// Regions that are open within it.
+    pub within: u64,
+    pub comm: Option<u32>,
+    pub root: Option<Rank>,
+    pub sent: Option<Bytes>,
+    pub received: Option<Bytes>,
+    pub request: Option<u64>,
+    /// Ends of messages that its end completes.
+    pub ends: Vec<Transfer>,
+}

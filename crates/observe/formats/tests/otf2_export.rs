@@ -1,0 +1,455 @@
+//! OTF2 archives that the real library writes of runs: that otf2-print accepts them and lists what the
+//! run has, and that reading them gives the run back.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod otf2_print;
+mod small_run;
+
+use common::*;
+use idlewave_formats::export::{Export, ExportError, Format};
+use idlewave_run::tables::*;
+use idlewave_run::{RunReader, SourceKind};
+use idlewave_units::{Bytes, Pid, Rank};
+use otf2_print::{Rows, listed, region, rows};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Exports a run into a directory; `None` where the library is not installed.
+fn exported(run: &RunReader, to: &Path) -> Option<(PathBuf, Export)> {
+    match try_export(run, Format::Otf2, to) {
+        Ok(export) => Some((to.join("traces.otf2"), export)),
+        Err(error @ ExportError::Library { .. }) => {
+            skip(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Locations of ranks have the number of the rank in their lower half.
+fn rank(location: u64) -> u32 {
+    location as u32
+}
+
+fn operation(id: u32, name: &str, class: OperationClass) -> Operation {
+    let name = name.to_owned();
+    Operation { id, name, class }
+}
+
+const OPERATIONS: [(&str, OperationClass); 9] = [
+    ("MPI_Init", OperationClass::Life),
+    ("MPI_Send", OperationClass::Send),
+    ("MPI_Isend", OperationClass::Send),
+    ("MPI_Recv", OperationClass::Receive),
+    ("MPI_Irecv", OperationClass::Receive),
+    ("MPI_Waitall", OperationClass::Complete),
+    ("MPI_Bcast", OperationClass::FromRoot),
+    ("MPI_Allreduce", OperationClass::AllToAll),
+    ("MPI_Ibarrier", OperationClass::StartCollective),
+];
+
+fn call(rank: u32, operation: u32, begin: u64, end: u64) -> Call {
+    Call {
+        rank: Rank::new(rank),
+        thread: Pid::new(100 + rank),
+        operation,
+        begin_ns: begin,
+        end_ns: end,
+        comm: None,
+        sequence: None,
+        root: None,
+        sent: None,
+        received: None,
+        request: None,
+    }
+}
+
+fn collective(call: Call, sequence: u32, root: Option<u32>, bytes: (u64, u64)) -> Call {
+    Call {
+        comm: Some(0),
+        sequence: Some(sequence),
+        root: root.map(Rank::new),
+        sent: Some(Bytes::new(bytes.0)),
+        received: Some(Bytes::new(bytes.1)),
+        ..call
+    }
+}
+
+fn end(rank: u32, direction: Direction, tag: i32, times: [u64; 3]) -> Transfer {
+    Transfer {
+        rank: Rank::new(rank),
+        thread: Pid::new(100 + rank),
+        direction,
+        comm: 0,
+        peer: Some(Rank::new(1 - rank)),
+        tag,
+        bytes: Some(Bytes::new(1_000 + tag.unsigned_abs() as u64)),
+        posted_ns: times[0],
+        wait_ns: Some(times[1]),
+        completed_ns: Some(times[2]),
+    }
+}
+
+/// Two ranks with every kind of call and message, calls of no length, and marks around them.
+fn program(path: &Path) -> RunReader {
+    use Direction::{Receive, Send};
+    write(path, two_ranks(), |run| {
+        let tasks = [100, 101].map(|pid| task(pid, "app", TaskKind::Rank));
+        run.write_table(&table::<Tasks>(tasks)).unwrap();
+        let operations = (0..).zip(OPERATIONS);
+        let operations = operations.map(|(id, (name, class))| operation(id, name, class));
+        run.write_table(&table::<Operations>(operations)).unwrap();
+        let member = |comm, member, rank| Communicator {
+            comm,
+            member,
+            rank: Rank::new(rank),
+            key: comm.into(),
+        };
+        // The second has the ranks the other way round.
+        let members = [(1, 1, 0), (0, 1, 1), (1, 0, 1), (0, 0, 0)];
+        let members = members.map(|(comm, place, rank)| member(comm, place, rank));
+        run.write_table(&table::<Communicators>(members)).unwrap();
+        let (comm, request) = (Some(0), Some(0));
+        let calls = [
+            call(0, 0, 1_000, 1_100),
+            Call {
+                comm,
+                ..call(0, 1, 1_200, 1_300)
+            },
+            // Two requests are open at once.
+            Call {
+                comm: Some(1),
+                request,
+                ..call(0, 2, 1_320, 1_340)
+            },
+            Call {
+                comm,
+                request: Some(1),
+                ..call(0, 2, 1_400, 1_450)
+            },
+            // It begins where the one before ends.
+            call(0, 5, 1_450, 1_800),
+            collective(call(0, 6, 2_000, 2_100), 0, Some(0), (64, 0)),
+            Call {
+                comm: Some(1),
+                ..collective(call(0, 6, 2_150, 2_160), 0, Some(0), (8, 0))
+            },
+            // Of no length.
+            collective(call(0, 7, 2_500, 2_500), 1, None, (8, 8)),
+            Call {
+                comm,
+                sequence: Some(2),
+                request: Some(2),
+                ..call(0, 8, 2_600, 2_610)
+            },
+            call(1, 0, 1_000, 1_100),
+            Call {
+                comm,
+                request,
+                ..call(1, 4, 1_110, 1_120)
+            },
+            Call {
+                comm: Some(1),
+                request: Some(1),
+                ..call(1, 4, 1_125, 1_130)
+            },
+            Call {
+                comm,
+                ..call(1, 3, 1_150, 1_350)
+            },
+            call(1, 5, 1_400, 1_600),
+            collective(call(1, 6, 1_900, 2_200), 0, Some(0), (0, 64)),
+            Call {
+                comm: Some(1),
+                ..collective(call(1, 6, 2_250, 2_260), 0, Some(0), (0, 8))
+            },
+            collective(call(1, 7, 2_300, 2_500), 1, None, (8, 8)),
+            Call {
+                comm,
+                sequence: Some(2),
+                request: Some(2),
+                ..call(1, 8, 2_600, 2_610)
+            },
+        ];
+        run.write_table(&table::<Calls>(calls)).unwrap();
+        let transfers = [
+            end(0, Send, 1, [1_200, 1_200, 1_300]),
+            Transfer {
+                comm: 1,
+                ..end(0, Send, 3, [1_320, 1_450, 1_800])
+            },
+            end(0, Send, -77, [1_400, 1_450, 1_800]),
+            end(1, Receive, 1, [1_150, 1_150, 1_350]),
+            end(1, Receive, -77, [1_110, 1_400, 1_600]),
+            Transfer {
+                comm: 1,
+                ..end(1, Receive, 3, [1_125, 1_400, 1_600])
+            },
+        ];
+        run.write_table(&table::<Transfers>(transfers)).unwrap();
+        let mark = |rank, name: &str, begin, end| Mark {
+            rank: Some(Rank::new(rank)),
+            node: NODE,
+            thread: Pid::new(100 + rank),
+            name: name.to_owned(),
+            begin_ns: begin,
+            end_ns: Some(end),
+        };
+        // Those within others come first, as they end first. One ends where a call begins.
+        let marks = [
+            mark(0, "exchange, \"fast\"", 1_150, 2_000),
+            mark(0, "point", 2_300, 2_300),
+            mark(0, "step", 1_100, 2_700),
+            mark(1, "step", 1_100, 2_700),
+        ];
+        run.write_table(&table::<Marks>(marks)).unwrap();
+    })
+}
+
+#[test]
+fn the_real_library_lists_what_the_run_has_and_reading_gives_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = program(&dir.path().join("run"));
+    let Some((anchor, export)) = exported(&run, &dir.path().join("out")) else {
+        return;
+    };
+    assert_eq!(
+        entries(&export.losses),
+        ["ends of collectives that do not block x2"]
+    );
+    let expected = Rows::of(&run);
+    if let Some(listing) = listed(&anchor, &["-Werror"]) {
+        // A call of no length has its events at one time, so the listing tells no start from an end.
+        rows(&listing, rank, |ticks| ticks).same_as(&expected);
+        let all = listed(&anchor, &["-A", "-Werror"]).unwrap();
+        assert!(
+            all.contains("Ticks per Seconds: 1000000000, Global Offset: 1000, Length: 1700"),
+            "{all}"
+        );
+    }
+    let imported = back(&anchor, &dir.path().join("back")).unwrap();
+    let found = RunReader::open(&dir.path().join("back")).unwrap();
+    Rows::of(&found).same_as(&expected);
+    assert_eq!(
+        entries(&imported.losses),
+        ["who had the CPUs, interrupts and wake-ups x1"]
+    );
+    let calls = |run: &RunReader, own: bool| {
+        let mut rows: Vec<Call> = run.read::<Calls>().unwrap().rows().collect();
+        rows.sort_by_key(|call| (call.rank, call.begin_ns, call.end_ns));
+        for row in &mut rows {
+            // A receive says its communicator at its end only, and so does a collective that does not block.
+            let hidden = [4, 8].map(|at| OPERATIONS[at].0);
+            let name = &run.read::<Operations>().unwrap().name[row.operation as usize];
+            if own && hidden.contains(&name.as_str()) {
+                (row.comm, row.sequence) = (None, None);
+            }
+            row.operation = OPERATIONS.iter().position(|(n, _)| n == name).unwrap() as u32;
+        }
+        rows
+    };
+    assert_eq!(calls(&found, false), calls(&run, true));
+    let ends = |run: &RunReader| {
+        let mut rows: Vec<Transfer> = run.read::<Transfers>().unwrap().rows().collect();
+        rows.sort_by_key(|end| (end.rank, end.posted_ns, end.tag));
+        rows
+    };
+    assert_eq!(ends(&found), ends(&run));
+    let manifest = |run: &RunReader| {
+        let ranks = run.manifest().ranks.clone();
+        ranks
+            .into_iter()
+            .map(|r| (r.rank, r.node, r.threads))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(manifest(&found), manifest(&run));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(25))]
+
+    /// Calls follow each other; marks lie anywhere.
+    #[test]
+    fn calls_come_back_as_they_were_whatever_the_marks_and_regions_lie_within_each_other(
+        calls in prop::collection::vec((0..3_u64, 0..4_u64, 0..OPERATIONS.len()), 1..12),
+        marks in prop::collection::vec((0..30_u64, 0..12_u64, 0..4_u32), 0..10),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut now = 1_000;
+        let run = write(&dir.path().join("run"), two_ranks(), |run| {
+            let operations = (0..).zip(OPERATIONS);
+            let operations = operations.map(|(id, (name, class))| operation(id, name, class));
+            run.write_table(&table::<Operations>(operations)).unwrap();
+            let rows = calls.iter().map(|&(gap, length, of)| {
+                let begin = now + gap;
+                now = begin + length;
+                call(0, of as u32, begin, now)
+            });
+            run.write_table(&table::<Calls>(rows.collect::<Vec<_>>())).unwrap();
+            let rows = marks.iter().map(|&(begin, length, name)| Mark {
+                rank: Some(Rank::new(0)),
+                node: NODE,
+                thread: Pid::new(100),
+                name: format!("mark {name}"),
+                begin_ns: 1_000 + begin,
+                end_ns: Some(1_000 + begin + length),
+            });
+            run.write_table(&table::<Marks>(rows)).unwrap();
+        });
+        let Some((anchor, _)) = exported(&run, &dir.path().join("out")) else {
+            return Ok(());
+        };
+        if let Some(listing) = listed(&anchor, &["-Werror"]) {
+            let mut open = Vec::new();
+            for (enters, name, _) in regions(&listing, 0) {
+                match enters {
+                    true => open.push(name),
+                    false => prop_assert_eq!(open.pop(), Some(name)),
+                }
+            }
+            prop_assert!(open.is_empty());
+        }
+        back(&anchor, &dir.path().join("back")).unwrap();
+        let found = RunReader::open(&dir.path().join("back")).unwrap();
+        prop_assert_eq!(Rows::of(&found).calls, Rows::of(&run).calls);
+    }
+}
+
+/// Enter and leave of the regions that are listed of a location: name and time.
+fn regions(listing: &str, location: u64) -> Vec<(bool, String, u64)> {
+    let mut found = Vec::new();
+    for line in listing.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["ENTER" | "LEAVE", of, time, ..] = words[..] {
+            if of == location.to_string() {
+                found.push((words[0] == "ENTER", region(line), time.parse().unwrap()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_took_the_cpu_of_a_rank_is_a_region_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = RunReader::open(&small_run::run(dir.path())).unwrap();
+    let Some((anchor, export)) = exported(&run, &dir.path().join("out")) else {
+        return;
+    };
+    let losses = entries(&export.losses);
+    assert!(
+        losses.contains(&"wake-ups and migrations x2".to_owned()),
+        "{losses:?}"
+    );
+    let Some(listing) = listed(&anchor, &["-Werror"]) else {
+        return;
+    };
+    // The story has a rank that enters its barrier while it has no CPU: times are whole all the same.
+    let mut taken: BTreeMap<String, u64> = BTreeMap::new();
+    let mut open: Vec<(String, u64)> = Vec::new();
+    for (enters, name, time) in regions(&listing, 0) {
+        if enters {
+            open.push((name, time));
+            continue;
+        }
+        let (last, begin) = open.pop().unwrap();
+        assert_eq!(last, name, "regions do not lie within each other");
+        *taken.entry(name).or_default() += time - begin;
+    }
+    assert!(open.is_empty());
+    for (name, ns) in [
+        ("timer tick", 300),
+        ("virtio3-tx (irq)", 900),
+        ("RCU (softirq)", 300),
+        ("cr\"ond (task)", 1_500),
+        ("reschedule (ipi)", 200),
+        ("compute", 5_000),
+        ("MPI_Barrier", 100),
+    ] {
+        assert_eq!(taken.get(name), Some(&ns), "{name}");
+    }
+    // They are no marks of the program.
+    back(&anchor, &dir.path().join("back")).unwrap();
+    let found = RunReader::open(&dir.path().join("back")).unwrap();
+    let names = found.read::<Marks>().unwrap().name;
+    assert!(names.iter().all(|name| !name.contains('(')), "{names:?}");
+    assert!(names.iter().any(|name| name == "compute"), "{names:?}");
+}
+
+#[test]
+fn only_what_ran_while_a_thread_was_preempted_took_its_cpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = two_ranks();
+    manifest.ranks.truncate(1);
+    let run = write(&dir.path().join("run"), manifest, |run| {
+        let tasks = [
+            task(0, "swapper", TaskKind::Idle),
+            task(7, "kworker/0:1", TaskKind::Kernel),
+            task(9, "indexd", TaskKind::User),
+            task(100, "app", TaskKind::Rank),
+        ];
+        run.write_table(&table::<Tasks>(tasks)).unwrap();
+        use EndReason::{Preempted, Sleeping};
+        let bursts = [
+            // It sleeps: indexd takes nothing from it.
+            burst(0, 100, 1_000, 2_000, Sleeping),
+            burst(0, 9, 2_000, 2_500, Sleeping),
+            // It is preempted twice in a row, and goes on on the other CPU meanwhile.
+            burst(0, 100, 2_500, 3_000, Preempted),
+            burst(0, 7, 3_000, 3_100, Sleeping),
+            burst(0, 9, 3_100, 3_700, Sleeping),
+            burst(0, 0, 3_700, 5_000, Preempted),
+            burst(1, 100, 3_400, 5_000, Preempted),
+        ];
+        run.write_table(&table::<Bursts>(bursts)).unwrap();
+        let sources = [
+            source(0, SourceKind::Irq, "eth0"),
+            source(1, SourceKind::Softirq, "NET_RX"),
+        ];
+        run.write_table(&table::<Sources>(sources)).unwrap();
+        let interrupts = [
+            interrupt(0, 1, 100, 4_000, 4_400, 0),
+            interrupt(1, 1, 100, 4_100, 4_300, 1),
+        ];
+        run.write_table(&table::<Interrupts>(interrupts)).unwrap();
+        let mark = Mark {
+            rank: Some(Rank::new(0)),
+            node: NODE,
+            thread: Pid::new(100),
+            name: "solve".to_owned(),
+            begin_ns: 1_000,
+            // Within the softirq: the clocks differ.
+            end_ns: Some(4_200),
+        };
+        run.write_table(&table::<Marks>([mark])).unwrap();
+    });
+    let Some((anchor, _)) = exported(&run, &dir.path().join("out")) else {
+        return;
+    };
+    let Some(listing) = listed(&anchor, &["-Werror"]) else {
+        return;
+    };
+    let found: Vec<String> = regions(&listing, 0)
+        .into_iter()
+        .map(|(enters, name, time)| format!("{} {name} {time}", if enters { '+' } else { '-' }))
+        .collect();
+    let expected = "\
++ solve 1000
++ kworker/0:1 (kernel thread) 3000
+- kworker/0:1 (kernel thread) 3100
++ indexd (task) 3100
+- indexd (task) 3400
++ eth0 (irq) 4000
++ NET_RX (softirq) 4100
+- NET_RX (softirq) 4200
+- eth0 (irq) 4200
+- solve 4200
++ eth0 (irq) 4200
++ NET_RX (softirq) 4200
+- NET_RX (softirq) 4300
+- eth0 (irq) 4400";
+    assert_eq!(found.join("\n"), expected);
+}
